@@ -1,0 +1,43 @@
+"""
+The errors that Penstock raises on purpose. Each message says what was tried, what came back and what to do.
+
+PenstockError
+├── ConfigError        the configuration cannot be used (file:line, key, what is allowed)
+└── SourceError        a broker could not be read
+    ├── Unreachable        no connection, or none in time
+    ├── Refused            the broker answered, but refused: credentials, origin, rights, throttling
+    ├── BadAnswer          the answer is not what the protocol promises: wrong path, not JSON, too large
+    └── Unsupported        a broker or version that this reader cannot read
+"""
+
+
+class PenstockError(Exception):
+    """Base of all errors raised on purpose; its text is fit for an operator and holds no secret."""
+
+
+class ConfigError(PenstockError):
+    """The configuration cannot be used."""
+
+
+class SourceError(PenstockError):
+    """A broker could not be read."""
+
+
+class Unreachable(SourceError):  # noqa: N818 - reads as the state it names
+    """No connection, or no answer in time."""
+
+
+class Refused(SourceError):  # noqa: N818
+    """The broker answered and refused. `retry_after` in seconds, where it said when to come back."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class BadAnswer(SourceError):  # noqa: N818
+    """The answer is not what the protocol promises."""
+
+
+class Unsupported(SourceError):  # noqa: N818
+    """A kind or version of broker that cannot be read."""

@@ -1,0 +1,191 @@
+"""
+The Snapshot: what one poll of one broker said, in columns. It knows no broker's wire names and no metric names.
+
+Columns are float64, NaN = missing; counts are messages, sizes bytes, flags 0 or 1, times seconds of the **broker's**
+clock since 1970 unless a name says otherwise. A column that the broker's version lacks is not there at all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from penstock.table import Keys, Table
+
+
+class BrokerKind(StrEnum):
+    ARTEMIS = "artemis"
+    OPENMQ = "openmq"
+
+
+class Role(StrEnum):
+    ACTIVE = "active"
+    PASSIVE = "passive"
+
+
+class QueueKind(StrEnum):
+    """What a queue is there for; rules treat all but `user` and `subscription` apart."""
+
+    USER = "user"
+    DEAD_LETTER = "dead_letter"
+    EXPIRY = "expiry"
+    TEMPORARY = "temporary"
+    SUBSCRIPTION = "subscription"
+    INTERNAL = "internal"
+    LINK = "link"
+    RETROACTIVE = "retroactive"
+
+
+class RingSource(StrEnum):
+    """Where the ring size in force comes from; `ambiguous`: queue and address setting say the same number."""
+
+    QUEUE = "queue"
+    ADDRESS = "address"
+    NONE = "none"
+    AMBIGUOUS = "ambiguous"
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """The broker itself. Numbers are NaN when missing; memory is message memory."""
+
+    kind: BrokerKind
+    version: str
+    product_version: str
+    """The name in the vendor's product line, for instance `AMQ Broker 7.12`; empty when there is none."""
+    node_id: str
+    role: Role
+    clock: float = np.nan
+    """Broker's clock at the poll, seconds since 1970; NaN when it shows none."""
+    uptime: float = np.nan
+    """Seconds since the start of the broker's process; falls only with a restart."""
+    connections: float = np.nan
+    memory_used_bytes: float = np.nan
+    memory_limit_bytes: float = np.nan
+    disk_used_ratio: float = np.nan
+    disk_limit_ratio: float = np.nan
+    authentication_failures: float = np.nan
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRow:
+    """
+    An address (OpenMQ: destination). Columns: memory_bytes, memory_used_ratio (of its limit), limit_bytes,
+    limit_messages, messages_added, messages_unrouted, paging, pages, page_read_limit_bytes,
+    page_read_limit_messages, paused, producers_paused (by an operator), internal, temporary.
+    """
+
+    name: str
+    policy: str
+    """What a full address does, in the words of `mq_address_info`; empty while unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """
+    A queue. Columns: messages (the broker's own count), delivering, scheduled, bytes, delivering_bytes, consumers,
+    paused, added, acknowledged, expired, killed, acknowledge_attempts, ring_limit (messages, NaN = no limit),
+    last_value, exclusive, grouped, max_consumers, consumers_before_dispatch.
+    """
+
+    name: str
+    address: str
+    routing_type: str
+    durable: bool
+    temporary: bool
+    filter: str
+    kind: QueueKind
+    ring_source: RingSource
+    dead_letter_address: str
+    expiry_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerRow:
+    """
+    A consumer. Columns: buffered (delivered, not yet acknowledged), buffered_bytes, delivered, acknowledged,
+    awaiting_commit, last_delivery, last_acknowledgement (NaN = never).
+    """
+
+    id: str
+    """The broker's own id of it, unique on the broker."""
+    queue: str
+    address: str
+    client: str
+    """Stable name of the client, the same after a reconnect."""
+    connection: str
+    """Id of its connection; empty when the broker did not say."""
+    session: str
+    protocol: str
+    user: str
+    remote_address: str
+    filter: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionRow:
+    """A connection. Columns: sessions, consumers, producers."""
+
+    id: str
+    client: str
+    protocol: str
+    user: str
+    remote_host: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRow:
+    """A producer. Columns: produced (messages), produced_bytes."""
+
+    id: str
+    address: str
+    client: str
+    connection: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """A bridge, cluster peer, mirror or federation. Columns: up, pending (messages)."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """How one part of a poll went. `stamp`: agent's clock when its answer came; `error`: empty on success."""
+
+    seconds: float
+    stamp: float
+    error: str = ""
+
+    @property
+    def success(self) -> bool:
+        return not self.error
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """
+    One poll. A table that is None was not read (its collector failed, or the broker is passive); an empty one was.
+
+    stamp: agent's clock at the broker's own answer, seconds since 1970.
+    consumer_queue, consumer_connection: per consumer the key of its queue or connection, -1 where unknown.
+    notes: what this broker cannot give and why, for the operator.
+    """
+
+    stamp: float
+    broker: Broker | None
+    addresses: Table[AddressRow] | None = None
+    queues: Table[QueueRow] | None = None
+    consumers: Table[ConsumerRow] | None = None
+    connections: Table[ConnectionRow] | None = None
+    producers: Table[ProducerRow] | None = None
+    links: Table[LinkRow] | None = None
+    consumer_queue: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    consumer_connection: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    collectors: Mapping[str, Collector] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+

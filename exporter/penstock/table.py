@@ -1,0 +1,127 @@
+"""
+Columnar tables with row identity that is stable from poll to poll.
+
+An `Index` says which things a table is about and remembers where each row stood in the poll before, so that whoever
+keeps something per row (label bytes, running totals) moves it along with one numpy take in place of a dictionary.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+RowT = TypeVar("RowT")
+CarriedT = TypeVar("CarriedT", bound=np.generic)
+
+Column = NDArray[np.float64]
+"""One number per row; NaN = missing (the broker did not say, or its version lacks it). Never 0 for missing."""
+
+Keys = NDArray[np.int64]
+Positions = NDArray[np.intp]
+
+
+class Index(Generic[RowT]):
+    """
+    The things of one kind seen in one poll, ascending by key.
+
+    keys: int64, unique, ascending; the identity of a thing for as long as it lives.
+    rows: object array, the identity values (names, texts) of each thing; the same object while nothing in it changes.
+    origin: position of each row in the index that this one follows, -1 where the row is new or its text changed.
+    """
+
+    __slots__ = ("_parent", "_token", "keys", "origin", "rows")
+
+    def __init__(self, keys: Keys, rows: NDArray[np.object_], origin: Positions, parent: object | None) -> None:
+        self.keys = keys
+        self.rows = rows
+        self.origin = origin
+        self._parent = parent
+        self._token = object()
+
+    @classmethod
+    def empty(cls) -> "Index[RowT]":
+        return cls(np.empty(0, np.int64), np.empty(0, np.object_), np.empty(0, np.intp), None)
+
+    @classmethod
+    def of(cls, rows: Sequence[RowT]) -> "Index[RowT]":
+        """An index of its own, keys 0…n-1; for tests and for tables too small to care."""
+        return cls.empty().follow(np.arange(len(rows), dtype=np.int64), lambda new: [rows[i] for i in new])[0]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[RowT]:
+        return iter(self.rows.tolist())
+
+    def follows(self, other: "Index[RowT]") -> bool:
+        """Whether `origin` speaks about positions in `other`."""
+        return self._parent is other._token
+
+    def follow(
+        self,
+        keys: Keys,
+        make: Callable[[list[int]], Sequence[RowT]],
+        *,
+        changed: Keys | None = None,
+    ) -> tuple["Index[RowT]", Positions]:
+        """
+        The index of the next poll, and the order that brings columns which stand as `keys` do into its order.
+
+        keys: int64 in any order; a key that stands twice counts once, the first.
+        make: called once with the positions in `keys` of those that are new; returns their rows in that order.
+        changed: keys whose rows must be made anew, though known.
+        Returns this very index when nothing came, went or changed.
+        """
+        ordered, order = np.unique(keys, return_index=True)
+        at = np.searchsorted(self.keys, ordered)
+        at_safe = np.minimum(at, max(len(self.keys) - 1, 0))
+        known = (self.keys[at_safe] == ordered) if len(self.keys) else np.zeros(len(ordered), bool)
+        if changed is not None and len(changed):
+            known &= ~np.isin(ordered, changed)
+        if len(ordered) == len(self.keys) and known.all():
+            return self, order
+        origin = np.where(known, at_safe, -1).astype(np.intp)
+        rows = np.empty(len(ordered), np.object_)
+        rows[known] = self.rows[origin[known]]
+        fresh = np.flatnonzero(~known)
+        for position, row in zip(fresh, make(order[fresh].tolist()), strict=True):
+            rows[position] = row
+        return Index(ordered, rows, origin, self._token), order
+
+    def positions(self, keys: Keys) -> Positions:
+        """Position of each key, -1 where it is not here."""
+        if not len(self.keys):
+            return np.full(len(keys), -1, np.intp)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[at] == keys, at, -1)
+
+    def carry(self, before: "Index[RowT]", values: NDArray[CarriedT], fill: CarriedT | float | None) -> NDArray[CarriedT]:
+        """`values`, which stood by the rows of `before`, by the rows of this index; `fill` where a row is new."""
+        if before is self:
+            return values
+        origin = self.origin if self.follows(before) else before.positions(self.keys)
+        carried = np.full(len(self), fill, values.dtype)
+        kept = origin >= 0
+        carried[kept] = values[origin[kept]]
+        return carried
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[RowT]):
+    """An index and its columns, each as long as the index. A column that is not there is missing as a whole."""
+
+    index: Index[RowT]
+    columns: Mapping[str, Column] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.columns
+
+    def __getitem__(self, name: str) -> Column:
+        """The column, all NaN when it is missing."""
+        column = self.columns.get(name)
+        return np.full(len(self.index), np.nan) if column is None else column
