@@ -23,11 +23,11 @@ class SourceError(PenstockError):
     """A broker could not be read."""
 
 
-class Unreachable(SourceError):  # noqa: N818 - reads as the state it names
+class Unreachable(SourceError):
     """No connection, or no answer in time."""
 
 
-class Refused(SourceError):  # noqa: N818
+class Refused(SourceError):
     """The broker answered and refused. `retry_after` in seconds, where it said when to come back."""
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
@@ -35,9 +35,9 @@ class Refused(SourceError):  # noqa: N818
         self.retry_after = retry_after
 
 
-class BadAnswer(SourceError):  # noqa: N818
+class BadAnswer(SourceError):
     """The answer is not what the protocol promises."""
 
 
-class Unsupported(SourceError):  # noqa: N818
+class Unsupported(SourceError):
     """A kind or version of broker that cannot be read."""

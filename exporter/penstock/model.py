@@ -187,5 +187,3 @@ class Snapshot:
     consumer_connection: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     collectors: Mapping[str, Collector] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-
-

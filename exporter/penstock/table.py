@@ -57,7 +57,7 @@ class Index(Generic[RowT]):
 
     def follows(self, other: "Index[RowT]") -> bool:
         """Whether `origin` speaks about positions in `other`."""
-        return self._parent is other._token
+        return self._parent is other._token  # noqa: SLF001
 
     def follow(
         self,
@@ -97,7 +97,9 @@ class Index(Generic[RowT]):
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[at] == keys, at, -1)
 
-    def carry(self, before: "Index[RowT]", values: NDArray[CarriedT], fill: CarriedT | float | None) -> NDArray[CarriedT]:
+    def carry(
+        self, before: "Index[RowT]", values: NDArray[CarriedT], fill: CarriedT | float | None
+    ) -> NDArray[CarriedT]:
         """`values`, which stood by the rows of `before`, by the rows of this index; `fill` where a row is new."""
         if before is self:
             return values

@@ -1,0 +1,36 @@
+"""The seam between a reader and the way a broker is asked: bulk requests in, one raw answer out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Request = Mapping[str, Any]
+"""One Jolokia request as its JSON object; never holds a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """
+    The raw answer to one bulk of requests.
+
+    body: JSON text in UTF-8, a list of Jolokia responses in the order of the requests.
+    stamp: agent's clock halfway through the call, seconds since 1970 (nearest to when the broker spoke).
+    seconds: how long the call took.
+    """
+
+    body: bytes
+    stamp: float
+    seconds: float
+
+
+class Transport(Protocol):
+    """Asks one broker. Raises only `SourceError`s."""
+
+    async def begin_poll(self) -> None:
+        """A new poll starts."""
+
+    async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
+        """The answer to `requests`, sent as one bulk, within `timeout` seconds."""
+
+    async def close(self) -> None:
+        """Give back what is held; the transport is not used afterwards."""
