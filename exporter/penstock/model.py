@@ -114,12 +114,10 @@ class ConsumerRow:
     address: str
     client: str
     """Stable name of the client, the same after a reconnect."""
-    connection: str
-    """Id of its connection; empty when the broker did not say."""
     session: str
     protocol: str
     user: str
-    remote_address: str
+    remote_host: str
     filter: str
 
 
@@ -141,7 +139,7 @@ class ProducerRow:
     id: str
     address: str
     client: str
-    connection: str
+    session: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,3 +127,30 @@ class Table(Generic[RowT]):
         """The column, all NaN when it is missing."""
         column = self.columns.get(name)
         return np.full(len(self.index), np.nan) if column is None else column
+
+
+class Serials:
+    """Keys for things that are known by a text: the same text has the same key for as long as it is in use."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, int] = {}
+        self._next = 0
+
+    def __call__(self, texts: Sequence[str]) -> Keys:
+        """int64 keys of `texts`; a text not seen before gets one higher than all so far."""
+        known = self._keys
+        keys = np.empty(len(texts), np.int64)
+        for position, text in enumerate(texts):
+            key = known.get(text)
+            if key is None:
+                key = known[text] = self._next
+                self._next += 1
+            keys[position] = key
+        if len(known) > 2 * len(texts) + 1024:
+            in_use = set(keys.tolist())
+            self._keys = {text: key for text, key in known.items() if key in in_use}
+        return keys
+
+    def find(self, texts: Sequence[str]) -> Keys:
+        """int64 keys of `texts`, -1 where a text has none."""
+        return np.fromiter((self._keys.get(text, -1) for text in texts), np.int64, len(texts))

@@ -1,0 +1,472 @@
+"""
+One poll of an Artemis broker: which calls, in which order, what to do when one fails.
+
+Order. Consumers, then addresses and acknowledgement attempts, then the queues' own counters last: whatever is
+compared with a queue's counters was read before them, so that differences err towards "nothing lost".
+
+Locks. listQueues and listAddresses wait while an operator's bulk operation walks a big queue. They get a part of the
+poll's time; after a time-out their lock-free pattern read stands in for them for a while.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from penstock.errors import BadAnswer, SourceError, Unreachable
+from penstock.model import (
+    AddressRow,
+    Broker,
+    BrokerKind,
+    Collector,
+    ConnectionRow,
+    ConsumerRow,
+    LinkRow,
+    ProducerRow,
+    QueueRow,
+    Role,
+    Snapshot,
+)
+from penstock.sources.artemis import answers as wire
+from penstock.sources.artemis import requests as ask
+from penstock.sources.artemis import tables, versions
+from penstock.sources.artemis.kinds import Roles
+from penstock.sources.clients import NameMap
+from penstock.sources.transport import Answer, Request, Transport
+from penstock.table import Index, Keys, Table
+
+ResultT = TypeVar("ResultT")
+
+
+class _Sized(Protocol):
+    """A page: how many rows it has, how many there are in all, how many values could not be read."""
+
+    @property
+    def total(self) -> int: ...
+    @property
+    def unreadable(self) -> int: ...
+    def __len__(self) -> int: ...
+
+
+PageT = TypeVar("PageT", bound=_Sized)
+
+AddressPage = wire.Rows[wire.AddressNumbers] | wire.Rows[wire.AddressAttributes]
+
+QUEUE_PAGE_ROWS = 20_000
+SETTINGS_AT_ONCE = 500
+"""Addresses whose settings are asked in one poll."""
+SETTINGS_AGE = 600.0
+ROLES_AGE = 60.0
+"""Seconds after which settings, and dead-letter addresses and queue texts, are read again."""
+NEW_QUEUES_WAIT = 15.0
+"""Seconds between two readings of the roles when new queues appear."""
+SPARE = 20.0
+"""A call that is not needed at every poll is made when it took less than 1/SPARE of the time since."""
+AFTER_LOCK = 30.0
+"""Seconds for which a listing that timed out is not tried."""
+LISTING_SHARE = 0.6
+"""Share of the time left that a listing which may wait for a lock gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderOptions:
+    page_rows: int = 5_000
+    """Consumers, sessions, connections or producers in one answer."""
+    names: NameMap = ()
+
+
+@dataclass(slots=True)
+class _Cadence:
+    """When something was last read and how long it took, by the stamps of the answers."""
+
+    stamp: float = -np.inf
+    seconds: float = 0.0
+
+    def due(self, now: float, age: float) -> bool:
+        return now - self.stamp >= max(age, SPARE * self.seconds)
+
+
+@dataclass(slots=True)
+class _Poll:
+    """What is known while a poll is under way."""
+
+    broker: str
+    version: versions.Version
+    now: float
+    deadline: float
+    collectors: dict[str, Collector] = field(default_factory=dict)
+
+    def left(self) -> float:
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise Unreachable("the time for this poll was used up before this call; raise timeout or interval")
+        return left
+
+
+class ArtemisReader:
+    """Reads one broker through a transport; decoding runs on `executor`, never on the event loop."""
+
+    def __init__(
+        self, transport: Transport, options: ReaderOptions | None = None, executor: Executor | None = None
+    ) -> None:
+        self._transport = transport
+        self._options = options or ReaderOptions()
+        self._executor = executor
+        self._read_broker = wire.ReadDecoder(wire.BrokerAttributes)
+        self._read_bridges = wire.ReadDecoder(wire.BridgeAttributes)
+        self._read_sizes = wire.ReadDecoder(wire.QueueSizes)
+        self._read_dead_letters = wire.ReadDecoder(wire.QueueDeadLetters)
+        self._read_blocked = wire.ReadDecoder(wire.AddressBlocked)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Start anew: nothing of an earlier broker process, version or role is used."""
+        names = self._options.names
+        self._known: tuple[str, versions.Version] | None = None
+        self._consumers = tables.Consumers(names, numbers=True)
+        self._queues = tables.Queues()
+        self._addresses = tables.Addresses()
+        self._connections = tables.Connections(names)
+        self._queue_names = tables.ByQueueName()
+        self._link_index: Index[LinkRow] = Index.empty()
+        self._connection_tables: tuple[Table[ConnectionRow], Table[ProducerRow]] | None = None
+        self._connections_read = _Cadence()
+        self._roles = Roles()
+        self._roles_read = _Cadence()
+        self._unknown_roles = False
+        self._settings: dict[str, wire.AddressSettings] = {}
+        self._settings_stamp: dict[str, float] = {}
+        self._blocked: dict[str, bool] | None = None
+        self._avoid: dict[str, float] = {}
+        self._queue_join, self._connection_join = _Join(), _Join()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def poll(self, timeout: float) -> Snapshot:
+        """
+        A snapshot within `timeout` seconds.
+
+        Raises SourceError when the broker itself could not be read; each other part fails alone and is told in
+        `Snapshot.collectors`.
+        """
+        deadline = time.monotonic() + timeout
+        await self._transport.begin_poll()
+        answer = await self._transport.ask([ask.brokers(), ask.bridges(), ask.broker_connections()], timeout)
+        about, *links = wire.replies(answer.body, 3)
+        name, attributes = self._one_broker(about)
+        version = versions.parse(attributes.version)
+        if self._known != (name, version):
+            self._forget()
+            self._known = (name, version)
+            self._consumers = tables.Consumers(self._options.names, numbers=version >= versions.CONSUMER_NUMBERS)
+        poll = _Poll(name, version, answer.stamp, deadline)
+        poll.collectors["broker"] = Collector(answer.seconds, answer.stamp)
+        broker = _broker(attributes)
+        if broker.role is Role.PASSIVE:
+            self._forget()
+            return Snapshot(answer.stamp, broker, collectors=poll.collectors, notes=("a passive broker has no queues",))
+        return await self._read(poll, broker, links)
+
+    async def _read(self, poll: _Poll, broker: Broker, links: Sequence[wire.Reply]) -> Snapshot:
+        consumers = await self._collect(poll, "consumers", self._read_consumers)
+        addresses = await self._collect(poll, "addresses", self._read_addresses)
+        sizes = await self._collect(poll, "sizes", self._read_queue_sizes)
+        if self._roles_read.due(poll.now, NEW_QUEUES_WAIT if self._unknown_roles else ROLES_AGE):
+            refresh = await self._collect(poll, "roles", self._refresh_roles) is not None
+        else:
+            refresh = False
+        queues = await self._collect(poll, "queues", lambda p: self._read_queues(p, refresh=refresh))
+        if queues is not None and sizes is not None:
+            keys, numbers = self._queues.keys_of(sizes[0]), sizes[1]
+            queues = Table(queues.index, {**queues.columns, **tables.size_columns(keys, numbers, queues)})
+        if addresses is not None:
+            await self._collect(poll, "settings", lambda p: self._refresh_settings(p, addresses))
+        connections = await self._read_connections_when_due(poll)
+        link_table = await self._collect(poll, "links", lambda _: self._links(links, queues))
+        return Snapshot(
+            stamp=poll.now,
+            broker=broker,
+            addresses=addresses,
+            queues=queues,
+            consumers=consumers,
+            connections=connections[0] if connections else None,
+            producers=connections[1] if connections else None,
+            links=link_table,
+            consumer_queue=self._queue_keys(consumers, queues),
+            consumer_connection=self._connection_keys(consumers),
+            collectors=poll.collectors,
+            notes=_notes(poll.version),
+        )
+
+    # --- the broker itself
+
+    def _one_broker(self, reply: wire.Reply) -> tuple[str, wire.BrokerAttributes]:
+        names, found = self._read_broker(reply, "broker attributes")
+        if not names:
+            raise BadAnswer("Jolokia answers, but shows no Artemis broker: it is starting, stopping, or not an Artemis")
+        if len(names) > 1:
+            raise BadAnswer(f"{len(names)} Artemis brokers in one JVM; Penstock reads one broker a JVM")
+        attributes = found.rows[0]
+        if not attributes.version:
+            raise BadAnswer("the broker does not say its version; may the user read attributes (get*, is*)?")
+        return ask.properties(names[0])["broker"], attributes
+
+    # --- collectors: each succeeds or fails alone
+
+    async def _collect(
+        self, poll: _Poll, name: str, work: Callable[[_Poll], Awaitable[tuple[ResultT, str]]]
+    ) -> ResultT | None:
+        """The result of `work`, None when it failed; how it went is kept. `work` also says what it had to leave out."""
+        began = time.monotonic()
+        result: ResultT | None = None
+        try:
+            result, error = await work(poll)
+        except SourceError as failed:
+            error = str(failed)
+        poll.collectors[name] = Collector(time.monotonic() - began, poll.now, error)
+        return result
+
+    async def _ask(
+        self, poll: _Poll, requests: Sequence[Request], share: float = 1.0
+    ) -> tuple[Answer, list[wire.Reply]]:
+        answer = await self._transport.ask(requests, poll.left() * share)
+        return answer, await self._work(wire.replies, answer.body, len(requests))
+
+    async def _work(self, function: Callable[..., ResultT], *arguments: object) -> ResultT:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
+
+    async def _pages(
+        self, poll: _Poll, operation: str, rows: int, decode: Callable[[wire.Reply], PageT], share: float = 1.0
+    ) -> list[PageT]:
+        """All pages of a listing, each decoded and dropped before the next is asked."""
+        pages: list[PageT] = []
+        seen = 0
+        while True:
+            request = ask.listing(poll.broker, operation, len(pages) + 1, rows)
+            _, (reply,) = await self._ask(poll, [request], share)
+            if reply.vanished_meanwhile:
+                _, (reply,) = await self._ask(poll, [request], share)
+            page = await self._work(decode, reply)
+            pages.append(page)
+            seen += len(page)
+            if len(page) < rows or seen >= page.total:
+                return pages
+
+    async def _read_consumers(self, poll: _Poll) -> tuple[Table[ConsumerRow], str]:
+        pages = await self._pages(poll, "listConsumers", self._options.page_rows, self._consumers.page)
+        return await self._work(self._consumers.table, pages), _left_out(pages)
+
+    async def _read_queues(self, poll: _Poll, *, refresh: bool) -> tuple[Table[QueueRow], str]:
+        async def listed() -> list[tables.Page[tables.QueueText]]:
+            return await self._pages(
+                poll, "listQueues", QUEUE_PAGE_ROWS, lambda r: self._queues.page(r, refresh=refresh), LISTING_SHARE
+            )
+
+        async def by_pattern() -> list[tables.Page[tables.QueueText]]:
+            _, (reply,) = await self._ask(poll, [ask.queues(poll.broker, ask.QUEUE_ATTRIBUTES)])
+            return [await self._work(self._queues.attributes, reply)]
+
+        pages, stood_in = await self._unless_locked(poll, "listQueues", listed, by_pattern)
+        before = self._queues
+        table = await self._work(lambda: before.table(pages, self._roles, from_attributes=stood_in))
+        self._unknown_roles = any(row.name not in self._roles.dead_letters for row in table.index)
+        return table, _left_out(pages)
+
+    async def _read_addresses(self, poll: _Poll) -> tuple[Table[AddressRow], str]:
+        async def listed() -> list[AddressPage]:
+            return list(await self._pages(poll, "listAddresses", QUEUE_PAGE_ROWS, self._addresses.page, LISTING_SHARE))
+
+        async def by_pattern() -> list[AddressPage]:
+            _, (reply,) = await self._ask(poll, [ask.addresses(poll.broker)])
+            return [await self._work(self._addresses.attributes, reply)]
+
+        if poll.version >= versions.FULL_ADDRESS_ROWS:
+            pages, _ = await self._unless_locked(poll, "listAddresses", listed, by_pattern)
+        else:
+            pages = await by_pattern()
+        rows = [row for page in pages for row in page.rows]
+        return await self._work(self._addresses.table, rows, self._settings, self._blocked), _left_out(pages)
+
+    async def _unless_locked(
+        self,
+        poll: _Poll,
+        operation: str,
+        listed: Callable[[], Awaitable[list[ResultT]]],
+        by_pattern: Callable[[], Awaitable[list[ResultT]]],
+    ) -> tuple[list[ResultT], bool]:
+        """What `operation` lists, or the lock-free pattern read in its place; whether the latter."""
+        if poll.now >= self._avoid.get(operation, -np.inf):
+            try:
+                return await listed(), False
+            except Unreachable:
+                # Each call that waits holds a thread of the broker's web server: do not pile them up.
+                self._avoid[operation] = poll.now + AFTER_LOCK
+            except BadAnswer:
+                pass
+        return await by_pattern(), True
+
+    async def _read_queue_sizes(self, poll: _Poll) -> tuple[tuple[list[str], np.typing.NDArray[np.float64]], str]:
+        _, (reply,) = await self._ask(poll, [ask.queues(poll.broker, ask.SIZE_ATTRIBUTES)])
+
+        def decode() -> tuple[tuple[list[str], np.typing.NDArray[np.float64]], str]:
+            mbeans, found = self._read_sizes(reply, "queue sizes")
+            return (self._queue_names.names(mbeans), tables.size_matrix(found.rows)), _left_out([found])
+
+        return await self._work(decode)
+
+    async def _refresh_roles(self, poll: _Poll) -> tuple[Roles, str]:
+        """Dead-letter and expiry addresses of all queues, and whether an operator blocks an address's producers."""
+        requests = [ask.queues(poll.broker, ask.DEAD_LETTER_ATTRIBUTES)]
+        if poll.version >= versions.BLOCKED_ATTRIBUTE:
+            requests.append(ask.addresses(poll.broker, ask.BLOCKED_ATTRIBUTES))
+        answer, found = await self._ask(poll, requests)
+        self._roles_read = _Cadence(poll.now, answer.seconds)
+
+        def decode() -> tuple[Roles, str]:
+            mbeans, rows = self._read_dead_letters(found[0], "dead-letter addresses")
+            dead_letters = {
+                name: (row.dead_letter_address or "", row.expiry_address or "")
+                for name, row in zip(self._queue_names.names(mbeans), rows.rows, strict=True)
+            }
+            if len(found) > 1:
+                names, blocked = self._read_blocked(found[1], "BlockedViaManagement")
+                self._blocked = {
+                    ask.properties(n)["address"]: b.blocked_via_management
+                    for n, b in zip(names, blocked.rows, strict=True)
+                }
+            return self._roles_with(dead_letters), _left_out([rows])
+
+        self._roles, error = await self._work(decode)
+        return self._roles, error
+
+    def _roles_with(self, dead_letters: dict[str, tuple[str, str]]) -> Roles:
+        """The roles in force; the same object when nothing changed, so that rows are not made anew for nothing."""
+        rings = {name: settings.default_ring_size for name, settings in self._settings.items()}
+        roles = Roles(dead_letters, self._addresses.retroactive, rings)
+        return self._roles if roles == self._roles else roles
+
+    async def _refresh_settings(self, poll: _Poll, addresses: Table[AddressRow]) -> tuple[None, str]:
+        """Settings of the addresses that are new or were read longest ago, a bounded number a poll."""
+        stamps = self._settings_stamp
+        due = [row.name for row in addresses.index if poll.now - stamps.get(row.name, -np.inf) >= SETTINGS_AGE]
+        due = due[:SETTINGS_AT_ONCE]
+        if not due:
+            return None, ""
+        _, found = await self._ask(poll, [ask.address_settings(poll.broker, name) for name in due])
+        errors = []
+        for name, reply in zip(due, found, strict=True):
+            stamps[name] = poll.now
+            try:
+                self._settings[name] = wire.settings(reply, f"settings of {name!r}")
+            except SourceError as error:
+                errors.append(str(error))
+        if len(self._settings) > 2 * len(addresses) + SETTINGS_AT_ONCE:
+            here = {row.name for row in addresses.index}
+            self._settings = {name: value for name, value in self._settings.items() if name in here}
+            self._settings_stamp = {name: value for name, value in stamps.items() if name in here}
+        self._roles = self._roles_with(dict(self._roles.dead_letters))
+        return None, f"{len(errors)} of {len(due)} failed; the first: {errors[0]}" if errors else ""
+
+    async def _read_connections_when_due(self, poll: _Poll) -> tuple[Table[ConnectionRow], Table[ProducerRow]] | None:
+        """Connections, sessions and producers; on a large broker not at every poll."""
+        if self._connections_read.due(poll.now, 0.0):
+            self._connection_tables = await self._collect(poll, "connections", self._read_connections)
+        return self._connection_tables
+
+    async def _read_connections(self, poll: _Poll) -> tuple[tuple[Table[ConnectionRow], Table[ProducerRow]], str]:
+        began, rows = time.monotonic(), self._options.page_rows
+        connections = await self._pages(poll, "listConnections", rows, self._connections.connections)
+        sessions = await self._pages(poll, "listSessions", rows, self._connections.sessions)
+        producers = await self._pages(poll, "listProducers", rows, self._connections.producers)
+        self._connections_read = _Cadence(poll.now, time.monotonic() - began)
+
+        def build() -> tuple[Table[ConnectionRow], Table[ProducerRow]]:
+            return (
+                self._connections.table(_rows(connections), _rows(sessions)),
+                self._connections.producer_table(_rows(producers)),
+            )
+
+        return await self._work(build), _left_out([*connections, *sessions, *producers])
+
+    async def _links(self, found: Sequence[wire.Reply], queues: Table[QueueRow] | None) -> tuple[Table[LinkRow], str]:
+        states = []
+        for reply, kind in zip(found, ("bridge", "federation"), strict=True):
+            mbeans, links = self._read_bridges(reply, f"{kind} attributes")
+            states += [
+                tables.LinkState(ask.properties(mbean)["name"], kind, link.started, link.connected, link.queue_name)
+                for mbean, link in zip(mbeans, links.rows, strict=True)
+            ]
+        table = tables.link_table(states, queues, self._link_index)
+        self._link_index = table.index
+        return table, ""
+
+    # --- joins
+
+    def _queue_keys(self, consumers: Table[ConsumerRow] | None, queues: Table[QueueRow] | None) -> Keys:
+        if consumers is None:
+            return np.empty(0, np.int64)
+        return self._queue_join(
+            (consumers.index, queues and queues.index),
+            lambda: self._queues.keys_of([row.queue for row in consumers.index]),
+        )
+
+    def _connection_keys(self, consumers: Table[ConsumerRow] | None) -> Keys:
+        if consumers is None:
+            return np.empty(0, np.int64)
+        return self._connection_join(
+            (consumers.index, self._connection_tables),
+            lambda: self._connections.keys_of([row.session for row in consumers.index]),
+        )
+
+
+class _Join:
+    """Keys that are computed anew only when what they join has changed."""
+
+    def __init__(self) -> None:
+        self._of: tuple[object, ...] = ()
+        self._keys: Keys = np.empty(0, np.int64)
+
+    def __call__(self, of: tuple[object, ...], compute: Callable[[], Keys]) -> Keys:
+        if len(of) != len(self._of) or any(now is not then for now, then in zip(of, self._of, strict=True)):
+            self._of, self._keys = of, compute()
+        return self._keys
+
+
+def _broker(attributes: wire.BrokerAttributes) -> Broker:
+    active = attributes.active
+    return Broker(
+        kind=BrokerKind.ARTEMIS,
+        version=attributes.version,
+        product_version=versions.product_version(attributes.version),
+        node_id=attributes.node_id,
+        role=Role.ACTIVE if active else Role.PASSIVE,
+        clock=attributes.current_time_millis / 1000,
+        uptime=attributes.uptime_millis / 1000,
+        connections=attributes.connection_count,
+        memory_used_bytes=attributes.address_memory_usage,
+        memory_limit_bytes=attributes.global_max_size if attributes.global_max_size > 0 else np.nan,
+        # A passive broker says 0 whatever the disk holds.
+        disk_used_ratio=attributes.disk_store_usage if active else np.nan,
+        disk_limit_ratio=attributes.max_disk_usage / 100 if attributes.max_disk_usage > 0 else np.nan,
+        authentication_failures=attributes.authentication_failure_count,
+    )
+
+
+def _notes(version: versions.Version) -> tuple[str, ...]:
+    if version >= versions.CONSUMER_NUMBERS:
+        return ()
+    return ("this version shows no numbers per consumer; they come with Artemis 2.28 (AMQ Broker 7.11)",)
+
+
+def _rows(pages: Sequence[wire.Rows[wire.RowT]]) -> list[wire.RowT]:
+    return [row for page in pages for row in page.rows]
+
+
+def _left_out(pages: Iterable[_Sized]) -> str:
+    count = sum(page.unreadable for page in pages)
+    return f"{count} values could not be read and are left out" if count else ""
