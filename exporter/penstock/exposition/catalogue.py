@@ -1,0 +1,646 @@
+"""
+The catalogue: every metric, once.
+
+HELP and TYPE lines, the renderer, `docs/metrics.md` and the lint of dashboards and alerts all read it. A new metric is
+one entry, and a column of that name in the table it names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+FamilyType = Literal["counter", "gauge", "info"]
+
+TABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "broker": ("broker",),
+    "address": ("broker", "address"),
+    "queue": ("broker", "address", "queue"),
+    "client": ("broker", "address", "queue", "client"),
+    "producer": ("broker", "address", "client"),
+    "consumer": ("broker", "address", "queue", "client", "consumer"),
+    "connection": ("broker", "connection", "client"),
+    "link": ("broker", "link", "kind"),
+    "collector": ("broker", "collector"),
+    "poll": ("broker", "result"),
+    "agent": (),
+}
+"""Table → the labels of each of its families: attributes of its row objects, by the same name, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """
+    One metric.
+
+    name: as in the text format, `_total` and `_info` included.
+    help: what it is and in which unit, as sentences.
+    column: where its values stand in `table`; NaN = no sample. An info family has 1 where it applies.
+    labels: attributes of the row objects that become labels beside the table's own.
+    source: where the broker shows it, in words.
+    """
+
+    name: str
+    type: FamilyType
+    help: str
+    table: str
+    column: str
+    labels: tuple[str, ...] = ()
+    source: str = field(kw_only=True)
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """All labels of a sample, in their order."""
+        return TABLES[self.table] + self.labels
+
+    @property
+    def documentation(self) -> str:
+        """The text of HELP."""
+        return f"{self.help} Source: {self.source}."
+
+
+BROKER: Final = (
+    Family(
+        "mq_up",
+        "gauge",
+        "1 when the last poll reached the broker, else 0.",
+        "broker",
+        "up",
+        source="Penstock: the poll",
+    ),
+    Family(
+        "mq_broker_info",
+        "info",
+        "Identity of the broker; always 1. kind: artemis or openmq; product_version: its name in the vendor's product"
+        " line; node_id: the same for both brokers of a failover pair; role: active or passive.",
+        "broker",
+        "info",
+        ("kind", "version", "product_version", "node_id", "role"),
+        source="Artemis: Version, NodeID, Active; OpenMQ: Broker Version, host and port of the port mapper",
+    ),
+    Family(
+        "mq_broker_start_timestamp_seconds",
+        "gauge",
+        "Start of the broker, which is the epoch of its counters, in seconds since 1970.",
+        "broker",
+        "start",
+        source="Artemis: UptimeMillis; OpenMQ: StartTime of the Java runtime",
+    ),
+    Family(
+        "mq_broker_clock_skew_seconds",
+        "gauge",
+        "Clock of the broker minus clock of the agent, smoothed, in seconds; other times are already corrected by it.",
+        "broker",
+        "clock_skew",
+        source="Artemis: CurrentTimeMillis; OpenMQ: time of the answer",
+    ),
+    Family(
+        "mq_broker_connections",
+        "gauge",
+        "Number of client connections.",
+        "broker",
+        "connections",
+        source="Artemis: ConnectionCount; OpenMQ: ConnectionManager NumConnections",
+    ),
+    Family(
+        "mq_broker_memory_used_bytes",
+        "gauge",
+        "Memory taken by messages, in bytes.",
+        "broker",
+        "memory_used_bytes",
+        source="Artemis: AddressMemoryUsage; OpenMQ: DestinationManager TotalMsgBytes",
+    ),
+    Family(
+        "mq_broker_memory_limit_bytes",
+        "gauge",
+        "Memory that messages may take, in bytes; absent when unlimited.",
+        "broker",
+        "memory_limit_bytes",
+        source="Artemis: GlobalMaxSize; OpenMQ: DestinationManager MaxTotalMsgBytes",
+    ),
+    Family(
+        "mq_broker_disk_used_ratio",
+        "gauge",
+        "Used share of the disk that holds the journal, 0 to 1.",
+        "broker",
+        "disk_used_ratio",
+        source="Artemis: DiskStoreUsage",
+    ),
+    Family(
+        "mq_broker_disk_limit_ratio",
+        "gauge",
+        "Share of the disk, 0 to 1, at which the broker blocks every producer.",
+        "broker",
+        "disk_limit_ratio",
+        source="Artemis: MaxDiskUsage",
+    ),
+    Family(
+        "mq_broker_authentication_failures_total",
+        "counter",
+        "Refused logins of clients since the start of the broker.",
+        "broker",
+        "authentication_failures",
+        source="Artemis: AuthenticationFailureCount",
+    ),
+)
+
+ADDRESS: Final = (
+    Family(
+        "mq_address_info",
+        "info",
+        "What the address does when it is full; always 1. policy: page, block, drop, fail, flow_control, remove_oldest,"
+        " remove_low_priority or reject_newest.",
+        "address",
+        "info",
+        ("policy",),
+        source="Artemis: addressFullMessagePolicy of its settings; OpenMQ: LimitBehavior",
+    ),
+    Family(
+        "mq_address_memory_bytes",
+        "gauge",
+        "Memory taken by the messages of the address, in bytes.",
+        "address",
+        "memory_bytes",
+        source="Artemis: AddressSize; OpenMQ: TotalMsgBytes",
+    ),
+    Family(
+        "mq_address_memory_used_ratio",
+        "gauge",
+        "Used share of the memory limit of the address; 1 is full, more is possible.",
+        "address",
+        "memory_used_ratio",
+        source="Artemis: AddressLimitPercent; OpenMQ: TotalMsgBytes over MaxTotalMsgBytes",
+    ),
+    Family(
+        "mq_address_limit_bytes",
+        "gauge",
+        "Limit of the address, in bytes; absent when unlimited.",
+        "address",
+        "limit_bytes",
+        source="Artemis: maxSizeBytes of its settings; OpenMQ: MaxTotalMsgBytes",
+    ),
+    Family(
+        "mq_address_limit_messages",
+        "gauge",
+        "Limit of the address, in messages; absent when unlimited.",
+        "address",
+        "limit_messages",
+        source="Artemis: maxSizeMessages of its settings; OpenMQ: MaxNumMsgs",
+    ),
+    Family(
+        "mq_address_messages",
+        "gauge",
+        "Messages in the address: of an OpenMQ topic its own count, elsewhere the sum over its queues.",
+        "address",
+        "messages",
+        source="Artemis: listQueues messageCount; OpenMQ: NumMsgs",
+    ),
+    Family(
+        "mq_address_messages_added_total",
+        "counter",
+        "Messages routed in since the start of the broker.",
+        "address",
+        "messages_added",
+        source="Artemis: RoutedMessageCount; OpenMQ: NumMsgsIn",
+    ),
+    Family(
+        "mq_address_messages_unrouted_total",
+        "counter",
+        "Messages accepted and given to no queue since the start of the broker.",
+        "address",
+        "messages_unrouted",
+        source="Artemis: UnRoutedMessageCount",
+    ),
+    Family(
+        "mq_address_paging",
+        "gauge",
+        "1 while the address is in the paging state, which a full address with policy drop or fail shows too.",
+        "address",
+        "paging",
+        source="Artemis: Paging",
+    ),
+    Family(
+        "mq_address_paused",
+        "gauge",
+        "1 while an operator holds the consumers of the whole address.",
+        "address",
+        "paused",
+        source="Artemis: Paused; OpenMQ: State 1 or 3",
+    ),
+    Family(
+        "mq_address_producers_paused",
+        "gauge",
+        "1 while an operator holds the producers of the address.",
+        "address",
+        "producers_paused",
+        source="Artemis: BlockedViaManagement; OpenMQ: State 2 or 3",
+    ),
+    Family(
+        "mq_address_pages",
+        "gauge",
+        "Number of page files of the address.",
+        "address",
+        "pages",
+        source="Artemis: NumberOfPages",
+    ),
+    Family(
+        "mq_address_producers",
+        "gauge",
+        "Number of producers on the address.",
+        "address",
+        "producers",
+        source="Artemis: listProducers; OpenMQ: NumProducers",
+    ),
+)
+
+QUEUE: Final = (
+    Family(
+        "mq_queue_info",
+        "info",
+        "What the queue is; always 1. kind: user, dead_letter, expiry, temporary, subscription, internal, link or"
+        " retroactive; ring_source, where its ring size is set: queue, address, none or ambiguous; owner and team: from"
+        " the rules of the configuration.",
+        "queue",
+        "info",
+        ("routing_type", "durable", "kind", "ring_source", "owner", "team"),
+        source="Artemis: listQueues, address settings; OpenMQ: Type, Temporary; Penstock: configuration",
+    ),
+    Family(
+        "mq_queue_dead_letter_info",
+        "info",
+        "Where dead letters and expired messages of the queue go; always 1.",
+        "queue",
+        "dead_letter_info",
+        ("dead_letter_address", "expiry_address"),
+        source="Artemis: DeadLetterAddress, ExpiryAddress; OpenMQ: UseDMQ",
+    ),
+    Family(
+        "mq_queue_messages",
+        "gauge",
+        "Messages in the queue, as the broker itself counts them.",
+        "queue",
+        "messages",
+        source="Artemis: listQueues messageCount; OpenMQ: NumMsgs",
+    ),
+    Family(
+        "mq_queue_ready_messages",
+        "gauge",
+        "Messages that wait for a consumer, page files included; absent for non-destructive queues.",
+        "queue",
+        "ready",
+        source="Artemis: messageCount - deliveringCount - scheduledCount, for a last-value queue messageCount -"
+        " scheduledCount; OpenMQ: NumMsgs + NumMsgsHeldInTransaction - NumMsgsPendingAcks",
+    ),
+    Family(
+        "mq_queue_delivering_messages",
+        "gauge",
+        "Messages in the hands of consumers and not yet settled.",
+        "queue",
+        "delivering",
+        source="Artemis: listQueues deliveringCount; OpenMQ: NumMsgsPendingAcks - NumMsgsInDelayDelivery -"
+        " NumMsgsHeldInTransaction",
+    ),
+    Family(
+        "mq_queue_scheduled_messages",
+        "gauge",
+        "Messages whose delivery time has not come.",
+        "queue",
+        "scheduled",
+        source="Artemis: listQueues scheduledCount; OpenMQ: NumMsgsInDelayDelivery",
+    ),
+    Family(
+        "mq_queue_bytes",
+        "gauge",
+        "Size of the messages in the queue, in bytes.",
+        "queue",
+        "bytes",
+        source="Artemis: PersistentSize; OpenMQ: TotalMsgBytes",
+    ),
+    Family(
+        "mq_queue_consumers",
+        "gauge",
+        "Number of consumers of the queue; browsers are none.",
+        "queue",
+        "consumers",
+        source="Artemis: listQueues consumerCount; OpenMQ: NumConsumers",
+    ),
+    Family(
+        "mq_queue_paused",
+        "gauge",
+        "1 while an operator holds the consumers of the queue.",
+        "queue",
+        "paused",
+        source="Artemis: listQueues paused; OpenMQ: State 1 or 3",
+    ),
+    Family(
+        "mq_queue_messages_added_total",
+        "counter",
+        "Messages added since the start of the broker; those reloaded at a start that the agent saw are not counted.",
+        "queue",
+        "added",
+        source="Artemis: listQueues messagesAdded; OpenMQ: NumMsgsIn",
+    ),
+    Family(
+        "mq_queue_messages_acknowledged_total",
+        "counter",
+        "Messages acknowledged since the start of the broker; moved and single removed ones count.",
+        "queue",
+        "acknowledged",
+        source="Artemis: listQueues messagesAcked",
+    ),
+    Family(
+        "mq_queue_messages_expired_total",
+        "counter",
+        "Messages expired since the start of the broker.",
+        "queue",
+        "expired",
+        source="Artemis: listQueues messagesExpired",
+    ),
+    Family(
+        "mq_queue_messages_killed_total",
+        "counter",
+        "Messages given up since the start of the broker: delivered too often, rejected or purged.",
+        "queue",
+        "killed",
+        source="Artemis: listQueues messagesKilled",
+    ),
+    Family(
+        "mq_queue_ring_limit_messages",
+        "gauge",
+        "Ring size of the queue, in messages; absent when unlimited.",
+        "queue",
+        "ring_limit",
+        source="Artemis: listQueues ringSize",
+    ),
+    Family(
+        "mq_queue_ring_used_ratio",
+        "gauge",
+        "Ready messages over ring size; above 1 after the ring was made smaller; absent when unlimited or paging.",
+        "queue",
+        "ring_used_ratio",
+        source="Artemis: messageCount, deliveringCount, scheduledCount, ringSize",
+    ),
+)
+
+CLIENT: Final = (
+    Family(
+        "mq_client_consumers",
+        "gauge",
+        "Number of consumers that the client has on the queue.",
+        "client",
+        "consumers",
+        source="Artemis: listConsumers; OpenMQ: getConsumerInfo",
+    ),
+    Family(
+        "mq_client_buffered_messages",
+        "gauge",
+        "Messages delivered to the client and not yet acknowledged.",
+        "client",
+        "buffered",
+        source="Artemis: listConsumers messagesInTransit; OpenMQ: getConsumerInfo NumMsgsPendingAcks",
+    ),
+    Family(
+        "mq_client_buffered_bytes",
+        "gauge",
+        "Size of the messages delivered to the client and not yet acknowledged, in bytes.",
+        "client",
+        "buffered_bytes",
+        source="Artemis: listConsumers messagesInTransitSize",
+    ),
+    Family(
+        "mq_client_uncommitted_messages",
+        "gauge",
+        "Messages that the client acknowledged in a transaction not yet committed.",
+        "client",
+        "uncommitted",
+        source="Artemis: listConsumers messagesAcknowledgedAwaitingCommit; OpenMQ: getTransactionInfo NumAcks",
+    ),
+    Family(
+        "mq_client_delivered_messages_total",
+        "counter",
+        "Messages delivered to the client, over all its consumers ever polled.",
+        "client",
+        "delivered",
+        source="Artemis: listConsumers messagesDelivered; OpenMQ: getConsumerInfo NumMsgs",
+    ),
+    Family(
+        "mq_client_acknowledged_messages_total",
+        "counter",
+        "Messages that left the hands of the client, over all its consumers ever polled.",
+        "client",
+        "acknowledged",
+        source="Artemis: listConsumers messagesAcknowledged; OpenMQ: getConsumerInfo NumMsgs - NumMsgsPendingAcks",
+    ),
+)
+
+PRODUCER: Final = (
+    Family(
+        "mq_client_produced_messages_total",
+        "counter",
+        "Messages that the client sent to the address, over all its producers ever polled.",
+        "producer",
+        "produced",
+        source="Artemis: listProducers msgSent; OpenMQ: getProducerInfo NumMsgs",
+    ),
+)
+
+CONSUMER: Final = (
+    Family(
+        "mq_consumer_buffered_messages",
+        "gauge",
+        "Messages delivered to the consumer and not yet acknowledged; for the worst consumers only.",
+        "consumer",
+        "buffered",
+        source="Artemis: listConsumers messagesInTransit; OpenMQ: getConsumerInfo NumMsgsPendingAcks",
+    ),
+    Family(
+        "mq_consumer_buffered_bytes",
+        "gauge",
+        "Size of the messages delivered to the consumer and not yet acknowledged, in bytes; for the worst consumers"
+        " only.",
+        "consumer",
+        "buffered_bytes",
+        source="Artemis: listConsumers messagesInTransitSize",
+    ),
+    Family(
+        "mq_consumer_last_delivery_timestamp_seconds",
+        "gauge",
+        "Last delivery to the consumer, in seconds since 1970, corrected for skew; absent when never.",
+        "consumer",
+        "last_delivery",
+        source="Artemis: listConsumers lastDeliveredTime",
+    ),
+    Family(
+        "mq_consumer_last_acknowledgement_timestamp_seconds",
+        "gauge",
+        "Last acknowledgement of the consumer, in seconds since 1970, corrected for skew; absent when never.",
+        "consumer",
+        "last_acknowledgement",
+        source="Artemis: listConsumers lastAcknowledgedTime; OpenMQ: getConsumerInfo LastAckTime",
+    ),
+)
+
+CONNECTION: Final = (
+    Family(
+        "mq_connection_info",
+        "info",
+        "Whose connection it is; always 1; for the worst connections only.",
+        "connection",
+        "info",
+        ("protocol", "user", "remote_host"),
+        source="Artemis: listConnections; OpenMQ: Connection User, Host",
+    ),
+    Family(
+        "mq_connection_buffered_messages",
+        "gauge",
+        "Messages delivered over the connection and not yet acknowledged; for the worst connections only.",
+        "connection",
+        "buffered",
+        source="Artemis: listConsumers messagesInTransit; OpenMQ: getConsumerInfo NumMsgsPendingAcks",
+    ),
+    Family(
+        "mq_connection_buffered_bytes",
+        "gauge",
+        "Size of the messages delivered over the connection and not yet acknowledged, in bytes; for the worst"
+        " connections only.",
+        "connection",
+        "buffered_bytes",
+        source="Artemis: listConsumers messagesInTransitSize",
+    ),
+    Family(
+        "mq_connection_consumers",
+        "gauge",
+        "Number of consumers on the connection; for the worst connections only.",
+        "connection",
+        "consumers",
+        source="Artemis: listSessions consumerCount; OpenMQ: Connection NumConsumers",
+    ),
+    Family(
+        "mq_connection_producers",
+        "gauge",
+        "Number of producers on the connection; for the worst connections only.",
+        "connection",
+        "producers",
+        source="Artemis: listSessions producerCount; OpenMQ: Connection NumProducers",
+    ),
+    Family(
+        "mq_connection_sessions",
+        "gauge",
+        "Number of sessions on the connection; for the worst connections only.",
+        "connection",
+        "sessions",
+        source="Artemis: listConnections sessionCount",
+    ),
+)
+
+LINK: Final = (
+    Family(
+        "mq_link_up",
+        "gauge",
+        "1 while the bridge, cluster connection, mirror or federation is connected, else 0.",
+        "link",
+        "up",
+        source="Artemis: Connected, Started, consumerCount of its queue",
+    ),
+    Family(
+        "mq_link_pending_messages",
+        "gauge",
+        "Messages that wait to cross the link.",
+        "link",
+        "pending",
+        source="Artemis: messageCount of its queue",
+    ),
+)
+
+POLLING: Final = (
+    Family(
+        "penstock_poll_duration_seconds",
+        "gauge",
+        "How long the last poll of the broker took, in seconds.",
+        "broker",
+        "poll_duration",
+        source="Penstock",
+    ),
+    Family(
+        "penstock_poll_timestamp_seconds",
+        "gauge",
+        "When the data shown was read, in seconds since 1970 by the clock of the agent.",
+        "broker",
+        "poll_timestamp",
+        source="Penstock",
+    ),
+    Family(
+        "penstock_polls_total",
+        "counter",
+        "Polls of the broker by result: ok, partial, failed or skipped.",
+        "poll",
+        "polls",
+        source="Penstock",
+    ),
+    Family(
+        "penstock_collector_success",
+        "gauge",
+        "1 when the collector, one part of a poll, succeeded at the last poll, else 0.",
+        "collector",
+        "success",
+        source="Penstock",
+    ),
+    Family(
+        "penstock_collector_duration_seconds",
+        "gauge",
+        "How long the collector took at the last poll, in seconds.",
+        "collector",
+        "duration",
+        source="Penstock",
+    ),
+    Family("penstock_series", "gauge", "Series shown for the broker.", "broker", "series", source="Penstock"),
+    Family(
+        "penstock_series_dropped",
+        "gauge",
+        "Series of the broker held back by the series budget.",
+        "broker",
+        "series_dropped",
+        source="Penstock",
+    ),
+)
+
+AGENT: Final = (
+    Family(
+        "penstock_build_info",
+        "info",
+        "Which Penstock this is; always 1.",
+        "agent",
+        "build_info",
+        ("version", "revision", "pythonversion"),
+        source="Penstock",
+    ),
+    Family(
+        "penstock_config_last_reload_successful",
+        "gauge",
+        "1 when the last (re)load of the configuration succeeded, else 0.",
+        "agent",
+        "config_last_reload_successful",
+        source="Penstock",
+    ),
+    Family(
+        "penstock_config_last_reload_success_timestamp_seconds",
+        "gauge",
+        "Last successful (re)load of the configuration, in seconds since 1970.",
+        "agent",
+        "config_last_reload_success_timestamp",
+        source="Penstock",
+    ),
+)
+
+CATALOGUE: Final[tuple[Family, ...]] = (
+    *BROKER,
+    *ADDRESS,
+    *QUEUE,
+    *CLIENT,
+    *PRODUCER,
+    *CONSUMER,
+    *CONNECTION,
+    *LINK,
+    *POLLING,
+    *AGENT,
+)
+"""All families, in the order in which a body shows them."""

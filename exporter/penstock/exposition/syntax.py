@@ -1,0 +1,59 @@
+"""The syntax of both text formats: Prometheus text 0.0.4 and OpenMetrics 1.0. Sample lines are the same in both."""
+
+import re
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from operator import attrgetter
+from typing import Final
+
+from penstock.exposition.catalogue import Family
+
+
+class Format(Enum):
+    """What a body is written in."""
+
+    TEXT = "text 0.0.4"
+    OPENMETRICS = "OpenMetrics 1.0"
+
+
+END: Final = {Format.TEXT: b"", Format.OPENMETRICS: b"# EOF\n"}
+"""What stands after the last family."""
+
+_ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
+# Prometheus' lexer takes NUL for the end of its input; UTF-8 cannot carry half of a surrogate pair.
+_SPECIAL: Final = re.compile(r'[\\"\n\x00\ud800-\udfff]')
+
+
+def header(family: Family, form: Format) -> bytes:
+    """The HELP and TYPE lines."""
+    name, kind, text = family.name, family.type, family.documentation.replace("\\", "\\\\").replace("\n", "\\n")
+    if form is Format.OPENMETRICS:
+        name, text = openmetrics_name(family), text.replace('"', '\\"')
+    elif kind == "info":
+        kind = "gauge"
+    return f"# HELP {name} {text}\n# TYPE {name} {kind}\n".encode()
+
+
+def openmetrics_name(family: Family) -> str:
+    """The name of the family in OpenMetrics, where `_total` and `_info` belong to the sample only."""
+    suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
+    return family.name.removesuffix(suffix)
+
+
+def label_texts(names: Sequence[str], rows: Sequence[object]) -> list[bytes]:
+    """What stands between name and value, per row: its attributes `names` as labels, and a space."""
+    if not names:
+        return [b" "] * len(rows)
+    template = "{" + ",".join(f'{name}="%s"' for name in names) + "} "
+    columns: Iterable[Iterable[str]] = [map(_label_value, map(attrgetter(name), rows)) for name in names]
+    return [(template % values).encode() for values in zip(*columns, strict=True)]
+
+
+def _label_value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _SPECIAL.sub(_escape, "" if value is None else str(value))
+
+
+def _escape(match: re.Match[str]) -> str:
+    return _ESCAPES.get(match[0], "\N{REPLACEMENT CHARACTER}")
