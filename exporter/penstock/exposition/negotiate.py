@@ -1,0 +1,103 @@
+"""
+What a client accepts, against what there is: two text formats, plain or gzip.
+
+Nothing of the request comes back in the answer: a version or scheme that is not produced is never named.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.exposition.syntax import Format
+
+_ELEMENT: Final = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+')
+_PARAMETER: Final = re.compile(r'(?:[^;"]|"(?:[^"\\]|\\.)*"?)+')
+_QUALITY: Final = re.compile(r"0?\.\d+|0\.?|1(?:\.0*)?")
+
+_MEDIA_TYPES: Final = {Format.TEXT: "text/plain", Format.OPENMETRICS: "application/openmetrics-text"}
+_VERSIONS: Final = {Format.TEXT: "0.0.4", Format.OPENMETRICS: "1.0.0"}
+# `dots` and `values` would rename our metrics, which need no escaping in the other two.
+_SCHEMES: Final = {"allow-utf-8": "allow-utf-8", "allow-utf8": "allow-utf-8"}
+_DEFAULT_SCHEME: Final = "underscores"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """In which format to answer, and the exact Content-Type to name it by."""
+
+    format: Format
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """One element of a header: `value` and the names of `parameters` in lower case, quality 0 to 1."""
+
+    value: str
+    quality: float
+    parameters: Mapping[str, str]
+
+
+_TEXT: Final = Answer(Format.TEXT, "text/plain; version=0.0.4; charset=utf-8")
+
+
+def answer(accept: str | None) -> Answer:
+    """What suits the Accept header best; text 0.0.4 when nothing does."""
+    ranges = list(_elements(accept or ""))
+    best, best_rank = _TEXT, (0.0, 0, 0)
+    for form in (Format.TEXT, Format.OPENMETRICS):
+        match = _match(form, ranges)
+        if match and match[1][0] > 0 and match[1] > best_rank:
+            best, best_rank = _answer(form, match[0]), match[1]
+    return best
+
+
+def accepts_gzip(accept_encoding: str | None) -> bool:
+    """Whether the Accept-Encoding header allows gzip, and does not like the plain body better."""
+    quality = {element.value: element.quality for element in _elements(accept_encoding or "")}
+    gzip = quality.get("gzip", quality.get("x-gzip", quality.get("*", 0.0)))
+    return gzip > 0 and gzip >= quality.get("identity", 0.0)
+
+
+def _match(form: Format, ranges: list[_Element]) -> tuple[_Element, tuple[float, int, int]] | None:
+    """The range that says most about `form`, and its rank: quality, how exact it is, how early it stands."""
+    matches = [
+        (exactness, -place, element)
+        for place, element in enumerate(ranges)
+        if (exactness := _exactness(form, element)) is not None
+    ]
+    if not matches:
+        return None
+    exactness, place, element = max(matches, key=lambda match: match[:2])
+    return element, (element.quality, exactness, place)
+
+
+def _exactness(form: Format, element: _Element) -> int | None:
+    media_type = _MEDIA_TYPES[form]
+    if element.value == media_type:
+        version = element.parameters.get("version")
+        if version is None:
+            return 2
+        return 3 if version == _VERSIONS[form] else None
+    return {"*/*": 0, media_type.split("/")[0] + "/*": 1}.get(element.value)
+
+
+def _answer(form: Format, element: _Element) -> Answer:
+    if form is Format.TEXT:
+        return _TEXT
+    scheme = _SCHEMES.get(element.parameters.get("escaping", "").lower(), _DEFAULT_SCHEME)
+    return Answer(form, f"application/openmetrics-text; version=1.0.0; charset=utf-8; escaping={scheme}")
+
+
+def _elements(header: str) -> Iterator[_Element]:
+    """The elements of a comma-separated header with `q` and other parameters; malformed ones are left out."""
+    for element in _ELEMENT.findall(header):
+        value, *parts = [part.strip() for part in _PARAMETER.findall(element)] or [""]
+        parameters = {}
+        for part in parts:
+            name, _, text = part.partition("=")
+            parameters[name.strip().lower()] = text.strip().strip('"')
+        quality = parameters.get("q", "1")
+        if value and _QUALITY.fullmatch(quality):
+            yield _Element(value.lower(), float(quality), parameters)
