@@ -1,0 +1,69 @@
+import platform
+
+import prometheus_client
+import pytest
+
+from exposition.tables import parse, samples
+from penstock.exposition.catalogue import CATALOGUE
+from penstock.exposition.self_metrics import SelfMetrics
+from penstock.exposition.syntax import END, Format
+
+RELOADED = "penstock_config_last_reload_successful"
+RELOADED_AT = "penstock_config_last_reload_success_timestamp_seconds"
+
+
+def values(own: SelfMetrics, form: Format) -> dict[str, float]:
+    return {name: value for (name, _), value in samples(form, own.render(form) + END[form]).items()}
+
+
+@pytest.mark.parametrize("form", Format)
+def test_build(form: Format) -> None:
+    labels = (("pythonversion", platform.python_version()), ("revision", "abc"), ("version", "1.2.3"))
+    found = samples(form, SelfMetrics("1.2.3", "abc").render(form) + END[form])
+    assert found["penstock_build_info", labels] == 1
+
+
+@pytest.mark.parametrize("form", Format)
+def test_reloads(form: Format) -> None:
+    own = SelfMetrics("1")
+    assert RELOADED not in values(own, form)
+    own.config_loaded(success=True, timestamp=1795216145.5)
+    assert (values(own, form)[RELOADED], values(own, form)[RELOADED_AT]) == (1, 1795216145.5)
+    own.config_loaded(success=False, timestamp=1795216999.5)
+    assert (values(own, form)[RELOADED], values(own, form)[RELOADED_AT]) == (0, 1795216145.5)
+
+
+@pytest.mark.parametrize("form", Format)
+def test_help_and_type_come_from_the_catalogue(form: Format) -> None:
+    own = SelfMetrics("1")
+    own.config_loaded(success=True, timestamp=1)
+    shown = {metric.name.removesuffix("_info"): metric for metric in parse(form, own.render(form) + END[form])}
+    for family in CATALOGUE:
+        if family.table == "agent":
+            metric = shown[family.name.removesuffix("_info")]
+            assert metric.documentation == family.documentation
+            assert metric.type == ("gauge" if form is Format.TEXT else family.type)
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="prometheus_client reads /proc")
+@pytest.mark.parametrize("form", Format)
+def test_process(form: Format) -> None:
+    found = values(SelfMetrics("1"), form)
+    assert found["process_resident_memory_bytes"] > 1_000_000
+    assert found["process_cpu_seconds_total"] > 0
+    assert found["process_open_fds"] > 0
+
+
+@pytest.mark.parametrize("form", Format)
+def test_a_metric_of_its_own_registry_only_and_without_created(form: Format) -> None:
+    own = SelfMetrics("1")
+    prometheus_client.Counter("penstock_scrapes", "Scrapes.", registry=own.registry).inc()
+    text = own.render(form)
+    assert b"penstock_scrapes_total 1.0" in text
+    assert b"_created" not in text
+    assert b"python_gc" not in text  # stands in the library's global registry
+    assert b"penstock_scrapes" not in SelfMetrics("1").render(form)
+
+
+def test_no_end_mark() -> None:
+    assert b"EOF" not in SelfMetrics("1").render(Format.OPENMETRICS)
