@@ -1,0 +1,125 @@
+"""
+What operators say about their queues: rules with patterns, resolved per queue and client. First match wins per key.
+
+Patterns are Artemis' wildcards over words split by ".": `*` one word (or a part of one), `#` any sequence of words,
+also none; a plain `*` is anything at all.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+from penstock.model import QueueKind
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """
+    The pattern as a regular expression over "." + name.
+
+    Every wildcard but the last is settled at its first fit (atomic groups): no name can make the match exponential.
+    """
+    if pattern == "*":
+        return re.compile(r"(?s:.*)\Z")
+    runs = [""]
+    for word in pattern.split("."):
+        if word == "#":
+            runs.append("")
+        else:
+            runs[-1] += _word(word)
+    first, *rest = runs
+    if not rest:
+        return re.compile(rf"{first}\Z")
+    *middle, last = rest
+    return re.compile(first + "".join(rf"(?>(?:\.[^.]*)*?{run})" for run in middle) + rf"(?:\.[^.]*)*{last}\Z")
+
+
+def _word(word: str) -> str:
+    first, *rest = (re.escape(piece) for piece in word.split("*"))
+    if rest:
+        *middle, last = rest
+        first += "".join(rf"(?>[^.]*?{piece})" for piece in middle) + rf"[^.]*{last}"
+    return rf"\.{first}(?=\.|\Z)"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a rule speaks about: one pattern per name."""
+
+    broker: str = "*"
+    address: str = "*"
+    queue: str = "*"
+    client: str = "*"
+    _compiled: tuple[re.Pattern[str] | None, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        patterns = (self.broker, self.address, self.queue, self.client)
+        compiled = tuple(None if pattern == "*" else compile_pattern(pattern) for pattern in patterns)
+        object.__setattr__(self, "_compiled", compiled)
+
+    def __call__(self, broker: str, address: str, queue: str, client: str | None = None) -> bool:
+        """Whether it speaks about this queue (client None) or client; where there is no client only `*` matches."""
+        return all(
+            pattern is None or (name is not None and pattern.match(f".{name}") is not None)
+            for pattern, name in zip(self._compiled, (broker, address, queue, client), strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The keys of a rule; None = says nothing. A new key is one field here and its type in the configuration."""
+
+    owner: str | None = None
+    team: str | None = None
+    kind: QueueKind | None = None
+    ignore: bool | None = None
+
+
+KEYS = tuple(key.name for key in fields(Said))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    match: Match
+    says: Said
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved(Said):
+    """What all rules together say about one queue or client."""
+
+    given_by: Mapping[str, int] = field(default_factory=dict)
+    """Key → number of the rule that gave it, the first rule being 1; for `explain`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All rules, in the order of the configuration."""
+
+    rules: tuple[Rule, ...] = ()
+
+    def resolve(self, broker: str, address: str, queue: str, client: str | None = None) -> Resolved:
+        """Of each key what the first matching rule says that says it."""
+        values: dict[str, object] = {}
+        given_by: dict[str, int] = {}
+        for number, rule in enumerate(self.rules, 1):
+            if not rule.match(broker, address, queue, client):
+                continue
+            for key in KEYS:
+                value = getattr(rule.says, key)
+                if value is not None and key not in values:
+                    values[key] = value
+                    given_by[key] = number
+        return Resolved(**values, given_by=given_by)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which queues of a broker are read: those that an include matches (none given: all) and no exclude does."""
+
+    include: Sequence[Match] = ()
+    exclude: Sequence[Match] = ()
+
+    def __call__(self, address: str, queue: str) -> bool:
+        return (not self.include or any(match("", address, queue) for match in self.include)) and not any(
+            match("", address, queue) for match in self.exclude
+        )
