@@ -1,0 +1,37 @@
+"""
+The configuration: one YAML file, read whole or refused with every problem and its line.
+
+document (YAML → plain values and lines) → model (pydantic: types, defaults, checks) → loading (the two together).
+"""
+
+from penstock.config.loading import load
+from penstock.config.model import (
+    Broker,
+    ClientName,
+    Clients,
+    Config,
+    QueueMatch,
+    Rule,
+    RuleMatch,
+    Series,
+    TemporaryQueues,
+    Tls,
+    Transport,
+    json_schema,
+)
+
+__all__ = [
+    "Broker",
+    "ClientName",
+    "Clients",
+    "Config",
+    "QueueMatch",
+    "Rule",
+    "RuleMatch",
+    "Series",
+    "TemporaryQueues",
+    "Tls",
+    "Transport",
+    "json_schema",
+    "load",
+]

@@ -1,0 +1,153 @@
+"""Configuration file → Config, or one ConfigError that tells every problem with its line."""
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from penstock.config.document import Document, Problem, read
+from penstock.config.document import Path as KeyPath
+from penstock.config.model import Config
+from penstock.config.values import Reading, read_file
+from penstock.errors import ConfigError
+
+MAX_BYTES = 2**20
+MAX_PROBLEMS = 50
+
+
+def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> Config:
+    """
+    The configuration in the file `path`; `environ` (default: the process's) fills `${NAME}`.
+
+    Raises ConfigError, one line per problem: `FILE:LINE: brokers[0].url: what is wrong; what is allowed`.
+    """
+    path = Path(path)
+    document = read(_text(path))
+    reading = Reading(path.parent, os.environ if environ is None else environ)
+    config, problems = _validated(document, reading)
+    if problems:
+        raise ConfigError(_report(path, problems))
+    assert config is not None  # noqa: S101 - without problems it is there
+    return config
+
+
+def _text(path: Path) -> str:
+    try:
+        content = read_file(path, limit=MAX_BYTES + 1)
+    except ValueError as error:
+        raise ConfigError(f"{error}; give the configuration file with --config.file") from None
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{path}: is larger than {MAX_BYTES} bytes; a configuration is not")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: is not UTF-8 text") from None
+
+
+def _validated(document: Document, reading: Reading) -> tuple[Config | None, list[Problem]]:
+    if document.values is None:
+        return None, document.problems
+    config, problems = None, list(document.problems)
+    try:
+        config = Config.model_validate(document.values, context=reading)
+    except ValidationError as error:
+        # The error holds the input, secrets included: only texts of our own leave this function.
+        problems += [
+            Problem(document.line(detail["loc"]), detail["loc"], _told(detail))
+            for detail in error.errors(include_url=False, include_input=False)
+            if detail["loc"] not in document.void or detail["type"] == "extra_forbidden"
+        ]
+    return config, problems
+
+
+def _report(path: Path, problems: list[Problem]) -> str:
+    problems = sorted(dict.fromkeys(problems), key=lambda problem: problem.line)
+    lines = [
+        f"{path}:{problem.line}: {shown_path(problem.path)}{': ' if problem.path else ''}{problem.text}"
+        for problem in problems[:MAX_PROBLEMS]
+    ]
+    if len(problems) > MAX_PROBLEMS:
+        lines.append(f"{path}: and {len(problems) - MAX_PROBLEMS} more")
+    return "\n".join(lines)
+
+
+def shown_path(path: KeyPath) -> str:
+    """`brokers[0].url`. A key that is no plain word is cut: it may be a whole `password:secret` without its blank."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{_shown_key(part)}"
+    return text.removeprefix(".")
+
+
+def _shown_key(key: str) -> str:
+    word = _word(key)
+    return word if word == key else f"{word}…"
+
+
+def _word(key: str) -> str:
+    return re.split(r"[^A-Za-z0-9_-]", key[:40], maxsplit=1)[0]
+
+
+def _told(detail: ErrorDetails) -> str:
+    """What pydantic found, in words that say what is allowed and show no value."""
+    told = _TOLD.get(detail["type"], detail["msg"])
+    return told if isinstance(told, str) else told(detail["loc"], detail.get("ctx", {}))
+
+
+def _unknown_key(path: KeyPath) -> str:
+    *parent, key = path
+    allowed = sorted(_keys(_annotation(Config, tuple(parent))))
+    near = difflib.get_close_matches(_word(str(key)).lower(), allowed, 1)
+    return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; allowed: {', '.join(allowed)}"
+
+
+def _annotation(model: Any, path: KeyPath) -> Any:
+    """The type that the configuration declares at a path, None and lists taken off."""
+    if not path:
+        return model
+    key, *rest = path
+    if isinstance(key, str):
+        model = _plain(next(field.annotation for name, field in _fields(model) if name == key))
+    return _annotation(model, tuple(rest))
+
+
+def _plain(annotation: Any) -> Any:
+    if get_origin(annotation) in (Union, UnionType, tuple):
+        return _plain(get_args(annotation)[0])
+    return annotation
+
+
+def _fields(model: type[BaseModel]) -> Iterator[tuple[str, Any]]:
+    return ((field.alias or name, field) for name, field in model.model_fields.items())
+
+
+def _keys(model: type[BaseModel]) -> Iterator[str]:
+    return (name for name, _ in _fields(model))
+
+
+_TOLD: Mapping[str, str | Callable[[KeyPath, Mapping[str, Any]], str]] = {
+    "value_error": lambda _, context: str(context["error"]),
+    "missing": "is missing; it is required",
+    "extra_forbidden": lambda path, _: _unknown_key(path),
+    "enum": lambda _, context: f"must be one of {context['expected']}",
+    "greater_than_equal": lambda _, context: f"must be at least {context['ge']}",
+    "less_than_equal": lambda _, context: f"must be at most {context['le']}",
+    "string_too_long": lambda _, context: f"must be at most {context['max_length']} characters",
+    "string_type": "must be text; put it in quotes",
+    "path_type": "must be text; put it in quotes",
+    "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "finite_number": "must be a finite number",
+    "tuple_type": "must be a list (lines that begin with -)",
+    "model_type": "must be a mapping (key: value)",
+    "model_attributes_type": "must be a mapping (key: value)",
+}

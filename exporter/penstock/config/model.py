@@ -1,0 +1,382 @@
+"""The configuration as typed, frozen values. Docstrings of fields are the descriptions in the JSON schema."""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, StrictBool, StrictInt, ValidationInfo
+from pydantic import field_validator as check
+
+from penstock.config.values import (
+    Duration,
+    EnvSecret,
+    EnvText,
+    File,
+    Reading,
+    Size,
+    Text,
+    between,
+    check_origin,
+    existing_file,
+    format_duration,
+    format_size,
+    http_url,
+    read_password,
+)
+from penstock.errors import ConfigError
+from penstock.flow import rules as flow
+from penstock.model import BrokerKind, QueueKind
+
+MARGIN = 0.5
+"""Seconds left between a poll's deadline and the next poll."""
+
+Interval = Annotated[Duration, between(1, 3600, format_duration)]
+Timeout = Annotated[Duration, between(0.1, 3600, format_duration)]
+Pattern = Text
+
+
+class Transport(StrEnum):
+    """How a broker is asked."""
+
+    JOLOKIA = "jolokia"
+    JMX = "jmx"
+    JMXQUERY = "jmxquery"
+    RECORDING = "recording"
+
+
+class TemporaryQueues(StrEnum):
+    """Whether temporary queues are shown as one sum or each by its name."""
+
+    SUMMED = "summed"
+    EACH = "each"
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+        validate_by_alias=True,
+    )
+
+
+class Tls(Section):
+    """TLS to the broker; the system's authorities are trusted where nothing else is said."""
+
+    ca_file: File | None = None
+    """Authorities to trust, PEM."""
+    cert_file: File | None = None
+    """The client's certificate, PEM."""
+    key_file: File | None = None
+    """Its key, PEM; may be left out when cert_file holds both."""
+    insecure: StrictBool = False
+    """Trust any certificate. For tests only: whoever is in between reads the password."""
+    server_name: Text | None = None
+    """Name expected in the broker's certificate, when it is not the URL's host."""
+
+    @check("key_file")
+    @classmethod
+    def _with_certificate(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        if value is not None and info.data.get("cert_file", value) is None:
+            raise ValueError("needs a cert_file beside it")
+        return value
+
+
+class QueueMatch(Section):
+    """Queues of one broker by pattern."""
+
+    address: Pattern = "*"
+    """Pattern on the address."""
+    queue: Pattern = "*"
+    """Pattern on the queue."""
+
+    def compiled(self) -> flow.Match:
+        return flow.Match(address=self.address, queue=self.queue)
+
+
+class Broker(Section):
+    """One broker: where it is and how it is asked."""
+
+    name: EnvText
+    """Its name: the label `broker` of every metric; unique."""
+    kind: BrokerKind
+    """`artemis` or `openmq`."""
+    transport: Transport = Transport.JOLOKIA
+    """How it is asked: `jolokia` or `recording`."""
+    url: EnvText
+    """Its Jolokia URL, such as http://127.0.0.1:8161/console/jolokia/; for a recording `recording:FILE`."""
+    username: EnvText | None = None
+    """User with the right to read management attributes."""
+    inline_password: EnvSecret | None = Field(default=None, alias="password")
+    """The user's password, best as ${VARIABLE}."""
+    password_file: File | None = None
+    """File that holds the password; read at each use, so that it can be rotated."""
+    origin: Annotated[EnvText, AfterValidator(check_origin)] | None = None
+    """Origin header to send, where the broker checks it."""
+    tls: Tls = Tls()
+    """TLS to the broker, for an https URL."""
+    interval: Interval | None = None
+    """Time between two polls of this broker, when not the general one."""
+    timeout: Timeout | None = None
+    """Deadline of a whole poll of this broker, when not the general one."""
+    include: tuple[QueueMatch, ...] = ()
+    """Only queues that one of these matches; none = all."""
+    exclude: tuple[QueueMatch, ...] = ()
+    """Not the queues that one of these matches."""
+    page_rows: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 5000
+    """Consumers asked for in one call."""
+    max_answer: Annotated[Size, between(2**16, 2**32, format_size)] = 64 * 2**20
+    """Largest answer that is read; a larger one fails its collector."""
+
+    @check("name")
+    @classmethod
+    def _unique(cls, value: str, info: ValidationInfo) -> str:
+        if not value.isprintable():
+            raise ValueError("must hold printable characters only")
+        names = Reading.of(info).names
+        if value in names:
+            raise ValueError("is the name of an earlier broker; names are unique")
+        names.add(value)
+        return value
+
+    @check("kind")
+    @classmethod
+    def _readable_kind(cls, value: BrokerKind) -> BrokerKind:
+        if value is not BrokerKind.ARTEMIS:
+            raise ValueError(f"{value} cannot be read by this version yet; it reads artemis only")
+        return value
+
+    @check("transport")
+    @classmethod
+    def _known_transport(cls, value: Transport) -> Transport:
+        if value not in (Transport.JOLOKIA, Transport.RECORDING):
+            raise ValueError(f"{value} is not in this version yet; use jolokia or recording")
+        return value
+
+    @check("url")
+    @classmethod
+    def _usable_url(cls, value: str, info: ValidationInfo) -> str:
+        transport = info.data.get("transport")
+        if transport is None:  # refused above: what its URL would have to be is not known
+            return value
+        if value.startswith("recording:"):
+            if transport is Transport.JOLOKIA:
+                raise ValueError("a recording needs transport: recording beside it")
+            file = value.removeprefix("recording:")
+            if not file:
+                raise ValueError("recording: must be followed by the name of a file")
+            return f"recording:{existing_file(file, info)}"
+        if transport is Transport.RECORDING:
+            raise ValueError("must be recording:FILE, as transport is recording")
+        http_url(value)
+        return value
+
+    @check("inline_password", "password_file")
+    @classmethod
+    def _with_user(cls, value: SecretStr | Path | None, info: ValidationInfo) -> SecretStr | Path | None:
+        if value is not None and info.data.get("username", "") is None:
+            raise ValueError("needs a username beside it")
+        return value
+
+    @check("password_file")
+    @classmethod
+    def _one_password(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        if value is not None:
+            if info.data.get("inline_password") is not None:
+                raise ValueError("stands beside password; give only one of the two")
+            read_password(value)
+        return value
+
+    @check("tls")
+    @classmethod
+    def _over_https(cls, value: Tls, info: ValidationInfo) -> Tls:
+        if value != Tls() and not info.data.get("url", "https:").startswith("https:"):
+            raise ValueError("needs an https URL")
+        return value
+
+    @check("timeout")
+    @classmethod
+    def _within_interval(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if "interval" not in info.data:  # refused above
+            return value
+        return check_timeout(value, info.data["interval"] or Reading.of(info).interval)
+
+    def password(self) -> str | None:
+        """The password as it is now; None = none configured. ConfigError when its file cannot be read any more."""
+        if self.password_file is None:
+            return None if self.inline_password is None else self.inline_password.get_secret_value()
+        try:
+            return read_password(self.password_file)
+        except ValueError as error:
+            raise ConfigError(f"broker {self.name}: password_file: {error}") from None
+
+    @property
+    def recording(self) -> Path | None:
+        """The file to read in place of a broker."""
+        return Path(self.url.removeprefix("recording:")) if self.transport is Transport.RECORDING else None
+
+    def selection(self) -> flow.Selection:
+        return flow.Selection(
+            tuple(match.compiled() for match in self.include), tuple(match.compiled() for match in self.exclude)
+        )
+
+
+class RuleMatch(QueueMatch):
+    """What a rule speaks about; every pattern must match."""
+
+    broker: Pattern = "*"
+    """Pattern on the broker's name."""
+    client: Pattern = "*"
+    """Pattern on the client; anything but `*` speaks about clients, not about their queues."""
+
+    def compiled(self) -> flow.Match:
+        return flow.Match(self.broker, self.address, self.queue, self.client)
+
+
+class Rule(Section):
+    """What is said about the queues and clients that it matches; of each key the first rule that says it counts."""
+
+    match: RuleMatch = RuleMatch()
+    """What it speaks about."""
+    owner: Text | None = None
+    """Label `owner` of mq_queue_info."""
+    team: Text | None = None
+    """Label `team` of mq_queue_info."""
+    kind: QueueKind | None = None
+    """What the queue is there for, when the broker's own settings do not tell."""
+    ignore: StrictBool | None = None
+    """Leave it out of everything."""
+
+    def compiled(self) -> flow.Rule:
+        return flow.Rule(self.match.compiled(), flow.Said(**{key: getattr(self, key) for key in flow.KEYS}))
+
+
+class Series(Section):
+    """How many series of what comes and goes are shown, per broker."""
+
+    consumers_per_broker: Annotated[StrictInt, Field(ge=0, le=100_000)] = 20
+    """Consumers shown one by one, the worst of the broker."""
+    consumers_per_queue: Annotated[StrictInt, Field(ge=0, le=100_000)] = 3
+    """Of these, from any one queue."""
+    clients: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 10_000
+    """Distinct clients; further ones are counted together."""
+    connections: Annotated[StrictInt, Field(ge=0, le=100_000)] = 20
+    """Connections shown one by one, the worst of the broker."""
+
+
+class ClientName(Section):
+    """One replacement in the names of clients."""
+
+    match: Text
+    """Regular expression (Python), searched for in the name."""
+    replace: Annotated[str, Field(max_length=1000)]
+    r"""What stands in place of each match; \1 is the first group."""
+
+    @check("match")
+    @classmethod
+    def _compiles(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise ValueError(f"is not a regular expression: {error}") from None
+        return value
+
+    @check("replace")
+    @classmethod
+    def _fits(cls, value: str, info: ValidationInfo) -> str:
+        try:
+            re.sub(info.data.get("match", ""), value, "")
+        except (re.error, IndexError) as error:
+            raise ValueError(f"does not fit match: {error}") from None
+        return value
+
+
+class Clients(Section):
+    """How clients are named."""
+
+    map: tuple[ClientName, ...] = ()
+    """Replacements, applied in this order."""
+
+
+class Config(Section):
+    """The whole configuration. Durations are seconds, sizes bytes."""
+
+    interval: Annotated[Interval, Field(validate_default=True)] = 15.0
+    """Time between two polls."""
+    timeout: Timeout | None = None
+    """Deadline of a whole poll; less than the interval. Default: half a second less."""
+    brokers: tuple[Broker, ...]
+    """The brokers to watch, at least one."""
+    rules: tuple[Rule, ...] = ()
+    """What is said about queues and clients."""
+    series: Series = Series()
+    """How many series are shown."""
+    clients: Clients = Clients()
+    """How clients are named."""
+    temporary_queues: TemporaryQueues = TemporaryQueues.SUMMED
+    """Temporary queues `summed` into one, or `each` by its name."""
+
+    @check("interval")
+    @classmethod
+    def _noted(cls, value: float, info: ValidationInfo) -> float:
+        Reading.of(info).interval = value
+        return value
+
+    @check("timeout")
+    @classmethod
+    def _within_interval(cls, value: float | None, info: ValidationInfo) -> float | None:
+        return check_timeout(value, info.data.get("interval"))
+
+    @check("brokers")
+    @classmethod
+    def _some(cls, value: tuple[Broker, ...]) -> tuple[Broker, ...]:
+        if not value:  # pydantic's own min_length counts the valid ones only
+            raise ValueError("must have at least one entry")
+        return value
+
+    def interval_of(self, broker: Broker) -> float:
+        return self.interval if broker.interval is None else broker.interval
+
+    def timeout_of(self, broker: Broker) -> float:
+        """The broker's own, else the general one where it fits into the broker's interval, else half a second less."""
+        interval = self.interval_of(broker)
+        if broker.timeout is not None:
+            return broker.timeout
+        return self.timeout if self.timeout is not None and self.timeout < interval else interval - MARGIN
+
+    def compiled_rules(self) -> flow.Rules:
+        return flow.Rules(tuple(rule.compiled() for rule in self.rules))
+
+    def masked_yaml(self) -> str:
+        """The configuration as YAML, defaults included, every secret as `<secret>`; fit to be served."""
+        masked = _masked(self.model_dump(by_alias=True, exclude_none=True))
+        return yaml.safe_dump(masked, sort_keys=False, allow_unicode=True)
+
+
+def check_timeout(timeout: float | None, interval: float | None) -> float | None:
+    if timeout is not None and interval is not None and timeout >= interval:
+        raise ValueError(f"must be less than the interval, {format_duration(interval)}")
+    return timeout
+
+
+def _masked(value: Any) -> Any:
+    match value:
+        case SecretStr():
+            return "<secret>"
+        case StrEnum():
+            return value.value
+        case Mapping():
+            return {key: _masked(item) for key, item in value.items()}
+        case tuple() | list():
+            return [_masked(item) for item in value]
+        case _:
+            return value
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of the configuration file, for editors and for Helm's values."""
+    return Config.model_json_schema()

@@ -1,0 +1,223 @@
+"""The kinds of value that a configuration holds: durations, sizes, texts with `${ENV}`, patterns, files."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    PlainSerializer,
+    SecretStr,
+    StringConstraints,
+    ValidationInfo,
+    WithJsonSchema,
+)
+
+DURATION_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+SIZE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+_NUMBER = r"\d{1,12}(?:\.\d{1,9})?"
+_DURATION = "".join(f"(?:({_NUMBER}){unit})?" for unit in DURATION_UNITS)
+_SIZE = rf"({_NUMBER}) ?({'|'.join(SIZE_UNITS)})"
+
+
+@dataclass
+class Reading:
+    """What validation must know beside the value itself; handed to pydantic as its context, filled as it goes on."""
+
+    directory: Path = Path()
+    """Relative file names are relative to it: the directory of the configuration file."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    names: set[str] = field(default_factory=set)
+    """Names of brokers met so far."""
+    interval: float | None = None
+    """The general interval, which a broker's timeout must stay below; None while it is not known."""
+
+    @classmethod
+    def of(cls, info: ValidationInfo) -> "Reading":
+        return info.context if isinstance(info.context, Reading) else cls()
+
+
+def parse_duration(value: object) -> float:
+    """Seconds of `15s`, `1m30s`, `500ms`, or of a plain number. ValueError says what is allowed."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str):
+        if re.fullmatch(_NUMBER, value, re.ASCII):
+            return float(value)
+        found = re.fullmatch(_DURATION, value, re.ASCII)
+        if value and found:
+            return sum(float(n) * unit for n, unit in zip(found.groups(), DURATION_UNITS.values(), strict=True) if n)
+    raise ValueError(f"{shown(value)} is not a duration; write 500ms, 15s, 1m30s, 2h, 1d or a number of seconds")
+
+
+def format_duration(seconds: float) -> str:
+    """The shortest text that `parse_duration` reads back; milliseconds are the finest."""
+    left = round(seconds * 1000)
+    text = ""
+    for unit, size in DURATION_UNITS.items():
+        count, left = divmod(left, round(size * 1000))
+        text += f"{count}{unit}" if count else ""
+    return text or "0s"
+
+
+def parse_size(value: object) -> int:
+    """Bytes of `64MiB`, `10MB`, or of a plain number. ValueError says what is allowed."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        if re.fullmatch(r"\d{1,18}", value, re.ASCII):
+            return int(value)
+        found = re.fullmatch(_SIZE, value, re.ASCII)
+        if found:
+            return int(float(found[1]) * SIZE_UNITS[found[2]])
+    raise ValueError(f"{shown(value)} is not a size; write {', '.join(f'64{unit}' for unit in SIZE_UNITS)} or bytes")
+
+
+def format_size(size: int) -> str:
+    for unit in ("GiB", "MiB", "KiB"):
+        if size and size % SIZE_UNITS[unit] == 0:
+            return f"{size // SIZE_UNITS[unit]}{unit}"
+    return f"{size}B"
+
+
+def between(least: float, most: float, show: Callable[[Any], str]) -> AfterValidator:
+    """Bounds, told in the unit that the value is written in."""
+
+    def check(value: float) -> float:
+        if not value >= least:  # NaN too
+            raise ValueError(f"must be at least {show(least)}")
+        if value > most:
+            raise ValueError(f"must be at most {show(most)}")
+        return value
+
+    return AfterValidator(check)
+
+
+def shown(value: object) -> str:
+    """A value within an error text; never used on what may be secret."""
+    text = value if isinstance(value, str) else repr(value)
+    return f"'{text[:60]}{'…' if len(text) > 60 else ''}'" if text.isprintable() else "this"
+
+
+def expand(value: object, info: ValidationInfo) -> object:
+    """`${NAME}` → the environment's value, `$$` → `$`. The error names the variable, never a value."""
+    if not isinstance(value, str):
+        return value
+    environ = Reading.of(info).environ
+
+    def one(found: re.Match[str]) -> str:
+        name: str | None = found["name"]
+        if name is None:
+            if found[0] == "$$":
+                return "$"
+            raise ValueError("'${' is not followed by a variable's name and '}'; for a literal $ write $$")
+        if name not in environ:
+            raise ValueError(f"environment variable {name} is not set; set it, or for a literal $ write $$")
+        return environ[name]
+
+    return re.sub(r"\$\$|\$\{(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)\})?", one, value)
+
+
+def check_origin(value: str) -> str:
+    parts = http_url(value)
+    if parts.path not in ("", "/"):
+        raise ValueError("must be only scheme://host[:port], as a browser sends it")
+    return value.rstrip("/")
+
+
+def http_url(value: str) -> "SplitUrl":
+    """The parts of an http or https URL without credentials. The errors never show the URL: it may hold a password."""
+    try:
+        parts = urlsplit(value)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError("is not a URL; write http://host:port/path") from None
+    if parts.scheme not in ("http", "https") or not host or re.search(r"[\s\\]", value) or not value.isprintable():
+        raise ValueError("must be http://host:port/path or https://host:port/path")
+    if "@" in parts.netloc:
+        raise ValueError("must not hold credentials; put them into username and password or password_file")
+    if parts.query or parts.fragment:
+        raise ValueError("must not hold a query (?…) or fragment (#…)")
+    return SplitUrl(parts.scheme, host, parts.path)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitUrl:
+    scheme: str
+    host: str
+    path: str
+
+
+def existing_file(value: object, info: ValidationInfo) -> object:
+    """A file that can be read now, as an absolute path; relative to the configuration's directory."""
+    if not isinstance(value, str):
+        return value
+    if not value:
+        raise ValueError("must not be empty")
+    path = Reading.of(info).directory / value
+    read_file(path, limit=1)
+    return path.absolute()
+
+
+def read_file(path: Path, *, limit: int) -> bytes:
+    """At most `limit` bytes of it. ValueError when it cannot be read, with the reason."""
+    try:
+        with path.open("rb") as file:
+            return file.read(limit)
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError:
+        raise ValueError("is not a file name") from None
+
+
+MAX_PASSWORD_BYTES = 4096
+
+
+def read_password(path: Path) -> str:
+    """The password in a file, one trailing newline cut off. ValueError when there is none."""
+    content = read_file(path, limit=MAX_PASSWORD_BYTES + 1)
+    if len(content) > MAX_PASSWORD_BYTES:
+        raise ValueError(f"{path} is larger than {MAX_PASSWORD_BYTES} bytes; it must hold the password only")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8 text") from None
+    password = text.removesuffix("\n").removesuffix("\r")
+    if not password:
+        raise ValueError(f"{path} is empty; write the password into it")
+    return password
+
+
+def _json(**schema: Any) -> WithJsonSchema:
+    return WithJsonSchema(schema)
+
+
+_escape_dollar = PlainSerializer(lambda text: text.replace("$", "$$"), return_type=str)
+
+Duration = Annotated[
+    float,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str),
+    _json(type=["string", "number"], description="Duration such as 500ms, 15s, 1m30s; a number is seconds"),
+]
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    PlainSerializer(format_size, return_type=str),
+    _json(type=["string", "integer"], description="Size such as 64MiB; a number is bytes"),
+]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+EnvText = Annotated[Text, BeforeValidator(expand), _escape_dollar]
+EnvSecret = Annotated[SecretStr, StringConstraints(min_length=1), BeforeValidator(expand)]
+File = Annotated[
+    Path,
+    BeforeValidator(existing_file),
+    PlainSerializer(str, return_type=str),
+    _json(type="string", description="File name, relative to the directory of this file"),
+]
