@@ -31,7 +31,7 @@ class Index(Generic[RowT]):
     origin: position of each row in the index that this one follows, -1 where the row is new or its text changed.
     """
 
-    __slots__ = ("_parent", "_token", "keys", "origin", "rows")
+    __slots__ = ("_of_rows", "_parent", "_token", "keys", "origin", "rows")
 
     def __init__(self, keys: Keys, rows: NDArray[np.object_], origin: Positions, parent: object | None) -> None:
         self.keys = keys
@@ -39,6 +39,7 @@ class Index(Generic[RowT]):
         self.origin = origin
         self._parent = parent
         self._token = object()
+        self._of_rows: dict[str, Column] = {}
 
     @classmethod
     def empty(cls) -> "Index[RowT]":
@@ -89,6 +90,13 @@ class Index(Generic[RowT]):
         for position, row in zip(fresh, make(order[fresh].tolist()), strict=True):
             rows[position] = row
         return Index(ordered, rows, origin, self._token), order
+
+    def column(self, name: str, number: Callable[[RowT], float]) -> Column:
+        """`number` of each row, as a column; computed once in the life of the index, under `name`."""
+        column = self._of_rows.get(name)
+        if column is None:
+            column = self._of_rows[name] = np.fromiter(map(number, self.rows), np.float64, len(self.rows))
+        return column
 
     def positions(self, keys: Keys) -> Positions:
         """Position of each key, -1 where it is not here."""

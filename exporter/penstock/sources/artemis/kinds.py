@@ -46,7 +46,7 @@ class Roles:
         return frozenset(expiry for _, expiry in self.dead_letters.values() if expiry)
 
 
-def queue_kind(  # noqa: PLR0913 - one flag each
+def queue_kind(
     name: str, address: str, routing_type: str, *, temporary: bool, internal: bool, retroactive: bool
 ) -> QueueKind | None:
     """The kind by the queue's own name and flags; None: an ordinary queue, whose kind depends on others' settings."""

@@ -17,6 +17,9 @@ from penstock.sources.artemis.kinds import MIRROR, STORE_AND_FORWARD, Roles, ord
 from penstock.sources.clients import NameMap, client_name, remote_host
 from penstock.table import Column, Index, Keys, Positions, Serials, Table
 
+ANONYMOUS = "(anonymous)"
+"""Address of a producer that names one with each message."""
+
 TextT = TypeVar("TextT")
 QueueText = wire.QueueTexts | wire.QueueAttributes
 
@@ -401,7 +404,8 @@ class Connections:
     def _producer(self, row: wire.ProducerListed) -> ProducerRow:
         user = row.user or row.validated_user
         client = client_name(row.client_id, user, row.remote_address, row.protocol, self._names)
-        return ProducerRow(row.id, row.address or "", client, row.session)
+        address = ANONYMOUS if not row.address or row.address == "ANONYMOUS" else row.address
+        return ProducerRow(row.id, address, client, row.session)
 
 
 @dataclass(frozen=True, slots=True)

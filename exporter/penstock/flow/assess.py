@@ -1,0 +1,93 @@
+"""
+What a snapshot means: the tables of series that are shown, from the snapshot and what was known before.
+
+Pure: `assess(state, snapshot, policy) -> (state, tables)`. Time comes from the snapshot.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.flow.addresses import Addresses, address_table
+from penstock.flow.clock import Clock
+from penstock.flow.connections import Connections, Links, Producers
+from penstock.flow.consumers import Consumers, client_table, consumer_table
+from penstock.flow.policy import Policy
+from penstock.flow.queues import Queues, queue_table
+from penstock.flow.series import BrokerSeries
+from penstock.model import Broker, Snapshot
+from penstock.table import Index, Table
+
+Tables = Mapping[str, Table[Any]]
+"""By the name that the metric catalogue gives them."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is carried from poll to poll, of one broker."""
+
+    clock: Clock = field(default_factory=Clock)
+    queues: Queues = field(default_factory=Queues)
+    addresses: Addresses = field(default_factory=Addresses)
+    consumers: Consumers = field(default_factory=Consumers)
+    producers: Producers = field(default_factory=Producers)
+    connections: Connections = field(default_factory=Connections)
+    links: Links = field(default_factory=Links)
+
+    def with_new_labels(self) -> "State":
+        """The same without any label set: the policy has changed."""
+        return State(
+            clock=self.clock,
+            queues=self.queues.with_new_labels(),
+            consumers=self.consumers.with_new_labels(),
+            producers=Producers(totals=self.producers.totals),
+        )
+
+
+def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tables]:
+    """The state after this snapshot, and the tables to show; a table whose part was not read is not there."""
+    tables: dict[str, Table[Any]] = {}
+    if snapshot.broker is not None:
+        state = replace(state, clock=state.clock.follow(snapshot.broker, snapshot.stamp))
+        tables["broker"] = broker_table(snapshot.broker, state.clock, policy)
+    if snapshot.queues is not None:
+        state = replace(state, queues=state.queues.follow(snapshot.queues, policy))
+        tables["queue"] = queue_table(state.queues, snapshot.queues, snapshot.addresses)
+    if snapshot.addresses is not None:
+        grouping = state.queues.grouping
+        state = replace(state, addresses=state.addresses.follow(snapshot.addresses, grouping, policy))
+        messages = None if snapshot.queues is None else grouping.sum(snapshot.queues["messages"])
+        tables["address"] = address_table(state.addresses, snapshot.addresses, messages, snapshot.producers)
+    if snapshot.consumers is not None:
+        consumers = state.consumers.follow(snapshot, snapshot.consumers, state.queues.grouping, state.clock, policy)
+        state = replace(state, consumers=consumers)
+        tables["client"] = client_table(consumers, snapshot.consumers)
+        tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)
+    if snapshot.producers is not None:
+        state = replace(state, producers=state.producers.follow(snapshot.producers, policy))
+        tables["producer"] = state.producers.table()
+    if snapshot.connections is not None:
+        connections, tables["connection"] = state.connections.follow(snapshot.connections, snapshot, policy)
+        state = replace(state, connections=connections)
+    if snapshot.links is not None:
+        state = replace(state, links=state.links.follow(snapshot.links, policy))
+        tables["link"] = Table(state.links.index, snapshot.links.columns)
+    return state, tables
+
+
+def broker_table(broker: Broker, clock: Clock, policy: Policy) -> Table[BrokerSeries]:
+    row = BrokerSeries(policy.broker, broker.kind, broker.version, broker.product_version, broker.node_id, broker.role)
+    numbers = {
+        "info": 1.0,
+        "start": round(clock.start, 3),
+        "clock_skew": round(clock.skew, 3),
+        "connections": broker.connections,
+        "memory_used_bytes": broker.memory_used_bytes,
+        "memory_limit_bytes": broker.memory_limit_bytes,
+        "disk_used_ratio": broker.disk_used_ratio,
+        "disk_limit_ratio": broker.disk_limit_ratio,
+        "authentication_failures": broker.authentication_failures,
+    }
+    return Table(Index.of([row]), {name: np.array([value]) for name, value in numbers.items()})

@@ -1,0 +1,170 @@
+"""Clients and consumers as they are shown: every client summed, consumers one by one where they are the worst."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.flow.clock import Clock
+from penstock.flow.holding import hold_since, holding, unsettled_since
+from penstock.flow.policy import Policy
+from penstock.flow.series import HIDDEN, OTHER, ClientSeries, ConsumerSeries, Grouping, QueueSeries
+from penstock.flow.totals import Totals
+from penstock.flow.worst import Shown, worst
+from penstock.model import ConsumerRow, Snapshot
+from penstock.table import Column, Index, Keys, Positions, Table
+
+CLIENT_GAUGES = {"buffered": "buffered", "buffered_bytes": "buffered_bytes", "uncommitted": "awaiting_commit"}
+COUNTERS = ("delivered", "acknowledged")
+_UNKNOWN_QUEUE = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Consumers:
+    """
+    What is carried from poll to poll.
+
+    clients: which client series each consumer belongs to. totals: COUNTERS of the clients.
+    source, hold_since: since when each consumer holds something. shown, index: the consumers shown one by one.
+    """
+
+    clients: Grouping[ClientSeries] = field(default_factory=Grouping)
+    totals: Totals[ClientSeries] = field(default_factory=Totals)
+    source: Index[ConsumerRow] = field(default_factory=Index.empty)
+    hold_since: Column = field(default_factory=lambda: np.empty(0))
+    shown: Shown = field(default_factory=Shown)
+    index: Index[ConsumerSeries] = field(default_factory=Index.empty)
+
+    def follow(
+        self,
+        snapshot: Snapshot,
+        consumers: Table[ConsumerRow],
+        queues: Grouping[QueueSeries],
+        clock: Clock,
+        policy: Policy,
+    ) -> "Consumers":
+        clients = follow_clients(self.clients, snapshot, consumers, queues, policy)
+        since = hold_since(
+            holding(consumers["buffered"], consumers["awaiting_commit"]),
+            consumers.index.carry(self.source, self.hold_since, np.nan),
+            consumers["last_acknowledgement"],
+            consumers["last_delivery"],
+        )
+        age = snapshot.stamp + clock.applied - unsettled_since(since, consumers["last_acknowledgement"])
+        shown = show(self.shown, age, consumers, clients, snapshot.consumer_queue, policy)
+        relabelled = clients.relabelled if clients is not self.clients else np.zeros(len(consumers), np.bool_)
+        return Consumers(
+            clients=clients,
+            totals=self.totals.follow(clients, [consumers[name] for name in COUNTERS]),
+            source=consumers.index,
+            hold_since=since,
+            shown=shown,
+            index=label_consumers(self.index, shown.keys, consumers.index, clients, relabelled),
+        )
+
+    def with_new_labels(self) -> "Consumers":
+        return replace(self, clients=Grouping(), index=Index.empty())
+
+
+def follow_clients(
+    before: Grouping[ClientSeries],
+    snapshot: Snapshot,
+    consumers: Table[ConsumerRow],
+    queues: Grouping[QueueSeries],
+    policy: Policy,
+) -> Grouping[ClientSeries]:
+    """Which client each consumer belongs to; labelled anew where its queue is shown under other labels."""
+    at_queue = queues.source.positions(snapshot.consumer_queue)
+    series = np.full(len(at_queue), _UNKNOWN_QUEUE, np.intp)
+    series[at_queue >= 0] = queues.member[at_queue[at_queue >= 0]]
+    context: Keys = series.astype(np.int64)
+    context[series >= 0] = queues.index.keys[series[series >= 0]]
+    label = client_labels(before, consumers.index.rows, queues, series, policy)
+    return before.follow(consumers.index, label, context)
+
+
+def client_labels(
+    before: Grouping[ClientSeries],
+    rows: NDArray[np.object_],
+    queues: Grouping[QueueSeries],
+    series_of_queue: Positions,
+    policy: Policy,
+) -> Callable[[list[int]], list[ClientSeries | None]]:
+    """Labels of consumers by position: those of their queue as it is shown, and their client."""
+
+    def label(i: int, names: set[str]) -> ClientSeries | None:
+        row: ConsumerRow = rows[i]
+        at = series_of_queue[i]
+        if at == HIDDEN or policy.rules.resolve(policy.broker, row.address, row.queue, row.client).ignore:
+            return None
+        if at == _UNKNOWN_QUEUE and not policy.selection(row.address, row.queue):
+            return None
+        name = row.client if row.client in names or len(names) < policy.limits.clients else OTHER
+        names.add(name)
+        if at == _UNKNOWN_QUEUE:
+            return ClientSeries(policy.broker, row.address, row.queue, name)
+        queue: QueueSeries = queues.index.rows[at]
+        return ClientSeries(policy.broker, queue.address, queue.queue, name)
+
+    def labels(new: list[int]) -> list[ClientSeries | None]:
+        names = {series.client for series in before.index} if new else set()
+        return [label(i, names) for i in new]
+
+    return labels
+
+
+def show(
+    before: Shown,
+    age: Column,
+    consumers: Table[ConsumerRow],
+    clients: Grouping[ClientSeries],
+    queue: Keys,
+    policy: Policy,
+) -> Shown:
+    """The worst: longest holding without settling anything (`age`, seconds), then most held."""
+    visible = np.flatnonzero(clients.member >= 0)
+    chosen = worst(
+        age[visible],
+        consumers["buffered"][visible],
+        queue[visible],
+        policy.limits.consumers_per_broker,
+        policy.limits.consumers_per_queue,
+    )
+    return before.follow(consumers.index.keys[visible], chosen)
+
+
+def label_consumers(
+    before: Index[ConsumerSeries],
+    shown: Keys,
+    consumers: Index[ConsumerRow],
+    clients: Grouping[ClientSeries],
+    relabelled: NDArray[np.bool_],
+) -> Index[ConsumerSeries]:
+    at = consumers.positions(shown)
+    rows, member, series = consumers.rows, clients.member, clients.index.rows
+
+    def label(new: list[int]) -> list[ConsumerSeries]:
+        of = [series[member[at[i]]] for i in new]
+        return [
+            ConsumerSeries(c.broker, c.address, c.queue, c.client, rows[at[i]].id) for c, i in zip(of, new, strict=True)
+        ]
+
+    return before.follow(shown, label, changed=shown[relabelled[at]])[0]
+
+
+def client_table(state: Consumers, consumers: Table[ConsumerRow]) -> Table[ClientSeries]:
+    clients = state.clients
+    columns = {name: clients.sum(consumers[of]) for name, of in CLIENT_GAUGES.items() if of in consumers}
+    columns["consumers"] = clients.count()
+    columns |= {name: state.totals.sum_of(n) for n, name in enumerate(COUNTERS) if name in consumers}
+    return Table(clients.index, columns)
+
+
+def consumer_table(state: Consumers, consumers: Table[ConsumerRow], clock: Clock) -> Table[ConsumerSeries]:
+    at = consumers.index.positions(state.index.keys)
+    columns = {name: consumers[name][at] for name in ("buffered", "buffered_bytes") if name in consumers}
+    for name in ("last_delivery", "last_acknowledgement"):
+        if name in consumers:
+            columns[name] = consumers[name][at] - clock.applied
+    return Table(state.index, columns)

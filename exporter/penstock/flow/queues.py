@@ -1,0 +1,99 @@
+"""Queues as they are shown: their labels, what waits, what has passed, how full a ring is."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.flow.policy import Policy
+from penstock.flow.series import NON_DURABLE, TEMPORARY, Grouping, QueueSeries
+from penstock.flow.totals import Totals
+from penstock.model import AddressRow, QueueKind, QueueRow
+from penstock.table import Column, Table
+
+COUNTERS = ("added", "acknowledged", "expired", "killed")
+GAUGES = ("messages", "delivering", "scheduled", "bytes", "consumers")
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """
+    What is carried from poll to poll.
+
+    grouping: which series each queue belongs to. totals: COUNTERS of series that stand for several queues.
+    """
+
+    grouping: Grouping[QueueSeries] = field(default_factory=Grouping)
+    totals: Totals[QueueSeries] = field(default_factory=Totals)
+
+    def follow(self, queues: Table[QueueRow], policy: Policy) -> "Queues":
+        rows = queues.index.rows
+        grouping = self.grouping.follow(queues.index, lambda new: [queue_series(rows[i], policy) for i in new])
+        return Queues(grouping, self.totals.follow(grouping, [queues[name] for name in COUNTERS]))
+
+    def with_new_labels(self) -> "Queues":
+        return Queues(totals=self.totals)
+
+
+def queue_series(row: QueueRow, policy: Policy) -> QueueSeries | None:
+    """The labels of a queue; None when the operator does not want it shown."""
+    said = policy.rules.resolve(policy.broker, row.address, row.name)
+    if said.ignore or not policy.selection(row.address, row.name):
+        return None
+    kind = said.kind or row.kind
+    summed = policy.sum_temporary and row.kind is QueueKind.TEMPORARY
+    volatile = policy.sum_temporary and row.kind is QueueKind.SUBSCRIPTION and not row.durable
+    return QueueSeries(
+        broker=policy.broker,
+        address=TEMPORARY if summed else row.address,
+        queue=TEMPORARY if summed else NON_DURABLE if volatile else row.name,
+        routing_type=row.routing_type,
+        durable=str(row.durable).lower(),
+        kind=kind,
+        ring_source=row.ring_source,
+        owner=said.owner or "",
+        team=said.team or "",
+        dead_letter_address="" if summed else row.dead_letter_address,
+        expiry_address="" if summed else row.expiry_address,
+        summed=summed or volatile,
+    )
+
+
+def ready(queues: Table[QueueRow]) -> Column:
+    """Messages that wait for a consumer. A last-value queue does not count those in delivery among its messages."""
+    delivering = np.where(queues["last_value"] > 0, 0.0, queues["delivering"])
+    return np.maximum(queues["messages"] - delivering - queues["scheduled"], 0)
+
+
+def queue_table(state: Queues, queues: Table[QueueRow], addresses: Table[AddressRow] | None) -> Table[QueueSeries]:
+    grouping = state.grouping
+    waiting = ready(queues)
+    columns = {name: grouping.sum(queues[name]) for name in GAUGES if name in queues}
+    columns["ready"] = grouping.sum(waiting)
+    if "paused" in queues:
+        columns["paused"] = grouping.max(queues["paused"])
+    alone = grouping.index.column("alone", lambda series: not series.summed) > 0
+    for number, name in enumerate(COUNTERS):
+        if name in queues:
+            # What is summed goes on when one of its queues goes away; a single queue's counter is the broker's own.
+            columns[name] = np.where(alone, grouping.max(queues[name]), state.totals.sum_of(number))
+    if "ring_limit" in queues:
+        paging = paging_queues(queues, addresses)
+        columns["ring_limit"] = np.where(alone, grouping.max(queues["ring_limit"]), np.nan)
+        columns["ring_used_ratio"] = np.where(
+            alone, grouping.max(np.where(paging > 0, np.nan, waiting / queues["ring_limit"])), np.nan
+        )
+    columns["info"] = np.ones(len(grouping.index))
+    columns["dead_letter_info"] = grouping.index.column(
+        "dead_letter_info", lambda series: 1.0 if series.dead_letter_address or series.expiry_address else np.nan
+    )
+    return Table(grouping.index, columns)
+
+
+def paging_queues(queues: Table[QueueRow], addresses: Table[AddressRow] | None) -> Column:
+    """1 for the queues of an address that is paging."""
+    if addresses is None or "paging" not in addresses:
+        return np.zeros(len(queues))
+    if not np.nansum(addresses["paging"]):
+        return np.zeros(len(queues))
+    paging = {row.name for row, on in zip(addresses.index, addresses["paging"], strict=True) if on > 0}
+    return np.array([float(row.address in paging) for row in queues.index])
