@@ -25,6 +25,10 @@ _EXACT: Final = 2.0**53  # from here on not every whole number is a float
 
 Texts = NDArray[np.object_]
 Mask = NDArray[np.bool_]
+_Group = tuple[str, tuple[str, ...]]
+"""Families that share their label texts: a table, and the names of the labels."""
+
+_NO_TABLE: Final[Table[Any]] = Table(Index.empty())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,9 +85,11 @@ class BrokerBlocks:
         self.published = Published()
         self.blocks_rendered = 0
         """Blocks that the last update had to render and compress."""
-        self._catalogue = tuple(catalogue)
         self._codec = codec
-        self._labels: dict[tuple[str, ...], _Labels] = {}
+        self._groups: dict[_Group, list[Family]] = {}
+        for family in catalogue:
+            self._groups.setdefault((family.table, family.label_names), []).append(family)
+        self._labels: dict[_Group, _Labels] = {}
         self._rendered: dict[str, _Rendered] = {}
 
     def update(self, tables: Mapping[str, Table[Any]]) -> None:
@@ -93,33 +99,33 @@ class BrokerBlocks:
         A family whose table or column is not there, or whose column is all NaN, is left out. Columns belong to the
         renderer from here on: they must not be written to again.
         """
-        labels: dict[tuple[str, ...], _Labels] = {}
-        rendered: dict[str, _Rendered] = {}
         self.blocks_rendered = 0
-        for family in self._catalogue:
-            table = tables.get(family.table)
-            if table is None or family.column not in table:
-                continue
-            key = (family.table, *family.label_names)
-            if key not in labels:
-                labels[key] = _labels(table.index, family.label_names, self._labels.get(key))
-            values = np.ascontiguousarray(table.columns[family.column], np.float64)
-            rendered[family.name] = self._family(family.name, labels[key], values)
+        labels: dict[_Group, _Labels] = {}
+        rendered: dict[str, _Rendered] = {}
+        for group, families in self._groups.items():
+            table = tables.get(group[0], _NO_TABLE)
+            columns = {
+                family.name: np.ascontiguousarray(table[family.column], np.float64)
+                for family in families
+                if family.column in table
+            }
+            if columns:
+                labels[group] = _labels(table.index, group[1], self._labels.get(group))
+                rendered |= self._render(labels[group], columns)
         self._labels, self._rendered = labels, rendered
         self.published = Published({name: one.samples for name, one in rendered.items() if one.samples.count})
 
-    def _family(self, name: str, labels: _Labels, values: Column) -> _Rendered:
-        before = self._rendered.get(name)
-        if before is not None and labels.changed is None and values is before.values:
-            return before
-        kept = _unchanged_blocks(before, labels, values) if before is not None else {}
-        blocks = [
-            kept.get(start) or self._block(name, labels.texts[start : start + BLOCK], values[start : start + BLOCK])
-            for start in range(0, len(values), BLOCK)
-        ]
-        shown = [block for block in blocks if block.samples]
-        samples = Samples(tuple(block.fragment for block in shown), sum(block.samples for block in shown))
-        return _Rendered(values, blocks, samples)
+    def _render(self, labels: _Labels, columns: Mapping[str, Column]) -> dict[str, _Rendered]:
+        """The families of one group, by name, from their columns."""
+        kept = {name: _unchanged_blocks(self._rendered.get(name), labels, values) for name, values in columns.items()}
+        blocks: dict[str, list[_Block]] = {name: [] for name in columns}
+        # Block by block, not family by family: label texts, scattered by churn, then come from the cache.
+        for start in range(0, len(labels.texts), BLOCK):
+            rows = slice(start, start + BLOCK)
+            for name, values in columns.items():
+                block = kept[name].get(start) or self._block(name, labels.texts[rows], values[rows])
+                blocks[name].append(block)
+        return {name: _Rendered(values, blocks[name], _samples(blocks[name])) for name, values in columns.items()}
 
     def _block(self, name: str, labels: Texts, values: Column) -> _Block:
         self.blocks_rendered += 1
@@ -127,15 +133,25 @@ class BrokerBlocks:
         return _Block(len(values), samples, self._codec.compress(text))
 
 
-def _unchanged_blocks(before: _Rendered, labels: _Labels, values: Column) -> dict[int, _Block]:
+def _samples(blocks: Iterable[_Block]) -> Samples:
+    shown = [block for block in blocks if block.samples]
+    return Samples(tuple(block.fragment for block in shown), sum(block.samples for block in shown))
+
+
+def _unchanged_blocks(before: _Rendered | None, labels: _Labels, values: Column) -> dict[int, _Block]:
     """By their first row: the blocks that would come out as they did the last time."""
+    if before is None:
+        return {}
+    starts = range(0, len(values), BLOCK)
+    if labels.changed is None and values is before.values:
+        return dict(zip(starts, before.blocks, strict=True))
     # Compared as bits: NaN is the same as NaN.
     changed = _differ(before.values.view(np.int64), values.view(np.int64))
     if labels.changed is not None:
         changed |= labels.changed
     return {
         start: block
-        for start, block in zip(range(0, len(values), BLOCK), before.blocks, strict=False)
+        for start, block in zip(starts, before.blocks, strict=False)
         if block.rows == min(BLOCK, len(values) - start) and not changed[start : start + BLOCK].any()
     }
 

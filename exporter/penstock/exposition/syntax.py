@@ -1,7 +1,7 @@
 """The syntax of both text formats: Prometheus text 0.0.4 and OpenMetrics 1.0. Sample lines are the same in both."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import Final
@@ -45,14 +45,22 @@ def label_texts(names: Sequence[str], rows: Sequence[object]) -> list[bytes]:
     if not names:
         return [b" "] * len(rows)
     template = "{" + ",".join(f'{name}="%s"' for name in names) + "} "
-    columns: Iterable[Iterable[str]] = [map(_label_value, map(attrgetter(name), rows)) for name in names]
+    columns = [_label_values(name, rows) for name in names]
     return [(template % values).encode() for values in zip(*columns, strict=True)]
 
 
-def _label_value(value: object) -> str:
+def _label_values(name: str, rows: Sequence[object]) -> list[str]:
+    values = [value if type(value) is str else _text(value) for value in map(attrgetter(name), rows)]
+    # One look at all of them: there is rarely anything to escape.
+    if _SPECIAL.search("".join(values)):
+        values = [_SPECIAL.sub(_escape, value) for value in values]
+    return values
+
+
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return _SPECIAL.sub(_escape, "" if value is None else str(value))
+    return "" if value is None else str(value)
 
 
 def _escape(match: re.Match[str]) -> str:
