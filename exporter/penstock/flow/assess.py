@@ -36,6 +36,14 @@ class State:
     connections: Connections = field(default_factory=Connections)
     links: Links = field(default_factory=Links)
 
+    def hidden(self) -> dict[str, int]:
+        """How many rows of the tables that show only the worst are held back."""
+        consumers = int(np.count_nonzero(self.consumers.clients.member >= 0))
+        return {
+            "consumer": consumers - len(self.consumers.index),
+            "connection": self.connections.all - len(self.connections.index),
+        }
+
     def with_new_labels(self) -> "State":
         """The same without any label set: the policy has changed."""
         return State(

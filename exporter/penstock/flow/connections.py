@@ -33,10 +33,11 @@ class Producers:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """What is carried from poll to poll: the connections that are shown."""
+    """What is carried from poll to poll: the connections that are shown, and how many there are in all."""
 
     shown: Shown = field(default_factory=Shown)
     index: Index[ConnectionSeries] = field(default_factory=Index.empty)
+    all: int = 0
 
     def follow(
         self, connections: Table[ConnectionRow], snapshot: Snapshot, policy: Policy
@@ -59,7 +60,7 @@ class Connections:
 
         index, _ = self.index.follow(shown.keys, label)
         found = {name: column[at] for name, column in columns.items()}
-        return Connections(shown, index), Table(index, found | {"info": np.ones(len(index))})
+        return Connections(shown, index, size), Table(index, found | {"info": np.ones(len(index))})
 
 
 def held_by_connection(connections: Table[ConnectionRow], snapshot: Snapshot) -> dict[str, Column]:

@@ -9,7 +9,7 @@ _GENERATED = re.compile(
 )
 
 NameMap = Sequence[tuple[re.Pattern[str], str]]
-"""Pairs of an expression and its replacement; the first that matches the whole name rewrites it."""
+"""Pairs of an expression and what stands in place of each of its matches, applied in this order."""
 
 
 def client_name(client_id: str, user: str, remote_address: str, protocol: str, names: NameMap = ()) -> str:
@@ -18,9 +18,7 @@ def client_name(client_id: str, user: str, remote_address: str, protocol: str, n
     host = remote_host(remote_address)
     name = own or (f"{user}@{host}" if user and host else user or host) or protocol or "unknown"
     for expression, replacement in names:
-        match = expression.fullmatch(name)
-        if match:
-            return match.expand(replacement) or name
+        name = expression.sub(replacement, name) or name
     return name
 
 

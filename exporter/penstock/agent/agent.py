@@ -1,0 +1,147 @@
+"""All brokers of a configuration, watched; the configuration read anew without losing what is known."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock import __version__
+from penstock.agent.opening import open_reader, policy_of
+from penstock.agent.tables import Result
+from penstock.agent.watch import Watch
+from penstock.config import Broker, Config, load
+from penstock.errors import ConfigError
+from penstock.exposition.body import Exposition
+from penstock.exposition.self_metrics import SelfMetrics
+from penstock.server.view import BrokerState
+
+log = logging.getLogger(__name__)
+
+SPREAD_SECONDS = 5.0
+"""Within this time after the start all brokers are polled for the first time, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    config: Broker
+    watch: Watch
+    task: asyncio.Task[None]
+
+
+class Agent:
+    """The running agent, as `penstock.server` sees it (`AgentView`)."""
+
+    def __init__(self, config_file: Path) -> None:
+        self._file = config_file
+        self._config = load(config_file)
+        self._self_metrics = SelfMetrics(__version__)
+        self._exposition = Exposition(self._self_metrics.render)
+        self._watched: dict[str, _Watched] = {}
+        self._reloading = asyncio.Lock()
+        # One worker: decoding, assessing and rendering take turns, so that requests are answered in between.
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-work")
+
+    async def start(self) -> None:
+        """Start to poll. Raises ConfigError when a broker's transport cannot be made, and watches none then."""
+        await self._apply(self._config)
+        self._self_metrics.config_loaded(success=True, timestamp=time.time())
+
+    async def stop(self) -> None:
+        """End all polling and give everything back."""
+        for name in list(self._watched):
+            await self._drop(name)
+        self._executor.shutdown(cancel_futures=True)
+
+    async def reload(self) -> None:
+        """As `AgentView.reload`: all of the new configuration, or none of it."""
+        async with self._reloading:
+            try:
+                config = await asyncio.to_thread(load, self._file)
+                await self._apply(config)
+            except ConfigError:
+                self._self_metrics.config_loaded(success=False, timestamp=time.time())
+                raise
+            self._config = config
+            self._self_metrics.config_loaded(success=True, timestamp=time.time())
+            log.info("configuration read anew from %s: %d brokers", self._file, len(config.brokers))
+
+    async def _apply(self, config: Config) -> None:
+        """Watch what `config` says; a broker for which nothing changed goes on undisturbed."""
+        changed = [broker for broker in config.brokers if self._changed(config, broker)]
+        # Everything that can be refused is made first.
+        opened = [(broker, self._open(config, broker)) for broker in changed]
+        for name in set(self._watched) - {broker.name for broker in config.brokers}:
+            await self._drop(name)
+        for broker, _ in opened:
+            await self._drop(broker.name)
+        for broker in config.brokers:
+            if broker.name in self._watched:
+                policy = policy_of(config, broker)
+                if policy != self._watched[broker.name].watch.policy:
+                    self._watched[broker.name].watch.set_policy(policy)
+        for number, (broker, watch) in enumerate(opened):
+            first = SPREAD_SECONDS * number / len(opened)
+            task = asyncio.create_task(watch.run(first), name=f"watch {broker.name}")
+            self._watched[broker.name] = _Watched(broker, watch, task)
+            self._exposition.set_broker(broker.name, watch.blocks)
+
+    def _changed(self, config: Config, broker: Broker) -> bool:
+        """Whether the broker must be opened anew; a new policy alone does not need that."""
+        watched = self._watched.get(broker.name)
+        return (
+            watched is None
+            or watched.config != broker
+            or config.clients != self._config.clients
+            or watched.watch.interval != config.interval_of(broker)
+            or watched.watch.timeout != config.timeout_of(broker)
+        )
+
+    def _open(self, config: Config, broker: Broker) -> Watch:
+        reader = open_reader(config, broker, self._executor)
+        policy = policy_of(config, broker)
+        return Watch(reader, policy, config.interval_of(broker), config.timeout_of(broker), self._executor)
+
+    async def _drop(self, name: str) -> None:
+        watched = self._watched.pop(name, None)
+        if watched is None:
+            return
+        self._exposition.remove_broker(name)
+        watched.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watched.task
+        await watched.watch.close()
+
+    # --- AgentView
+
+    @property
+    def exposition(self) -> Exposition:
+        return self._exposition
+
+    def ready(self) -> tuple[bool, str]:
+        waiting = [name for name, watched in self._watched.items() if watched.watch.outcome is None]
+        return (False, f"waiting for the first poll of {', '.join(sorted(waiting))}") if waiting else (True, "ready")
+
+    def masked_config(self) -> str:
+        return self._config.masked_yaml()
+
+    def brokers(self) -> Sequence[BrokerState]:
+        return [self._state(broker) for broker in self._config.brokers if broker.name in self._watched]
+
+    def _state(self, broker: Broker) -> BrokerState:
+        watch = self._watched[broker.name].watch
+        snapshot, outcome = watch.snapshot, watch.outcome
+        about = snapshot.broker if snapshot else None
+        return BrokerState(
+            name=broker.name,
+            kind=broker.kind,
+            version=about.product_version or about.version if about else "",
+            role=about.role if about else "",
+            up=None if outcome is None else outcome.result is not Result.FAILED,
+            age=None if snapshot is None else max(time.time() - snapshot.stamp, 0.0),
+            error=outcome.error if outcome else "",
+            notes=snapshot.notes if snapshot else (),
+        )

@@ -1,0 +1,69 @@
+"""From the configuration of a broker to a reader of it and to what the operator wants of it."""
+
+import re
+from concurrent.futures import Executor
+from pathlib import Path
+
+from penstock.config import Broker, Config, TemporaryQueues
+from penstock.flow.policy import Limits, Policy
+from penstock.sources.artemis import ArtemisReader, ReaderOptions
+from penstock.sources.clients import NameMap
+from penstock.sources.jolokia import JolokiaTarget, JolokiaTransport, Tls
+from penstock.sources.recording import Recorder, RecordingTransport
+from penstock.sources.transport import Transport
+
+
+def open_reader(
+    config: Config, broker: Broker, executor: Executor | None = None, record: Path | None = None
+) -> ArtemisReader:
+    """A reader of `broker`; with `record` every raw answer is also written to that file. Raises ConfigError."""
+    transport = open_transport(broker)
+    if record is not None:
+        transport = Recorder(transport, record, broker.kind.value, broker.name)
+    return ArtemisReader(transport, ReaderOptions(broker.page_rows, name_map(config)), executor)
+
+
+def open_transport(broker: Broker) -> Transport:
+    if broker.recording is not None:
+        return RecordingTransport(broker.recording)
+    tls = broker.tls
+    return JolokiaTransport(
+        JolokiaTarget(
+            url=broker.url,
+            username=broker.username,
+            password=lambda: broker.password() or "",
+            origin=broker.origin,
+            tls=Tls(
+                ca_file=_text(tls.ca_file),
+                cert_file=_text(tls.cert_file),
+                key_file=_text(tls.key_file),
+                server_name=tls.server_name,
+                insecure=tls.insecure,
+            ),
+            max_answer_bytes=broker.max_answer,
+        )
+    )
+
+
+def name_map(config: Config) -> NameMap:
+    return tuple((re.compile(entry.match), entry.replace) for entry in config.clients.map)
+
+
+def policy_of(config: Config, broker: Broker) -> Policy:
+    series = config.series
+    return Policy(
+        broker=broker.name,
+        rules=config.compiled_rules(),
+        selection=broker.selection(),
+        limits=Limits(
+            consumers_per_broker=series.consumers_per_broker,
+            consumers_per_queue=series.consumers_per_queue,
+            connections=series.connections,
+            clients=series.clients,
+        ),
+        sum_temporary=config.temporary_queues is TemporaryQueues.SUMMED,
+    )
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

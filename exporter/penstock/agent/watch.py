@@ -1,0 +1,155 @@
+"""One broker: poll it, assess what it says, publish what is shown; never twice at once, never longer than allowed."""
+
+import asyncio
+import logging
+import time
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.agent import tables as own
+from penstock.agent.tables import Result
+from penstock.errors import PenstockError, Refused
+from penstock.exposition.render import BrokerBlocks
+from penstock.flow.assess import State, Tables, assess
+from penstock.flow.policy import Policy
+from penstock.flow.retention import Kept, retain
+from penstock.model import Collector, Snapshot
+from penstock.sources.artemis import ArtemisReader
+
+log = logging.getLogger(__name__)
+
+KEEP_POLLS = 3
+KEEP_SECONDS = 60.0
+"""What could not be read anew stays visible for the longer of these."""
+AFTER_REFUSAL = 60.0
+"""Seconds without a poll after the broker refused us: more failed logins would lock the account."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the last poll went."""
+
+    result: Result
+    error: str = ""
+    pause: float = 0.0
+    """Seconds for which the broker is better left alone."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """The poll loop of one broker."""
+
+    reader: ArtemisReader
+    policy: Policy
+    interval: float
+    timeout: float
+    executor: Executor | None = None
+    blocks: BrokerBlocks = field(default_factory=BrokerBlocks)
+    outcome: Outcome | None = None
+    snapshot: Snapshot | None = None
+    """The last snapshot that is in use, failed parts as they last were; None when there is none fresh enough."""
+    _state: State = field(default_factory=State)
+    _kept: Kept = field(default_factory=Kept)
+    _tables: Tables = field(default_factory=dict)
+    _collectors: dict[str, Collector] = field(default_factory=dict)
+    _polls: dict[Result, int] = field(default_factory=lambda: dict.fromkeys(Result, 0))
+    _seconds: float = np.nan
+
+    @property
+    def name(self) -> str:
+        return self.policy.broker
+
+    @property
+    def keep_seconds(self) -> float:
+        return max(KEEP_POLLS * self.interval, KEEP_SECONDS)
+
+    def set_policy(self, policy: Policy) -> None:
+        """From the next poll on other rules, selection or limits."""
+        self.policy = policy
+        self._state = self._state.with_new_labels()
+
+    async def run(self, first: float = 0.0) -> None:
+        """Poll for ever, the first time after `first` seconds; ends by cancellation."""
+        await asyncio.sleep(first)
+        due = time.monotonic()
+        while True:
+            began = time.monotonic()
+            outcome = await self.poll()
+            now = time.monotonic()
+            # A slow broker gets as long a rest as it took to answer.
+            rest = max(outcome.pause, now - began if now - began > self.interval / 2 else 0.0)
+            due += self.interval
+            while due < now + rest:
+                due += self.interval
+                self._polls[Result.SKIPPED] += 1
+            await asyncio.sleep(due - now)
+
+    async def poll(self) -> Outcome:
+        """One poll, from the broker to what is published. Never raises but for cancellation."""
+        began = time.monotonic()
+        snapshot: Snapshot | None = None
+        try:
+            snapshot = await self.reader.poll(self.timeout)
+            outcome = _outcome(snapshot)
+        except Refused as error:
+            outcome = Outcome(Result.FAILED, str(error), max(AFTER_REFUSAL, error.retry_after or 0.0))
+        except PenstockError as error:
+            outcome = Outcome(Result.FAILED, str(error))
+        except Exception as error:  # one broker's surprise must not end its loop
+            log.exception("broker %s: the poll failed unexpectedly; please report this", self.name)
+            outcome = Outcome(Result.FAILED, f"unexpected {type(error).__name__}; the log has the details")
+        self._seconds = time.monotonic() - began
+        self._polls[outcome.result] += 1
+        self._tell(outcome)
+        self.outcome = outcome
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self.executor, self._publish, snapshot, outcome)
+        return outcome
+
+    async def close(self) -> None:
+        await self.reader.close()
+
+    def _publish(self, snapshot: Snapshot | None, outcome: Outcome) -> None:
+        """Assess and render, in the worker thread."""
+        if snapshot is not None:
+            self._kept, self.snapshot = retain(self._kept, snapshot, self.keep_seconds)
+            self._collectors = dict(snapshot.collectors)
+            self._state, self._tables = assess(self._state, self.snapshot, self.policy)
+        elif self.snapshot is not None and time.time() - self.snapshot.stamp > self.keep_seconds:
+            self.snapshot, self._tables, self._kept = None, {}, Kept()
+        self.blocks.update(self._shown(outcome))
+
+    def _shown(self, outcome: Outcome) -> Tables:
+        tables = {
+            **self._tables,
+            "collector": own.collector_table(self.name, self._collectors),
+            "poll": own.poll_table(self.name, self._polls),
+        }
+        numbers = {
+            "up": float(outcome.result is not Result.FAILED),
+            "poll_duration": round(self._seconds, 6),
+            "poll_timestamp": np.nan if self.snapshot is None else round(self.snapshot.stamp, 3),
+            "series_dropped": float(own.series_of_hidden(self._state.hidden()) if self._tables else 0),
+            "series": 0.0,
+        }
+        tables["broker"] = own.with_poll(tables, self.name, numbers)
+        numbers["series"] = float(own.series(tables))
+        tables["broker"] = own.with_poll(tables, self.name, numbers)
+        return tables
+
+    def _tell(self, outcome: Outcome) -> None:
+        """Log changes of state, not every poll."""
+        before = self.outcome
+        if before is not None and (before.result, before.error) == (outcome.result, outcome.error):
+            return
+        if outcome.result is Result.OK:
+            log.info("broker %s: polled%s", self.name, "" if before is None else ", all parts again")
+        else:
+            log.warning("broker %s: poll %s: %s", self.name, outcome.result, outcome.error)
+
+
+def _outcome(snapshot: Snapshot) -> Outcome:
+    errors = [f"{name}: {collector.error}" for name, collector in snapshot.collectors.items() if collector.error]
+    return Outcome(Result.PARTIAL, "; ".join(errors)) if errors else Outcome(Result.OK)
