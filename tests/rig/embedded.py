@@ -1,6 +1,7 @@
 """The newest broker that can be embedded: its jars by Maven, a small main of ours, Jolokia as a JVM agent."""
 
 import hashlib
+import os
 import re
 import secrets
 import shutil
@@ -67,7 +68,8 @@ def _built() -> Path:
 
 
 def _build(home: Path) -> None:
-    javac = shutil.which("javac")
+    beside_java = Path(require_java()).resolve().parent
+    javac = shutil.which("javac", path=f"{beside_java}:{os.environ['PATH']}")
     if javac is None:
         raise DemoError("javac is not installed; Debian, Ubuntu: apt-get install openjdk-17-jdk-headless")
     with tempfile.TemporaryDirectory(dir=home.parent) as scratch:

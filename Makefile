@@ -1,0 +1,61 @@
+# Everything a developer runs. `make` alone lists it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# Installs a Debian package as root; as anyone else it says what to install. $(1): package, $(2): why
+need = { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	echo "Installing $(1): $(2)"; apt-get -qq update && apt-get -qq install -y $(1) >/dev/null; \
+	else echo "$(2) needs the package $(1). Please run: sudo apt-get install $(1)" >&2; exit 1; fi; }
+
+.PHONY: help demo setup lint test clean
+.NOTPARALLEL:
+
+help:
+	@echo "make demo    a real broker with load and faults, Penstock beside it (first time 2 min, then 15 s; needs Java 17, Maven)"
+	@echo "make test    all checks and tests, against real brokers (first time 10 min, then 8 min; needs Java 17, Maven)"
+	@echo "make lint    ruff, mypy and the import contracts (1 min)"
+	@echo "make setup   the virtual environment $(VENV) for both (first time 2 min)"
+	@echo "make clean   removes what was made here; downloads stay in ~/.cache/penstock (or PENSTOCK_CACHE)"
+
+demo: $(VENV)/.demo
+	$(BIN)/penstock demo
+
+setup: $(VENV)/.test
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find exporter tests bench -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or newer is needed. Name it: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(call need,python3-venv,a virtual environment)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'  # the first with --group
+	@touch $@
+
+# pure Python and wheels only: no compiler
+$(VENV)/.demo: $(VENV)/.made pyproject.toml
+	$(BIN)/pip install --quiet -e '.[demo]'
+	@touch $@
+
+# the AMQP client of the tests is built from source, the newest broker of the tests needs javac
+$(VENV)/.test: $(VENV)/.made pyproject.toml
+	@command -v gcc >/dev/null || $(call need,gcc,the AMQP client of the tests)
+	@[ -e "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || \
+		$(call need,python3-dev,the AMQP client of the tests)
+	@command -v javac >/dev/null || [ -x "$$JAVA_HOME/bin/javac" ] || \
+		$(call need,openjdk-17-jdk-headless,the newest broker of the tests)
+	$(BIN)/pip install --quiet -e '.[all]' --group test --group lint
+	@touch $@
