@@ -123,7 +123,6 @@ def test_labels_are_few_and_their_own(family: Family) -> None:
     assert not FORBIDDEN_LABELS.intersection(names)
     if family.type != "info":
         assert "owner" not in names  # only to be joined from an info metric
-        assert not family.labels or family.name != family.name.removesuffix("_info")
 
 
 def test_nothing_stands_twice() -> None:

@@ -89,6 +89,7 @@ def test_whole_numbers_have_no_point_and_no_value_is_rounded() -> None:
     assert [float(text) for text in numbers(1.5, 2)] == [1.5, 2]
     assert numbers(1795216145.868123) == ["1795216145.868123"]
     assert [float(text) for text in numbers(0.1 + 0.2, 1e300, 2.0**60, -5)] == [0.1 + 0.2, 1e300, 2.0**60, -5]
+    assert [float(text) for text in numbers(-1e300, 2.0**70)] == [-1e300, 2.0**70]
 
 
 def test_rows_without_a_number_are_left_out() -> None:
@@ -116,14 +117,17 @@ def test_a_block_without_numbers_between_others() -> None:
     values[BLOCK : 2 * BLOCK] = NAN
     made = blocks(queues("b", messages=values.tolist()))
     assert list(samples(Format.TEXT, body(made)).values()) == values[np.isfinite(values)].tolist()
+    assert len(made.published.families["mq_queue_messages"].fragments) == 2
 
 
 def test_columns_of_any_layout_and_type() -> None:
-    given = queues("b", messages=[0, 0])["queue"].index
-    strided = np.arange(4, dtype=np.float64)[::2]
+    index = queues("b", messages=[0, 0])["queue"].index
     flags: Any = np.array([True, False])
-    made = blocks({"queue": Table(given, {"messages": strided, "paused": flags})})
-    assert list(samples(Format.TEXT, body(made)).values()) == [0, 2, 1, 0]
+    made = BrokerBlocks()
+    for first in (0.5, 1.5):
+        strided = np.arange(first, first + 4)[::2]
+        made.update({"queue": Table(index, {"messages": strided, "paused": flags})})
+        assert list(samples(Format.TEXT, body(made)).values()) == [first, first + 2, 1, 0]
 
 
 class Queues:
@@ -240,6 +244,14 @@ def test_a_changed_text_is_shown(many: Many) -> None:
     assert made.blocks_rendered == 2
     assert b'queue="q9 renamed"' in body(made)
     check(made, tables)
+
+
+def test_a_changed_text_beside_the_same_numbers_is_shown() -> None:
+    source, made, keys = Queues(), BrokerBlocks(), np.arange(3)
+    column = np.ones(3)
+    for changed in (None, np.array([1])):
+        made.update({"queue": Table(source.poll(keys, column, changed=changed)["queue"].index, {"messages": column})})
+    assert b'queue="q1 renamed"' in body(made)
 
 
 def test_a_poll_that_was_never_rendered_leaves_no_stale_text(many: Many) -> None:

@@ -193,8 +193,7 @@ def _labels(index: Index[Any], names: Sequence[str], before: _Labels | None) -> 
         fresh = np.arange(len(index))
     texts[fresh] = label_texts(names, index.rows[fresh].tolist())
     changed = _differ(before.texts, texts) if before else np.ones(len(texts), bool)
-    same = before is not None and len(before.texts) == len(texts) and not changed.any()
-    return _Labels(index, texts, None if same else changed)
+    return _Labels(index, texts, changed if before is None or changed.any() else None)
 
 
 def _differ(before: NDArray[Any], now: NDArray[Any]) -> Mask:
