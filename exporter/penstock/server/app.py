@@ -1,0 +1,147 @@
+"""The routes. Nothing here waits for a broker: `/metrics` streams what the last polls published."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from aiohttp import hdrs, web
+
+from penstock.errors import ConfigError
+from penstock.exposition.negotiate import accepts_gzip, answer
+from penstock.server.page import STYLE_HASH, landing_page
+from penstock.server.view import AgentView
+
+log = logging.getLogger(__name__)
+
+MAX_REQUEST_BYTES = 16 * 1024
+WRITE_BYTES = 64 * 1024
+"""One write; small, so that a reader counts as taking something at a few kB a second."""
+
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        f"default-src 'none'; style-src '{STYLE_HASH}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def make_app(agent: AgentView, *, max_scrapes: int = 8, stall_seconds: float = 10.0) -> web.Application:
+    """
+    The application that serves `agent`.
+
+    max_scrapes: bodies of `/metrics` under way at once; a further one is answered 503.
+    stall_seconds: a reader that takes nothing for so long is dropped.
+    """
+    app = web.Application(client_max_size=MAX_REQUEST_BYTES)
+    app.on_response_prepare.append(_set_headers)
+    app.add_routes(
+        [
+            web.get("/", partial(_landing, agent)),
+            web.get("/metrics", Metrics(agent, max_scrapes, stall_seconds).answer),
+            web.get("/config", partial(_config, agent)),
+            web.get("/-/healthy", _healthy),
+            web.get("/-/ready", partial(_ready, agent)),
+            web.post("/-/reload", partial(_reload, agent)),
+        ]
+    )
+    return app
+
+
+async def _set_headers(_: web.Request, response: web.StreamResponse) -> None:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers.popall(hdrs.SERVER, None)
+
+
+async def _landing(agent: AgentView, _: web.Request) -> web.Response:
+    return web.Response(text=landing_page(agent.brokers()), content_type="text/html")
+
+
+async def _config(agent: AgentView, _: web.Request) -> web.Response:
+    return web.Response(text=agent.masked_config(), content_type="text/yaml")
+
+
+async def _healthy(_: web.Request) -> web.Response:
+    return web.Response(text="Penstock is healthy.\n")
+
+
+async def _ready(agent: AgentView, _: web.Request) -> web.Response:
+    ready, reason = agent.ready()
+    if ready:
+        return web.Response(text="Penstock is ready.\n")
+    return web.Response(status=503, text=f"Penstock is not ready: {reason}\n")
+
+
+async def _reload(agent: AgentView, _: web.Request) -> web.Response:
+    try:
+        await agent.reload()
+    except ConfigError as error:
+        return web.Response(
+            status=500, text=f"The old configuration stays in force; the new one is refused:\n{error}\n"
+        )
+    return web.Response(text="The configuration was read anew.\n")
+
+
+class Metrics:
+    """`/metrics`: at most `max_scrapes` bodies at once, each as fast as its reader takes it."""
+
+    def __init__(self, agent: AgentView, max_scrapes: int, stall_seconds: float) -> None:
+        self._agent = agent
+        self._max_scrapes = max_scrapes
+        self._stall_seconds = stall_seconds
+        self._scrapes = 0
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if self._scrapes >= self._max_scrapes:
+            text = f"{self._scrapes} scrapes are under way, the most allowed; try again in a second.\n"
+            return web.Response(status=503, headers={hdrs.RETRY_AFTER: "1"}, text=text)
+        self._scrapes += 1
+        try:
+            return await self._stream(request)
+        finally:
+            self._scrapes -= 1
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        form = answer(_joined(request, hdrs.ACCEPT))
+        gzip = accepts_gzip(_joined(request, hdrs.ACCEPT_ENCODING))
+        response = web.StreamResponse(
+            headers={hdrs.CONTENT_TYPE: form.content_type, hdrs.VARY: f"{hdrs.ACCEPT}, {hdrs.ACCEPT_ENCODING}"}
+        )
+        if gzip:
+            response.headers[hdrs.CONTENT_ENCODING] = "gzip"
+        await response.prepare(request)
+        if request.method == hdrs.METH_HEAD:
+            return response
+        for chunk in self._agent.exposition.chunks(form.format, gzip=gzip):
+            for start in range(0, len(chunk), WRITE_BYTES):
+                if not await self._written(response, chunk[start : start + WRITE_BYTES]):
+                    _drop(request)
+                    return response
+        return response
+
+    async def _written(self, response: web.StreamResponse, piece: bytes) -> bool:
+        """Whether the reader made room for the piece in time."""
+        try:
+            async with asyncio.timeout(self._stall_seconds):
+                await response.write(piece)
+        except TimeoutError:
+            return False
+        await asyncio.sleep(0)  # a fast reader must not keep others waiting
+        return True
+
+
+def _drop(request: web.Request) -> None:
+    log.warning("a scrape from %s was dropped: its reader stopped reading", request.remote)
+    if request.transport is not None:
+        request.transport.abort()
+
+
+def _joined(request: web.Request, name: str) -> str | None:
+    """The header as one value, however many lines it came in."""
+    values = request.headers.getall(name, [])
+    return ", ".join(values) if values else None

@@ -1,0 +1,127 @@
+"""Listening: addresses as Prometheus writes them, sockets, orderly stop."""
+
+import errno
+import re
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web, web_response
+
+from penstock.errors import PenstockError
+
+DEFAULT_PORT = 19771
+"""
+Penstock's port: outside 9100-9999 and what follows 10000, where the Prometheus project lists exporters; below the
+ephemeral ports (Linux: from 32768); none of the brokers' own (8161, 61616, 5672, 61613; 7676, 8778).
+"""
+DEFAULT_ADDRESS = f":{DEFAULT_PORT}"
+
+GRACE_SECONDS = 5.0
+IDLE_SECONDS = 75.0
+"""Longest silence between requests, also for a first request to be there whole: above the usual scrape intervals, so
+that Prometheus keeps its connection."""
+
+SEND_BUFFER_BYTES = 256 * 1024
+"""The kernel's buffer to one reader. Left to itself it grows to megabytes, of which a third must be free before the
+server sees that a slow reader took something; a reader that took nothing would look the same."""
+
+_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[^\s\[\]:/]*)):(?P<port>[0-9]{1,5})")
+_NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen; an empty host is every address of the machine, port 0 any free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """`:19771`, `host:19771`, `[::1]:19771`. PenstockError says what is allowed."""
+    found = _ADDRESS.fullmatch(text)
+    if not found or int(found["port"]) > 65535:
+        raise PenstockError(f"listen address {text!r} is none; write :{DEFAULT_PORT}, host:port or [::1]:port")
+    return Address(found["v6"] or found["host"] or "", int(found["port"]))
+
+
+@asynccontextmanager
+async def serve(
+    app: web.Application,
+    listen_addresses: Sequence[str] = (DEFAULT_ADDRESS,),
+    *,
+    idle_seconds: float = IDLE_SECONDS,
+    grace_seconds: float = GRACE_SECONDS,
+) -> AsyncIterator[tuple[Address, ...]]:
+    """
+    Serve `app` while the context lasts; gives the addresses that it listens on.
+
+    At the end no request is accepted any more, and those under way get `grace_seconds` to finish.
+    PenstockError: an address cannot be understood or is taken.
+    """
+    # An answer to what is no HTTP passes no hook of the application; it must not show our versions either.
+    web_response.SERVER_SOFTWARE = "penstock"  # type: ignore[attr-defined]
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        keepalive_timeout=idle_seconds,
+        shutdown_timeout=grace_seconds / 2,  # waited once for the handler, once more after it was cancelled
+    )
+    with ExitStack() as opened:
+        sockets = [opened.enter_context(one) for text in listen_addresses for one in open_sockets(parse_address(text))]
+        await runner.setup()
+        try:
+            for one in sockets:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)  # accepted ones inherit it
+                await web.SockSite(runner, one).start()
+            yield tuple(Address(*one.getsockname()[:2]) for one in sockets)
+        finally:
+            await runner.cleanup()
+
+
+def open_sockets(address: Address) -> list[socket.socket]:
+    """Bound sockets, one for each network address that the host stands for. PenstockError when there is none."""
+    try:
+        if not address.host:
+            return [_everywhere(address.port)]
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise _cannot_listen(address, error) from None
+    sockets: list[socket.socket] = []
+    for family, name in dict.fromkeys((family, name) for family, _, _, _, name in found):
+        try:
+            sockets.append(socket.create_server(name, family=family))
+        except OSError as error:
+            # A host may stand for addresses of both families on a machine that has only one.
+            if error.errno in _NO_SUCH_ADDRESS and len(found) > 1:
+                continue
+            for one in sockets:
+                one.close()
+            raise _cannot_listen(address, error) from None
+    if not sockets:
+        raise PenstockError(f"cannot listen on {address}: this machine has no such address")
+    return sockets
+
+
+def _everywhere(port: int) -> socket.socket:
+    if socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+        except OSError as error:
+            if error.errno not in _NO_SUCH_ADDRESS:
+                raise
+    return socket.create_server(("", port))
+
+
+def _cannot_listen(address: Address, error: OSError) -> PenstockError:
+    reason = error.strerror or str(error)
+    hint = {
+        errno.EADDRINUSE: "; another process listens there (another Penstock?): give another --web.listen-address",
+        errno.EACCES: "; ports below 1024 need a privilege: give a higher one in --web.listen-address",
+    }.get(error.errno or 0, "")
+    return PenstockError(f"cannot listen on {address}: {reason}{hint}")

@@ -1,0 +1,51 @@
+"""What the server must know of the agent, and nothing more."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.exposition.syntax import Format
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """One broker as the landing page shows it."""
+
+    name: str
+    kind: str
+    version: str
+    """Empty while unknown; so is the role."""
+    role: str
+    up: bool | None
+    """Whether the last poll reached it; None before the first."""
+    age: float | None
+    """Seconds since the data shown; None while there is none."""
+    error: str = ""
+    """Why the last poll failed."""
+    notes: tuple[str, ...] = ()
+    """What this broker cannot give, and why."""
+
+
+class Body(Protocol):
+    """The body of `/metrics`."""
+
+    def chunks(self, form: Format, *, gzip: bool) -> Iterator[bytes]: ...
+
+
+class AgentView(Protocol):
+    """The agent as the server sees it; nothing here waits for a broker, `reload` excepted."""
+
+    @property
+    def exposition(self) -> Body: ...
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether the first poll of every broker was tried, and in words what is waited for."""
+
+    async def reload(self) -> None:
+        """Read the configuration anew. ConfigError: it is refused and the old one stays."""
+
+    def masked_config(self) -> str:
+        """The configuration in force as YAML without secrets."""
+
+    def brokers(self) -> Sequence[BrokerState]:
+        """The configured brokers, in the configuration's order."""

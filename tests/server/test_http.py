@@ -1,0 +1,319 @@
+"""A real server on a free port and real clients."""
+
+import asyncio
+import gzip
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from aiohttp import ClientSession
+
+from penstock.errors import ConfigError
+from penstock.exposition.body import Exposition
+from penstock.exposition.syntax import Format
+from penstock.server import AgentView, Body, BrokerState, make_app, serve
+
+pytestmark = pytest.mark.asyncio
+
+BIG = b"".join(b"metric_%07d 1\n" % number for number in range(2_000_000))
+"""Above what all buffers between server and reader hold."""
+
+
+@dataclass
+class Chunks:
+    """A body of fixed bytes."""
+
+    body: bytes = b"a 1\n"
+    size: int = 256 * 1024
+
+    def chunks(self, form: Format, *, gzip: bool) -> Iterator[bytes]:  # noqa: ARG002 - the protocol's
+        body = compress(self.body) if gzip else self.body
+        return (body[start : start + self.size] for start in range(0, len(body), self.size))
+
+
+def compress(body: bytes) -> bytes:
+    return gzip.compress(body, 1)
+
+
+@dataclass
+class Agent:
+    exposition: Body = field(default_factory=Chunks)
+    state: tuple[bool, str] = (True, "")
+    refusal: str = ""
+    reloads: int = 0
+    states: Sequence[BrokerState] = ()
+
+    def ready(self) -> tuple[bool, str]:
+        return self.state
+
+    async def reload(self) -> None:
+        if self.refusal:
+            raise ConfigError(self.refusal)
+        self.reloads += 1
+
+    def masked_config(self) -> str:
+        return "password: <secret>\n"
+
+    def brokers(self) -> Sequence[BrokerState]:
+        return self.states
+
+
+@dataclass
+class Server:
+    port: int
+    client: ClientSession
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+
+@asynccontextmanager
+async def running(agent: AgentView, idle_seconds: float = 75.0, **limits: float) -> AsyncIterator[Server]:
+    app = make_app(agent, **limits)  # type: ignore[arg-type]
+    async with (
+        serve(app, ["127.0.0.1:0"], idle_seconds=idle_seconds, grace_seconds=0.2) as (address,),
+        ClientSession() as client,
+    ):
+        yield Server(address.port, client)
+
+
+async def request(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with server.client.request(method, server.url(path), headers=named) as response:
+        return response.status, dict(response.headers), await response.read()
+
+
+async def connect(server: Server, sent: bytes, buffer: int = 4096) -> socket.socket:
+    """A reader of its own making, that takes nothing by itself."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    raw.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(raw, ("127.0.0.1", server.port))
+    await loop.sock_sendall(raw, sent)
+    return raw
+
+
+async def received(raw: socket.socket) -> bytes:
+    """All until the server closes or drops the connection."""
+    parts = []
+    with raw:
+        try:
+            while part := await asyncio.get_running_loop().sock_recv(raw, 2**20):
+                parts.append(part)
+        except ConnectionResetError:
+            pass
+    return b"".join(parts)
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while not await holds():  # noqa: ASYNC110 - what is waited for is in the server
+            await asyncio.sleep(0.005)
+
+
+async def answered(server: Server, status: int) -> bool:
+    """Whether a look at `/metrics` gets this answer."""
+    return (await request(server, "/metrics", "HEAD"))[0] == status
+
+
+async def test_metrics_in_both_formats_and_encodings() -> None:
+    body: Body = Exposition(lambda form: f"# in {form.value}\n".encode())
+    async with running(Agent(body)) as server:
+        for accept, kind, end in (
+            ("", "text/plain; version=0.0.4; charset=utf-8", b"# in text 0.0.4\n"),
+            (
+                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8",
+                "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=allow-utf-8",
+                b"# in OpenMetrics 1.0\n# EOF\n",
+            ),
+        ):
+            plain = await request(server, "/metrics", Accept=accept, Accept_Encoding="identity")
+            packed = await request(server, "/metrics", Accept=accept, Accept_Encoding="gzip")
+            assert plain[0] == packed[0] == 200
+            assert plain[1]["Content-Type"] == packed[1]["Content-Type"] == kind
+            assert plain[1]["Vary"] == packed[1]["Vary"] == "Accept, Accept-Encoding"
+            assert "Content-Encoding" not in plain[1]
+            assert packed[1]["Content-Encoding"] == "gzip"
+            assert plain[2] == packed[2] == end
+
+
+async def test_a_large_body_arrives_whole_plain_and_packed() -> None:
+    async with running(Agent(Chunks(BIG))) as server:
+        bodies = await asyncio.gather(
+            *(request(server, "/metrics", Accept_Encoding=encoding) for encoding in ("identity", "gzip"))
+        )
+    assert [body == BIG for _, _, body in bodies] == [True, True]
+
+
+async def test_head_has_the_headers_and_no_body() -> None:
+    async with running(Agent()) as server:
+        raw = await connect(server, b"HEAD /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        head, _, body = (await received(raw)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    assert b"Content-Type: text/plain; version=0.0.4; charset=utf-8" in head
+    assert body == b""
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allow"),
+    [
+        ("POST", "/metrics", 405, "GET,HEAD"),
+        ("GET", "/-/reload", 405, "POST"),
+        ("DELETE", "/config", 405, "GET,HEAD"),
+        ("PUT", "/", 405, "GET,HEAD"),
+        ("GET", "/nope", 404, None),
+        ("GET", "/metrics/", 404, None),
+    ],
+)
+async def test_what_is_not_there(method: str, path: str, status: int, allow: str | None) -> None:
+    async with running(Agent()) as server:
+        got, headers, body = await request(server, path, method)
+    assert (got, headers.get("Allow")) == (status, allow)
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert len(body) < 100
+
+
+async def test_every_answer_has_the_headers_and_no_banner() -> None:
+    async with running(Agent()) as server:
+        for path in ("/", "/metrics", "/config", "/-/healthy", "/nope"):
+            _, headers, _ = await request(server, path)
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'sha256-")
+            assert "Server" not in headers
+        garbage = await received(await connect(server, b"no http\x01 at all\r\n\r\n"))
+    assert garbage.startswith(b"HTTP/1.0 400")
+    assert b"aiohttp" not in garbage.lower()
+    assert b"python" not in garbage.lower()
+
+
+async def test_health_and_readiness() -> None:
+    agent = Agent(state=(False, "broker b1 was not asked yet"))
+    async with running(agent) as server:
+        assert (await request(server, "/-/healthy"))[0] == 200
+        status, _, body = await request(server, "/-/ready")
+        assert (status, body) == (503, b"Penstock is not ready: broker b1 was not asked yet\n")
+        agent.state = (True, "")
+        assert (await request(server, "/-/ready"))[0] == 200
+
+
+async def test_reload() -> None:
+    agent = Agent(refusal="p.yml:3: brokers[0].url: is missing; it is required")
+    async with running(agent) as server:
+        status, _, body = await request(server, "/-/reload", "POST")
+        assert (status, agent.reloads) == (500, 0)
+        assert b"p.yml:3: brokers[0].url: is missing; it is required" in body
+        agent.refusal = ""
+        assert (await request(server, "/-/reload", "POST"))[0] == 200
+        assert agent.reloads == 1
+
+
+async def test_config_is_what_the_agent_masked() -> None:
+    async with running(Agent()) as server:
+        status, headers, body = await request(server, "/config")
+    assert (status, headers["Content-Type"], body) == (200, "text/yaml; charset=utf-8", b"password: <secret>\n")
+
+
+async def test_landing_page_shows_names_as_text() -> None:
+    evil = "<script>alert('x')</script>\"&"
+    state = BrokerState(evil, evil, evil, evil, up=False, age=75.2, error=evil, notes=(evil, "note"))
+    other = BrokerState("b2", "artemis", "", "", up=None, age=None)
+    async with running(Agent(states=(state, other))) as server:
+        status, headers, body = await request(server, "/")
+    page = body.decode()
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&quot;&amp;") == 6
+    assert "1 min 15 s ago" in page
+    assert "not asked yet" in page
+    for path in ("metrics", "config", "-/ready", "-/healthy"):
+        assert f'<a href="{path}">' in page
+
+
+async def test_a_scrape_too_many_is_refused_and_its_slot_comes_back() -> None:
+    async with running(Agent(Chunks(BIG)), max_scrapes=2) as server:
+        held = [await server.client.get(server.url("/metrics")) for _ in range(2)]
+        status, headers, body = await request(server, "/metrics")
+        assert (status, headers["Retry-After"]) == (503, "1")
+        assert body == b"2 scrapes are under way, the most allowed; try again in a second.\n"
+        held[0].close()  # a reader that goes away midway
+        assert await held[1].read() == BIG
+
+        async def two_are_accepted() -> bool:
+            answers = await asyncio.gather(request(server, "/metrics"), request(server, "/metrics"))
+            return [status for status, _, _ in answers] == [200, 200]
+
+        await until(two_are_accepted)
+
+
+async def test_a_stuck_reader_holds_nobody_up_and_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    async with running(Agent(Chunks(BIG)), max_scrapes=1, stall_seconds=0.5) as server:
+        stuck = await connect(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: answered(server, 503))
+        assert (await request(server, "/-/healthy"))[0] == 200
+        await until(lambda: answered(server, 200))
+        assert "a scrape from 127.0.0.1 was dropped: its reader stopped reading" in caplog.text
+        assert (await request(server, "/metrics"))[2] == BIG
+        body = await received(stuck)
+    assert len(body) < len(BIG)
+    assert not body.endswith(b"0\r\n\r\n"), "what was cut off must not look whole"
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_slow_but_steady_reader_is_not_dropped() -> None:
+    """The whole takes longer than a reader may take nothing."""
+    loop = asyncio.get_running_loop()
+    async with running(Agent(Chunks(BIG)), stall_seconds=1.0) as server:
+        raw = await connect(server, b"GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n", buffer=2**18)
+        began, parts = loop.time(), []
+        while part := await loop.sock_recv(raw, 2**18):
+            parts.append(part)
+            await asyncio.sleep(0.015)
+        raw.close()
+    assert b"".join(parts).partition(b"\r\n\r\n")[2] == BIG
+    assert loop.time() - began > 1.5
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /-/healthy HTT", b"GET /-/healthy HTTP/1.1\r\nX: y"])
+async def test_whoever_does_not_finish_a_request_is_dropped(sent: bytes) -> None:
+    async with running(Agent(), idle_seconds=0.2) as server:
+        async with asyncio.timeout(20):
+            assert await received(await connect(server, sent)) == b""
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: " + b"a" * 20_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 5_000 + b"\r\n",
+    ],
+)
+async def test_large_requests_are_refused(sent: bytes) -> None:
+    async with running(Agent()) as server:
+        assert (await received(await connect(server, sent))).startswith(b"HTTP/1.0 400")
+
+
+async def test_a_running_scrape_may_finish_when_the_server_stops() -> None:
+    body = BIG[: 8 * 2**20]
+    serving = serve(make_app(Agent(Chunks(body))), ["127.0.0.1:0"])
+    async with ClientSession() as client:
+        (address,) = await serving.__aenter__()
+        response = await client.get(f"http://127.0.0.1:{address.port}/metrics")
+        stop = asyncio.create_task(serving.__aexit__(None, None, None))
+        assert await response.read() == body
+        await stop
+        with pytest.raises(OSError, match="Connect"):
+            await client.get(f"http://127.0.0.1:{address.port}/-/healthy")
+
+
+async def test_a_stuck_reader_does_not_keep_the_server_from_stopping() -> None:
+    async with asyncio.timeout(20):
+        async with running(Agent(Chunks(BIG))) as server:
+            stuck = await connect(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            await asyncio.get_running_loop().sock_recv(stuck, 1)
+    stuck.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    stuck.close()
