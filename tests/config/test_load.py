@@ -66,6 +66,10 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "surrogate": (MINIMAL + 'rules:\n- owner: "\\ud800"\n', "p.yml:4: rules[0].owner: holds half of a surrogate pair"),
     "beyond Unicode": (MINIMAL + 'rules: "\\UFFFFFFFF"\n', "p.yml:1: is not YAML"),
     "too large": (b"#" * (2**20 + 1), "p.yml: is larger than 1048576 bytes; a configuration is not"),
+    "too many values": (
+        f"a: [{'x,' * 100_000}]\n",
+        "p.yml:1: holds more than 100000 values",
+    ),
     "too deep": ("brokers: " + "[" * 3000, "p.yml:1: is nested deeper than 20 levels"),
     "cycle": (
         "brokers: &a\n- *a\n",
@@ -452,6 +456,14 @@ def test_a_rotated_password_is_seen(write: Write) -> None:
 def test_dollars(write: Write) -> None:
     path = write(broker(f"{GOOD}username: u\npassword: a$b$$c$${{D}}${{E}}\n"))
     assert load(path, {"E": "${F}$$"}).brokers[0].password() == "a$b$c${D}${F}$$"
+
+
+def test_a_variable_that_is_no_text(write: Write) -> None:
+    path = write(broker(f"{GOOD}username: u\npassword: ${{PW}}\n"))
+    assert refusal(path, {"PW": f"{CANARY}\udcff"}) == [
+        "p.yml:6: brokers[0].password: environment variable PW is not UTF-8 text"
+    ]
+    assert load(path, {"PW": "pässwörd\ufffd"}).brokers[0].password() == "pässwörd\ufffd"
 
 
 def test_environment_is_read_in_declared_fields_only(write: Write) -> None:

@@ -14,7 +14,7 @@ Path = tuple[str | int, ...]
 
 MAX_DEPTH = 20
 MAX_NODES = 100_000
-"""Nodes after aliases are followed: a few lines of YAML can stand for billions."""
+"""Nodes as they stand, and after aliases are followed: a few lines of YAML can stand for billions."""
 
 _TAG = "tag:yaml.org,2002:"
 
@@ -50,12 +50,15 @@ class _Unreadable(Exception):
 
 
 class _Loader(yaml.SafeLoader):
-    depth = 0
+    depth = nodes = 0
 
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:
         self.depth += 1
+        self.nodes += 1
         if self.depth > MAX_DEPTH:
             raise _Unreadable(self.line + 1, f"is nested deeper than {MAX_DEPTH} levels")
+        if self.nodes > MAX_NODES:
+            raise _Unreadable(self.line + 1, f"holds more than {MAX_NODES} values")
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node

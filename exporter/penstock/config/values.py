@@ -119,6 +119,8 @@ def expand(value: object, info: ValidationInfo) -> object:
             raise ValueError("'${' is not followed by a variable's name and '}'; for a literal $ write $$")
         if name not in environ:
             raise ValueError(f"environment variable {name} is not set; set it, or for a literal $ write $$")
+        if re.search("[\ud800-\udfff]", environ[name]):  # how Python carries bytes that are no text
+            raise ValueError(f"environment variable {name} is not UTF-8 text")
         return environ[name]
 
     return re.sub(r"\$\$|\$\{(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)\})?", one, value)

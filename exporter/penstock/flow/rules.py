@@ -49,19 +49,30 @@ class Match:
     address: str = "*"
     queue: str = "*"
     client: str = "*"
-    _compiled: tuple[re.Pattern[str] | None, ...] = field(init=False, repr=False, compare=False)
+    _tests: tuple[tuple[int, re.Pattern[str]], ...] = field(init=False, repr=False, compare=False)
+    """Position in `Names` and pattern, of those that are not plain `*`."""
 
     def __post_init__(self) -> None:
         patterns = (self.broker, self.address, self.queue, self.client)
-        compiled = tuple(None if pattern == "*" else compile_pattern(pattern) for pattern in patterns)
-        object.__setattr__(self, "_compiled", compiled)
+        tests = tuple((at, compile_pattern(pattern)) for at, pattern in enumerate(patterns) if pattern != "*")
+        object.__setattr__(self, "_tests", tests)
 
-    def __call__(self, broker: str, address: str, queue: str, client: str | None = None) -> bool:
-        """Whether it speaks about this queue (client None) or client; where there is no client only `*` matches."""
-        return all(
-            pattern is None or (name is not None and pattern.match(f".{name}") is not None)
-            for pattern, name in zip(self._compiled, (broker, address, queue, client), strict=True)
-        )
+    def __call__(self, names: "Names") -> bool:
+        """Whether it speaks about these names; where there is no client only `*` matches."""
+        for at, pattern in self._tests:
+            name = names[at]
+            if name is None or pattern.match(name) is None:
+                return False
+        return True
+
+
+Names = tuple[str, str, str, str | None]
+"""Broker, address, queue and client as patterns want them, with a dot before each: see `dotted`."""
+
+
+def dotted(broker: str, address: str, queue: str, client: str | None = None) -> Names:
+    """The names of a queue, or of one of its clients."""
+    return f".{broker}", f".{address}", f".{queue}", None if client is None else f".{client}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +112,9 @@ class Rules:
         """Of each key what the first matching rule says that says it."""
         values: dict[str, object] = {}
         given_by: dict[str, int] = {}
+        names = dotted(broker, address, queue, client)
         for number, rule in enumerate(self.rules, 1):
-            if not rule.match(broker, address, queue, client):
+            if not rule.match(names):
                 continue
             for key in KEYS:
                 value = getattr(rule.says, key)
@@ -120,6 +132,7 @@ class Selection:
     exclude: Sequence[Match] = ()
 
     def __call__(self, address: str, queue: str) -> bool:
-        return (not self.include or any(match("", address, queue) for match in self.include)) and not any(
-            match("", address, queue) for match in self.exclude
+        names = dotted("", address, queue)
+        return (not self.include or any(match(names) for match in self.include)) and not any(
+            match(names) for match in self.exclude
         )
