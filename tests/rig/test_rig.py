@@ -1,6 +1,7 @@
 """The rig itself: the brokers start and end as told, and the clients do what their counts say."""
 
 import http.client
+import logging
 import signal
 import subprocess
 import sys
@@ -269,9 +270,17 @@ def test_exporter_account_reads_but_sees_no_messages(
 
 
 @pytest.mark.broker
-def test_passwords_are_in_no_text(artemis: Broker) -> None:
+def test_passwords_are_in_no_text(artemis: Broker, unique: Unique, caplog: pytest.LogCaptureFixture) -> None:
+    name = unique("q")
+    artemis.manage.create_queue(name)
+    with (
+        caplog.at_level(logging.DEBUG),
+        StompProducer(artemis.endpoint(), name),
+        AmqpProducer(artemis.endpoint(), name),
+    ):
+        pass
+    texts = [repr(artemis.accounts), repr(artemis.endpoint()), artemis.log.read_text(), caplog.text]
     secrets = [account.password for account in artemis.accounts.values()]
-    texts = [repr(artemis.accounts), repr(artemis.endpoint()), artemis.log.read_text()]
     assert not [secret for secret in secrets if secret in "".join(texts)]
 
 

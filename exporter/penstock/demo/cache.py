@@ -41,12 +41,21 @@ def maven(goal: str, *options: str, repository: Path | None = None) -> None:
     if mvn is None:
         raise DemoError("Maven (mvn) is not installed; it fetches the broker (apt-get install maven)")
     local = [] if repository is None else [f"-Dmaven.repo.local={repository}"]
-    command = [mvn, "--batch-mode", "--quiet", "--strict-checksums", *local, f"{_PLUGIN}:{goal}", *options]
+    command = [
+        mvn,
+        "--batch-mode",
+        "--quiet",
+        "--strict-checksums",
+        "-Dstyle.color=never",
+        *local,
+        f"{_PLUGIN}:{goal}",
+        *options,
+    ]
     done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise DemoError(
             f"Maven could not fetch {_subject(options)} (exit {done.returncode}); "
-            f"is this machine online, or does ~/.m2/settings.xml need a mirror?\n{_tail(done.stdout + done.stderr)}"
+            f"is this machine online, or does ~/.m2/settings.xml need a mirror?\n{_first_error(done.stdout + done.stderr)}"
         )
 
 
@@ -73,5 +82,7 @@ def _subject(options: Sequence[str]) -> str:
     return named[0] if named else "the jars"
 
 
-def _tail(text: str, lines: int = 8) -> str:
-    return "\n".join(text.strip().splitlines()[:lines])
+def _first_error(output: str) -> str:
+    """The line of Maven's output that says what is wrong."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("[ERROR]")), lines[0] if lines else "it said nothing")

@@ -1,5 +1,6 @@
 """Real clients whose own counts are the truth about what they did. They run beside the caller and end with `close`."""
 
+import logging
 import threading
 import time
 import uuid
@@ -15,6 +16,9 @@ from penstock.demo.artemis import fetch
 from penstock.demo.broker import Endpoint
 from penstock.demo.errors import DemoError
 from penstock.demo.process import Process
+
+# At DEBUG stomp.py logs the password, at ERROR the traceback of a lost connection, which `trouble` tells better.
+logging.getLogger("stomp.py").setLevel(logging.CRITICAL)
 
 _PATIENCE = 10.0  # s, for an answer of the broker
 _HEARTBEAT_MS = 10_000  # without heart-beats the broker drops a silent client after 60 s
