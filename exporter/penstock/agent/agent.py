@@ -115,6 +115,10 @@ class Agent:
             await watched.task
         await watched.watch.close()
 
+    def watches(self) -> list[Watch]:
+        """The watches of all brokers, in the configuration's order."""
+        return [self._watched[broker.name].watch for broker in self._config.brokers if broker.name in self._watched]
+
     # --- AgentView
 
     @property

@@ -62,6 +62,15 @@ class Watch:
         return self.policy.broker
 
     @property
+    def tables(self) -> Tables:
+        """The tables in use, of the assessment."""
+        return self._tables
+
+    def hidden(self) -> dict[str, int]:
+        """How many rows are held back by the series limits, by table."""
+        return self._state.hidden() if self._tables else {}
+
+    @property
     def keep_seconds(self) -> float:
         return max(KEEP_POLLS * self.interval, KEEP_SECONDS)
 
@@ -131,7 +140,7 @@ class Watch:
             "up": float(outcome.result is not Result.FAILED),
             "poll_duration": round(self._seconds, 6),
             "poll_timestamp": np.nan if self.snapshot is None else round(self.snapshot.stamp, 3),
-            "series_dropped": float(own.series_of_hidden(self._state.hidden()) if self._tables else 0),
+            "series_dropped": float(own.series_of_hidden(self.hidden())),
             "series": 0.0,
         }
         tables["broker"] = own.with_poll(tables, self.name, numbers)

@@ -194,6 +194,14 @@ def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:
     return np.fromiter(map(attrgetter(field), rows), np.int64, len(rows))
 
 
+def readable(reply: Reply) -> bool:
+    """Whether the one attribute of a read could be read: a refusal stands as a text or an object in its place."""
+    if reply.status != 200:
+        return False
+    value = msgspec.json.decode(reply.value)
+    return isinstance(value, dict) and all(one is None or isinstance(one, int | float) for one in value.values())
+
+
 class BrokerAttributes(msgspec.Struct, rename="pascal"):
     version: str = ""
     name: str = ""

@@ -172,6 +172,19 @@ class ArtemisReader:
             return Snapshot(answer.stamp, broker, collectors=poll.collectors, notes=("a passive broker has no queues",))
         return await self._read(poll, broker, links)
 
+    async def may_read_messages(self, queues: Table[QueueRow], timeout: float) -> bool:
+        """
+        Whether this account may read what an exporter must not, tried on the queue that holds least.
+
+        Not part of a poll: the attribute locks the queue for a moment.
+        """
+        row: QueueRow = queues.index.rows[int(np.argmin(np.nan_to_num(queues["messages"], nan=np.inf)))]
+        answer = await self._transport.ask([ask.brokers()], timeout)
+        broker, _ = self._one_broker(wire.replies(answer.body, 1)[0])
+        request = ask.first_message_age(broker, row.address, row.name, row.routing_type)
+        (reply,) = wire.replies((await self._transport.ask([request], timeout)).body, 1)
+        return wire.readable(reply)
+
     async def _read(self, poll: _Poll, broker: Broker, links: Sequence[wire.Reply]) -> Snapshot:
         consumers = await self._collect(poll, "consumers", self._read_consumers)
         addresses = await self._collect(poll, "addresses", self._read_addresses)

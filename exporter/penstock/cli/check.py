@@ -1,0 +1,89 @@
+"""`penstock check`: whether the configuration is right, and each broker gives what is asked of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from penstock.agent import Watch
+from penstock.agent import tables as own
+from penstock.agent.opening import open_reader
+from penstock.agent.tables import Result
+from penstock.cli import logs, options
+from penstock.cli.polling import poll_once
+from penstock.config import Broker, Config, load
+from penstock.errors import PenstockError
+from penstock.model import Role
+
+
+@click.command()
+@options.config_file
+@click.option("--offline", is_flag=True, help="Check the configuration only; ask no broker.")
+@options.command
+async def check(config_file: Path, offline: bool) -> int:
+    """
+    Check the configuration, then ask each broker: reachable, authenticated, which rights are missing, how many series.
+
+    Exit status 2 when the configuration is wrong, 1 when a broker cannot be read in full.
+    """
+    logs.set_up("error", "logfmt")
+    config = load(config_file)
+    click.echo(f"{config_file}: valid, {len(config.brokers)} brokers, {len(config.rules)} rules")
+    for broker in config.brokers:
+        open_reader(config, broker)  # certificates and recordings are opened: a ConfigError here is one of the file
+    if offline:
+        return 0
+    watches = await poll_once(config, config.brokers)
+    for broker, watch in zip(config.brokers, watches, strict=True):
+        warning = await guard_warning(config, broker, watch)
+        click.echo("\n".join([f"{broker.name}: {broker.url}", *(f"  {line}" for line in report(watch)), *warning]))
+    return int(any(watch.outcome is None or watch.outcome.result is not Result.OK for watch in watches))
+
+
+def report(watch: Watch) -> Iterator[str]:
+    """What the poll found, a line each."""
+    snapshot, outcome = watch.snapshot, watch.outcome
+    if snapshot is None or snapshot.broker is None:
+        yield f"FAILED    {outcome.error if outcome else 'not polled'}"
+        return
+    about = snapshot.broker
+    product = f" ({about.product_version})" if about.product_version else ""
+    yield f"ok        Apache Artemis {about.version}{product}, {about.role}, node {about.node_id}"
+    for name, collector in snapshot.collectors.items():
+        if collector.error:
+            yield f"FAILED    {name}: {collector.error}"
+        else:
+            yield f"ok        {name}: {collector.seconds * 1000:.0f} ms"
+    for note in snapshot.notes:
+        yield f"note      {note}"
+    if about.role is Role.ACTIVE:
+        counts = {name: len(table) for name in TABLES if (table := getattr(snapshot, name)) is not None}
+        yield "found     " + ", ".join(f"{count} {name}" for name, count in counts.items())
+    held = own.series_of_hidden(watch.hidden())
+    yield f"would export {own.series(watch.tables)} series, {held} held back by the series limits"
+
+
+TABLES = ("addresses", "queues", "consumers", "connections", "producers", "links")
+
+
+async def guard_warning(config: Config, broker: Broker, watch: Watch) -> list[str]:
+    """A warning when the account may do more than an exporter should."""
+    queues = watch.snapshot.queues if watch.snapshot else None
+    if queues is None or not len(queues):
+        return []
+    reader = open_reader(config, broker)
+    try:
+        readable = await reader.may_read_messages(queues, config.timeout_of(broker))
+    except PenstockError:
+        return []
+    finally:
+        await reader.close()
+    if not readable:
+        return []
+    return [GUARD_WARNING]
+
+
+GUARD_WARNING = (
+    "  warning   this account may read messages (FirstMessageAge of a queue): give Penstock a role of its own, or a"
+    " -javaagent in the broker's JVM has switched etc/management.xml off; then any account may purge too"
+)

@@ -1,0 +1,118 @@
+"""`penstock demo`: a real broker with load and faults, the agent beside it, and where to look."""
+
+import asyncio
+import contextlib
+import signal
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table as Grid
+from rich.text import Text
+
+from penstock.agent import Agent
+from penstock.cli import logs, options
+from penstock.cli.overview import overview
+from penstock.errors import PenstockError
+from penstock.server import Address, make_app, serve
+
+if TYPE_CHECKING:
+    from penstock.demo.run import Sight
+
+PRINT_SECONDS = 30.0
+"""Where the output is no terminal, the table is printed this often."""
+
+
+@click.command()
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0.1),
+    default=None,
+    envvar="PENSTOCK_DEMO_MINUTES",
+    help="End after this time; default: run until Control-C.",
+)
+@click.option("--keep", is_flag=True, help="Keep the broker's directory with its logs.")
+@click.option(
+    "--web.listen-address",
+    "listen_addresses",
+    multiple=True,
+    default=("127.0.0.1:19771",),
+    show_default=True,
+    help="Where to serve.",
+)
+@options.command
+async def demo(minutes: float | None, keep: bool, listen_addresses: tuple[str, ...]) -> int:
+    """
+    Start a real Apache Artemis with healthy traffic and three faults, and watch it.
+
+    The broker is fetched from Maven Central the first time (46 MB, kept in ~/.cache/penstock). Needs Java 17 and Maven.
+    Everything that was started is stopped at the end.
+    """
+    logs.set_up("warning", "logfmt")
+    try:
+        from penstock.demo.run import Scenario  # noqa: PLC0415 - an extra: the agent runs without it
+    except ModuleNotFoundError as error:
+        raise PenstockError(f"the demo needs {error.name}: install penstock[demo]") from error
+    console = Console()
+    scenario = Scenario(keep=keep)
+    console.print("Starting a real Apache Artemis with its clients; the first time it is fetched …")
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    await asyncio.to_thread(scenario.start)
+    try:
+        with tempfile.TemporaryDirectory(prefix="penstock-demo-config-") as folder:
+            config = Path(folder) / "penstock.yaml"
+            config.touch(mode=0o600)
+            config.write_text(scenario.config_yaml(), encoding="utf-8")
+            agent = Agent(config)
+            async with serve(make_app(agent), listen_addresses) as addresses:
+                await agent.start()
+                try:
+                    console.print(guide(scenario.describe(), addresses, scenario.directory if keep else None))
+                    await show(console, agent, stopping, None if minutes is None else minutes * 60)
+                finally:
+                    await agent.stop()
+    finally:
+        await asyncio.to_thread(scenario.stop)
+    console.print("Stopped everything that the demo had started.")
+    return 0
+
+
+def guide(sights: "Sequence[Sight]", addresses: Sequence[Address], kept: Path | None) -> RenderableType:
+    """What runs, where to look, and what is to be seen."""
+    grid = Grid(box=None, header_style="bold", padding=(0, 1))
+    for name in ("what runs", "queue", "client", "what you should see"):
+        grid.add_column(name)
+    for sight in sights:
+        grid.add_row(sight.what, sight.queue, sight.client, sight.expect)
+    url = f"http://{addresses[0]}"
+    lines = Text.assemble(
+        ("\nOpen  ", "bold"), f"{url}/\n", ("      ", ""), f"{url}/metrics\n",
+        ("Try   ", "bold"), f"curl -s {url}/metrics | grep mq_client_buffered_messages\n",
+        ("      ", ""), f"curl -s {url}/metrics | grep mq_consumer_last_acknowledgement\n",
+    )  # fmt: skip
+    if kept is not None:
+        lines.append(f"The broker's directory stays: {kept}\n")
+    return Group(grid, lines)
+
+
+async def show(console: Console, agent: Agent, stopping: asyncio.Event, seconds: float | None) -> None:
+    """The live table until `stopping` is set or `seconds` have passed."""
+    end = None if seconds is None else time.monotonic() + seconds
+    live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+    printed = time.monotonic() - PRINT_SECONDS + 10
+    with live or contextlib.nullcontext():
+        while not stopping.is_set() and (end is None or time.monotonic() < end):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), 1.0)
+            if live is not None:
+                live.update(overview(agent.watches(), rows=max(3, (console.height - 6) // 2)), refresh=True)
+            elif time.monotonic() - printed >= PRINT_SECONDS:
+                printed = time.monotonic()
+                console.print(overview(agent.watches()))

@@ -1,0 +1,45 @@
+"""The log: one line an event on stderr, as logfmt or JSON."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("logfmt", "json")
+
+
+class Line(logging.Formatter):
+    """One event in one line; a traceback becomes a field of it."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self._form = form
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "ts": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["traceback"] = self.formatException(record.exc_info)
+        if self._form == "json":
+            return json.dumps(fields, ensure_ascii=False)
+        return " ".join(f"{name}={_quoted(value)}" for name, value in fields.items())
+
+
+def _quoted(value: str) -> str:
+    plain = value and all(c.isprintable() and c not in ' ="\\' for c in value)
+    return value if plain else json.dumps(value, ensure_ascii=False)
+
+
+def set_up(level: str, form: str) -> None:
+    """Log to stderr from now on; libraries only from warnings up."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Line(form))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("penstock").setLevel(level.upper())

@@ -1,0 +1,56 @@
+"""`penstock once`: one poll, to stdout."""
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from penstock import __version__
+from penstock.agent.tables import Result
+from penstock.cli import logs, options
+from penstock.cli.overview import overview
+from penstock.cli.polling import poll_once
+from penstock.config import load
+from penstock.exposition.body import Exposition
+from penstock.exposition.self_metrics import SelfMetrics
+from penstock.exposition.syntax import Format
+
+FORMATS = {"metrics": Format.TEXT, "openmetrics": Format.OPENMETRICS}
+
+
+@click.command()
+@options.config_file
+@click.option("--broker", "name", help="Only this broker.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([*FORMATS, "table"]),
+    default="metrics",
+    show_default=True,
+    help="What to print.",
+)
+@options.command
+async def once(config_file: Path, name: str | None, form: str) -> int:
+    """
+    Poll each broker once and print what /metrics would show.
+
+    Exit status 1 when a broker could not be read.
+    """
+    logs.set_up("error", "logfmt")
+    config = load(config_file)
+    brokers = config.brokers if name is None else (options.chosen(config, name),)
+    watches = await poll_once(config, brokers)
+    if form == "table":
+        Console().print(overview(watches))
+    else:
+        body = Exposition(SelfMetrics(__version__).render)
+        for watch in watches:
+            body.set_broker(watch.name, watch.blocks)
+        for piece in body.chunks(FORMATS[form], gzip=False):
+            sys.stdout.buffer.write(piece)
+        sys.stdout.flush()
+    failed = [watch for watch in watches if watch.outcome and watch.outcome.result is not Result.OK]
+    for watch in failed:
+        click.echo(f"penstock: broker {watch.name}: {watch.outcome.error if watch.outcome else ''}", err=True)
+    return int(any(watch.outcome and watch.outcome.result is Result.FAILED for watch in failed))

@@ -1,0 +1,75 @@
+"""What several commands share: flags, and how errors reach the operator."""
+
+import asyncio
+import functools
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from penstock.cli.logs import FORMATS, LEVELS
+from penstock.config import Broker, Config
+from penstock.errors import ConfigError, PenstockError
+from penstock.server import DEFAULT_ADDRESS
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+config_file = click.option(
+    "--config.file",
+    "config_file",
+    type=click.Path(path_type=Path),
+    default=Path("penstock.yaml"),
+    show_default=True,
+    help="The configuration.",
+)
+listen_address = click.option(
+    "--web.listen-address",
+    "listen_addresses",
+    multiple=True,
+    default=(DEFAULT_ADDRESS,),
+    show_default=True,
+    help="Where to serve: :port, host:port or [::1]:port; may be given several times.",
+)
+log_level = click.option(
+    "--log.level", "log_level", type=click.Choice(LEVELS), default="info", show_default=True, help="Least level logged."
+)
+log_format = click.option(
+    "--log.format",
+    "log_format",
+    type=click.Choice(FORMATS),
+    default="logfmt",
+    show_default=True,
+    help="Form of the log.",
+)
+
+
+def command(function: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., None]:
+    """Run an asynchronous command; its result is the exit status, a PenstockError is told without a traceback."""
+
+    @functools.wraps(function)
+    def wrapped(*arguments: Any, **options: Any) -> None:
+        try:
+            status = asyncio.run(function(*arguments, **options))
+        except PenstockError as error:
+            click.echo(f"penstock: {error}", err=True)
+            status = 2 if isinstance(error, ConfigError) else 1
+        except KeyboardInterrupt:
+            status = 130
+        sys.exit(status)
+
+    return wrapped
+
+
+def chosen(config: Config, name: str | None) -> Broker:
+    """The broker of that name, or the only one there is."""
+    names = [broker.name for broker in config.brokers]
+    if name is None and len(names) == 1:
+        return config.brokers[0]
+    for broker in config.brokers:
+        if broker.name == name:
+            return broker
+    if name is None:
+        raise ConfigError(f"the configuration has several brokers; give --broker, one of {', '.join(names)}")
+    raise ConfigError(f"no broker {name!r} in the configuration; there are {', '.join(names)}")

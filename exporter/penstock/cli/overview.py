@@ -1,0 +1,98 @@
+"""Queues and clients of some brokers as tables for a terminal."""
+
+import math
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table as Grid
+from rich.text import Text
+
+from penstock.agent import Watch
+from penstock.agent.tables import Result
+from penstock.flow.series import QueueSeries
+from penstock.table import Column, Table
+
+ROWS = 20
+"""Rows of a grid, the busiest."""
+
+
+def overview(watches: Sequence[Watch], rows: int = ROWS) -> RenderableType:
+    """A heading, the queues and the clients of each broker; those that hold or wait most first."""
+    parts: list[RenderableType] = []
+    for watch in watches:
+        parts.append(heading(watch))
+        if "queue" in watch.tables:
+            parts.append(queues(watch.tables["queue"], rows))
+        if "client" in watch.tables:
+            parts.append(clients(watch, rows))
+    return Group(*parts)
+
+
+def heading(watch: Watch) -> Text:
+    about = watch.snapshot.broker if watch.snapshot else None
+    up = watch.outcome is not None and watch.outcome.result is not Result.FAILED
+    text = Text(f"{watch.name}  ", style="bold")
+    text.append("up" if up else "down", style="green" if up else "red")
+    if about is not None:
+        text.append(f"  {about.kind} {about.version}  {about.role}", style="default")
+    if watch.outcome is not None and watch.outcome.error:
+        text.append(f"\n{watch.outcome.error}", style="yellow")
+    return text
+
+
+def queues(table: Table[QueueSeries], rows: int = ROWS) -> Grid:
+    grid = _grid("queue", "msgs", "ready", "deliv", "sched", "cons", "added", "acked", "ring")
+    busiest = np.argsort(-np.nan_to_num(table["messages"]), kind="stable")[:rows].tolist()
+    for i in busiest:
+        numbers = [table[name][i] for name in ("messages", "ready", "delivering", "scheduled", "consumers")]
+        counters = [table[name][i] for name in ("added", "acknowledged")]
+        ring = table["ring_used_ratio"][i]
+        grid.add_row(
+            table.index.rows[i].queue, *map(_number, numbers + counters), "" if math.isnan(ring) else f"{ring:.0%}"
+        )
+    return grid
+
+
+def clients(watch: Watch, rows: int = ROWS) -> Grid:
+    table = watch.tables["client"]
+    grid = _grid("client", "queue", "cons", "held", "uncom", "deliv", "acked", "last ack")
+    last = last_acknowledgements(watch)
+    held: Column = np.nan_to_num(table["buffered"]) + np.nan_to_num(table["uncommitted"])
+    for i in np.argsort(-held, kind="stable")[:rows].tolist():
+        row = table.index.rows[i]
+        names = ("consumers", "buffered", "uncommitted", "delivered", "acknowledged")
+        grid.add_row(
+            row.client, row.queue, *(_number(table[name][i]) for name in names), _age(last.get((row.queue, row.client)))
+        )
+    return grid
+
+
+def last_acknowledgements(watch: Watch) -> dict[tuple[str, str], float]:
+    """The latest acknowledgement of each (queue, client) by its consumers that are shown one by one."""
+    table = watch.tables.get("consumer")
+    found: dict[tuple[str, str], float] = {}
+    if table is not None:
+        for row, stamp in zip(table.index, table["last_acknowledgement"].tolist(), strict=True):
+            key = (row.queue, row.client)
+            found[key] = stamp if math.isnan(found.get(key, math.nan)) else max(stamp, found[key])
+    return found
+
+
+def _grid(*names: str) -> Grid:
+    grid = Grid(box=None, header_style="bold", padding=(0, 1))
+    for number, name in enumerate(names):
+        text = name in ("queue", "client")
+        grid.add_column(name, justify="left" if text or number == 0 else "right", no_wrap=True)
+    return grid
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:,.0f}"
+
+
+def _age(stamp: float | None) -> str:
+    if stamp is None:
+        return ""
+    return "never" if math.isnan(stamp) else f"{max(time.time() - stamp, 0):.0f} s ago"

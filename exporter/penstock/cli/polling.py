@@ -1,0 +1,26 @@
+"""Single polls for the commands that do not stay: each broker asked once, without a server."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from penstock.agent import Watch
+from penstock.agent.opening import open_reader, policy_of
+from penstock.config import Broker, Config
+
+
+async def poll_once(config: Config, brokers: Sequence[Broker]) -> list[Watch]:
+    """Watches that have polled once, all at the same time, and are closed."""
+    async with AsyncExitStack() as closing:
+        watches = []
+        for broker in brokers:
+            watch = Watch(
+                open_reader(config, broker),
+                policy_of(config, broker),
+                config.interval_of(broker),
+                config.timeout_of(broker),
+            )
+            closing.push_async_callback(watch.close)
+            watches.append(watch)
+        await asyncio.gather(*(watch.poll() for watch in watches))
+    return watches

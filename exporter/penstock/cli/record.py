@@ -1,0 +1,57 @@
+"""`penstock record`: the raw answers of each poll to a file, for support cases and tests."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import click
+
+from penstock.agent import Watch
+from penstock.agent.opening import open_reader, policy_of
+from penstock.agent.tables import Result
+from penstock.cli import logs, options
+from penstock.config import load
+
+
+@click.command()
+@options.config_file
+@click.option("--broker", "name", help="Which broker, when there are several.")
+@click.option("--polls", type=click.IntRange(min=1), default=20, show_default=True, help="How many polls.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write; default BROKER-TIME.jsonl.gz here.",
+)
+@options.command
+async def record(config_file: Path, name: str | None, polls: int, output: Path | None) -> int:
+    """
+    Poll a broker at its interval and write every raw answer as compressed JSON lines.
+
+    The file holds no credentials of Penstock's, but names of queues, users and clients. Read it back with
+    `transport: recording` and `url: recording:FILE`. Control-C ends early; what was written stays.
+    """
+    logs.set_up("error", "logfmt")
+    config = load(config_file)
+    broker = options.chosen(config, name)
+    path = output or Path(f"{_file_name(broker.name)}-{time.strftime('%Y%m%dT%H%M%S')}.jsonl.gz")
+    interval = config.interval_of(broker)
+    watch = Watch(
+        open_reader(config, broker, record=path), policy_of(config, broker), interval, config.timeout_of(broker)
+    )
+    failed = 0
+    try:
+        for number in range(1, polls + 1):
+            began = time.monotonic()
+            outcome = await watch.poll()
+            failed += outcome.result is Result.FAILED
+            click.echo(f"poll {number} of {polls}: {outcome.result} {outcome.error}".rstrip(), err=True)
+            if number < polls:
+                await asyncio.sleep(max(0.0, began + interval - time.monotonic()))
+    finally:
+        await watch.close()
+        click.echo(f"written: {path} ({path.stat().st_size} bytes)", err=True)
+    return int(failed == polls)
+
+
+def _file_name(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)

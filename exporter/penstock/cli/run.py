@@ -1,0 +1,65 @@
+"""`penstock run`: the agent."""
+
+import asyncio
+import logging
+import signal
+from pathlib import Path
+
+import click
+
+from penstock.agent import Agent
+from penstock.cli import logs, options
+from penstock.errors import ConfigError
+from penstock.server import make_app, serve
+
+log = logging.getLogger(__name__)
+
+
+@click.command()
+@options.config_file
+@options.listen_address
+@options.log_level
+@options.log_format
+@options.command
+async def run(config_file: Path, listen_addresses: tuple[str, ...], log_level: str, log_format: str) -> int:
+    """
+    Watch the configured brokers and serve /metrics.
+
+    SIGHUP or POST /-/reload reads the configuration anew; SIGTERM and SIGINT stop.
+    """
+    logs.set_up(log_level, log_format)
+    agent = Agent(config_file)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    async with serve(make_app(agent), listen_addresses) as addresses:
+        reloads = Reloads(agent)
+        loop.add_signal_handler(signal.SIGHUP, reloads.ask)
+        log.info("serving /metrics on %s", ", ".join(map(str, addresses)))
+        await agent.start()
+        try:
+            await stopping.wait()
+            log.info("stopping")
+        finally:
+            await agent.stop()
+    return 0
+
+
+class Reloads:
+    """Reloads asked by signal: one at a time, errors to the log."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def ask(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._reload())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reload(self) -> None:
+        try:
+            await self._agent.reload()
+        except ConfigError as error:
+            log.error("the configuration was not taken, the old one stays: %s", error)  # noqa: TRY400 - expected
