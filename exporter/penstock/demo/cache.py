@@ -54,8 +54,8 @@ def maven(goal: str, *options: str, repository: Path | None = None) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise DemoError(
-            f"Maven could not fetch {_subject(options)} (exit {done.returncode}); "
-            f"is this machine online, or does ~/.m2/settings.xml need a mirror?\n{_first_error(done.stdout + done.stderr)}"
+            f"Maven could not fetch {_subject(options)}: is this machine online, does ~/.m2/settings.xml need a "
+            f"mirror? Maven's exit code is {done.returncode}, it says: {_first_error(done.stdout + done.stderr)}"
         )
 
 
@@ -84,5 +84,6 @@ def _subject(options: Sequence[str]) -> str:
 
 def _first_error(output: str) -> str:
     """The line of Maven's output that says what is wrong."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return next((line for line in lines if line.startswith("[ERROR]")), lines[0] if lines else "it said nothing")
+    lines = [line.strip() for line in output.splitlines()]
+    said = [line for line in lines if line not in ("", "[ERROR]")]
+    return next((line for line in said if line.startswith("[ERROR]")), "".join(said[:1]) or "it said nothing")
