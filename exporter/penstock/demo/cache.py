@@ -46,7 +46,6 @@ def maven(goal: str, *options: str, repository: Path | None = None) -> None:
         "--batch-mode",
         "--quiet",
         "--strict-checksums",
-        "-Dstyle.color=never",
         *local,
         f"{_PLUGIN}:{goal}",
         *options,
@@ -84,6 +83,6 @@ def _subject(options: Sequence[str]) -> str:
 
 def _first_error(output: str) -> str:
     """The line of Maven's output that says what is wrong."""
-    lines = [line.strip() for line in output.splitlines()]
+    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", output).splitlines()]  # without colours
     said = [line for line in lines if line not in ("", "[ERROR]")]
     return next((line for line in said if line.startswith("[ERROR]")), "".join(said[:1]) or "it said nothing")
