@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live
-from rich.table import Table as Grid
-from rich.text import Text
 
 from penstock.agent import Agent
 from penstock.cli import logs, options
@@ -74,7 +72,7 @@ async def demo(minutes: float | None, keep: bool, listen_addresses: tuple[str, .
             async with serve(make_app(agent), listen_addresses) as addresses:
                 await agent.start()
                 try:
-                    console.print(guide(scenario.describe(), addresses, scenario.directory if keep else None))
+                    tell(console, scenario.describe(), addresses, scenario.directory if keep else None)
                     await show(console, agent, stopping, None if minutes is None else minutes * 60)
                 finally:
                     await agent.stop()
@@ -84,22 +82,19 @@ async def demo(minutes: float | None, keep: bool, listen_addresses: tuple[str, .
     return 0
 
 
-def guide(sights: "Sequence[Sight]", addresses: Sequence[Address], kept: Path | None) -> RenderableType:
-    """What runs, where to look, and what is to be seen."""
-    grid = Grid(box=None, header_style="bold", padding=(0, 1))
-    for name in ("what runs", "queue", "client", "what you should see"):
-        grid.add_column(name)
+def tell(console: Console, sights: "Sequence[Sight]", addresses: Sequence[Address], kept: Path | None) -> None:
+    """What runs, what is to be seen, and where to look."""
     for sight in sights:
-        grid.add_row(sight.what, sight.queue, sight.client, sight.expect)
+        where = f"{sight.queue}, {sight.client}" if sight.client else sight.queue
+        console.print(f"  [bold]{where}[/bold]: {sight.what}\n      → {sight.expect}", highlight=False)
     url = f"http://{addresses[0]}"
-    lines = Text.assemble(
-        ("\nOpen  ", "bold"), f"{url}/\n", ("      ", ""), f"{url}/metrics\n",
-        ("Try   ", "bold"), f"curl -s {url}/metrics | grep mq_client_buffered_messages\n",
-        ("      ", ""), f"curl -s {url}/metrics | grep mq_consumer_last_acknowledgement\n",
-    )  # fmt: skip
-    if kept is not None:
-        lines.append(f"The broker's directory stays: {kept}\n")
-    return Group(grid, lines)
+    for line in (
+        f"\nOpen  {url}/  and  {url}/metrics",
+        f"Try   curl -s {url}/metrics | grep mq_client_buffered_messages",
+        f"      curl -s {url}/metrics | grep mq_consumer_last_acknowledgement",
+        *([f"The broker's directory stays: {kept}"] if kept is not None else []),
+    ):
+        console.print(line, soft_wrap=True, highlight=False)
 
 
 async def show(console: Console, agent: Agent, stopping: asyncio.Event, seconds: float | None) -> None:
