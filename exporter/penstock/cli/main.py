@@ -1,20 +1,30 @@
 """`penstock` and its commands."""
 
+from importlib import import_module
+
 import click
 
 from penstock import __version__
-from penstock.cli.check import check
-from penstock.cli.demo import demo
-from penstock.cli.once import once
-from penstock.cli.record import record
-from penstock.cli.run import run
+
+COMMANDS = ("run", "once", "check", "record", "demo")
+"""Each the name of its module and of the command in it, in the order of the help."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """Loads a command when it is asked for: the agent needs nothing of what draws tables."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(f"penstock.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)  # noqa: S101 - one module a command
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="penstock")
 def main() -> None:
     """Flow-control health of JMS brokers (Apache Artemis, AMQ Broker) for Prometheus."""
-
-
-for command in (run, once, check, record, demo):
-    main.add_command(command)
