@@ -13,10 +13,10 @@ need = { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 .NOTPARALLEL:
 
 help:
-	@echo "make demo    a real broker with load and faults, Penstock beside it (first time 2 min, then 15 s; needs Java 17, Maven)"
-	@echo "make test    all checks and tests, against real brokers (first time 10 min, then 8 min; needs Java 17, Maven)"
+	@echo "make demo    a real broker with load and faults, Penstock beside it (first time 1 min, then 15 s; needs Java 17, Maven)"
+	@echo "make test    all checks and tests, against real brokers (first time 6 min, then 4 min; needs Java 17, Maven)"
 	@echo "make lint    ruff, mypy and the import contracts (1 min)"
-	@echo "make setup   the virtual environment $(VENV) for both (first time 2 min)"
+	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
 	@echo "make clean   removes what was made here; downloads stay in ~/.cache/penstock (or PENSTOCK_CACHE)"
 
 demo: $(VENV)/.demo

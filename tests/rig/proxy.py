@@ -1,13 +1,13 @@
 """A TCP proxy on the loopback that passes, hangs, resets, truncates, garbles or delays."""
 
 import asyncio
-import contextlib
 import struct
 import threading
 from collections.abc import Callable
 from enum import StrEnum
 from socket import SO_LINGER, SOL_SOCKET
 from typing import Self
+from weakref import WeakSet
 
 _CHUNK = 65536
 _GARBAGE = b"\x00\xff<html>\r\n\r\n{]garbage\x80"
@@ -48,6 +48,7 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._open: set[asyncio.Task[None]] = set()
+        self._writers: WeakSet[asyncio.StreamWriter] = WeakSet()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -69,10 +70,15 @@ class Proxy:
         for task in self._open:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
         await self._server.wait_closed()
+        for _ in range(3):  # the last callbacks of the transports
+            await asyncio.sleep(0)
 
     async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._writers.add(to_client)
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
@@ -81,11 +87,12 @@ class Proxy:
         except (OSError, asyncio.CancelledError):
             pass  # one side has gone, or the proxy ends
         finally:
+            to_client.close()
             self._open.discard(task)
-            await _close(to_client)
 
     async def _join(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         server, to_server = await asyncio.open_connection(*self._target)
+        self._writers.add(to_server)
         both = [
             asyncio.create_task(self._requests(client, to_server)),
             asyncio.create_task(self._answers(server, to_client)),
@@ -93,10 +100,10 @@ class Proxy:
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in both:
-                task.cancel()
+            to_server.close()
+            for one in both:
+                one.cancel()
             await asyncio.gather(*both, return_exceptions=True)
-            await _close(to_server)
 
     async def _requests(self, client: asyncio.StreamReader, to_server: asyncio.StreamWriter) -> None:
         while chunk := await client.read(_CHUNK):
@@ -124,9 +131,3 @@ class Proxy:
             passed += len(chunk)
             if ends:
                 return
-
-
-async def _close(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()

@@ -282,8 +282,9 @@ class OpenTransaction:
     """
     A JMS client (Core protocol) that consumes one queue in a transaction which it never commits.
 
-    A process of its own, made of the broker's command-line client: STOMP cannot do it, Artemis carries out a STOMP
-    acknowledgement at once even when it names a transaction. `folder` gets its log and, for its life, its password.
+    A process of its own, made of the broker's command-line client; it begins to consume shortly after construction.
+    STOMP cannot do it: Artemis carries out a STOMP acknowledgement at once even when it names a transaction.
+    `folder` gets its log and, for its life, its password.
     """
 
     def __init__(self, endpoint: Endpoint, queue: str, folder: Path, *, client_id: str) -> None:

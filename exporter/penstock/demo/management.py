@@ -13,6 +13,7 @@ from penstock.demo.errors import DemoError
 
 _DOMAIN = "org.apache.activemq.artemis"
 _ALL_ROWS = '{"field":"","operation":"","value":"","searchFilters":[]}'
+_ATTEMPTS = 5
 _BATCH = 200  # queues created per request
 
 
@@ -64,7 +65,14 @@ class Management:
 
     def rows(self, listing: str) -> list[dict[str, Any]]:
         """All rows of a listing: `listConsumers`, `listQueues`, `listAddresses`, `listConnections`."""
-        text = self.call(self.broker, f"{listing}(java.lang.String,int,int)", _ALL_ROWS, 1, 1_000_000)
+        for attempt in range(_ATTEMPTS):
+            try:
+                text = self.call(self.broker, f"{listing}(java.lang.String,int,int)", _ALL_ROWS, 1, 1_000_000)
+            except DemoError as error:  # a queue or session that goes meanwhile fails the whole listing
+                if "NullPointerException" not in str(error) or attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                break
         rows: list[dict[str, Any]] = json.loads(text)["data"]
         return rows
 
