@@ -32,7 +32,7 @@ class Fleet:
     """The shared brokers of one test run."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="penstock-rig-"))
+        self._folder = ""  # made with the first broker
         self._workers = ThreadPoolExecutor(2, "fleet")
         self._brokers: dict[str, Future[Broker]] = {}
         self._started: list[Broker] = []
@@ -41,6 +41,7 @@ class Fleet:
     def want(self, name: str) -> Future[Broker]:
         """Begin to start a broker of SHARED, unless that was done."""
         with self._lock:
+            self._folder = self._folder or tempfile.mkdtemp(prefix="penstock-rig-")
             if name not in self._brokers:
                 self._brokers[name] = self._workers.submit(self._start, name)
             return self._brokers[name]
@@ -54,10 +55,11 @@ class Fleet:
         self._workers.shutdown(cancel_futures=True)
         for broker in self._started:
             broker.kill()
-        shutil.rmtree(self._folder)
+        if self._folder:
+            shutil.rmtree(self._folder)
 
     def _start(self, name: str) -> Broker:
-        broker = SHARED[name](self._folder / name)
+        broker = SHARED[name](Path(self._folder) / name)
         self._started.append(broker)
         broker.start()
         return broker
