@@ -105,13 +105,24 @@ class Index(Generic[RowT]):
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[at] == keys, at, -1)
 
+    def origin_in(self, before: "Index[RowT]") -> Positions:
+        """Position of each row in `before`, -1 where the row is new or its text another."""
+        if self.follows(before):
+            return self.origin
+        at = before.positions(self.keys)
+        known = np.flatnonzero(at >= 0)
+        # An index that began anew (another broker process) may use the same keys for other things.
+        differs = [row != then for row, then in zip(self.rows[known], before.rows[at[known]], strict=True)]
+        at[known[np.array(differs, np.bool_)]] = -1
+        return at
+
     def carry(
         self, before: "Index[RowT]", values: NDArray[CarriedT], fill: CarriedT | float | None
     ) -> NDArray[CarriedT]:
         """`values`, which stood by the rows of `before`, by the rows of this index; `fill` where a row is new."""
         if before is self:
             return values
-        origin = self.origin if self.follows(before) else before.positions(self.keys)
+        origin = self.origin_in(before)
         carried = np.full(len(self), fill, values.dtype)
         kept = origin >= 0
         carried[kept] = values[origin[kept]]

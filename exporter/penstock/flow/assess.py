@@ -41,7 +41,7 @@ class State:
         consumers = int(np.count_nonzero(self.consumers.clients.member >= 0))
         return {
             "consumer": consumers - len(self.consumers.index),
-            "connection": self.connections.all - len(self.connections.index),
+            "connection": len(self.connections.source) - len(self.connections.index),
         }
 
     def with_new_labels(self) -> "State":
@@ -74,14 +74,14 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         tables["client"] = client_table(consumers, snapshot.consumers)
         tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)
     if snapshot.producers is not None:
-        state = replace(state, producers=state.producers.follow(snapshot.producers, policy))
+        state = replace(state, producers=state.producers.follow(snapshot.producers, state.addresses.grouping, policy))
         tables["producer"] = state.producers.table()
     if snapshot.connections is not None:
         connections, tables["connection"] = state.connections.follow(snapshot.connections, snapshot, policy)
         state = replace(state, connections=connections)
     if snapshot.links is not None:
         state = replace(state, links=state.links.follow(snapshot.links, policy))
-        tables["link"] = Table(state.links.index, snapshot.links.columns)
+        tables["link"] = state.links.table(snapshot.links)
     return state, tables
 
 

@@ -5,39 +5,65 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.flow.policy import Policy
-from penstock.flow.series import ConnectionSeries, Grouping, LinkSeries, ProducerSeries, sum_by
+from penstock.flow.series import HIDDEN, AddressSeries, ConnectionSeries, Grouping, LinkSeries, ProducerSeries, sum_by
 from penstock.flow.totals import Totals
 from penstock.flow.worst import Shown, worst
 from penstock.model import ConnectionRow, LinkRow, ProducerRow, Snapshot
 from penstock.table import Column, Index, Table
 
+_UNKNOWN_ADDRESS = -2
+
 
 @dataclass(frozen=True, slots=True)
 class Producers:
-    """What is carried from poll to poll: which series each producer belongs to, and what those produced in all."""
+    """
+    What is carried from poll to poll.
+
+    grouping: which series each producer belongs to. totals: what those produced in all. by: the addresses by which it
+    was told which are shown, and as what.
+    """
 
     grouping: Grouping[ProducerSeries] = field(default_factory=Grouping)
     totals: Totals[ProducerSeries] = field(default_factory=Totals)
+    by: Grouping[AddressSeries] | None = None
 
-    def follow(self, producers: Table[ProducerRow], policy: Policy) -> "Producers":
-        rows = producers.index.rows
-        grouping = self.grouping.follow(
-            producers.index,
-            lambda new: [ProducerSeries(policy.broker, rows[i].address, rows[i].client) for i in new],
-        )
-        return Producers(grouping, self.totals.follow(grouping, [producers["produced"]]))
+    def follow(self, producers: Table[ProducerRow], addresses: Grouping[AddressSeries], policy: Policy) -> "Producers":
+        grouping = self.grouping
+        if producers.index is not grouping.source or addresses is not self.by:
+            grouping = follow_producers(grouping, producers.index, addresses, policy)
+        return Producers(grouping, self.totals.follow(grouping, [producers["produced"]]), addresses)
 
     def table(self) -> Table[ProducerSeries]:
         return Table(self.grouping.index, {"produced": self.totals.sum_of(0)})
 
 
+def follow_producers(
+    before: Grouping[ProducerSeries], producers: Index[ProducerRow], addresses: Grouping[AddressSeries], policy: Policy
+) -> Grouping[ProducerSeries]:
+    """Which series each producer belongs to: hidden or summed as its address is; one not known yet has its own name."""
+    shown_as = {row.name: at for row, at in zip(addresses.source, addresses.member.tolist(), strict=True)}
+    at = np.array([shown_as.get(row.address, _UNKNOWN_ADDRESS) for row in producers], np.intp)
+    context = at.astype(np.int64)
+    context[at >= 0] = addresses.index.keys[at[at >= 0]]
+    rows = producers.rows
+
+    def label(i: int) -> ProducerSeries | None:
+        row: ProducerRow = rows[i]
+        if at[i] == HIDDEN or (at[i] == _UNKNOWN_ADDRESS and not policy.selection(row.address, "")):
+            return None
+        name = row.address if at[i] == _UNKNOWN_ADDRESS else addresses.index.rows[at[i]].address
+        return ProducerSeries(policy.broker, name, row.client)
+
+    return before.follow(producers, lambda new: [label(i) for i in new], context)
+
+
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """What is carried from poll to poll: the connections that are shown, and how many there are in all."""
+    """What is carried from poll to poll: the connections that are shown, out of all in `source`."""
 
+    source: Index[ConnectionRow] = field(default_factory=Index.empty)
     shown: Shown = field(default_factory=Shown)
     index: Index[ConnectionSeries] = field(default_factory=Index.empty)
-    all: int = 0
 
     def follow(
         self, connections: Table[ConnectionRow], snapshot: Snapshot, policy: Policy
@@ -58,9 +84,11 @@ class Connections:
                 for row in rows[new]
             ]
 
-        index, _ = self.index.follow(shown.keys, label)
+        known = connections.index.origin_in(self.source) >= 0 if connections.index is not self.source else None
+        changed = None if known is None else connections.index.keys[~known]
+        index, _ = self.index.follow(shown.keys, label, changed=changed)
         found = {name: column[at] for name, column in columns.items()}
-        return Connections(shown, index, size), Table(index, found | {"info": np.ones(len(index))})
+        return Connections(connections.index, shown, index), Table(index, found | {"info": np.ones(len(index))})
 
 
 def held_by_connection(connections: Table[ConnectionRow], snapshot: Snapshot) -> dict[str, Column]:
@@ -77,11 +105,16 @@ def held_by_connection(connections: Table[ConnectionRow], snapshot: Snapshot) ->
 class Links:
     """What is carried from poll to poll: the links' labels."""
 
-    index: Index[LinkSeries] = field(default_factory=Index.empty)
+    grouping: Grouping[LinkSeries] = field(default_factory=Grouping)
 
     def follow(self, links: Table[LinkRow], policy: Policy) -> "Links":
         rows = links.index.rows
-        index, _ = self.index.follow(
-            links.index.keys, lambda new: [LinkSeries(policy.broker, rows[i].name, rows[i].kind) for i in new]
+        return Links(
+            self.grouping.follow(
+                links.index, lambda new: [LinkSeries(policy.broker, rows[i].name, rows[i].kind) for i in new]
+            )
         )
-        return Links(index)
+
+    def table(self, links: Table[LinkRow]) -> Table[LinkSeries]:
+        columns = {name: self.grouping.max(column) for name, column in links.columns.items()}
+        return Table(self.grouping.index, columns)

@@ -66,9 +66,13 @@ class Totals(Generic[SeriesT]):
             return self.sums.copy(), self.parked
         sums = np.stack([index.carry(self.index, row, 0.0) for row in self.sums])
         parked = dict(self.parked)
-        for position in np.flatnonzero(index.positions(self.index.keys) < 0).tolist():
+        # By origin, not by key: after new rules the keys stand for other series.
+        origin = index.origin_in(self.index)
+        gone = np.ones(len(self.index), np.bool_)
+        gone[origin[origin >= 0]] = False
+        for position in np.flatnonzero(gone).tolist():
             parked[self.index.rows[position]] = tuple(self.sums[:, position])
-        for position in np.flatnonzero(self.index.positions(index.keys) < 0).tolist() if parked else ():
+        for position in np.flatnonzero(origin < 0).tolist() if parked else ():
             found = parked.pop(index.rows[position], None)
             if found is not None:
                 sums[:, position] += found

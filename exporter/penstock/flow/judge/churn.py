@@ -1,0 +1,114 @@
+"""
+Consumers that come and go: clients that reconnect without getting anything done, and holders that vanish.
+
+Sparse: only clients that gained or lost a consumer on a queue without progress are looked at.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from penstock.flow.judge.facts import Facts, Seen
+from penstock.flow.judge.holds import Holds
+from penstock.flow.series import ClientSeries, Grouping
+from penstock.table import Column, Keys
+
+KEEP = 3600.0
+"""Seconds after which a spell in which nobody came any more is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """A time without true progress: begin, consumers that held or received in it, the polls at which such came."""
+
+    begin: float
+    queue: str
+    ids: int = 0
+    polls: int = 0
+    last: float = 0.0
+    patience: float = np.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A consumer that went away holding: when, what it held, for how long, how much of that went back."""
+
+    at: float
+    begin: float
+    held: float
+    age: float
+    returned: float
+
+
+@dataclass(frozen=True, slots=True)
+class Churn:
+    spells: Mapping[ClientSeries, Spell] = field(default_factory=dict)
+    left: Mapping[ClientSeries, Left] = field(default_factory=dict)
+    counted: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    """Keys of present consumers that their client's spell has counted."""
+    clients: Grouping[ClientSeries] = field(default_factory=Grouping)
+    """The clients at the poll before: whose a vanished consumer was."""
+
+    def follow(
+        self,
+        found: Facts,
+        clients: Grouping[ClientSeries],
+        patience: Column,
+        seen: Seen,
+        held: Holds,
+    ) -> "Churn":
+        """patience: per consumer. seen, held: consumers' numbers and holds at the poll before."""
+        spells = dict(self.spells)
+        moved = {row.name for row in found.queues.rows[(found.d_settled > 0) | ~found.known]} if spells else set()
+        for client, spell in self.spells.items():
+            if spell.queue in moved or found.now - spell.last > KEEP:
+                del spells[client]
+        consumer = found.consumer
+        at = consumer.queue
+        idle = np.zeros(len(at), np.bool_)
+        idle[at >= 0] = (found.d_settled[at[at >= 0]] <= 0) & found.known[at[at >= 0]]
+        holders = idle & (clients.member >= 0) & ((consumer.held > 0) | (consumer.delivered > 0)) & ~np.isnan(patience)
+        # Progress on a queue ends the spell, and with it who was counted.
+        known = np.isin(consumer.index.keys, self.counted)
+        came: dict[ClientSeries, list[int]] = {}
+        for i in np.flatnonzero(holders & ~known).tolist():
+            came.setdefault(clients.index.rows[clients.member[i]], []).append(i)
+        for client, rows in came.items():
+            spell = spells.get(client, Spell(found.now, consumer.index.rows[rows[0]].queue))
+            spells[client] = replace(
+                spell,
+                ids=spell.ids + len(rows),
+                polls=spell.polls + 1,
+                last=found.now,
+                patience=float(patience[rows[0]]),
+            )
+        return Churn(spells, self._left(found, seen, held), consumer.index.keys[holders], clients)
+
+    def _left(self, found: Facts, seen: Seen, held: Holds) -> dict[ClientSeries, Left]:
+        left = {client: event for client, event in self.left.items() if found.now - event.at <= 300.0}
+        gone = found.consumer.gone
+        for i, queue in zip(gone.at.tolist(), gone.queue.tolist(), strict=True):
+            member = self.clients.member[i] if i < len(self.clients.member) else -1
+            had = float(seen.consumer_numbers[3, i])
+            age = seen.now - float(held.mark[i])
+            if member < 0 or queue < 0 or not had > 0 or not age >= 30.0:
+                continue
+            returned = had - float(found.d_settled[queue])
+            if returned > 0:
+                left[self.clients.index.rows[member]] = Left(found.now, found.now - age, had, age, returned)
+        return left
+
+    def standing(self, now: float, present: Mapping[ClientSeries, float], ids: int) -> dict[ClientSeries, Spell]:
+        """
+        The clients to which the rule applies: at least `ids` consumers, more than twice those present, at three polls,
+        in a spell longer than the client's patience.
+        """
+        return {
+            client: spell
+            for client, spell in self.spells.items()
+            if spell.ids >= ids
+            and spell.ids > 2 * present.get(client, 0)
+            and spell.polls >= 3
+            and now - spell.begin >= spell.patience
+        }

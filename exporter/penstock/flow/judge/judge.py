@@ -1,0 +1,304 @@
+"""
+`judge(state, snapshot, …) -> (state, conditions)`: all rules over one poll.
+
+State holds by the broker's clock what spans polls; conditions carry the agent's clock.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from penstock.flow.clock import Clock
+from penstock.flow.judge import rules
+from penstock.flow.judge.churn import Churn
+from penstock.flow.judge.conditions import KINDS, Condition, Scope
+from penstock.flow.judge.constants import Constants
+from penstock.flow.judge.facts import Facts, Seen, facts
+from penstock.flow.judge.history import (
+    EXPIRED,
+    KILLED,
+    History,
+    moved_in_both_halves,
+    returns,
+    trend,
+)
+from penstock.flow.judge.holds import Holds
+from penstock.flow.judge.ledger import Ledger
+from penstock.flow.judge.patience import Patience
+from penstock.flow.judge.poll import Groups, Poll, Spans
+from penstock.flow.judge.spans import Mask, longer, since
+from penstock.flow.judge.standing import Standing
+from penstock.flow.judge.telling import tell
+from penstock.flow.series import ClientSeries, Grouping
+from penstock.model import QueueKind, Snapshot
+from penstock.table import Column, Index
+
+CLIENT_KINDS = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
+"""Kinds of queues whose consumers are judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is carried from poll to poll. pace: per consumer, what it settled per second at the last polls."""
+
+    seen: Seen = field(default_factory=Seen)
+    holds: Holds = field(default_factory=Holds)
+    spans: Spans = field(default_factory=Spans)
+    patience: Patience = field(default_factory=Patience)
+    dispatch: Patience = field(default_factory=Patience)
+    absence: Patience = field(default_factory=Patience)
+    ledger: Ledger = field(default_factory=Ledger)
+    history: History = field(default_factory=History)
+    pace_index: Index[object] = field(default_factory=Index.empty)
+    pace: tuple[Column, Column, Column] = field(default_factory=lambda: (np.empty(0), np.empty(0), np.empty(0)))
+    churn: Churn = field(default_factory=Churn)
+    standing: Mapping[str, Standing] = field(default_factory=dict)
+    patience_of_clients: Column = field(default_factory=lambda: np.empty(0))
+    """By the rows of the clients' grouping."""
+    conditions: tuple[Condition, ...] = ()
+
+
+def judge(
+    state: Judgement, snapshot: Snapshot, groups: Groups, clock: Clock, constants: Constants
+) -> tuple[Judgement, bool]:
+    """The state after this snapshot with the conditions that stand, and whether it could be judged."""
+    pair = facts(state.seen, snapshot)
+    if pair is None or snapshot.broker is None:
+        return state, False
+    seen, found = pair
+    if found.restarted:
+        state = Judgement(patience=state.patience, dispatch=state.dispatch, absence=state.absence)
+    holds = state.holds.follow(found)
+    spans, dispatch, absence = follow_spans(state, found, constants)
+    patience, of_clients = follow_patience(state.patience, holds, groups.clients, found, constants)
+    history = state.history.follow(found, constants)
+    paces = follow_pace(state, found)
+    per_consumer = consumer_patience(groups, found, of_clients)
+    poll = Poll(
+        found=found,
+        holds=holds,
+        spans=spans,
+        returns=returns(history, constants, found.interval),
+        trend=trend(history, constants, found.interval),
+        ledger=state.ledger.follow(found),
+        history=history,
+        constants=constants,
+        broker=snapshot.broker,
+        groups=groups,
+        client_patience=per_consumer,
+        queue_patience=queue_patience(found, per_consumer, constants),
+        dispatch=dispatch.seconds(constants, found.interval),
+        absence=absence.seconds(constants, found.interval),
+        expected=np.full(len(found.queues), np.nan),
+        pace=np.fmax(np.fmax(paces[0], paces[1]), paces[2]),
+    )
+    churn = state.churn.follow(found, groups.clients, per_consumer, state.seen, state.holds)
+    standing = follow_standing(state.standing, poll)
+    told = tell(standing, poll, churn, clock)
+    return (
+        Judgement(
+            seen, holds, spans, patience, dispatch, absence, poll.ledger, history, found.consumer.index, paces, churn,
+            standing, of_clients, told,
+        ),
+        True,
+    )  # fmt: skip
+
+
+# --- what spans polls
+
+
+def follow_spans(state: Judgement, found: Facts, constants: Constants) -> tuple[Spans, Patience, Patience]:
+    """The spans after this poll, and what the ends of two kinds of them teach about the queues."""
+    before, now = state.spans.moved(found), found.now
+    moves = (found.d_settled > 0) | (found.d_delivered > 0) | ~found.known
+    served = (found.consumers > 0) | (found.d_settled > 0)
+    dispatch = state.dispatch.follow(found.queues)
+    ended = (found.d_delivered > 0) & ~np.isnan(before.still) & ~np.isnan(before.ready)
+    dispatch = taught(dispatch, ended, now - np.fmax(before.still, before.ready), constants, found.interval)
+    absence = state.absence.follow(found.queues)
+    ended = served & ~np.isnan(before.absent) & ~np.isnan(before.ready)
+    absence = taught(absence, ended, now - np.fmax(before.absent, before.ready), constants, found.interval)
+    address = found.address
+    spans = Spans(
+        index=found.queues,
+        still=since(~moves, before.still, now),
+        ready=since(found.ready > 0, before.ready, now),
+        absent=since(~served, before.absent, now),
+        unsettled=since(~(found.d_settled > 0), before.unsettled, now),
+        blocked=since(found.known & (found.d_added == 0), before.blocked, now),
+        frozen=since(~moves & (address.paging > 0), before.frozen, now),
+        had_consumer=before.had_consumer | (found.consumers > 0),
+    )
+    return spans, dispatch, absence
+
+
+def taught(patience: Patience, ended: Mask, gaps: Column, constants: Constants, interval: float) -> Patience:
+    at = np.flatnonzero(ended & (gaps > 0))
+    return patience.learn(at, gaps[at], patience.seconds(constants, interval), constants)
+
+
+def follow_patience(
+    before: Patience, holds: Holds, clients: Grouping[ClientSeries], found: Facts, constants: Constants
+) -> tuple[Patience, Column]:
+    """What the clients taught by this poll, and the patience of each of them."""
+    patience = before.follow(clients.index)
+    seconds = patience.seconds(constants, found.interval)
+    learns = ~np.isnan(holds.gaps) & (clients.member >= 0)
+    patience = patience.learn(clients.member[learns], holds.gaps[learns], seconds, constants)
+    return patience, patience.seconds(constants, found.interval)
+
+
+def consumer_patience(groups: Groups, found: Facts, of_clients: Column) -> Column:
+    """Per consumer; NaN for those that are not judged: hidden ones, and those of queues that are the broker's own."""
+    member, at = groups.clients.member, found.consumer.queue
+    judged = found.queues.column("consumers judged", lambda row: row.kind in CLIENT_KINDS) > 0
+    patience = np.full(len(member), np.nan)
+    here = (member >= 0) & (at >= 0)
+    here[here] = judged[at[here]]
+    patience[here] = of_clients[member[here]]
+    return patience
+
+
+def queue_patience(found: Facts, per_consumer: Column, constants: Constants) -> Column:
+    longest = np.full(len(found.queues), -np.inf)
+    at = found.consumer.queue
+    here = (at >= 0) & ~np.isnan(per_consumer)
+    np.maximum.at(longest, at[here], per_consumer[here])
+    return np.where(np.isinf(longest), constants.cold, longest)
+
+
+def follow_pace(state: Judgement, found: Facts) -> tuple[Column, Column, Column]:
+    """What each consumer settled per second at this poll and the two before."""
+    index = found.consumer.index
+    step = found.now - state.seen.now
+    rate = found.consumer.d_left / step if step > 0 else np.zeros(len(index))
+    older = [index.carry(state.pace_index, pace, np.nan) for pace in state.pace[1:]]
+    return older[0], older[1], rate
+
+
+# --- the rules
+
+Rule = Callable[[Poll], tuple[Mask, Column]]
+"""What a rule says at this poll, and since when by its own account (NaN: this poll)."""
+
+
+def _stalled(poll: Poll) -> tuple[Mask, Column]:
+    return rules.stalled(poll.found, poll.holds, poll.client_patience), poll.holds.mark
+
+
+def _open_transaction(poll: Poll) -> tuple[Mask, Column]:
+    return rules.open_transaction(poll.found, poll.holds, poll.client_patience), poll.holds.mark
+
+
+def _redelivery_loop(poll: Poll) -> tuple[Mask, Column]:
+    holds = rules.redelivery_loop(poll.found, poll.returns) & ~poll.found.settling
+    return holds, _from(poll, poll.constants.window_seconds(poll.found.interval))
+
+
+def _not_dispatching(poll: Poll) -> tuple[Mask, Column]:
+    patience = np.maximum(poll.queue_patience, poll.dispatch)
+    spans = poll.spans
+    holds = rules.not_dispatching(poll.found, poll.holds, spans.ready, spans.still, patience)
+    silenced = rules.paused(poll.found) | _depaging_frozen(poll)[0]
+    return holds & ~silenced, np.fmax(spans.ready, spans.still)
+
+
+def _no_consumer(poll: Poll) -> tuple[Mask, Column]:
+    spans = poll.spans
+    holds = rules.no_consumer(poll.found, spans.ready, spans.absent, poll.absence)
+    coming = ~rules.never_read(poll.found, spans.had_consumer) | (poll.trend.added > 0)
+    return holds & coming & ~poll.found.settling, np.fmax(spans.ready, spans.absent)
+
+
+def _too_few_consumers(poll: Poll) -> tuple[Mask, Column]:
+    return rules.too_few_consumers(poll.found, poll.expected), _now(poll)
+
+
+def _paused(poll: Poll) -> tuple[Mask, Column]:
+    return rules.paused(poll.found), _now(poll)
+
+
+def _depaging_frozen(poll: Poll) -> tuple[Mask, Column]:
+    lasts = longer(poll.spans.frozen, poll.found.now, poll.constants.proof)
+    return rules.depaging_frozen(poll.found) & lasts, poll.spans.frozen
+
+
+def _producers_blocked(poll: Poll) -> tuple[Mask, Column]:
+    lasts = longer(poll.spans.blocked, poll.found.now, poll.constants.proof)
+    return rules.producers_blocked(poll.found, rules.broker_full(poll.broker)) & lasts, poll.spans.blocked
+
+
+def _rejecting(poll: Poll) -> tuple[Mask, Column]:
+    return rules.rejecting(poll.found), _now(poll)
+
+
+def _ring_losing(poll: Poll) -> tuple[Mask, Column]:
+    return poll.found.judged & (poll.ledger.grew > 0), _now(poll)
+
+
+def _expiring(poll: Poll) -> tuple[Mask, Column]:
+    moves = moved_in_both_halves(poll.history, EXPIRED, poll.constants, poll.found.interval)
+    return poll.found.judged & moves, _from(poll, poll.constants.window_seconds(poll.found.interval))
+
+
+def _dead_lettering(poll: Poll) -> tuple[Mask, Column]:
+    moves = moved_in_both_halves(poll.history, KILLED, poll.constants, poll.found.interval)
+    return poll.found.judged & moves, _from(poll, poll.constants.window_seconds(poll.found.interval))
+
+
+def _falling_behind(poll: Poll) -> tuple[Mask, Column]:
+    return rules.falling_behind(poll.found, poll.trend), _from(poll, poll.trend.seconds)
+
+
+def _hoarding(poll: Poll) -> tuple[Mask, Column]:
+    is_stalled = _stalled(poll)[0]
+    return rules.hoarding(poll.found, poll.holds, poll.pace, is_stalled, poll.constants), _now(poll)
+
+
+def _ring_lost_by_consumer(poll: Poll) -> tuple[Mask, Column]:
+    return poll.ledger.lost_now > 0, _now(poll)
+
+
+RULES: Mapping[str, Rule] = {
+    "stalled": _stalled,
+    "open_transaction": _open_transaction,
+    "redelivery_loop": _redelivery_loop,
+    "not_dispatching": _not_dispatching,
+    "no_consumer": _no_consumer,
+    "too_few_consumers": _too_few_consumers,
+    "paused": _paused,
+    "depaging_frozen": _depaging_frozen,
+    "producers_blocked": _producers_blocked,
+    "rejecting": _rejecting,
+    "ring_losing": _ring_losing,
+    "ring_lost_by_consumer": _ring_lost_by_consumer,
+    "expiring": _expiring,
+    "dead_lettering": _dead_lettering,
+    "falling_behind": _falling_behind,
+    "hoarding": _hoarding,
+}
+
+
+def _now(poll: Poll) -> Column:
+    return np.full(len(poll.found.queues), poll.found.now)
+
+
+def _from(poll: Poll, seconds: float) -> Column:
+    return np.full(len(poll.found.queues), poll.found.now - seconds)
+
+
+def follow_standing(before: Mapping[str, Standing], poll: Poll) -> dict[str, Standing]:
+    found = poll.found
+    standing = {}
+    for name, rule in RULES.items():
+        kind = KINDS[name]
+        index = found.consumer.index if kind.scope is Scope.CLIENT else found.queues
+        holds, begins = rule(poll)
+        stand = before.get(name, Standing()).follow(index)
+        if kind.event:
+            shown = stand.on & (found.now - stand.last <= poll.constants.event)
+            stand = replace(stand, last=np.where(holds, found.now, stand.last))
+            holds = holds | shown
+        standing[name] = stand.judge(holds, begins, found.now, poll.constants.rejoin, at_once=kind.event)
+    return standing

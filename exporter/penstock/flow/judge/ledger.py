@@ -1,0 +1,147 @@
+"""
+The ring-loss ledger: what a queue threw away unread, which no broker counts.
+
+What was added and is neither settled, expired, killed nor there was evicted. Reads are not atomic and returning messages
+are for a moment nowhere, so a sum counts when it was seen twice, and what is published never falls.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.flow.judge.facts import Facts
+from penstock.flow.judge.spans import Mask
+from penstock.model import QueueRow
+from penstock.table import Column, Index
+
+PATIENCE = 60.0
+"""Seconds without a usable sighting after which the smallest of the last three counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """
+    Per queue, messages since the broker's start. evicted: published, NaN until seen twice and where it cannot be known.
+
+    raw: the running sum as sighted at the last polls, newest last. by_consumers: the part that followed a consumer's
+    close or rollback. grew, grew_before: what evicted rose by at this poll and the one before.
+    """
+
+    index: Index[QueueRow] = field(default_factory=Index.empty)
+    raw: tuple[Column, Column, Column] = field(default_factory=lambda: (np.empty(0), np.empty(0), np.empty(0)))
+    usable: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    usable_at: Column = field(default_factory=lambda: np.empty(0))
+    evicted: Column = field(default_factory=lambda: np.empty(0))
+    by_consumers: Column = field(default_factory=lambda: np.empty(0))
+    grew: Column = field(default_factory=lambda: np.empty(0))
+    lost_now: Column = field(default_factory=lambda: np.empty(0))
+    """Of `grew`, the part that followed a consumer's close or rollback."""
+    balance: Column = field(default_factory=lambda: np.empty(0))
+    routed: Column = field(default_factory=lambda: np.empty(0))
+    returning: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    d_added: Column = field(default_factory=lambda: np.empty(0))
+    d_due: Column = field(default_factory=lambda: np.empty(0))
+    delivering: Column = field(default_factory=lambda: np.empty(0))
+    delivering_before: Column = field(default_factory=lambda: np.empty(0))
+
+    def follow(self, facts: Facts) -> "Ledger":
+        before = self.moved(facts)
+        balance = ledger_by_queue(facts)
+        routed = ledger_by_address(facts)
+        raw = before.raw[2] + increment(facts, before, balance, routed)
+        raw = np.where(np.isnan(raw), balance, raw)
+        returning = facts.d_left > facts.d_settled + facts.d_expired + facts.d_killed + 3
+        usable = ~returning & ~before.returning & ledgered(facts)
+        overdue = facts.now - before.usable_at > PATIENCE
+        smallest = np.fmin(np.fmin(before.raw[1], before.raw[2]), raw)
+        twice = np.where(before.usable & usable, np.fmin(before.raw[2], raw), np.where(overdue, smallest, np.nan))
+        twice = np.where(ledgered(facts) & facts.known, twice, np.nan)
+        evicted = np.fmax(before.evicted, np.where(twice >= 0, twice, np.nan))
+        grew = np.where(np.isnan(before.evicted), 0.0, np.nan_to_num(evicted - before.evicted))
+        consumers = lost_by_consumer(grew, before)
+        return Ledger(
+            index=facts.queues,
+            raw=(before.raw[1], before.raw[2], raw),
+            usable=usable,
+            usable_at=np.where(usable | np.isnan(before.usable_at), facts.now, before.usable_at),
+            evicted=evicted,
+            by_consumers=np.where(np.isnan(evicted), np.nan, np.nan_to_num(before.by_consumers) + consumers),
+            grew=grew,
+            lost_now=consumers,
+            balance=balance,
+            routed=routed,
+            returning=returning,
+            d_added=facts.d_added,
+            d_due=np.maximum(0.0, -facts.d_scheduled),
+            delivering=facts.delivering,
+            delivering_before=before.delivering,
+        )
+
+    def moved(self, facts: Facts) -> "Ledger":
+        """By the queues of now; a queue that is new or has begun another life has no ledger yet."""
+        index = facts.queues
+
+        def column(values: Column) -> Column:
+            return np.where(facts.known, index.carry(self.index, values, np.nan), np.nan)
+
+        def mask(values: Mask) -> Mask:
+            return index.carry(self.index, values, fill=False) & facts.known
+
+        return Ledger(
+            index=index,
+            raw=(column(self.raw[0]), column(self.raw[1]), column(self.raw[2])),
+            usable=mask(self.usable),
+            usable_at=column(self.usable_at),
+            evicted=column(self.evicted),
+            by_consumers=column(self.by_consumers),
+            grew=column(self.grew),
+            lost_now=column(self.lost_now),
+            balance=column(self.balance),
+            routed=column(self.routed),
+            returning=mask(self.returning),
+            d_added=column(self.d_added),
+            d_due=column(self.d_due),
+            delivering=column(self.delivering),
+            delivering_before=column(self.delivering_before),
+        )
+
+
+def ledgered(facts: Facts) -> Mask:
+    """Queues that may throw messages away to keep a limit."""
+    return ~np.isnan(facts.ring) | (facts.last_value > 0)
+
+
+def ledger_by_queue(facts: Facts) -> Column:
+    """R1 = A - K - E - X - M; a last-value queue does not count those in delivery in M."""
+    delivering = np.where(facts.last_value > 0, facts.delivering, 0.0)
+    return facts.added - facts.settled - facts.expired - facts.killed - facts.messages - delivering
+
+
+def ledger_by_address(facts: Facts) -> Column:
+    """R3: the same with what the address routed, where the queue is its only one; it counts what expired on arrival."""
+    alone = facts.address.queues == 1
+    return np.where(alone, ledger_by_queue(facts) - facts.added + facts.address.routed, np.nan)
+
+
+def increment(facts: Facts, before: Ledger, balance: Column, routed: Column) -> Column:
+    """
+    What the sum rose by since the poll before.
+
+    A message that expired on arrival is in E and not in A: then the address's ledger is the right one, and without it
+    only what is certain counts.
+    """
+    by_queue, by_address = balance - before.balance, routed - before.routed
+    expiring = facts.d_expired > 0
+    floor = np.where(expiring, np.fmax(by_queue, 0.0), by_queue)
+    return np.where(~np.isnan(by_address) & expiring & (by_address > by_queue), by_address, floor)
+
+
+def lost_by_consumer(grew: Column, before: Ledger) -> Column:
+    """
+    The part of a growth that arrivals and due messages cannot explain: returned by consumers that went or rolled back.
+
+    The sum is seen twice and so lags one poll: it is held against the arrivals of the poll before.
+    """
+    explained = np.nan_to_num(before.d_added) + np.nan_to_num(before.d_due) + 3
+    was_delivering = (before.delivering > 0) | (before.delivering_before > 0)
+    return np.where(was_delivering & (grew > explained), grew - explained + 3, 0.0)

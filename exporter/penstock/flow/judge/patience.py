@@ -1,0 +1,151 @@
+"""
+How long is normal: learned from gaps, per (queue, client) or per queue.
+
+Gaps go into a histogram with bins that grow by the square root of two; older ones fade. Little evidence asks for a long
+patience, much of it for three times the 98th percentile. A gap longer than the patience of its time was judged unhealthy
+and teaches nothing, until the third such spell that ends by itself: then this is how the client works.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.flow.judge.constants import Constants
+from penstock.table import Column, Index, Positions
+
+BINS = 48
+FIRST_EDGE = 0.25
+SPELLS = 3
+FEW, MANY = 50.0, 500.0
+"""Weights below which the longest gap decides, and below which the cold patience is the least."""
+EDGES: Column = FIRST_EDGE * 2.0 ** (np.arange(BINS) / 2)
+
+PARKED = 20_000
+"""Things that are gone of which what they taught is kept."""
+
+Histogram = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What was learned of one thing: its row of a `Patience`."""
+
+    weights: Histogram
+    longest: float
+    q98: float
+    spells: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """
+    What was learned, a row for each row of `index`.
+
+    weights (rows, BINS); weight: their sums; longest: the longest gap, decayed; spells (rows, SPELLS): gaps that were
+    longer than the patience of their time, NaN where none; q98 and learned: derived when a row learns something.
+    """
+
+    index: Index[Any] = field(default_factory=Index.empty)
+    weights: Histogram = field(default_factory=lambda: np.empty((0, BINS), np.float32))
+    weight: Column = field(default_factory=lambda: np.empty(0))
+    longest: Column = field(default_factory=lambda: np.empty(0))
+    q98: Column = field(default_factory=lambda: np.empty(0))
+    spells: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, SPELLS)))
+    parked: dict[Any, "Learned"] = field(default_factory=dict)
+    """What was learned of things that are not there now, by their row: a client that reconnects is the same."""
+
+    def follow(self, index: Index[Any]) -> "Patience":
+        """The same by the rows of `index`; a new row has learned nothing, unless it was there before."""
+        if index is self.index:
+            return self
+        origin = index.origin if index.follows(self.index) else self.index.positions(index.keys)
+        kept = origin >= 0
+        weights = np.zeros((len(index), BINS), np.float32)
+        weights[kept] = self.weights[origin[kept]]
+        spells = np.full((len(index), SPELLS), np.nan)
+        spells[kept] = self.spells[origin[kept]]
+        moved = {
+            name: index.carry(self.index, getattr(self, name), 0.0).copy() for name in ("weight", "longest", "q98")
+        }
+        parked = dict(self.parked)
+        for row in np.flatnonzero(index.positions(self.index.keys) < 0).tolist():
+            if self.weight[row] > 0 or not np.isnan(self.spells[row]).all():
+                parked[self.index.rows[row]] = self.learned(row)
+        for row in np.flatnonzero(~kept).tolist() if parked else ():
+            known = parked.pop(index.rows[row], None)
+            if known is not None:
+                weights[row], spells[row] = known.weights, known.spells
+                moved["longest"][row] = known.longest
+                moved["weight"][row] = weights[row].sum()
+                moved["q98"][row] = known.q98
+        while len(parked) > PARKED:
+            del parked[next(iter(parked))]
+        return Patience(index, weights, spells=spells, parked=parked, **moved)
+
+    def learned(self, row: int) -> "Learned":
+        return Learned(
+            self.weights[row].copy(), float(self.longest[row]), float(self.q98[row]), self.spells[row].copy()
+        )
+
+    def seconds(self, constants: Constants, interval: float, configured: Column | None = None) -> Column:
+        """The patience of each row; a configured one (not NaN) wins."""
+        factor, cold = constants.factor, constants.cold
+        usual = np.where(self.weight < FEW, self.longest, self.q98)
+        learned = np.where(self.weight < MANY, np.maximum(cold, factor * usual), factor * usual)
+        floor = constants.floor_seconds(interval)
+        # A cold patience below the floor was asked for, as in short recordings.
+        patience = np.clip(learned, min(floor, cold), max(constants.cap, cold))
+        return patience if configured is None else np.where(np.isnan(configured), patience, configured)
+
+    def learn(self, at: Positions, gaps: Column, patience: Column, constants: Constants) -> "Patience":
+        """
+        With `gaps` (seconds) of the rows `at`, which may name a row several times.
+
+        patience: of every row, as it was while these gaps lasted.
+        """
+        if not len(at):
+            return self
+        usual = gaps <= patience[at]
+        state = self._add(at[usual], gaps[usual], constants)
+        for row, gap in zip(at[~usual].tolist(), gaps[~usual].tolist(), strict=True):
+            state = state._spell(row, gap, constants)  # noqa: SLF001
+        return state
+
+    def _add(self, at: Positions, gaps: Column, constants: Constants) -> "Patience":
+        if not len(at):
+            return self
+        weights, longest = self.weights.copy(), self.longest.copy()
+        touched, counts = np.unique(at, return_counts=True)
+        fading = constants.decay**counts
+        weights[touched] *= fading[:, None].astype(np.float32)
+        longest[touched] *= fading
+        np.add.at(weights, (at, bins(gaps)), np.float32(1))
+        np.maximum.at(longest, at, gaps)
+        weight, q98 = self.weight.copy(), self.q98.copy()
+        weight[touched] = weights[touched].sum(axis=1)
+        q98[touched] = np.minimum(quantile(weights[touched], 0.98), longest[touched])
+        return replace(self, weights=weights, longest=longest, weight=weight, q98=q98)
+
+    def _spell(self, row: int, gap: float, constants: Constants) -> "Patience":
+        spells = self.spells.copy()
+        free = np.flatnonzero(np.isnan(spells[row]))
+        spells[row, free[0]] = gap
+        state = replace(self, spells=spells)
+        if len(free) > 1:
+            return state
+        median = float(np.median(spells[row]))
+        spells[row] = np.nan
+        return state._add(np.array([row]), np.array([median]), constants)
+
+
+def bins(gaps: Column) -> Positions:
+    """The bin of each gap: the first whose upper edge is not below it."""
+    return np.minimum(np.searchsorted(EDGES, gaps), BINS - 1)
+
+
+def quantile(weights: Histogram, share: float) -> Column:
+    """Upper edge of the bin in which each row's cumulative weight reaches `share` of its sum."""
+    sums = np.cumsum(weights, axis=1, dtype=np.float64)
+    return EDGES[np.argmax(sums >= share * sums[:, -1:], axis=1)]

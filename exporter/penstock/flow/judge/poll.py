@@ -1,0 +1,79 @@
+"""All that the rules of one poll read, gathered."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from penstock.flow.judge.constants import Constants
+from penstock.flow.judge.facts import Facts
+from penstock.flow.judge.history import History, Returns, Trend
+from penstock.flow.judge.holds import Holds
+from penstock.flow.judge.ledger import Ledger
+from penstock.flow.judge.spans import Mask
+from penstock.flow.series import ClientSeries, Grouping, QueueSeries
+from penstock.model import Broker
+from penstock.table import Column, Index
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Per queue, times by the broker's clock: since when nothing moves, messages wait, nobody is there, nothing is settled."""
+
+    index: Index[Any] = field(default_factory=Index.empty)
+    still: Column = field(default_factory=lambda: np.empty(0))
+    ready: Column = field(default_factory=lambda: np.empty(0))
+    absent: Column = field(default_factory=lambda: np.empty(0))
+    unsettled: Column = field(default_factory=lambda: np.empty(0))
+    blocked: Column = field(default_factory=lambda: np.empty(0))
+    frozen: Column = field(default_factory=lambda: np.empty(0))
+    had_consumer: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+
+    def moved(self, found: Facts) -> "Spans":
+        """By the queues of now; a queue in a new life has none."""
+
+        def column(values: Column) -> Column:
+            return np.where(found.known, found.queues.carry(self.index, values, np.nan), np.nan)
+
+        return Spans(
+            found.queues,
+            column(self.still),
+            column(self.ready),
+            column(self.absent),
+            column(self.unsettled),
+            column(self.blocked),
+            column(self.frozen),
+            found.queues.carry(self.index, self.had_consumer, fill=False),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """How the broker's things are shown: the queues' and the clients' series."""
+
+    queues: Grouping[QueueSeries]
+    clients: Grouping[ClientSeries]
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """All that the rules of one poll read."""
+
+    found: Facts
+    holds: Holds
+    spans: Spans
+    returns: Returns
+    trend: Trend
+    ledger: Ledger
+    history: History
+    constants: Constants
+    broker: Broker
+    groups: Groups
+    client_patience: Column
+    """Per consumer; NaN where it is not judged."""
+    queue_patience: Column
+    """Per queue: the longest of its clients', else cold."""
+    dispatch: Column
+    absence: Column
+    expected: Column
+    pace: Column

@@ -1,0 +1,137 @@
+"""
+The rules: one small function a condition, columns in, mask out. `docs/conditions.md` says them in words.
+
+A function's mask is what the rule says at this poll; that two polls must agree is the business of `standing`.
+"""
+
+import numpy as np
+
+from penstock.flow.judge.constants import Constants
+from penstock.flow.judge.facts import Facts
+from penstock.flow.judge.history import Returns, Trend
+from penstock.flow.judge.holds import Holds
+from penstock.flow.judge.spans import Mask, longer
+from penstock.model import Broker
+from penstock.table import Column
+
+# --- on a consumer
+
+
+def stalled(facts: Facts, holds: Holds, patience: Column) -> Mask:
+    """Holds messages, and has settled none of them for longer than its patience; nothing is acknowledged uncommitted."""
+    return longer(holds.mark, facts.now, patience) & (facts.consumer.uncommitted == 0)
+
+
+def open_transaction(facts: Facts, holds: Holds, patience: Column) -> Mask:
+    """The same with acknowledgements that are not committed."""
+    return longer(holds.mark, facts.now, patience) & (facts.consumer.uncommitted > 0)
+
+
+# --- on a queue
+
+
+def redelivery_loop(facts: Facts, returns: Returns) -> Mask:
+    """Messages keep coming back while deliveries go on."""
+    return facts.judged & returns.persistent & (returns.delivered > 0)
+
+
+def only_few_fail(returns: Returns, attempts: Column) -> Mask:
+    """Of a redelivery loop: the queue moves, and what comes back is a share that ends in the dead letters: a notice."""
+    lasting = returns.returned - np.maximum(attempts - 1, 0) * returns.killed
+    return (returns.settled > 0) & (lasting < 0.02 * returns.delivered)
+
+
+def not_dispatching(facts: Facts, holds: Holds, ready_since: Column, still_since: Column, patience: Column) -> Mask:
+    """Messages wait, consumers are there, one that could take holds nothing, and nothing has moved for longer than usual."""
+    waits = longer(ready_since, facts.now, patience) & longer(still_since, facts.now, patience)
+    consumer = facts.consumer
+    at = consumer.queue
+    known = at >= 0
+    idle = np.isnan(holds.hold_since) & known
+    idle[known] &= longer(holds.seen_since[known], facts.now, patience[at[known]])
+    free = facts.of_queue(idle.astype(np.float64))
+    selective = facts.of_queue((idle & consumer.selective).astype(np.float64))
+    nobody_holds = facts.held + facts.of_queue(consumer.uncommitted) == 0
+    served = np.where(facts.exclusive > 0, nobody_holds, np.asarray(True))
+    wanted = (selective < free) | (facts.d_added > 0)
+    return facts.judged & (facts.consumers > 0) & waits & (free > 0) & served & wanted
+
+
+def no_consumer(facts: Facts, ready_since: Column, absent_since: Column, patience: Column) -> Mask:
+    """Nobody is there, nothing is settled and messages wait, for longer than an absence usually lasts."""
+    waits = longer(ready_since, facts.now, patience) & longer(absent_since, facts.now, patience)
+    return facts.judged & ~facts.parked & waits
+
+
+def never_read(facts: Facts, had_consumer: Mask) -> Mask:
+    """Of an absence: no consumer was ever seen nor anything ever settled, while messages come: a notice."""
+    return ~had_consumer & (facts.settled == 0)
+
+
+def paused(facts: Facts) -> Mask:
+    """The broker says that an operator holds the queue or its address."""
+    return facts.judged & ((facts.paused > 0) | (facts.address.paused > 0))
+
+
+def depaging_frozen(facts: Facts) -> Mask:
+    """So much is delivered and unacknowledged that the queue reads no more pages, and all its consumers starve."""
+    address = facts.address
+    full = facts.delivering_bytes >= 0.9 * address.page_read_bytes
+    many = (address.page_read_messages > 0) & (facts.delivering >= address.page_read_messages)
+    return facts.judged & (address.paging > 0) & (full | many) & (facts.ready > 0)
+
+
+def producers_blocked(facts: Facts, broker_full: bool) -> Mask:
+    """Nothing comes in, and the address is full under BLOCK, an operator blocks it, or the whole broker is full."""
+    address = facts.address
+    full = (address.limit_percent >= 100) & ~(address.paging > 0)
+    return facts.judged & (facts.d_added == 0) & (full | (address.producers_paused > 0) | broker_full)
+
+
+def rejecting(facts: Facts) -> Mask:
+    """A full address that drops or refuses: it says it pages, and has no pages."""
+    address = facts.address
+    return facts.judged & (address.limit_percent >= 100) & (address.paging > 0) & (address.pages == 0)
+
+
+def falling_behind(facts: Facts, trend: Trend) -> Mask:
+    """Consumers work and the backlog keeps growing. A ring ends growing at its size: its losses are told instead."""
+    return facts.judged & trend.behind & np.isnan(facts.ring)
+
+
+def hoarding(facts: Facts, holds: Holds, pace: Column, stalled_on: Mask, constants: Constants) -> Mask:
+    """
+    One consumer holds nearly everything that is left while a peer has had nothing for a while.
+
+    pace: per consumer, the most it settled per second over the last polls. It needs more than half a minute for what it
+    holds, so waiting for it is worse than sharing would be. One that is stalled is told as that.
+    """
+    consumer = facts.consumer
+    at = consumer.queue
+    known = at >= 0
+    size = len(facts.queues)
+    most = np.zeros(size)
+    np.maximum.at(most, at[known], consumer.held[known])
+    is_holder = known.copy()
+    is_holder[known] &= (consumer.held[known] >= 10) & (consumer.held[known] >= 0.8 * facts.held[at[known]])
+    needs = consumer.held >= constants.persistent * pace
+    holder = facts.of_queue((is_holder & needs & (pace > 0) & ~stalled_on).astype(np.float64)) > 0
+    starving = facts.of_queue(longer(holds.idle_since, facts.now, constants.proof).astype(np.float64)) > 0
+    selective = facts.of_queue(consumer.selective.astype(np.float64)) > 0
+    return facts.judged & (facts.exclusive == 0) & ~selective & (facts.ready == 0) & holder & starving & (most >= 10)
+
+
+def too_few_consumers(facts: Facts, expected: Column) -> Mask:
+    """Fewer than the operator expects, while messages wait or come."""
+    few = (facts.consumers > 0) & (facts.consumers < expected)
+    return facts.judged & few & ((facts.ready > 0) | (facts.d_added > 0))
+
+
+# --- on the broker
+
+
+def broker_full(broker: Broker) -> bool:
+    """Disk or message memory of the whole broker at its limit: then every address blocks, whatever its policy."""
+    return bool(
+        broker.disk_used_ratio >= broker.disk_limit_ratio or broker.memory_used_bytes >= broker.memory_limit_bytes
+    )

@@ -1,0 +1,69 @@
+"""From what a rule says at each poll to a condition that stands: two polls to enter, two to leave."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.flow.judge.spans import Mask
+from penstock.table import Column, Index
+
+POLLS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """
+    One condition over the rows of `index`.
+
+    run: polls in a row at which the rule said the same, negative for "does not hold". on: the condition stands.
+    since: its beginning by the rule, NaN where it does not stand. left: its last beginning and end, to go on from.
+    """
+
+    index: Index[Any] = field(default_factory=Index.empty)
+    run: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    on: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    since: Column = field(default_factory=lambda: np.empty(0))
+    left_since: Column = field(default_factory=lambda: np.empty(0))
+    left_at: Column = field(default_factory=lambda: np.empty(0))
+    last: Column = field(default_factory=lambda: np.empty(0))
+    """Of an event: when it last happened."""
+
+    def follow(self, index: Index[Any]) -> "Standing":
+        if index is self.index:
+            return self
+        return Standing(
+            index,
+            index.carry(self.index, self.run, 0),
+            index.carry(self.index, self.on, fill=False),
+            index.carry(self.index, self.since, np.nan),
+            index.carry(self.index, self.left_since, np.nan),
+            index.carry(self.index, self.left_at, -np.inf),
+            index.carry(self.index, self.last, -np.inf),
+        )
+
+    def judge(self, holds: Mask, begins: Column, now: float, rejoin: float, *, at_once: bool = False) -> "Standing":
+        """
+        After a poll at which the rule says `holds`, with the beginning `begins` (NaN: this poll).
+
+        rejoin: seconds within which a condition that comes back goes on from its earlier beginning.
+        at_once: an event; it needs no second poll, neither to come nor to go.
+        """
+        need = 1 if at_once else POLLS
+        run = np.where(holds, np.maximum(self.run, 0) + 1, np.minimum(self.run, 0) - 1)
+        on = (run >= need) | (self.on & (run > -need))
+        came, went = on & ~self.on, self.on & ~on
+        begin = np.where(np.isnan(begins), now, begins)
+        back = now - self.left_at <= rejoin
+        begin = np.where(back & ~np.isnan(self.left_since), np.fmin(begin, self.left_since), begin)
+        since = np.where(on, np.where(came, begin, self.since), np.nan)
+        return Standing(
+            self.index,
+            run,
+            on,
+            since,
+            np.where(went, self.since, self.left_since),
+            np.where(went, now, self.left_at),
+            self.last,
+        )

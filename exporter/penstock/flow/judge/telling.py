@@ -1,0 +1,287 @@
+"""From standing conditions to what is told: severity, evidence, and whose they are."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from penstock.flow.clock import Clock
+from penstock.flow.judge import rules
+from penstock.flow.judge.churn import Churn
+from penstock.flow.judge.conditions import KINDS, Condition, Kind, Scope, Severity
+from penstock.flow.judge.poll import Poll
+from penstock.flow.judge.spans import Mask, longer
+from penstock.flow.judge.standing import Standing
+from penstock.flow.series import ClientSeries, QueueSeries
+from penstock.table import Positions
+
+DEFAULT_ATTEMPTS = 10.0
+"""max-delivery-attempts where the settings do not say."""
+
+
+def tell(standing: Mapping[str, Standing], poll: Poll, churn: Churn, clock: Clock) -> tuple[Condition, ...]:
+    """All conditions that stand, of queues and of clients."""
+    told: list[Condition] = []
+    critical = without_progress(poll)
+    for name, stand in standing.items():
+        kind = KINDS[name]
+        at = np.flatnonzero(stand.on)
+        if not len(at):
+            continue
+        if kind.scope is Scope.CLIENT:
+            told += of_clients(kind, at, stand, poll, critical, clock)
+        else:
+            told += of_queues(kind, at, stand, poll, critical, clock)
+    return (*told, *churning(churn, poll, clock), *vanished(churn, poll, clock))
+
+
+def without_progress(poll: Poll) -> Mask:
+    """Queues that made no true progress for their patience while messages wait or come."""
+    found = poll.found
+    waits = (found.ready > 0) | (found.d_added > 0)
+    return waits & longer(poll.spans.unsettled, found.now, poll.queue_patience)
+
+
+def of_queues(
+    kind: Kind, at: Positions, stand: Standing, poll: Poll, critical: Mask, clock: Clock
+) -> Iterator[Condition]:
+    queues = poll.groups.queues
+    for i in at.tolist():
+        member = queues.member[i]
+        if member < 0:
+            continue
+        series: QueueSeries = queues.index.rows[member]
+        yield Condition(
+            kind.name,
+            series.broker,
+            series.address,
+            series.queue,
+            "",
+            severity(kind, i, poll, critical=bool(critical[i])),
+            float(stand.since[i]) - clock.applied,
+            EVIDENCE[kind.name](poll, i),
+        )
+
+
+def of_clients(
+    kind: Kind, at: Positions, stand: Standing, poll: Poll, critical: Mask, clock: Clock
+) -> Iterator[Condition]:
+    """One condition a client, with the numbers of its consumer that is in it longest."""
+    clients = poll.groups.clients
+    of: dict[int, list[int]] = {}
+    for i in at.tolist():
+        if clients.member[i] >= 0:
+            of.setdefault(int(clients.member[i]), []).append(i)
+    for member, rows in of.items():
+        series: ClientSeries = clients.index.rows[member]
+        worst = min(rows, key=lambda i: float(stand.since[i]))
+        queue = int(poll.found.consumer.queue[worst])
+        yield Condition(
+            kind.name,
+            series.broker,
+            series.address,
+            series.queue,
+            series.client,
+            severity(kind, queue, poll, critical=queue >= 0 and bool(critical[queue])),
+            float(stand.since[worst]) - clock.applied,
+            EVIDENCE[kind.name](poll, worst),
+            consumers=len(rows),
+        )
+
+
+def severity(kind: Kind, queue: int, poll: Poll, *, critical: bool) -> Severity:
+    if kind.info or is_notice(kind.name, queue, poll):
+        return Severity.INFO
+    return Severity.CRITICAL if critical else Severity.WARNING
+
+
+def is_notice(name: str, queue: int, poll: Poll) -> bool:
+    """Conditions that warn in one form and only inform in another."""
+    if name == "redelivery_loop":
+        attempts = np.full(len(poll.found.queues), DEFAULT_ATTEMPTS)
+        return bool(rules.only_few_fail(poll.returns, attempts)[queue])
+    if name == "no_consumer":
+        return bool(rules.never_read(poll.found, poll.spans.had_consumer)[queue])
+    if name == "paused":
+        return not poll.found.ready[queue] > 0
+    return False
+
+
+def churning(churn: Churn, poll: Poll, clock: Clock) -> Iterator[Condition]:
+    clients = poll.groups.clients
+    present = dict(zip(clients.index, clients.count().tolist(), strict=True)) if churn.spells else {}
+    now = poll.found.now
+    for client, spell in churn.standing(now, present, poll.constants.churn_ids).items():
+        yield Condition(
+            "churn_without_progress",
+            client.broker,
+            client.address,
+            client.queue,
+            client.client,
+            Severity.WARNING,
+            spell.begin - clock.applied,
+            {"consumers_seen": float(spell.ids), "age": now - spell.begin, "patience": spell.patience},
+            consumers=int(present.get(client, 0)),
+        )
+
+
+def vanished(churn: Churn, poll: Poll, clock: Clock) -> Iterator[Condition]:
+    for client, left in churn.left.items():
+        if poll.found.now - left.at <= poll.constants.event:
+            yield Condition(
+                "holder_gone",
+                client.broker,
+                client.address,
+                client.queue,
+                client.client,
+                Severity.INFO,
+                left.begin - clock.applied,
+                {"held": left.held, "age": left.age, "returned": left.returned},
+            )
+
+
+# --- evidence: the numbers that a rule rests on
+
+Evidence = Callable[[Poll, int], dict[str, float]]
+
+
+def _holding(poll: Poll, i: int) -> dict[str, float]:
+    consumer = poll.found.consumer
+    queue = int(consumer.queue[i])
+    numbers = {
+        "held": float(consumer.held[i]),
+        "uncommitted": float(consumer.uncommitted[i]),
+        "age": poll.found.now - float(poll.holds.mark[i]),
+        "patience": float(poll.client_patience[i]),
+    }
+    if queue >= 0:
+        numbers["at_risk"] = float(at_risk(poll)[queue])
+    return {name: value for name, value in numbers.items() if not np.isnan(value)}
+
+
+def at_risk(poll: Poll) -> np.typing.NDArray[np.float64]:
+    """Messages that a ring would lose if all its consumers went away now; NaN without a ring and while paging."""
+    found = poll.found
+    risk = np.maximum(found.messages - found.scheduled - found.ring, 0.0)
+    return np.where(found.address.paging > 0, np.nan, risk)
+
+
+def _queue(*names: str) -> Evidence:
+    def evidence(poll: Poll, i: int) -> dict[str, float]:
+        values = {name: float(getattr(poll.found, name)[i]) for name in names}
+        return {name: value for name, value in values.items() if not np.isnan(value)}
+
+    return evidence
+
+
+def _redelivery(poll: Poll, i: int) -> dict[str, float]:
+    told = poll.returns
+    return {
+        "returned": float(told.returned[i]),
+        "delivered": float(told.delivered[i]),
+        "settled": float(told.settled[i]),
+        "killed": float(told.killed[i]),
+    }
+
+
+def _waiting(poll: Poll, i: int) -> dict[str, float]:
+    found, spans = poll.found, poll.spans
+    still = float(np.fmax(spans.ready[i], spans.still[i]))
+    return {
+        "ready": float(found.ready[i]),
+        "consumers": float(found.consumers[i]),
+        "age": found.now - still,
+        "patience": float(max(poll.queue_patience[i], poll.dispatch[i])),
+        "dispatch_at": float(found.dispatch_at[i]),
+    }
+
+
+def _absent(poll: Poll, i: int) -> dict[str, float]:
+    found, spans, trend = poll.found, poll.spans, poll.trend
+    return {
+        "ready": float(found.ready[i]),
+        "age": found.now - float(np.fmax(spans.ready[i], spans.absent[i])),
+        "patience": float(poll.absence[i]),
+        "rate": float(trend.added[i]) / max(trend.seconds, 1.0),
+    }
+
+
+def _few(poll: Poll, i: int) -> dict[str, float]:
+    return {"consumers": float(poll.found.consumers[i]), "expected": float(poll.expected[i])}
+
+
+def _frozen(poll: Poll, i: int) -> dict[str, float]:
+    found = poll.found
+    return {
+        "delivering_bytes": float(found.delivering_bytes[i]),
+        "limit_bytes": float(found.address.page_read_bytes[i]),
+        "ready": float(found.ready[i]),
+    }
+
+
+def _full(poll: Poll, i: int) -> dict[str, float]:
+    values = {"limit_percent": float(poll.found.address.limit_percent[i]), "ready": float(poll.found.ready[i])}
+    return {name: value for name, value in values.items() if not np.isnan(value)}
+
+
+def _losing(poll: Poll, i: int) -> dict[str, float]:
+    step = max(poll.found.interval, 1e-9)
+    return {
+        "evicted": float(poll.ledger.evicted[i]),
+        "rate": float(poll.ledger.grew[i]) / step,
+        "ring": float(np.nan_to_num(poll.found.ring[i])),
+    }
+
+
+def _lost(poll: Poll, i: int) -> dict[str, float]:
+    return {"lost": float(poll.ledger.by_consumers[i]), "evicted": float(poll.ledger.evicted[i])}
+
+
+def _rate(variable: str) -> Evidence:
+    def evidence(poll: Poll, i: int) -> dict[str, float]:
+        changed = float(getattr(poll.found, variable)[i])
+        return {"rate": changed / max(poll.found.interval, 1e-9)}
+
+    return evidence
+
+
+def _behind(poll: Poll, i: int) -> dict[str, float]:
+    trend, consumers = poll.trend, float(poll.found.consumers[i])
+    seconds = max(trend.seconds, 1.0)
+    rate_in, rate_out = float(trend.added[i]) / seconds, float(trend.settled[i]) / seconds
+    return {
+        "growth": float(trend.growth[i]),
+        "rate_in": rate_in,
+        "rate_out": rate_out,
+        "consumers": consumers,
+        "consumers_needed": float(np.ceil(consumers * rate_in / rate_out)) if rate_out > 0 else consumers,
+    }
+
+
+def _hoard(poll: Poll, i: int) -> dict[str, float]:
+    consumer = poll.found.consumer
+    mine = consumer.held[consumer.queue == i]
+    return {
+        "most": float(mine.max()),
+        "held": float(poll.found.held[i]),
+        "consumers": float(poll.found.consumers[i]),
+    }
+
+
+EVIDENCE: Mapping[str, Evidence] = {
+    "stalled": _holding,
+    "open_transaction": _holding,
+    "redelivery_loop": _redelivery,
+    "not_dispatching": _waiting,
+    "no_consumer": _absent,
+    "too_few_consumers": _few,
+    "paused": _queue("ready", "consumers"),
+    "depaging_frozen": _frozen,
+    "producers_blocked": _full,
+    "rejecting": _full,
+    "ring_losing": _losing,
+    "ring_lost_by_consumer": _lost,
+    "expiring": _rate("d_expired"),
+    "dead_lettering": _rate("d_killed"),
+    "falling_behind": _behind,
+    "hoarding": _hoard,
+}
