@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from penstock.errors import BadAnswer, Refused
 
 RowT = TypeVar("RowT", bound=msgspec.Struct)
+ResponseT = TypeVar("ResponseT", bound="Response")
 
 NAN = math.nan
 Flag = bool | float
 """A boolean, also as a text; NaN = missing."""
 
 
-class Reply(msgspec.Struct):
+class Response(msgspec.Struct):
     """One Jolokia response. HTTP is 200 even for errors: `status` tells."""
 
     status: int
-    value: msgspec.Raw = msgspec.Raw(b"null")
     error: str | None = None
     error_type: str | None = None
 
@@ -52,16 +52,38 @@ class Reply(msgspec.Struct):
         return self.status == 404
 
 
+class Reply(Response):
+    """The value as it stands in the answer."""
+
+    value: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class TextReply(Response):
+    """The value of a list operation, unquoted while the answer is read: by far the largest of all."""
+
+    value: str | None = None
+
+
 _replies = msgspec.json.Decoder(list[Reply])
-_reply = msgspec.json.Decoder(Reply)
+_text_replies = msgspec.json.Decoder(list[TextReply])
+_refusal = msgspec.json.Decoder(Response)
 
 
 def replies(body: bytes, expected: int) -> list[Reply]:
     """The responses to a bulk of `expected` requests, in their order."""
+    return _responses(_replies, body, expected)
+
+
+def text_replies(body: bytes, expected: int) -> list[TextReply]:
+    """The responses to a bulk of `expected` list operations, in their order."""
+    return _responses(_text_replies, body, expected)
+
+
+def _responses(decoder: msgspec.json.Decoder[list[ResponseT]], body: bytes, expected: int) -> list[ResponseT]:
     try:
         if body.lstrip()[:1] == b"{":  # an agent that refuses the bulk as a whole answers with one object
-            _reply.decode(body).raise_for_status("the request")
-        found = _replies.decode(body)
+            _refusal.decode(body).raise_for_status("the request")
+        found = decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         start = body[:80].decode(errors="replace")
         raise BadAnswer(
@@ -104,13 +126,11 @@ class ListingDecoder(Generic[RowT]):
         self._strict = msgspec.json.Decoder(_Listing[row], strict=False)  # type: ignore[valid-type]
         self._loose = msgspec.json.Decoder(_LooseListing)
 
-    def __call__(self, reply: Reply, what: str) -> Rows[RowT]:
+    def __call__(self, reply: TextReply, what: str) -> Rows[RowT]:
         reply.raise_for_status(what)
-        try:
-            text = msgspec.json.decode(reply.value, type=str)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BadAnswer(f"{what}: a text with JSON in it was expected: {error}") from error
-        return self.text(text, what)
+        if reply.value is None:
+            raise BadAnswer(f"{what}: a text with JSON in it was expected, there is none")
+        return self.text(reply.value, what)
 
     def text(self, text: str, what: str) -> Rows[RowT]:
         """The rows in the JSON text of a listing."""

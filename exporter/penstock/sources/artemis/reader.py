@@ -10,7 +10,7 @@ poll's time; after a time-out their lock-free pattern read stands in for them fo
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -132,12 +132,13 @@ class ArtemisReader:
         self._addresses = tables.Addresses()
         self._connections = tables.Connections(names)
         self._queue_names = tables.ByQueueName()
-        self._link_index: Index[LinkRow] = Index.empty()
+        self._link_tables = tables.Links()
         self._connection_tables: tuple[Table[ConnectionRow], Table[ProducerRow]] | None = None
         self._connections_read = _Cadence()
         self._roles = Roles()
         self._roles_read = _Cadence()
         self._unknown_roles = False
+        self._judged: tuple[Index[QueueRow], Roles] = (Index.empty(), self._roles)
         self._settings: dict[str, wire.AddressSettings] = {}
         self._settings_stamp: dict[str, float] = {}
         self._blocked: dict[str, bool] | None = None
@@ -244,26 +245,29 @@ class ArtemisReader:
         poll.collectors[name] = Collector(time.monotonic() - began, poll.now, error)
         return result
 
-    async def _ask(
-        self, poll: _Poll, requests: Sequence[Request], share: float = 1.0
-    ) -> tuple[Answer, list[wire.Reply]]:
-        answer = await self._transport.ask(requests, poll.left() * share)
+    async def _ask(self, poll: _Poll, requests: Sequence[Request]) -> tuple[Answer, list[wire.Reply]]:
+        answer = await self._transport.ask(requests, poll.left())
         return answer, await self._work(wire.replies, answer.body, len(requests))
+
+    async def _list(self, poll: _Poll, request: Request, share: float) -> wire.TextReply:
+        answer = await self._transport.ask([request], poll.left() * share)
+        (reply,) = await self._work(wire.text_replies, answer.body, 1)
+        return reply
 
     async def _work(self, function: Callable[..., ResultT], *arguments: object) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
 
     async def _pages(
-        self, poll: _Poll, operation: str, rows: int, decode: Callable[[wire.Reply], PageT], share: float = 1.0
+        self, poll: _Poll, operation: str, rows: int, decode: Callable[[wire.TextReply], PageT], share: float = 1.0
     ) -> list[PageT]:
         """All pages of a listing, each decoded and dropped before the next is asked."""
         pages: list[PageT] = []
         seen = 0
         while True:
             request = ask.listing(poll.broker, operation, len(pages) + 1, rows)
-            _, (reply,) = await self._ask(poll, [request], share)
+            reply = await self._list(poll, request, share)
             if reply.vanished_meanwhile:
-                _, (reply,) = await self._ask(poll, [request], share)
+                reply = await self._list(poll, request, share)
             page = await self._work(decode, reply)
             pages.append(page)
             seen += len(page)
@@ -287,7 +291,9 @@ class ArtemisReader:
         pages, stood_in = await self._unless_locked(poll, "listQueues", listed, by_pattern)
         before = self._queues
         table = await self._work(lambda: before.table(pages, self._roles, from_attributes=stood_in))
-        self._unknown_roles = any(row.name not in self._roles.dead_letters for row in table.index)
+        if table.index is not self._judged[0] or self._roles is not self._judged[1]:
+            self._judged = table.index, self._roles
+            self._unknown_roles = any(row.name not in self._roles.dead_letters for row in table.index)
         return table, _left_out(pages)
 
     async def _read_addresses(self, poll: _Poll) -> tuple[Table[AddressRow], str]:
@@ -357,7 +363,7 @@ class ArtemisReader:
         self._roles, error = await self._work(decode)
         return self._roles, error
 
-    def _roles_with(self, dead_letters: dict[str, tuple[str, str]]) -> Roles:
+    def _roles_with(self, dead_letters: Mapping[str, tuple[str, str]]) -> Roles:
         """The roles in force; the same object when nothing changed, so that rows are not made anew for nothing."""
         rings = {name: settings.default_ring_size for name, settings in self._settings.items()}
         roles = Roles(dead_letters, self._addresses.retroactive, rings)
@@ -372,17 +378,20 @@ class ArtemisReader:
             return None, ""
         _, found = await self._ask(poll, [ask.address_settings(poll.broker, name) for name in due])
         errors = []
+        read: dict[str, wire.AddressSettings] = {}
         for name, reply in zip(due, found, strict=True):
             stamps[name] = poll.now
             try:
-                self._settings[name] = wire.settings(reply, f"settings of {name!r}")
+                read[name] = wire.settings(reply, f"settings of {name!r}")
             except SourceError as error:
                 errors.append(str(error))
-        if len(self._settings) > 2 * len(addresses) + SETTINGS_AT_ONCE:
-            here = {row.name for row in addresses.index}
-            self._settings = {name: value for name, value in self._settings.items() if name in here}
-            self._settings_stamp = {name: value for name, value in stamps.items() if name in here}
-        self._roles = self._roles_with(dict(self._roles.dead_letters))
+        if any(self._settings.get(name) != value for name, value in read.items()):
+            self._settings = {**self._settings, **read}
+            if len(self._settings) > 2 * len(addresses) + SETTINGS_AT_ONCE:
+                here = {row.name for row in addresses.index}
+                self._settings = {name: value for name, value in self._settings.items() if name in here}
+                self._settings_stamp = {name: value for name, value in stamps.items() if name in here}
+            self._roles = self._roles_with(self._roles.dead_letters)
         return None, f"{len(errors)} of {len(due)} failed; the first: {errors[0]}" if errors else ""
 
     async def _read_connections_when_due(self, poll: _Poll) -> tuple[Table[ConnectionRow], Table[ProducerRow]] | None:
@@ -393,8 +402,10 @@ class ArtemisReader:
 
     async def _read_connections(self, poll: _Poll) -> tuple[tuple[Table[ConnectionRow], Table[ProducerRow]], str]:
         began, rows = time.monotonic(), self._options.page_rows
-        connections = await self._pages(poll, "listConnections", rows, self._connections.connections)
         sessions = await self._pages(poll, "listSessions", rows, self._connections.sessions)
+        connections: list[wire.Rows[wire.ConnectionListed]] = []
+        if await self._work(self._connections.unknown, _rows(sessions)):
+            connections = await self._pages(poll, "listConnections", rows, self._connections.connections)
         producers = await self._pages(poll, "listProducers", rows, self._connections.producers)
         self._connections_read = _Cadence(poll.now, time.monotonic() - began)
 
@@ -414,9 +425,7 @@ class ArtemisReader:
                 tables.LinkState(ask.properties(mbean)["name"], kind, link.started, link.connected, link.queue_name)
                 for mbean, link in zip(mbeans, links.rows, strict=True)
             ]
-        table = tables.link_table(states, queues, self._link_index)
-        self._link_index = table.index
-        return table, ""
+        return self._link_tables.table(states, queues), ""
 
     # --- joins
 
@@ -424,29 +433,38 @@ class ArtemisReader:
         if consumers is None:
             return np.empty(0, np.int64)
         return self._queue_join(
-            (consumers.index, queues and queues.index),
-            lambda: self._queues.keys_of([row.queue for row in consumers.index]),
+            consumers.index, queues and queues.index, lambda rows: self._queues.keys_of([row.queue for row in rows])
         )
 
     def _connection_keys(self, consumers: Table[ConsumerRow] | None) -> Keys:
         if consumers is None:
             return np.empty(0, np.int64)
         return self._connection_join(
-            (consumers.index, self._connection_tables),
-            lambda: self._connections.keys_of([row.session for row in consumers.index]),
+            consumers.index,
+            self._connection_tables,
+            lambda rows: self._connections.keys_of([row.session for row in rows]),
         )
 
 
 class _Join:
-    """Keys that are computed anew only when what they join has changed."""
+    """Keys of what consumers belong to. Each is looked up once in a consumer's life, until it is found."""
 
     def __init__(self) -> None:
-        self._of: tuple[object, ...] = ()
+        self._index: Index[ConsumerRow] = Index.empty()
+        self._against: object = None
         self._keys: Keys = np.empty(0, np.int64)
 
-    def __call__(self, of: tuple[object, ...], compute: Callable[[], Keys]) -> Keys:
-        if len(of) != len(self._of) or any(now is not then for now, then in zip(of, self._of, strict=True)):
-            self._of, self._keys = of, compute()
+    def __call__(
+        self, index: Index[ConsumerRow], against: object, look_up: Callable[[Sequence[ConsumerRow]], Keys]
+    ) -> Keys:
+        """The keys by the rows of `index`, -1 where there is none; `against`: what they are looked up in."""
+        if index is not self._index or against is not self._against:
+            keys = index.carry(self._index, self._keys, -1)
+            unknown = np.flatnonzero(keys < 0)
+            if len(unknown):
+                keys = keys.copy()
+                keys[unknown] = look_up(index.rows[unknown].tolist())
+            self._index, self._against, self._keys = index, against, keys
         return self._keys
 
 

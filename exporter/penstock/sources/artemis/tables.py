@@ -5,6 +5,7 @@ once in a thing's life and unchanged ones cost a comparison.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -70,10 +71,13 @@ _ADDRESS_FIELDS = {
     "messages_unrouted": "unrouted_message_count",
     "page_read_limit_bytes": "max_page_read_bytes",
     "page_read_limit_messages": "max_page_read_messages",
+    "retroactive": "retroactive_resource",
+    "temporary": "temporary",
 }
 _ADDRESS_ATTRIBUTE_FIELDS = {
     column: {"unrouted_message_count": "un_routed_message_count"}.get(name, name)
     for column, name in _ADDRESS_FIELDS.items()
+    if column != "temporary"
 }
 
 
@@ -101,14 +105,14 @@ class Consumers:
         self._texts = wire.ListingDecoder(wire.ConsumerTexts)
         self._index: Index[ConsumerRow] = Index.empty()
 
-    def page(self, reply: wire.Reply) -> Page[ConsumerRow]:
+    def page(self, reply: wire.TextReply) -> Page[ConsumerRow]:
         numbers = self._numbers(reply, "listConsumers")
         ids = wire.integers(numbers.rows, "id")
         fresh: dict[int, ConsumerRow] = {}
-        if (self._index.positions(ids) < 0).any():
-            known = set(self._index.keys.tolist())
+        unknown = set(ids[self._index.positions(ids) < 0].tolist())
+        if unknown:
             texts = self._texts(reply, "listConsumers").rows
-            fresh = {row.id: self._row(row) for row in texts if row.id not in known}
+            fresh = {row.id: self._row(row) for row in texts if row.id in unknown}
         fields = list(self._fields.values())
         values = wire.matrix(numbers.rows, fields) if fields else np.empty((0, len(ids)))
         return Page(ids, values, fresh, numbers.total, numbers.unreadable)
@@ -150,7 +154,7 @@ class Queues:
         self._keys_by_name: dict[str, int] = {}
         self._named: Index[QueueRow] | None = None
 
-    def page(self, reply: wire.Reply, *, refresh: bool) -> Page[QueueText]:
+    def page(self, reply: wire.TextReply, *, refresh: bool) -> Page[QueueText]:
         """`refresh`: read the texts of known queues anew too, for what an operator may have changed."""
         numbers = self._numbers(reply, "listQueues")
         ids = wire.integers(numbers.rows, "id")
@@ -170,9 +174,7 @@ class Queues:
 
     def table(self, pages: Sequence[Page[QueueText]], roles: Roles, *, from_attributes: bool) -> Table[QueueRow]:
         keys = np.concatenate([page.ids for page in pages])
-        for page in pages:
-            self._texts_by_id.update(page.fresh)
-        changed = self._changed(roles, any(page.fresh for page in pages))
+        changed = self._changed(roles, {key: text for page in pages for key, text in page.fresh.items()})
         index, order = self._index.follow(keys, lambda new: self._rows([int(keys[i]) for i in new]), changed=changed)
         if index is not self._index:
             self._texts_by_id = {int(key): self._texts_by_id[int(key)] for key in index.keys}
@@ -189,16 +191,18 @@ class Queues:
             self._named = self._index
         return np.fromiter((self._keys_by_name.get(name, -1) for name in names), np.int64, len(names))
 
-    def _changed(self, roles: Roles, texts_read: bool) -> Keys:
+    def _changed(self, roles: Roles, texts: Mapping[int, QueueText]) -> Keys:
         """Keys of known queues whose rows read otherwise under these roles and texts."""
-        if roles is self._roles and not texts_read:
-            return np.empty(0, np.int64)
+        before = self._texts_by_id
+        other = {key: text for key, text in texts.items() if before.get(key) != text}
+        before.update(other)
+        suspects = np.array(list(other), dtype=np.int64) if roles is self._roles else self._index.keys
         self._roles = roles
-        known = self._index.keys.tolist()
-        rows = self._rows(known)
-        return np.array(
-            [key for key, old, new in zip(known, self._index, rows, strict=True) if old != new], dtype=np.int64
-        )
+        at = self._index.positions(suspects)
+        at = at[at >= 0]
+        keys = self._index.keys[at]
+        rows = self._rows(keys.tolist())
+        return keys[np.array([old != new for old, new in zip(self._index.rows[at], rows, strict=True)], dtype=np.bool_)]
 
     def _rows(self, ids: Sequence[int]) -> list[QueueRow]:
         dead, expiry = self._roles.dead_letter_addresses(), self._roles.expiry_addresses()
@@ -268,9 +272,13 @@ class Addresses:
         self._attributes = wire.ReadDecoder(wire.AddressAttributes)
         self._serials = Serials()
         self._index: Index[AddressRow] = Index.empty()
+        self._names: list[str] = []
+        self._told: tuple[object, object] = (None, None)
+        self._order: Positions = np.empty(0, np.intp)
+        self._said = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
         self.retroactive: frozenset[str] = frozenset()
 
-    def page(self, reply: wire.Reply) -> wire.Rows[wire.AddressNumbers]:
+    def page(self, reply: wire.TextReply) -> wire.Rows[wire.AddressNumbers]:
         return self._listing(reply, "listAddresses")
 
     def attributes(self, reply: wire.Reply) -> wire.Rows[wire.AddressAttributes]:
@@ -282,11 +290,26 @@ class Addresses:
         settings: Mapping[str, wire.AddressSettings],
         blocked: Mapping[str, bool] | None,
     ) -> Table[AddressRow]:
+        """`settings` and `blocked` are looked at again only when they are other objects than the last time."""
         listed = not rows or isinstance(rows[0], wire.AddressNumbers)
-        names = [row.name if isinstance(row, wire.AddressNumbers) else row.address for row in rows]
-        retroactive = frozenset(n for n, row in zip(names, rows, strict=True) if row.retroactive_resource)
-        if retroactive != self.retroactive:
-            self.retroactive = retroactive
+        names: list[str] = list(map(attrgetter("name" if listed else "address"), rows))
+        if names != self._names or settings is not self._told[0] or blocked is not self._told[1]:
+            self._follow(names, settings, blocked)
+            self._names, self._told = names, (settings, blocked)
+        fields = _ADDRESS_FIELDS if listed else _ADDRESS_ATTRIBUTE_FIELDS
+        columns = _columns(fields, wire.matrix(rows, list(fields.values())), self._order)
+        retroactive = columns.pop("retroactive", np.zeros(len(rows)))
+        self.retroactive = frozenset(row.name for row in self._index.rows[retroactive > 0])
+        percent = columns.pop("limit_percent", np.full(len(rows), np.nan))
+        # The broker says 0 % also where there is no limit.
+        columns["memory_used_ratio"] = np.where(self._limited(), percent / 100, np.nan)
+        columns |= self._said
+        return Table(self._index, {name: column for name, column in columns.items() if not _all_missing(column)})
+
+    def _follow(
+        self, names: list[str], settings: Mapping[str, wire.AddressSettings], blocked: Mapping[str, bool] | None
+    ) -> None:
+        """The index, the order and what does not come with the rows, for these names."""
         policies = [_policy(settings.get(name)) for name in names]
         keys = self._serials(names)
         known = self._index.positions(keys)
@@ -295,38 +318,26 @@ class Addresses:
             for key, at, policy in zip(keys.tolist(), known.tolist(), policies, strict=True)
             if at >= 0 and self._index.rows[at].policy != policy
         ]
-        index, order = self._index.follow(
+        self._index, self._order = self._index.follow(
             keys,
             lambda new: [AddressRow(names[i], policies[i]) for i in new],
             changed=np.array(stale, dtype=np.int64),
         )
-        self._index = index
-        fields = _ADDRESS_FIELDS if listed else _ADDRESS_ATTRIBUTE_FIELDS
-        columns = _columns(fields, wire.matrix(rows, list(fields.values())), order)
-        ordered = [names[i] for i in order.tolist()]
-        columns["temporary"] = np.array(
-            [isinstance(rows[i], wire.AddressNumbers) and rows[i].temporary for i in order.tolist()], dtype=np.float64
-        )
-        columns |= _limits(columns.pop("limit_percent"), [settings.get(name) for name in ordered])
+        found = [settings.get(row.name) for row in self._index]
+        self._said = {
+            "limit_bytes": _limit([s.max_size_bytes if s else np.nan for s in found]),
+            "limit_messages": _limit([s.max_size_messages if s else np.nan for s in found]),
+        }
         if blocked is not None:
-            columns["producers_paused"] = np.array([blocked.get(name, np.nan) for name in ordered], dtype=np.float64)
-        return Table(index, {name: column for name, column in columns.items() if not _all_missing(column)})
+            paused = [blocked.get(row.name, np.nan) for row in self._index]
+            self._said["producers_paused"] = np.array(paused, dtype=np.float64)
+
+    def _limited(self) -> NDArray[np.bool_]:
+        return ~np.isnan(self._said["limit_bytes"]) | ~np.isnan(self._said["limit_messages"])
 
 
 def _policy(settings: wire.AddressSettings | None) -> str:
     return settings.address_full_message_policy.lower() if settings else ""
-
-
-def _limits(percent: Column, settings: Sequence[wire.AddressSettings | None]) -> dict[str, Column]:
-    """Limits of each address; the ratio only where there is a limit (the broker says 0 % where there is none)."""
-    size = _limit([s.max_size_bytes if s else np.nan for s in settings])
-    messages = _limit([s.max_size_messages if s else np.nan for s in settings])
-    limited = ~np.isnan(size) | ~np.isnan(messages)
-    return {
-        "limit_bytes": size,
-        "limit_messages": messages,
-        "memory_used_ratio": np.where(limited, percent / 100, np.nan),
-    }
 
 
 def _limit(values: Sequence[float]) -> Column:
@@ -346,37 +357,49 @@ class Connections:
         self._producer_serials = Serials()
         self._index: Index[ConnectionRow] = Index.empty()
         self._producer_index: Index[ProducerRow] = Index.empty()
-        self._connection_of: dict[str, str] = {}
+        self._key_of: dict[str, int] = {}
 
-    def connections(self, reply: wire.Reply) -> wire.Rows[wire.ConnectionListed]:
+    def connections(self, reply: wire.TextReply) -> wire.Rows[wire.ConnectionListed]:
         return self._decode_connections(reply, "listConnections")
 
-    def sessions(self, reply: wire.Reply) -> wire.Rows[wire.SessionListed]:
+    def sessions(self, reply: wire.TextReply) -> wire.Rows[wire.SessionListed]:
         return self._decode_sessions(reply, "listSessions")
 
-    def producers(self, reply: wire.Reply) -> wire.Rows[wire.ProducerListed]:
+    def producers(self, reply: wire.TextReply) -> wire.Rows[wire.ProducerListed]:
         return self._decode_producers(reply, "listProducers")
+
+    def unknown(self, sessions: Sequence[wire.SessionListed]) -> set[str]:
+        """Connections of `sessions` about which listConnections must be asked: their texts are not known yet."""
+        connection_of: list[str] = list(map(attrgetter("connection_id"), sessions))
+        new = np.flatnonzero(self._index.positions(self._serials.find(connection_of)) < 0)
+        return {connection_of[i] for i in new.tolist()}
 
     def table(
         self, connections: Sequence[wire.ConnectionListed], sessions: Sequence[wire.SessionListed]
     ) -> Table[ConnectionRow]:
         """Connections that carry sessions; Core clients hold others, for the topology, which say nothing."""
-        self._connection_of = {session.id: session.connection_id for session in sessions}
-        used = {session.connection_id: session for session in sessions}
-        listed = [c for c in connections if c.connection_id in used]
-        keys = self._serials([c.connection_id for c in listed])
-        self._index, _ = self._index.follow(
-            keys, lambda new: [self._row(listed[i], used[listed[i].connection_id]) for i in new]
-        )
-        at = self._index.positions(self._serials.find([s.connection_id for s in sessions]))
-        here = at >= 0
-        size = len(self._index)
-        sums = wire.matrix(sessions, ["consumer_count", "producer_count"])
+        connection_of: list[str] = list(map(attrgetter("connection_id"), sessions))
+        keys = self._serials(connection_of)
+        self._key_of = dict(zip(map(attrgetter("id"), sessions), keys.tolist(), strict=True))
+        listed = {connection.connection_id: connection for connection in connections}
+        # What connected between the two listings is in one of them only: it waits for the next poll.
+        late = [i for i in np.flatnonzero(self._index.positions(keys) < 0).tolist() if connection_of[i] not in listed]
+        here = np.ones(len(keys), np.bool_)
+        here[late] = False
+        shown, at_session = keys[here], np.flatnonzero(here)
+
+        def rows(new: list[int]) -> list[ConnectionRow]:
+            of = [sessions[i] for i in at_session[new].tolist()]
+            return [self._row(listed[session.connection_id], session) for session in of]
+
+        self._index, _ = self._index.follow(shown, rows)
+        at, size = self._index.positions(shown), len(self._index)
+        sums = wire.matrix(sessions, ["consumer_count", "producer_count"])[:, here]
         columns: dict[str, Column] = {
-            name: np.bincount(at[here], weights=values[here], minlength=size).astype(np.float64)
+            name: np.bincount(at, weights=values, minlength=size).astype(np.float64)
             for name, values in zip(("consumers", "producers"), sums, strict=True)
         }
-        columns["sessions"] = np.bincount(at[here], minlength=size).astype(np.float64)
+        columns["sessions"] = np.bincount(at, minlength=size).astype(np.float64)
         return Table(self._index, columns)
 
     def producer_table(self, producers: Sequence[wire.ProducerListed]) -> Table[ProducerRow]:
@@ -390,7 +413,7 @@ class Connections:
 
     def keys_of(self, sessions: Sequence[str]) -> Keys:
         """Keys of the connections of `sessions`, -1 where unknown."""
-        return self._serials.find([self._connection_of.get(session, "") for session in sessions])
+        return np.fromiter((self._key_of.get(session, -1) for session in sessions), np.int64, len(sessions))
 
     def _row(self, connection: wire.ConnectionListed, session: wire.SessionListed) -> ConnectionRow:
         user = session.user or connection.users
@@ -419,34 +442,49 @@ class LinkState:
     queue: str
 
 
-def link_table(states: Sequence[LinkState], queues: Table[QueueRow] | None, before: Index[LinkRow]) -> Table[LinkRow]:
-    """
-    Links with their state and what waits for the peer, which is the depth of the queue they read.
+class Links:
+    """Links with their state and what waits for the peer, which is the depth of the queue they read."""
 
-    A cluster connection has no state of its own and keeps dead peers in its list: its store-and-forward queue has a
-    consumer exactly while the peer is connected. Bridges before 2.41 are judged the same way.
-    """
-    at = {row.name: i for i, row in enumerate(queues.index)} if queues else {}
+    def __init__(self) -> None:
+        self._index: Index[LinkRow] = Index.empty()
+        self._queues: Index[QueueRow] | None = None
+        self._position: dict[str, int] = {}
+        self._forwarding: list[str] = []
 
-    def number(column: str, queue: str) -> float:
-        return float(queues[column][at[queue]]) if queues is not None and queue in at else np.nan
+    def table(self, states: Sequence[LinkState], queues: Table[QueueRow] | None) -> Table[LinkRow]:
+        """
+        A cluster connection has no state of its own and keeps dead peers in its list: its store-and-forward queue has
+        a consumer exactly while the peer is connected. Bridges before 2.41 are judged the same way.
+        """
+        self._find(queues.index if queues else Index.empty())
+        at = self._position
 
-    found: dict[tuple[str, str], tuple[float, float]] = {}
-    for state in states:
-        attached = number("consumers", state.queue)
-        connected = state.connected if state.connected is not None else attached > 0
-        mirror = MIRROR + state.name in at
-        kind = "mirror" if mirror else state.kind
-        queue = MIRROR + state.name if mirror else state.queue
-        found[state.name, kind] = (float(state.started and connected), number("messages", queue))
-    for name in at:
-        if name.startswith(STORE_AND_FORWARD):
+        def number(column: str, queue: str) -> float:
+            return float(queues[column][at[queue]]) if queues is not None and queue in at else np.nan
+
+        found: dict[tuple[str, str], tuple[float, float]] = {}
+        for state in states:
+            attached = number("consumers", state.queue)
+            connected = state.connected if state.connected is not None else attached > 0
+            mirror = MIRROR + state.name in at
+            kind = "mirror" if mirror else state.kind
+            queue = MIRROR + state.name if mirror else state.queue
+            found[state.name, kind] = (float(state.started and connected), number("messages", queue))
+        for name in self._forwarding:
             up = number("consumers", name)
             found[name.removeprefix(STORE_AND_FORWARD), "cluster"] = (float(up > 0), number("messages", name))
-    rows = [LinkRow(name, kind) for name, kind in found]
-    index = before if list(before) == rows else Index.of(rows)
-    values = np.array(list(found.values()), dtype=np.float64).reshape(-1, 2)
-    return Table(index, {"up": values[:, 0], "pending": values[:, 1]})
+        rows = [LinkRow(name, kind) for name, kind in found]
+        if list(self._index) != rows:
+            self._index = Index.of(rows)
+        values = np.array(list(found.values()), dtype=np.float64).reshape(-1, 2)
+        return Table(self._index, {"up": values[:, 0], "pending": values[:, 1]})
+
+    def _find(self, queues: Index[QueueRow]) -> None:
+        """Where the queues stand by name, and which of them forward to a peer; anew when queues came or went."""
+        if queues is not self._queues:
+            self._queues = queues
+            self._position = {row.name: position for position, row in enumerate(queues)}
+            self._forwarding = [name for name in self._position if name.startswith(STORE_AND_FORWARD)]
 
 
 def _merge(
