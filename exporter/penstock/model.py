@@ -71,7 +71,8 @@ class Broker:
 @dataclass(frozen=True, slots=True)
 class AddressRow:
     """
-    An address (OpenMQ: destination). Columns: memory_bytes, memory_used_ratio (of its limit), limit_bytes,
+    An address (OpenMQ: destination). Columns: memory_bytes, memory_used_ratio (of its limit), limit_percent
+    (the broker's own figure, whatever limits), limit_bytes,
     limit_messages, messages_added, messages_unrouted, paging, pages, page_read_limit_bytes,
     page_read_limit_messages, paused, producers_paused (by an operator), internal, temporary.
     """

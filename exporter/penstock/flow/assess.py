@@ -14,6 +14,8 @@ from penstock.flow.addresses import Addresses, address_table
 from penstock.flow.clock import Clock
 from penstock.flow.connections import Connections, Links, Producers
 from penstock.flow.consumers import Consumers, client_table, consumer_table
+from penstock.flow.judge.judge import Judgement, judge
+from penstock.flow.judge.poll import Groups
 from penstock.flow.policy import Policy
 from penstock.flow.queues import Queues, queue_table
 from penstock.flow.series import BrokerSeries
@@ -35,6 +37,7 @@ class State:
     producers: Producers = field(default_factory=Producers)
     connections: Connections = field(default_factory=Connections)
     links: Links = field(default_factory=Links)
+    judgement: Judgement = field(default_factory=Judgement)
 
     def hidden(self) -> dict[str, int]:
         """How many rows of the tables that show only the worst are held back."""
@@ -51,6 +54,7 @@ class State:
             queues=self.queues.with_new_labels(),
             consumers=self.consumers.with_new_labels(),
             producers=Producers(totals=self.producers.totals),
+            judgement=self.judgement,
         )
 
 
@@ -73,6 +77,9 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         state = replace(state, consumers=consumers)
         tables["client"] = client_table(consumers, snapshot.consumers)
         tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)
+        groups = Groups(state.queues.grouping, consumers.clients)
+        judgement, _ = judge(state.judgement, snapshot, groups, state.clock, policy.constants)
+        state = replace(state, judgement=judgement)
     if snapshot.producers is not None:
         state = replace(state, producers=state.producers.follow(snapshot.producers, state.addresses.grouping, policy))
         tables["producer"] = state.producers.table()

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from penstock.flow.judge.constants import Constants
 from penstock.flow.rules import Rules, Selection
 
 
@@ -24,5 +25,6 @@ class Policy:
     rules: Rules = field(default_factory=Rules)
     selection: Selection = field(default_factory=Selection)
     limits: Limits = field(default_factory=Limits)
+    constants: Constants = field(default_factory=Constants)
     sum_temporary: bool = True
     """Show temporary and non-durable subscription queues as one sum."""

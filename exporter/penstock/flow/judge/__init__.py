@@ -1,1 +1,1 @@
-"""Judgement: which conditions hold on queues and clients, each with its cause, since when, and the numbers it rests on."""
+"""Judgement: which conditions hold on queues and clients, with cause, beginning and the numbers they rest on."""

@@ -58,8 +58,8 @@ _KINDS = (
         "redelivery_loop",
         Scope.QUEUE,
         ("rollback", "recover", "AMQP release", "an exception in the listener"),
-        "{returned:.0f} of {delivered:.0f} deliveries came back, {settled:.0f} were settled: set max-delivery-attempts and"
-        " a redelivery delay, look at the message in front",
+        "{returned:.0f} of {delivered:.0f} deliveries came back, {settled:.0f} were settled: set max-delivery-attempts"
+        " and a redelivery delay, look at the message in front",
     ),
     Kind(
         "churn_without_progress",
@@ -102,8 +102,8 @@ _KINDS = (
         "depaging_frozen",
         Scope.QUEUE,
         ("one consumer holds more unacknowledged bytes than the queue may read from its pages",),
-        "{delivering_bytes:.0f} bytes are unacknowledged, the queue reads pages up to {limit_bytes:.0f}: all its consumers"
-        " wait for the one that holds most",
+        "{delivering_bytes:.0f} bytes are unacknowledged, the queue reads pages up to {limit_bytes:.0f}: all its"
+        " consumers wait for the one that holds most",
     ),
     Kind(
         "producers_blocked",
@@ -153,7 +153,7 @@ _KINDS = (
         "falling_behind",
         Scope.QUEUE,
         ("more comes than the consumers work off",),
-        "{rate_in:.1f} come and {rate_out:.1f} go each second: {consumers_needed:.0f} consumers at this pace would keep up",
+        "{rate_in:.1f} come and {rate_out:.1f} go each second: {consumers_needed:.0f} consumers at this pace keep up",
     ),
     Kind(
         "hoarding",

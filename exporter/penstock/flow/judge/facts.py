@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.flow.judge.constants import Constants
 from penstock.flow.judge.spans import Mask
 from penstock.flow.queues import ready
 from penstock.flow.series import sum_by
@@ -28,6 +29,23 @@ PARKED = frozenset({QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
 
 
 @dataclass(frozen=True, slots=True)
+class AddressJoin:
+    """at: position of each queue's address, -1 where it is not known; computed when either side has changed."""
+
+    queues: Index[QueueRow] | None = None
+    addresses: Index[AddressRow] | None = None
+    at: Positions = field(default_factory=lambda: np.empty(0, np.intp))
+
+    def follow(self, queues: Index[QueueRow], addresses: Table[AddressRow] | None) -> "AddressJoin":
+        index = addresses.index if addresses is not None else None
+        if queues is self.queues and index is self.addresses:
+            return self
+        position = {row.name: i for i, row in enumerate(index)} if index is not None else {}
+        at = np.fromiter((position.get(row.address, -1) for row in queues), np.intp, len(queues))
+        return AddressJoin(queues, index, at)
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """The numbers of the poll before, by its rows."""
 
@@ -41,7 +59,7 @@ class Seen:
     uptime: float = np.nan
     started: float = np.nan
     """When the broker's process was seen to start anew, by its own clock; NaN for the one that was found running."""
-    join: "AddressJoin" = field(default_factory=lambda: AddressJoin())
+    join: AddressJoin = field(default_factory=AddressJoin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +159,7 @@ class Gone:
     queue: Positions
 
 
-def facts(before: Seen, snapshot: Snapshot) -> tuple[Seen, Facts] | None:
+def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen, Facts] | None:
     """What the snapshot says against the poll before; None when a part that the rules need is missing in it."""
     queues, consumers, broker = snapshot.queues, snapshot.consumers, snapshot.broker
     if queues is None or consumers is None or broker is None or "buffered" not in consumers:
@@ -156,7 +174,7 @@ def facts(before: Seen, snapshot: Snapshot) -> tuple[Seen, Facts] | None:
     restarted = bool(broker.uptime < before.uptime)
     if restarted:
         before = Seen(interval=interval)
-    started = now if restarted else before.started
+    started = now if restarted else np.fmax(before.started, now - broker.uptime)
     numbers = np.stack([queues[name] for name in (*QUEUE_COUNTERS, "scheduled", "messages")])
     past = carry(queues.index, before.queues, before.queue_numbers)
     # Only these four are set back by a new life of the queue; added starts at what was reloaded.
@@ -175,7 +193,7 @@ def facts(before: Seen, snapshot: Snapshot) -> tuple[Seen, Facts] | None:
         now=now,
         interval=step if np.isnan(interval) else interval,
         restarted=restarted,
-        settling=not np.isnan(started) and now - started < 60.0,
+        settling=bool(now - started < max(constants.after_restart, 4 * np.nan_to_num(interval))),
         queues=queues.index,
         known=known,
         judged=kinds.column("judged", lambda row: row.kind in JUDGED) > 0,
@@ -254,23 +272,6 @@ def consumer_facts(
         selective=consumers.index.column("selective", lambda row: bool(row.filter)) > 0,
         gone=Gone(gone, np.array([position.get(name, -1) for name in names], dtype=np.intp)),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class AddressJoin:
-    """at: position of each queue's address, -1 where it is not known; computed when either side has changed."""
-
-    queues: Index[QueueRow] | None = None
-    addresses: Index[AddressRow] | None = None
-    at: Positions = field(default_factory=lambda: np.empty(0, np.intp))
-
-    def follow(self, queues: Index[QueueRow], addresses: Table[AddressRow] | None) -> "AddressJoin":
-        index = addresses.index if addresses is not None else None
-        if queues is self.queues and index is self.addresses:
-            return self
-        position = {row.name: i for i, row in enumerate(index)} if index is not None else {}
-        at = np.fromiter((position.get(row.address, -1) for row in queues), np.intp, len(queues))
-        return AddressJoin(queues, index, at)
 
 
 def address_facts(join: AddressJoin, addresses: Table[AddressRow] | None) -> AddressFacts:

@@ -6,6 +6,7 @@ State holds by the broker's clock what spans polls; conditions carry the agent's
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from penstock.flow.judge.spans import Mask, longer, since
 from penstock.flow.judge.standing import Standing
 from penstock.flow.judge.telling import tell
 from penstock.flow.series import ClientSeries, Grouping
-from penstock.model import QueueKind, Snapshot
+from penstock.model import QueueKind, Role, Snapshot
 from penstock.table import Column, Index
 
 CLIENT_KINDS = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
@@ -50,7 +51,7 @@ class Judgement:
     absence: Patience = field(default_factory=Patience)
     ledger: Ledger = field(default_factory=Ledger)
     history: History = field(default_factory=History)
-    pace_index: Index[object] = field(default_factory=Index.empty)
+    pace_index: Index[Any] = field(default_factory=Index.empty)
     pace: tuple[Column, Column, Column] = field(default_factory=lambda: (np.empty(0), np.empty(0), np.empty(0)))
     churn: Churn = field(default_factory=Churn)
     standing: Mapping[str, Standing] = field(default_factory=dict)
@@ -58,17 +59,24 @@ class Judgement:
     """By the rows of the clients' grouping."""
     conditions: tuple[Condition, ...] = ()
 
+    def begun_anew(self, now: float) -> "Judgement":
+        """After a restart or a failover: only patience stays, and clients get time to come back."""
+        seen = Seen(interval=self.seen.interval, started=now)
+        return Judgement(seen=seen, patience=self.patience, dispatch=self.dispatch, absence=self.absence)
+
 
 def judge(
     state: Judgement, snapshot: Snapshot, groups: Groups, clock: Clock, constants: Constants
 ) -> tuple[Judgement, bool]:
     """The state after this snapshot with the conditions that stand, and whether it could be judged."""
-    pair = facts(state.seen, snapshot)
+    if snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE:
+        return state.begun_anew(snapshot.stamp), True
+    pair = facts(state.seen, snapshot, constants)
     if pair is None or snapshot.broker is None:
         return state, False
     seen, found = pair
     if found.restarted:
-        state = Judgement(patience=state.patience, dispatch=state.dispatch, absence=state.absence)
+        state = state.begun_anew(found.now)
     holds = state.holds.follow(found)
     spans, dispatch, absence = follow_spans(state, found, constants)
     patience, of_clients = follow_patience(state.patience, holds, groups.clients, found, constants)
@@ -192,7 +200,7 @@ def _open_transaction(poll: Poll) -> tuple[Mask, Column]:
 
 
 def _redelivery_loop(poll: Poll) -> tuple[Mask, Column]:
-    holds = rules.redelivery_loop(poll.found, poll.returns) & ~poll.found.settling
+    holds = rules.redelivery_loop(poll.found, poll.returns) & (not poll.found.settling)
     return holds, _from(poll, poll.constants.window_seconds(poll.found.interval))
 
 
@@ -208,7 +216,7 @@ def _no_consumer(poll: Poll) -> tuple[Mask, Column]:
     spans = poll.spans
     holds = rules.no_consumer(poll.found, spans.ready, spans.absent, poll.absence)
     coming = ~rules.never_read(poll.found, spans.had_consumer) | (poll.trend.added > 0)
-    return holds & coming & ~poll.found.settling, np.fmax(spans.ready, spans.absent)
+    return holds & coming & (not poll.found.settling), np.fmax(spans.ready, spans.absent)
 
 
 def _too_few_consumers(poll: Poll) -> tuple[Mask, Column]:

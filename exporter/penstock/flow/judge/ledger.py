@@ -1,8 +1,8 @@
 """
 The ring-loss ledger: what a queue threw away unread, which no broker counts.
 
-What was added and is neither settled, expired, killed nor there was evicted. Reads are not atomic and returning messages
-are for a moment nowhere, so a sum counts when it was seen twice, and what is published never falls.
+What was added and is neither settled, expired, killed nor there was evicted. Reads are not atomic, and returning
+messages are nowhere for a moment: so a sum counts when it was seen twice, and what is published never falls.
 """
 
 from dataclasses import dataclass, field

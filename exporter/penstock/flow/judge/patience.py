@@ -1,9 +1,9 @@
 """
 How long is normal: learned from gaps, per (queue, client) or per queue.
 
-Gaps go into a histogram with bins that grow by the square root of two; older ones fade. Little evidence asks for a long
-patience, much of it for three times the 98th percentile. A gap longer than the patience of its time was judged unhealthy
-and teaches nothing, until the third such spell that ends by itself: then this is how the client works.
+Gaps go into a histogram with bins that grow by the square root of two; older ones fade. Little evidence asks for a
+long patience, much of it for three times the 98th percentile. A gap longer than the patience of its time was judged
+unhealthy and teaches nothing, until the third such spell that ends by itself: then this is how the client works.
 """
 
 from dataclasses import dataclass, field, replace
@@ -108,12 +108,12 @@ class Patience:
         if not len(at):
             return self
         usual = gaps <= patience[at]
-        state = self._add(at[usual], gaps[usual], constants)
+        state = self.add(at[usual], gaps[usual], constants)
         for row, gap in zip(at[~usual].tolist(), gaps[~usual].tolist(), strict=True):
-            state = state._spell(row, gap, constants)  # noqa: SLF001
+            state = state.spell(row, gap, constants)
         return state
 
-    def _add(self, at: Positions, gaps: Column, constants: Constants) -> "Patience":
+    def add(self, at: Positions, gaps: Column, constants: Constants) -> "Patience":
         if not len(at):
             return self
         weights, longest = self.weights.copy(), self.longest.copy()
@@ -128,7 +128,7 @@ class Patience:
         q98[touched] = np.minimum(quantile(weights[touched], 0.98), longest[touched])
         return replace(self, weights=weights, longest=longest, weight=weight, q98=q98)
 
-    def _spell(self, row: int, gap: float, constants: Constants) -> "Patience":
+    def spell(self, row: int, gap: float, constants: Constants) -> "Patience":
         spells = self.spells.copy()
         free = np.flatnonzero(np.isnan(spells[row]))
         spells[row, free[0]] = gap
@@ -137,7 +137,7 @@ class Patience:
             return state
         median = float(np.median(spells[row]))
         spells[row] = np.nan
-        return state._add(np.array([row]), np.array([median]), constants)
+        return state.add(np.array([row]), np.array([median]), constants)
 
 
 def bins(gaps: Column) -> Positions:

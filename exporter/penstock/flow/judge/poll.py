@@ -18,7 +18,10 @@ from penstock.table import Column, Index
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Per queue, times by the broker's clock: since when nothing moves, messages wait, nobody is there, nothing is settled."""
+    """
+    Per queue, times by the broker's clock: since when nothing moves, messages wait, nobody is there, nothing is
+    settled, nothing comes in, nothing moves while paging. had_consumer: one was seen at some poll.
+    """
 
     index: Index[Any] = field(default_factory=Index.empty)
     still: Column = field(default_factory=lambda: np.empty(0))

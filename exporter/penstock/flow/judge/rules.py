@@ -18,7 +18,7 @@ from penstock.table import Column
 
 
 def stalled(facts: Facts, holds: Holds, patience: Column) -> Mask:
-    """Holds messages, and has settled none of them for longer than its patience; nothing is acknowledged uncommitted."""
+    """Holds messages, has settled none for longer than its patience, and nothing is acknowledged uncommitted."""
     return longer(holds.mark, facts.now, patience) & (facts.consumer.uncommitted == 0)
 
 
@@ -42,7 +42,7 @@ def only_few_fail(returns: Returns, attempts: Column) -> Mask:
 
 
 def not_dispatching(facts: Facts, holds: Holds, ready_since: Column, still_since: Column, patience: Column) -> Mask:
-    """Messages wait, consumers are there, one that could take holds nothing, and nothing has moved for longer than usual."""
+    """Messages wait, a consumer that could take them holds nothing, and nothing has moved for longer than usual."""
     waits = longer(ready_since, facts.now, patience) & longer(still_since, facts.now, patience)
     consumer = facts.consumer
     at = consumer.queue

@@ -11,7 +11,6 @@ from penstock.flow.judge.conditions import KINDS, Condition, Kind, Scope, Severi
 from penstock.flow.judge.poll import Poll
 from penstock.flow.judge.spans import Mask, longer
 from penstock.flow.judge.standing import Standing
-from penstock.flow.series import ClientSeries, QueueSeries
 from penstock.table import Positions
 
 DEFAULT_ATTEMPTS = 10.0
@@ -49,7 +48,7 @@ def of_queues(
         member = queues.member[i]
         if member < 0:
             continue
-        series: QueueSeries = queues.index.rows[member]
+        series = queues.index.rows[member]
         yield Condition(
             kind.name,
             series.broker,
@@ -72,7 +71,7 @@ def of_clients(
         if clients.member[i] >= 0:
             of.setdefault(int(clients.member[i]), []).append(i)
     for member, rows in of.items():
-        series: ClientSeries = clients.index.rows[member]
+        series = clients.index.rows[member]
         worst = min(rows, key=lambda i: float(stand.since[i]))
         queue = int(poll.found.consumer.queue[worst])
         yield Condition(

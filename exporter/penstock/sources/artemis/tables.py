@@ -300,7 +300,7 @@ class Addresses:
         columns = _columns(fields, wire.matrix(rows, list(fields.values())), self._order)
         retroactive = columns.pop("retroactive", np.zeros(len(rows)))
         self.retroactive = frozenset(row.name for row in self._index.rows[retroactive > 0])
-        percent = columns.pop("limit_percent", np.full(len(rows), np.nan))
+        percent = columns.get("limit_percent", np.full(len(rows), np.nan))
         # The broker says 0 % also where there is no limit.
         columns["memory_used_ratio"] = np.where(self._limited(), percent / 100, np.nan)
         columns |= self._said
