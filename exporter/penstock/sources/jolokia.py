@@ -178,6 +178,8 @@ async def read_capped(response: aiohttp.ClientResponse, cap: int) -> bytes:
                 f"{response.url}: the answer is larger than {cap} bytes; raise max_answer if the broker is that large"
             )
         parts.append(part)
+    if unpack and not unpack.eof:
+        raise BadAnswer(f"{response.url}: the answer's gzip breaks off")
     return b"".join(parts)
 
 

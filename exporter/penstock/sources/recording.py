@@ -30,8 +30,9 @@ class RecordedCall(msgspec.Struct, omit_defaults=True):
     poll: int | None = None
     stamp: float = 0.0
     seconds: float = 0.0
-    requests: msgspec.Raw | None = None
-    answer: msgspec.Raw | None = None
+    # Empty where it is not there: msgspec reads no `Raw | None`.
+    requests: msgspec.Raw = msgspec.Raw()
+    answer: msgspec.Raw = msgspec.Raw()
     error: str | None = None
 
 
@@ -109,11 +110,12 @@ class RecordingTransport:
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002
         asked = msgspec.json.encode(requests)
         for number, call in enumerate(self._calls):
-            if call.requests is not None and bytes(call.requests) == asked:
+            if bytes(call.requests) == asked:
                 del self._calls[number]
-                if call.answer is None:
+                answer = bytes(call.answer)
+                if not answer:
                     raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
-                return Answer(bytes(call.answer), call.stamp, call.seconds)
+                return Answer(answer, call.stamp, call.seconds)
         raise BadAnswer(f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}")
 
     async def close(self) -> None:

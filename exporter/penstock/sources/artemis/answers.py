@@ -20,6 +20,8 @@ RowT = TypeVar("RowT", bound=msgspec.Struct)
 ResponseT = TypeVar("ResponseT", bound="Response")
 
 NAN = math.nan
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What msgspec raises for text that is broken, no UTF-8, or nested without end."""
 Flag = bool | float
 """A boolean, also as a text; NaN = missing."""
 
@@ -84,7 +86,7 @@ def _responses(decoder: msgspec.json.Decoder[list[ResponseT]], body: bytes, expe
         if body.lstrip()[:1] == b"{":  # an agent that refuses the bulk as a whole answers with one object
             _refusal.decode(body).raise_for_status("the request")
         found = decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         start = body[:80].decode(errors="replace")
         raise BadAnswer(
             f"not an answer of Jolokia ({error}): {start!r}; is the URL's path right? Artemis: /console/jolokia/"
@@ -138,14 +140,14 @@ class ListingDecoder(Generic[RowT]):
             page = self._strict.decode(text)
         except msgspec.ValidationError:
             return self._leniently(text, what)
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except UNREADABLE as error:
             raise BadAnswer(f"{what}: broken JSON: {error}") from error
         return Rows(page.data, page.count)
 
     def _leniently(self, text: str, what: str) -> Rows[RowT]:
         try:
             page = self._loose.decode(text)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise BadAnswer(f"{what}: not a listing: {error}") from error
         loose = [lenient(self._row, row) for row in page.data]
         rows = [row for row, _ in loose if row is not None]
@@ -169,14 +171,14 @@ class ReadDecoder(Generic[RowT]):
             found = self._strict.decode(reply.value)
         except msgspec.ValidationError:
             return self._leniently(reply, what)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise BadAnswer(f"{what}: broken JSON: {error}") from error
         return list(found), Rows(list(found.values()), len(found))
 
     def _leniently(self, reply: Reply, what: str) -> tuple[list[str], Rows[RowT]]:
         try:
             found = self._loose.decode(reply.value)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise BadAnswer(f"{what}: not the answer of a pattern read: {error}") from error
         loose = [(name, *lenient(self._row, row)) for name, row in found.items()]
         whole = [(name, row) for name, row, _ in loose if row is not None]
@@ -211,14 +213,20 @@ def matrix(rows: Sequence[msgspec.Struct], fields: Sequence[str]) -> NDArray[np.
 
 
 def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:
-    return np.fromiter(map(attrgetter(field), rows), np.int64, len(rows))
+    try:
+        return np.fromiter(map(attrgetter(field), rows), np.int64, len(rows))
+    except OverflowError as error:
+        raise BadAnswer(f"a number in {field} has more than 64 bits") from error
 
 
 def readable(reply: Reply) -> bool:
     """Whether the one attribute of a read could be read: a refusal stands as a text or an object in its place."""
     if reply.status != 200:
         return False
-    value = msgspec.json.decode(reply.value)
+    try:
+        value = msgspec.json.decode(reply.value)
+    except UNREADABLE:
+        return False
     return isinstance(value, dict) and all(one is None or isinstance(one, int | float) for one in value.values())
 
 
@@ -431,5 +439,5 @@ def settings(reply: Reply, what: str) -> AddressSettings:
     reply.raise_for_status(what)
     try:
         return _settings.decode(msgspec.json.decode(reply.value, type=str))
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except UNREADABLE as error:
         raise BadAnswer(f"{what}: not address settings: {error}") from error

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.errors import BadAnswer
 from penstock.model import AddressRow, ConnectionRow, ConsumerRow, LinkRow, ProducerRow, QueueRow
 from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import requests as ask
@@ -206,7 +207,10 @@ class Queues:
 
     def _rows(self, ids: Sequence[int]) -> list[QueueRow]:
         dead, expiry = self._roles.dead_letter_addresses(), self._roles.expiry_addresses()
-        return [self._row(self._texts_by_id[i], dead, expiry) for i in ids]
+        try:
+            return [self._row(self._texts_by_id[i], dead, expiry) for i in ids]
+        except KeyError as error:
+            raise BadAnswer(f"the queue with id {error} is listed without a name") from error
 
     def _row(self, row: QueueText, dead: frozenset[str], expiry: frozenset[str]) -> QueueRow:
         roles = self._roles
@@ -298,9 +302,9 @@ class Addresses:
             self._names, self._told = names, (settings, blocked)
         fields = _ADDRESS_FIELDS if listed else _ADDRESS_ATTRIBUTE_FIELDS
         columns = _columns(fields, wire.matrix(rows, list(fields.values())), self._order)
-        retroactive = columns.pop("retroactive", np.zeros(len(rows)))
+        retroactive = columns.pop("retroactive", np.zeros(len(self._index)))
         self.retroactive = frozenset(row.name for row in self._index.rows[retroactive > 0])
-        percent = columns.get("limit_percent", np.full(len(rows), np.nan))
+        percent = columns.get("limit_percent", np.full(len(self._index), np.nan))
         # The broker says 0 % also where there is no limit.
         columns["memory_used_ratio"] = np.where(self._limited(), percent / 100, np.nan)
         columns |= self._said
