@@ -31,7 +31,7 @@ class Index(Generic[RowT]):
     origin: position of each row in the index that this one follows, -1 where the row is new or its text changed.
     """
 
-    __slots__ = ("_of_rows", "_parent", "_token", "keys", "origin", "rows")
+    __slots__ = ("_located", "_of_rows", "_parent", "_token", "keys", "origin", "rows")
 
     def __init__(self, keys: Keys, rows: NDArray[np.object_], origin: Positions, parent: object | None) -> None:
         self.keys = keys
@@ -39,7 +39,8 @@ class Index(Generic[RowT]):
         self.origin = origin
         self._parent = parent
         self._token = object()
-        self._of_rows: dict[str, Column] = {}
+        self._of_rows: dict[str, tuple[Callable[[RowT], float], Column]] = {}
+        self._located: tuple[object, Positions] | None = None
 
     @classmethod
     def empty(cls) -> "Index[RowT]":
@@ -89,14 +90,24 @@ class Index(Generic[RowT]):
         fresh = np.flatnonzero(~known)
         for position, row in zip(fresh, make(order[fresh].tolist()), strict=True):
             rows[position] = row
-        return Index(ordered, rows, origin, self._token), order
+        index: Index[RowT] = Index(ordered, rows, origin, self._token)
+        for name, (number, column) in self._of_rows.items():
+            moved = np.where(known, column[at_safe] if len(column) else np.nan, np.nan)
+            moved[fresh] = [number(row) for row in rows[fresh]]
+            index._of_rows[name] = number, moved
+        return index, order
 
     def column(self, name: str, number: Callable[[RowT], float]) -> Column:
-        """`number` of each row, as a column; computed once in the life of the index, under `name`."""
-        column = self._of_rows.get(name)
-        if column is None:
-            column = self._of_rows[name] = np.fromiter(map(number, self.rows), np.float64, len(self.rows))
-        return column
+        """`number` of each row, as a column; computed once in the life of a row, and kept under `name`."""
+        if name not in self._of_rows:
+            self._of_rows[name] = number, np.fromiter(map(number, self.rows), np.float64, len(self.rows))
+        return self._of_rows[name][1]
+
+    def located(self, before: "Index[RowT]") -> Positions:
+        """Position of each key in `before`, -1 where it is new: who is the same thing, even if its text has changed."""
+        if self._located is None or self._located[0] is not before._token:  # noqa: SLF001
+            self._located = before._token, before.positions(self.keys)  # noqa: SLF001
+        return self._located[1]
 
     def positions(self, keys: Keys) -> Positions:
         """Position of each key, -1 where it is not here."""

@@ -108,7 +108,9 @@ def client_labels(
         return ClientSeries(policy.broker, queue.address, queue.queue, name)
 
     def labels(new: list[int]) -> list[ClientSeries | None]:
-        names = {series.client for series in before.index} if new else set()
+        # While there are fewer series than names allowed, the names need not be looked at.
+        few = len(before.index) + len(new) <= policy.limits.clients
+        names = set() if few else {series.client for series in before.index}
         return [label(i, names) for i in new]
 
     return labels

@@ -113,6 +113,10 @@ class Book(Generic[SeriesT]):
         self._asked[key] = series
         return key
 
+    def find(self, series: SeriesT) -> int | None:
+        """The key of a label set, None when it is not in use."""
+        return self._keys.get(series)
+
     def made(self) -> dict[int, SeriesT]:
         """The label sets asked for since the last call, by key."""
         made, self._asked = self._asked, {}
@@ -173,6 +177,11 @@ class Grouping(Generic[SeriesT]):
         relabelled = np.zeros(len(source), np.bool_)
         relabelled[fresh] = True
         return Grouping(source, keys, index, member, context, one_to_one, relabelled, self.book)
+
+    def rows_of(self, series: SeriesT) -> int:
+        """How many rows a series has now."""
+        key = self.book.find(series)
+        return 0 if key is None else int(np.count_nonzero(self.keys == key))
 
     def sum(self, column: Column) -> Column:
         """Per series the sum over its rows, NaN where all are missing."""

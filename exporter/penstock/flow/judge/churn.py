@@ -53,6 +53,7 @@ class Churn:
     def follow(
         self,
         found: Facts,
+        holds: Holds,
         clients: Grouping[ClientSeries],
         patience: Column,
         seen: Seen,
@@ -69,10 +70,11 @@ class Churn:
         idle = np.zeros(len(at), np.bool_)
         idle[at >= 0] = (found.d_settled[at[at >= 0]] <= 0) & found.known[at[at >= 0]]
         holders = idle & (clients.member >= 0) & ((consumer.held > 0) | (consumer.delivered > 0)) & ~np.isnan(patience)
-        # Progress on a queue ends the spell, and with it who was counted.
-        known = np.isin(consumer.index.keys, self.counted)
+        # Progress on a queue ends the spell, and with it who was counted. Only those that have just come can be churn.
+        recent = found.now - holds.seen_since <= 3 * found.interval
+        counted = np.isin(consumer.index.keys, self.counted)
         came: dict[ClientSeries, list[int]] = {}
-        for i in np.flatnonzero(holders & ~known).tolist():
+        for i in np.flatnonzero(holders & recent & ~counted).tolist():
             came.setdefault(clients.index.rows[clients.member[i]], []).append(i)
         for client, rows in came.items():
             spell = spells.get(client, Spell(found.now, consumer.index.rows[rows[0]].queue))
@@ -83,7 +85,7 @@ class Churn:
                 last=found.now,
                 patience=float(patience[rows[0]]),
             )
-        return Churn(spells, self._left(found, seen, held), consumer.index.keys[holders], clients)
+        return Churn(spells, self._left(found, seen, held), consumer.index.keys[holders & (recent | counted)], clients)
 
     def _left(self, found: Facts, seen: Seen, held: Holds) -> dict[ClientSeries, Left]:
         left = {client: event for client, event in self.left.items() if found.now - event.at <= 300.0}
@@ -99,16 +101,10 @@ class Churn:
                 left[self.clients.index.rows[member]] = Left(found.now, found.now - age, had, age, returned)
         return left
 
-    def standing(self, now: float, present: Mapping[ClientSeries, float], ids: int) -> dict[ClientSeries, Spell]:
-        """
-        The clients to which the rule applies: at least `ids` consumers, more than twice those present, at three polls,
-        in a spell longer than the client's patience.
-        """
+    def lasting(self, now: float, ids: int) -> dict[ClientSeries, Spell]:
+        """Clients of which at least `ids` consumers came, at three polls, in a spell longer than their patience."""
         return {
             client: spell
             for client, spell in self.spells.items()
-            if spell.ids >= ids
-            and spell.ids > 2 * present.get(client, 0)
-            and spell.polls >= 3
-            and now - spell.begin >= spell.patience
+            if spell.ids >= ids and spell.polls >= 3 and now - spell.begin >= spell.patience
         }

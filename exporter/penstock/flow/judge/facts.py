@@ -7,13 +7,12 @@ T held, W acknowledged and uncommitted, N delivered, C left its hands, L and Ld 
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.flow.judge.constants import Constants
-from penstock.flow.judge.spans import Mask
+from penstock.flow.judge.spans import Mask, moved
 from penstock.flow.queues import ready
 from penstock.flow.series import sum_by
 from penstock.model import AddressRow, ConsumerRow, QueueKind, QueueRow, Snapshot
@@ -176,7 +175,7 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         before = Seen(interval=interval)
     started = now if restarted else np.fmax(before.started, now - broker.uptime)
     numbers = np.stack([queues[name] for name in (*QUEUE_COUNTERS, "scheduled", "messages")])
-    past = carry(queues.index, before.queues, before.queue_numbers)
+    past = moved(queues.index, before.queues, before.queue_numbers, np.nan)
     # Only these four are set back by a new life of the queue; added starts at what was reloaded.
     known = ~np.isnan(past[0]) & ~(numbers[1:4] < past[1:4]).any(axis=0)
     changes = np.where(known, numbers - past, 0.0)
@@ -245,7 +244,7 @@ def consumer_facts(
     before: Seen, snapshot: Snapshot, consumers: Table[ConsumerRow], queues: Table[QueueRow], known: Mask
 ) -> ConsumerFacts:
     numbers = np.stack([consumers[name] for name in CONSUMER_COUNTERS])
-    past = carry(consumers.index, before.consumers, before.consumer_numbers)[:3]
+    past = moved(consumers.index, before.consumers, before.consumer_numbers, np.nan)[:3]
     at = queues.index.positions(snapshot.consumer_queue)
     new = np.isnan(past[0])
     on_known = np.zeros(len(at), np.bool_)
@@ -297,14 +296,3 @@ def address_facts(join: AddressJoin, addresses: Table[AddressRow] | None) -> Add
         page_read_messages=by_queue(addresses["page_read_limit_messages"]),
         queues=by_queue(count),
     )
-
-
-def carry(index: Index[Any], before: Index[Any], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows of `values` (variables, rows of before) by the rows of `index`, NaN where one is new."""
-    if index is before:
-        return values
-    origin = index.origin if index.follows(before) else before.positions(index.keys)
-    moved = np.full((len(values), len(index)), np.nan)
-    kept = origin >= 0
-    moved[:, kept] = values[:, origin[kept]]
-    return moved

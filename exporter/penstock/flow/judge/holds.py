@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.flow.judge.facts import ConsumerFacts, Facts
-from penstock.flow.judge.spans import Mask, since
+from penstock.flow.judge.spans import Mask, moved, since
 from penstock.model import ConsumerRow
 from penstock.table import Column, Index
 
@@ -26,16 +26,13 @@ class Holds:
     seen_since: Column = field(default_factory=lambda: np.empty(0))
     gaps: Column = field(default_factory=lambda: np.empty(0))
     """The gap that ended at this poll, NaN where none did."""
-
-    @property
-    def mark(self) -> Column:
-        """Since when a holding consumer has settled nothing; NaN where it holds nothing. Deliveries do not move it."""
-        return np.where(np.isnan(self.hold_since), np.nan, np.fmax(self.settled, self.hold_since))
+    mark: Column = field(default_factory=lambda: np.empty(0))
+    """Since when a holding consumer has settled nothing; NaN where it holds nothing. Deliveries do not move it."""
 
     def follow(self, facts: Facts) -> "Holds":
         consumers, now = facts.consumer, facts.now
         before = {
-            name: consumers.index.carry(self.index, getattr(self, name), np.nan)
+            name: moved(consumers.index, self.index, getattr(self, name), np.nan)
             for name in ("settled", "hold_since", "idle_since", "seen_since")
         }
         settles = settlement(consumers)
@@ -48,13 +45,15 @@ class Holds:
         begun = np.fmin(np.fmax(consumers.last_acknowledgement, consumers.last_delivery), now)
         begun = np.where(np.isnan(begun), now, begun)
         hold_since = np.where(holding, np.where(np.isnan(before["hold_since"]), begun, before["hold_since"]), np.nan)
+        settled = np.where(settles, at, before["settled"])
         return Holds(
             index=consumers.index,
-            settled=np.where(settles, at, before["settled"]),
+            settled=settled,
             hold_since=hold_since,
             idle_since=since(~holding, before["idle_since"], now),
             seen_since=np.where(np.isnan(before["seen_since"]), now, before["seen_since"]),
             gaps=gaps,
+            mark=np.where(np.isnan(hold_since), np.nan, np.fmax(settled, hold_since)),
         )
 
 

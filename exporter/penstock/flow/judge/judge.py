@@ -28,7 +28,7 @@ from penstock.flow.judge.holds import Holds
 from penstock.flow.judge.ledger import Ledger
 from penstock.flow.judge.patience import Patience
 from penstock.flow.judge.poll import Groups, Poll, Spans
-from penstock.flow.judge.spans import Mask, longer, since
+from penstock.flow.judge.spans import Mask, longer, moved, since
 from penstock.flow.judge.standing import Standing
 from penstock.flow.judge.telling import tell
 from penstock.flow.series import ClientSeries, Grouping
@@ -99,9 +99,10 @@ def judge(
         dispatch=dispatch.seconds(constants, found.interval),
         absence=absence.seconds(constants, found.interval),
         expected=np.full(len(found.queues), np.nan),
+        at_risk=rules.at_risk(found),
         pace=np.fmax(np.fmax(paces[0], paces[1]), paces[2]),
     )
-    churn = state.churn.follow(found, groups.clients, per_consumer, state.seen, state.holds)
+    churn = state.churn.follow(found, holds, groups.clients, per_consumer, state.seen, state.holds)
     standing = follow_standing(state.standing, poll)
     told = tell(standing, poll, churn, clock)
     return (
@@ -181,7 +182,7 @@ def follow_pace(state: Judgement, found: Facts) -> tuple[Column, Column, Column]
     index = found.consumer.index
     step = found.now - state.seen.now
     rate = found.consumer.d_left / step if step > 0 else np.zeros(len(index))
-    older = [index.carry(state.pace_index, pace, np.nan) for pace in state.pace[1:]]
+    older = [moved(index, state.pace_index, pace, np.nan) for pace in state.pace[1:]]
     return older[0], older[1], rate
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.flow.judge.facts import Facts
-from penstock.flow.judge.spans import Mask
+from penstock.flow.judge.spans import Mask, moved
 from penstock.model import QueueRow
 from penstock.table import Column, Index
 
@@ -82,10 +82,10 @@ class Ledger:
         index = facts.queues
 
         def column(values: Column) -> Column:
-            return np.where(facts.known, index.carry(self.index, values, np.nan), np.nan)
+            return np.where(facts.known, moved(index, self.index, values, np.nan), np.nan)
 
         def mask(values: Mask) -> Mask:
-            return index.carry(self.index, values, fill=False) & facts.known
+            return moved(index, self.index, values, False) & facts.known
 
         return Ledger(
             index=index,

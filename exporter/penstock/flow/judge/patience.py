@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.flow.judge.constants import Constants
+from penstock.flow.judge.spans import moved
 from penstock.table import Column, Index, Positions
 
 BINS = 48
@@ -60,14 +61,14 @@ class Patience:
         """The same by the rows of `index`; a new row has learned nothing, unless it was there before."""
         if index is self.index:
             return self
-        origin = index.origin if index.follows(self.index) else self.index.positions(index.keys)
+        origin = index.located(self.index)
         kept = origin >= 0
         weights = np.zeros((len(index), BINS), np.float32)
         weights[kept] = self.weights[origin[kept]]
         spells = np.full((len(index), SPELLS), np.nan)
         spells[kept] = self.spells[origin[kept]]
-        moved = {
-            name: index.carry(self.index, getattr(self, name), 0.0).copy() for name in ("weight", "longest", "q98")
+        numbers = {
+            name: moved(index, self.index, getattr(self, name), 0.0).copy() for name in ("weight", "longest", "q98")
         }
         parked = dict(self.parked)
         for row in np.flatnonzero(index.positions(self.index.keys) < 0).tolist():
@@ -77,12 +78,12 @@ class Patience:
             known = parked.pop(index.rows[row], None)
             if known is not None:
                 weights[row], spells[row] = known.weights, known.spells
-                moved["longest"][row] = known.longest
-                moved["weight"][row] = weights[row].sum()
-                moved["q98"][row] = known.q98
+                numbers["longest"][row] = known.longest
+                numbers["weight"][row] = weights[row].sum()
+                numbers["q98"][row] = known.q98
         while len(parked) > PARKED:
             del parked[next(iter(parked))]
-        return Patience(index, weights, spells=spells, parked=parked, **moved)
+        return Patience(index, weights, spells=spells, parked=parked, **numbers)
 
     def learned(self, row: int) -> "Learned":
         return Learned(

@@ -10,7 +10,7 @@ from penstock.flow.judge.facts import Facts
 from penstock.flow.judge.history import History, Returns, Trend
 from penstock.flow.judge.holds import Holds
 from penstock.flow.judge.ledger import Ledger
-from penstock.flow.judge.spans import Mask
+from penstock.flow.judge.spans import Mask, moved
 from penstock.flow.series import ClientSeries, Grouping, QueueSeries
 from penstock.model import Broker
 from penstock.table import Column, Index
@@ -36,7 +36,7 @@ class Spans:
         """By the queues of now; a queue in a new life has none."""
 
         def column(values: Column) -> Column:
-            return np.where(found.known, found.queues.carry(self.index, values, np.nan), np.nan)
+            return np.where(found.known, moved(found.queues, self.index, values, np.nan), np.nan)
 
         return Spans(
             found.queues,
@@ -46,7 +46,7 @@ class Spans:
             column(self.unsettled),
             column(self.blocked),
             column(self.frozen),
-            found.queues.carry(self.index, self.had_consumer, fill=False),
+            moved(found.queues, self.index, self.had_consumer, False),
         )
 
 
@@ -79,4 +79,5 @@ class Poll:
     dispatch: Column
     absence: Column
     expected: Column
+    at_risk: Column
     pace: Column

@@ -127,6 +127,21 @@ def too_few_consumers(facts: Facts, expected: Column) -> Mask:
     return facts.judged & few & ((facts.ready > 0) | (facts.d_added > 0))
 
 
+# --- on a ring
+
+
+def at_risk(facts: Facts) -> Column:
+    """Messages that a ring would lose if all its consumers went away now; NaN without a ring and while paging."""
+    risk = np.maximum(facts.messages - facts.scheduled - facts.ring, 0.0)
+    return np.where(facts.address.paging > 0, np.nan, risk)
+
+
+def scheduled_at_risk(facts: Facts) -> Column:
+    """Scheduled messages that would find no room if they fell due now; NaN without a ring and while paging."""
+    room = np.maximum(facts.ring - facts.ready, 0.0)
+    return np.where(facts.address.paging > 0, np.nan, np.maximum(facts.scheduled - room, 0.0))
+
+
 # --- on the broker
 
 

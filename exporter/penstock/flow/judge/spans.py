@@ -1,7 +1,7 @@
 """Since when something is so, and what has happened in the last polls."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +9,27 @@ from numpy.typing import NDArray
 from penstock.table import Column, Index
 
 Mask = NDArray[np.bool_]
+T = TypeVar("T", bound=np.generic)
 
 
 def since(holds: Mask, before: Column, now: float) -> Column:
     """Since when `holds`, NaN where it does not; before: the same at the poll before."""
     return np.where(holds, np.where(np.isnan(before), now, before), np.nan)
+
+
+def moved(index: Index[Any], before: Index[Any], values: NDArray[T], fill: T | float | bool | None) -> NDArray[T]:
+    """
+    `values`, whose last axis stands by `before`, by the rows of `index`; `fill` where a thing is new.
+
+    A thing stays the same when its text changes: what is known of it stays too.
+    """
+    if index is before:
+        return values
+    at = index.located(before)
+    found = np.full((*values.shape[:-1], len(index)), fill, values.dtype)
+    kept = at >= 0
+    found[..., kept] = values[..., at[kept]]
+    return found
 
 
 def longer(start: Column, now: float, than: Column | float) -> Mask:
@@ -37,17 +53,8 @@ class Window:
     def push(self, index: Index[Any], stamp: float, values: NDArray[np.float64], seconds: float) -> "Window":
         """With one more poll, without what is older than `seconds`. values: (variables, rows)."""
         kept = self.stamps > stamp - seconds - 1e-6
-        past = self.moved(index)[kept] if len(self.stamps) else np.empty((0, *values.shape))
+        past = moved(index, self.index, self.values, np.nan)[kept] if len(self.stamps) else np.empty((0, *values.shape))
         return Window(index, np.append(self.stamps[kept], stamp), np.concatenate([past, values[None]]))
-
-    def moved(self, index: Index[Any]) -> NDArray[np.float64]:
-        if index is self.index:
-            return self.values
-        origin = index.origin if index.follows(self.index) else self.index.positions(index.keys)
-        moved = np.full((*self.values.shape[:2], len(index)), np.nan)
-        kept = origin >= 0
-        moved[:, :, kept] = self.values[:, :, origin[kept]]
-        return moved
 
     def last(self, seconds: float) -> "Window":
         """The polls of the last `seconds`."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.flow.judge.spans import Mask
+from penstock.flow.judge.spans import Mask, moved
 from penstock.table import Column, Index
 
 POLLS = 2
@@ -35,12 +35,12 @@ class Standing:
             return self
         return Standing(
             index,
-            index.carry(self.index, self.run, 0),
-            index.carry(self.index, self.on, fill=False),
-            index.carry(self.index, self.since, np.nan),
-            index.carry(self.index, self.left_since, np.nan),
-            index.carry(self.index, self.left_at, -np.inf),
-            index.carry(self.index, self.last, -np.inf),
+            moved(index, self.index, self.run, 0),
+            moved(index, self.index, self.on, False),
+            moved(index, self.index, self.since, np.nan),
+            moved(index, self.index, self.left_since, np.nan),
+            moved(index, self.index, self.left_at, -np.inf),
+            moved(index, self.index, self.last, -np.inf),
         )
 
     def judge(self, holds: Mask, begins: Column, now: float, rejoin: float, *, at_once: bool = False) -> "Standing":

@@ -106,10 +106,11 @@ def is_notice(name: str, queue: int, poll: Poll) -> bool:
 
 
 def churning(churn: Churn, poll: Poll, clock: Clock) -> Iterator[Condition]:
-    clients = poll.groups.clients
-    present = dict(zip(clients.index, clients.count().tolist(), strict=True)) if churn.spells else {}
-    now = poll.found.now
-    for client, spell in churn.standing(now, present, poll.constants.churn_ids).items():
+    clients, now = poll.groups.clients, poll.found.now
+    for client, spell in churn.lasting(now, poll.constants.churn_ids).items():
+        present = clients.rows_of(client)
+        if spell.ids <= 2 * present:
+            continue
         yield Condition(
             "churn_without_progress",
             client.broker,
@@ -119,7 +120,7 @@ def churning(churn: Churn, poll: Poll, clock: Clock) -> Iterator[Condition]:
             Severity.WARNING,
             spell.begin - clock.applied,
             {"consumers_seen": float(spell.ids), "age": now - spell.begin, "patience": spell.patience},
-            consumers=int(present.get(client, 0)),
+            consumers=present,
         )
 
 
@@ -153,15 +154,8 @@ def _holding(poll: Poll, i: int) -> dict[str, float]:
         "patience": float(poll.client_patience[i]),
     }
     if queue >= 0:
-        numbers["at_risk"] = float(at_risk(poll)[queue])
+        numbers["at_risk"] = float(poll.at_risk[queue])
     return {name: value for name, value in numbers.items() if not np.isnan(value)}
-
-
-def at_risk(poll: Poll) -> np.typing.NDArray[np.float64]:
-    """Messages that a ring would lose if all its consumers went away now; NaN without a ring and while paging."""
-    found = poll.found
-    risk = np.maximum(found.messages - found.scheduled - found.ring, 0.0)
-    return np.where(found.address.paging > 0, np.nan, risk)
 
 
 def _queue(*names: str) -> Evidence:
