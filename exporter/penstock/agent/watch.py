@@ -97,10 +97,10 @@ class Watch:
 
     async def poll(self) -> Outcome:
         """One poll, from the broker to what is published. Never raises but for cancellation."""
-        began = time.monotonic()
-        snapshot: Snapshot | None = None
+        loop = asyncio.get_running_loop()
         try:
-            snapshot = await self.reader.poll(self.timeout)
+            snapshot = await self._read()
+            await loop.run_in_executor(self.executor, self._take, snapshot)
             outcome = _outcome(snapshot)
         except Refused as error:
             outcome = Outcome(Result.FAILED, str(error), max(AFTER_REFUSAL, error.retry_after or 0.0))
@@ -109,24 +109,32 @@ class Watch:
         except Exception as error:  # one broker's surprise must not end its loop
             log.exception("broker %s: the poll failed unexpectedly; please report this", self.name)
             outcome = Outcome(Result.FAILED, f"unexpected {type(error).__name__}; the log has the details")
-        self._seconds = time.monotonic() - began
         self._polls[outcome.result] += 1
         self._tell(outcome)
         self.outcome = outcome
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self.executor, self._publish, snapshot, outcome)
+        await loop.run_in_executor(self.executor, self._publish, outcome)
         return outcome
 
     async def close(self) -> None:
         await self.reader.close()
 
-    def _publish(self, snapshot: Snapshot | None, outcome: Outcome) -> None:
-        """Assess and render, in the worker thread."""
-        if snapshot is not None:
-            self._kept, self.snapshot = retain(self._kept, snapshot, self.keep_seconds)
-            self._collectors = dict(snapshot.collectors)
-            self._state, self._tables = assess(self._state, self.snapshot, self.policy)
-        elif self.snapshot is not None and time.time() - self.snapshot.stamp > self.keep_seconds:
+    async def _read(self) -> Snapshot:
+        began = time.monotonic()
+        try:
+            return await self.reader.poll(self.timeout)
+        finally:
+            self._seconds = time.monotonic() - began
+
+    def _take(self, snapshot: Snapshot) -> None:
+        """Assess, in the worker thread."""
+        kept, retained = retain(self._kept, snapshot, self.keep_seconds)
+        self._state, self._tables = assess(self._state, retained, self.policy)
+        self._kept, self.snapshot, self._collectors = kept, retained, dict(snapshot.collectors)
+
+    def _publish(self, outcome: Outcome) -> None:
+        """Render, in the worker thread; what was not read anew only while it is fresh enough."""
+        failed = outcome.result is Result.FAILED
+        if failed and self.snapshot is not None and time.time() - self.snapshot.stamp > self.keep_seconds:
             self.snapshot, self._tables, self._kept = None, {}, Kept()
         self.blocks.update(self._shown(outcome))
 

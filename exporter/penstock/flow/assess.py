@@ -14,11 +14,12 @@ from penstock.flow.addresses import Addresses, address_table
 from penstock.flow.clock import Clock
 from penstock.flow.connections import Connections, Links, Producers
 from penstock.flow.consumers import Consumers, client_table, consumer_table
+from penstock.flow.health import client_causes, client_measures, evictions, queue_causes, queue_measures
 from penstock.flow.judge.judge import Judgement, judge
 from penstock.flow.judge.poll import Groups
 from penstock.flow.policy import Policy
 from penstock.flow.queues import Queues, queue_table
-from penstock.flow.series import BrokerSeries
+from penstock.flow.series import BrokerSeries, ClientSeries, Grouping
 from penstock.model import Broker, Snapshot
 from penstock.table import Index, Table
 
@@ -80,6 +81,7 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         groups = Groups(state.queues.grouping, consumers.clients)
         judgement, _ = judge(state.judgement, snapshot, groups, state.clock, policy.constants)
         state = replace(state, judgement=judgement)
+        tables |= health(state, tables, consumers.clients)
     if snapshot.producers is not None:
         state = replace(state, producers=state.producers.follow(snapshot.producers, state.addresses.grouping, policy))
         tables["producer"] = state.producers.table()
@@ -90,6 +92,24 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         state = replace(state, links=state.links.follow(snapshot.links, policy))
         tables["link"] = state.links.table(snapshot.links)
     return state, tables
+
+
+def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dict[str, Table[Any]]:
+    """The tables of the judgement, and those of queues and clients with what it measured beside what is there."""
+    judgement = state.judgement
+    found: dict[str, Table[Any]] = {
+        "queue_cause": queue_causes(judgement.conditions),
+        "client_cause": client_causes(judgement.conditions),
+        "eviction": evictions(judgement, state.queues),
+    }
+    measured = {
+        "queue": queue_measures(judgement, state.queues, state.clock),
+        "client": client_measures(judgement, clients, state.clock),
+    }
+    for name, columns in measured.items():
+        if name in tables:
+            found[name] = Table(tables[name].index, {**tables[name].columns, **columns})
+    return found
 
 
 def broker_table(broker: Broker, clock: Clock, policy: Policy) -> Table[BrokerSeries]:

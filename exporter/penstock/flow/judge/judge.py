@@ -26,6 +26,7 @@ from penstock.flow.judge.history import (
 )
 from penstock.flow.judge.holds import Holds
 from penstock.flow.judge.ledger import Ledger
+from penstock.flow.judge.measures import Measures, blocked_since
 from penstock.flow.judge.patience import Patience
 from penstock.flow.judge.poll import Groups, Poll, Spans
 from penstock.flow.judge.spans import Mask, longer, moved, since
@@ -33,7 +34,7 @@ from penstock.flow.judge.standing import Standing
 from penstock.flow.judge.telling import tell
 from penstock.flow.series import ClientSeries, Grouping
 from penstock.model import QueueKind, Role, Snapshot
-from penstock.table import Column, Index
+from penstock.table import Column, Index, Positions
 
 CLIENT_KINDS = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
 """Kinds of queues whose consumers are judged."""
@@ -57,6 +58,13 @@ class Judgement:
     standing: Mapping[str, Standing] = field(default_factory=dict)
     patience_of_clients: Column = field(default_factory=lambda: np.empty(0))
     """By the rows of the clients' grouping."""
+    measures: Measures = field(default_factory=Measures)
+    blocked_since: Column = field(default_factory=lambda: np.empty(0))
+    """Per client, by the rows of the clients' grouping."""
+    consumer_queue: Positions = field(default_factory=lambda: np.empty(0, np.intp))
+    """Per consumer the position of its queue, -1 where unknown."""
+    rings: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    """Queues with a ring limit."""
     conditions: tuple[Condition, ...] = ()
 
     def begun_anew(self, now: float) -> "Judgement":
@@ -104,14 +112,27 @@ def judge(
     )
     churn = state.churn.follow(found, holds, groups.clients, per_consumer, state.seen, state.holds)
     standing = follow_standing(state.standing, poll)
-    told = tell(standing, poll, churn, clock)
-    return (
-        Judgement(
-            seen, holds, spans, patience, dispatch, absence, poll.ledger, history, found.consumer.index, paces, churn,
-            standing, of_clients, told,
-        ),
-        True,
-    )  # fmt: skip
+    judgement = Judgement(
+        seen=seen,
+        holds=holds,
+        spans=spans,
+        patience=patience,
+        dispatch=dispatch,
+        absence=absence,
+        ledger=poll.ledger,
+        history=history,
+        pace_index=found.consumer.index,
+        pace=paces,
+        churn=churn,
+        standing=standing,
+        patience_of_clients=of_clients,
+        measures=state.measures.follow(poll),
+        blocked_since=blocked_since(poll),
+        consumer_queue=found.consumer.queue,
+        rings=~np.isnan(found.ring),
+        conditions=tell(standing, poll, churn, clock),
+    )
+    return judgement, True
 
 
 # --- what spans polls

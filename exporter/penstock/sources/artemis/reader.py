@@ -98,6 +98,8 @@ class _Poll:
     version: versions.Version
     now: float
     deadline: float
+    asked: float = 0.0
+    """Seconds spent waiting for answers."""
     collectors: dict[str, Collector] = field(default_factory=dict)
 
     def left(self) -> float:
@@ -126,7 +128,8 @@ class ArtemisReader:
     def _forget(self) -> None:
         """Start anew: nothing of an earlier broker process, version or role is used."""
         names = self._options.names
-        self._known: tuple[str, versions.Version] | None = None
+        self._known: tuple[str, versions.Version, str] | None = None
+        self._uptime = 0.0
         self._consumers = tables.Consumers(names, numbers=True)
         self._queues = tables.Queues()
         self._addresses = tables.Addresses()
@@ -161,10 +164,13 @@ class ArtemisReader:
         about, *links = wire.replies(answer.body, 3)
         name, attributes = self._one_broker(about)
         version = versions.parse(attributes.version)
-        if self._known != (name, version):
+        known = (name, version, attributes.node_id)
+        if self._known != known or attributes.uptime_millis < self._uptime:
+            # Another process, perhaps with another store: its ids may be those of other things.
             self._forget()
-            self._known = (name, version)
+            self._known = known
             self._consumers = tables.Consumers(self._options.names, numbers=version >= versions.CONSUMER_NUMBERS)
+        self._uptime = attributes.uptime_millis
         poll = _Poll(name, version, answer.stamp, deadline)
         poll.collectors["broker"] = Collector(answer.seconds, answer.stamp)
         broker = _broker(attributes)
@@ -247,10 +253,12 @@ class ArtemisReader:
 
     async def _ask(self, poll: _Poll, requests: Sequence[Request]) -> tuple[Answer, list[wire.Reply]]:
         answer = await self._transport.ask(requests, poll.left())
+        poll.asked += answer.seconds
         return answer, await self._work(wire.replies, answer.body, len(requests))
 
     async def _list(self, poll: _Poll, request: Request, share: float) -> wire.TextReply:
         answer = await self._transport.ask([request], poll.left() * share)
+        poll.asked += answer.seconds
         (reply,) = await self._work(wire.text_replies, answer.body, 1)
         return reply
 
@@ -401,13 +409,13 @@ class ArtemisReader:
         return self._connection_tables
 
     async def _read_connections(self, poll: _Poll) -> tuple[tuple[Table[ConnectionRow], Table[ProducerRow]], str]:
-        began, rows = time.monotonic(), self._options.page_rows
+        began, rows = poll.asked, self._options.page_rows
         sessions = await self._pages(poll, "listSessions", rows, self._connections.sessions)
         connections: list[wire.Rows[wire.ConnectionListed]] = []
         if await self._work(self._connections.unknown, _rows(sessions)):
             connections = await self._pages(poll, "listConnections", rows, self._connections.connections)
         producers = await self._pages(poll, "listProducers", rows, self._connections.producers)
-        self._connections_read = _Cadence(poll.now, time.monotonic() - began)
+        self._connections_read = _Cadence(poll.now, poll.asked - began)
 
         def build() -> tuple[Table[ConnectionRow], Table[ProducerRow]]:
             return (
@@ -418,6 +426,8 @@ class ArtemisReader:
         return await self._work(build), _left_out([*connections, *sessions, *producers])
 
     async def _links(self, found: Sequence[wire.Reply], queues: Table[QueueRow] | None) -> tuple[Table[LinkRow], str]:
+        if queues is None:
+            raise BadAnswer("not known while the queues cannot be read: what waits for a peer is the depth of a queue")
         states = []
         for reply, kind in zip(found, ("bridge", "federation"), strict=True):
             mbeans, links = self._read_bridges(reply, f"{kind} attributes")

@@ -469,11 +469,13 @@ class Links:
         found: dict[tuple[str, str], tuple[float, float]] = {}
         for state in states:
             attached = number("consumers", state.queue)
-            connected = state.connected if state.connected is not None else attached > 0
+            # Neither said nor to be seen at its queue: unknown, unless it was stopped.
+            told = attached if np.isnan(attached) else float(attached > 0)
+            connected = told if state.connected is None else float(state.connected)
             mirror = MIRROR + state.name in at
             kind = "mirror" if mirror else state.kind
             queue = MIRROR + state.name if mirror else state.queue
-            found[state.name, kind] = (float(state.started and connected), number("messages", queue))
+            found[state.name, kind] = (connected if state.started else 0.0, number("messages", queue))
         for name in self._forwarding:
             up = number("consumers", name)
             found[name.removeprefix(STORE_AND_FORWARD), "cluster"] = (float(up > 0), number("messages", name))

@@ -1,0 +1,137 @@
+"""The judgement as series: conditions by cause, and what it measures of queues and clients."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.flow.clock import Clock
+from penstock.flow.judge.conditions import Condition, Severity
+from penstock.flow.judge.judge import Judgement
+from penstock.flow.queues import Queues
+from penstock.flow.series import ClientSeries, Grouping, QueueSeries
+from penstock.table import Column, Index, Table
+
+TIMES = ("ring_oversize_since", "oldest_message")
+"""Measures that are times: moved to the agent's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCause:
+    broker: str
+    address: str
+    queue: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCause:
+    broker: str
+    address: str
+    queue: str
+    client: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    broker: str
+    address: str
+    queue: str
+    reason: str
+
+
+def queue_causes(conditions: Sequence[Condition]) -> Table[QueueCause]:
+    """
+    Conditions that hold on queues, those of their clients included. unhealthy: 1 warning, 2 critical; notice: 1.
+
+    Several under the same label are one, the worst: a sum of queues may have a condition more than once.
+    """
+    unhealthy: dict[QueueCause, float] = {}
+    notice: dict[QueueCause, float] = {}
+    for condition in conditions:
+        cause = QueueCause(condition.broker, condition.address, condition.queue, condition.name)
+        if condition.severity is Severity.INFO:
+            if not condition.client:
+                notice[cause] = 1.0
+        else:
+            unhealthy[cause] = max(unhealthy.get(cause, 0.0), float(condition.severity))
+    return _sparse(unhealthy, notice, "unhealthy", "notice")
+
+
+def client_causes(conditions: Sequence[Condition]) -> Table[ClientCause]:
+    """Conditions that hold on clients. unhealthy_consumers: how many of its consumers, at least 1; notice: 1."""
+    unhealthy: dict[ClientCause, float] = {}
+    notice: dict[ClientCause, float] = {}
+    for condition in conditions:
+        if condition.client:
+            cause = ClientCause(condition.broker, condition.address, condition.queue, condition.client, condition.name)
+            if condition.severity is Severity.INFO:
+                notice[cause] = 1.0
+            else:
+                unhealthy[cause] = unhealthy.get(cause, 0.0) + max(condition.consumers, 1)
+    return _sparse(unhealthy, notice, "unhealthy_consumers", "notice")
+
+
+def _sparse(first: dict[Any, float], second: dict[Any, float], one: str, other: str) -> Table[Any]:
+    rows = sorted({*first, *second}, key=repr)
+    return Table(
+        Index.of(rows),
+        {
+            one: np.array([first.get(row, np.nan) for row in rows]),
+            other: np.array([second.get(row, np.nan) for row in rows]),
+        },
+    )
+
+
+def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[str, Column]:
+    """Columns by the queues' series; a series that stands for several queues has none of them."""
+    measures, grouping = judgement.measures, queues.grouping
+    if measures.index is not grouping.source:
+        return {}
+    alone = grouping.index.column("alone", lambda series: not series.summed) > 0
+    columns = {**measures.columns, "ring_oversize_since": measures.oversize_since}
+    shown = {name: np.where(alone, grouping.max(column), np.nan) for name, column in columns.items()}
+    for name in TIMES:
+        shown[name] = np.round(shown[name] - clock.applied, 3)
+    shown["unhealthy_consumers"] = grouping.sum(unhealthy_consumers(judgement))
+    return shown
+
+
+def unhealthy_consumers(judgement: Judgement) -> Column:
+    """Per queue, how many of its consumers have a condition."""
+    found = np.zeros(len(judgement.measures.index))
+    for name in ("stalled", "open_transaction"):
+        standing = judgement.standing[name]
+        at = judgement.consumer_queue[standing.on]
+        found += np.bincount(at[at >= 0], minlength=len(found))
+    return found
+
+
+def evictions(judgement: Judgement, queues: Queues) -> Table[Eviction]:
+    """What queues threw away to keep a limit; a last-value ring counts all under `ring`."""
+    grouping, measures = queues.grouping, judgement.measures
+    if measures.index is not grouping.source:
+        return Table(Index.empty())
+    evicted = measures.columns["evicted"]
+    ring = judgement.rings
+    rows: list[Eviction] = []
+    values: list[float] = []
+    for i in np.flatnonzero(~np.isnan(evicted) & (grouping.member >= 0)).tolist():
+        series: QueueSeries = grouping.index.rows[grouping.member[i]]
+        if not series.summed:
+            reason = "ring" if ring[i] else "last_value"
+            rows.append(Eviction(series.broker, series.address, series.queue, reason))
+            values.append(float(evicted[i]))
+    return Table(Index.of(rows), {"evicted": np.array(values)})
+
+
+def client_measures(judgement: Judgement, clients: Grouping[ClientSeries], clock: Clock) -> dict[str, Column]:
+    """Columns by the clients' series."""
+    if len(judgement.patience_of_clients) != len(clients.index):
+        return {}
+    return {
+        "patience": np.round(judgement.patience_of_clients, 3),
+        "blocked_since": np.round(judgement.blocked_since - clock.applied, 3),
+    }

@@ -1,0 +1,157 @@
+"""
+What the judgement measures of each queue and client beside its conditions. Where a number cannot be known it is NaN.
+
+Times by the broker's clock, seconds.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.flow.judge import rules
+from penstock.flow.judge.history import ADDED, SETTLED, History
+from penstock.flow.judge.poll import Poll
+from penstock.flow.judge.spans import Mask, longer, moved, since
+from penstock.table import Column, Index
+
+POINTS = 64
+"""Points of the arrival history: it covers ever longer times, ever more coarsely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """When how much had come: stamps (points), added (points, queues), oldest first."""
+
+    index: Index[Any] = field(default_factory=Index.empty)
+    stamps: Column = field(default_factory=lambda: np.empty(0))
+    added: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+
+    def follow(self, poll: Poll) -> "Arrivals":
+        found = poll.found
+        past = (
+            moved(found.queues, self.index, self.added, np.nan)
+            if len(self.stamps)
+            else np.empty((0, len(found.queues)))
+        )
+        past[:, ~found.known] = np.nan
+        stamps, added = np.append(self.stamps, found.now), np.concatenate([past, found.added[None]])
+        if len(stamps) > POINTS:
+            # Of the older three quarters every second point goes: what is recent stays fine.
+            kept = np.ones(len(stamps), np.bool_)
+            kept[1 : 3 * POINTS // 4 : 2] = False
+            stamps, added = stamps[kept], added[kept]
+        return Arrivals(found.queues, stamps, added)
+
+    def time_of(self, number: Column) -> Column:
+        """When the message with this number came, between two points; NaN where it came before the first of them."""
+        if len(self.stamps) < 2:
+            return np.full(len(self.index), np.nan)
+        with np.errstate(invalid="ignore"):
+            after = np.count_nonzero(self.added < number, axis=0)
+        after = np.clip(after + np.count_nonzero(np.isnan(self.added), axis=0), 1, len(self.stamps) - 1)
+        columns = np.arange(len(number))
+        low, high = self.added[after - 1, columns], self.added[after, columns]
+        share = np.where(high > low, (number - low) / np.where(high > low, high - low, 1), 1.0)
+        at = self.stamps[after - 1] + share * (self.stamps[after] - self.stamps[after - 1])
+        return np.where((number >= low) & (number <= high), at, np.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Columns per queue, by the rows of `index`; oversize_since carries over polls."""
+
+    index: Index[Any] = field(default_factory=Index.empty)
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    oversize_since: Column = field(default_factory=lambda: np.empty(0))
+    columns: dict[str, Column] = field(default_factory=dict)
+
+    def follow(self, poll: Poll) -> "Measures":
+        found = poll.found
+        arrivals = self.arrivals.follow(poll)
+        paging = found.address.paging > 0
+        oversize = (found.ready > found.ring) & ~paging
+        oversize_since = since(oversize, moved(found.queues, self.index, self.oversize_since, np.nan), found.now)
+        rate_in, rate_out = rates(poll.history)
+        columns = {
+            "ring_at_risk": poll.at_risk,
+            "ring_scheduled_at_risk": rules.scheduled_at_risk(found),
+            "ring_retention": retention(found.ring, rate_in, paging),
+            "ring_overflow": overflow(found.ring - found.ready, rate_in - rate_out, paging),
+            "lost_by_consumer": np.where(np.isnan(found.ring), np.nan, poll.ledger.by_consumers),
+            "evicted": poll.ledger.evicted,
+            "drain": drain(found.ready, rate_out - rate_in),
+            "imbalance": imbalance(poll),
+            "oldest_message": oldest(poll, arrivals),
+        }
+        return Measures(found.queues, arrivals, oversize_since, columns)
+
+
+def rates(history: History) -> tuple[Column, Column]:
+    """Messages per second in and settled over the trend window, or as much of it as there is."""
+    window = history.window
+    if len(window.stamps) < 2:
+        missing = np.full(len(window.index), np.nan)
+        return missing, missing
+    seconds = window.stamps[-1] - window.stamps[0]
+    # The first poll's changes are those before the window began.
+    sums = window.values[1:, [ADDED, SETTLED]].sum(axis=0)
+    return sums[0] / seconds, sums[1] / seconds
+
+
+def retention(ring: Column, rate_in: Column, paging: Mask) -> Column:
+    """The time span that a full ring covers at the present rate."""
+    return np.where((rate_in > 0) & ~paging, ring / np.where(rate_in > 0, rate_in, 1), np.nan)
+
+
+def overflow(room: Column, growth: Column, paging: Mask) -> Column:
+    """Time until a ring starts to evict; NaN while it does not grow."""
+    grows = (growth > 0) & ~paging
+    return np.where(grows, np.maximum(room, 0) / np.where(grows, growth, 1), np.nan)
+
+
+def drain(ready: Column, shrinking: Column) -> Column:
+    """Time until nothing waits, at the present rates; NaN while it does not shrink."""
+    seconds = np.where(shrinking > 0, ready / np.where(shrinking > 0, shrinking, 1), np.nan)
+    return np.where((ready == 0) & ~np.isnan(shrinking), 0.0, seconds)
+
+
+def imbalance(poll: Poll) -> Column:
+    """Gini coefficient of what a queue's consumers hold: 0 even, towards 1 all with one; NaN below two consumers."""
+    consumer, size = poll.found.consumer, len(poll.found.queues)
+    known = consumer.queue >= 0
+    at, held = consumer.queue[known], consumer.held[known]
+    order = np.lexsort((held, at))
+    at, held = at[order], held[order]
+    count = np.bincount(at, minlength=size)
+    first = np.concatenate(([0], np.cumsum(count)))[:-1]
+    rank = np.arange(len(at)) - first[at] + 1
+    total = np.bincount(at, weights=held, minlength=size)
+    weighted = np.bincount(at, weights=rank * held, minlength=size)
+    meant = (count >= 2) & (total > 0)
+    gini = 2 * weighted / np.where(meant, count * total, 1) - (count + 1) / np.maximum(count, 1)
+    return np.where(meant, np.maximum(gini, 0.0), np.where(count >= 2, 0.0, np.nan))
+
+
+def oldest(poll: Poll, arrivals: Arrivals) -> Column:
+    """
+    When the oldest message came that is still there, by order of arrival.
+
+    Not where a queue gives up its order: last value, selective consumers, and scheduled messages, which come late.
+    """
+    found = poll.found
+    there = found.messages - found.scheduled
+    selective = found.of_queue(found.consumer.selective.astype(np.float64)) > 0
+    ordered = ~(found.last_value > 0) & ~selective & ~(found.scheduled > 0)
+    return np.where(ordered & (there > 0), arrivals.time_of(found.added - there + 1), np.nan)
+
+
+def blocked_since(poll: Poll) -> Column:
+    """Per client since when the oldest of its consumers holds something and settles nothing; NaN where none does."""
+    clients = poll.groups.clients
+    mark = np.where(longer(poll.holds.mark, poll.found.now, 0.0), poll.holds.mark, np.nan)
+    here = (clients.member >= 0) & ~np.isnan(mark)
+    earliest = np.full(len(clients.index), np.inf)
+    np.minimum.at(earliest, clients.member[here], mark[here])
+    return np.where(np.isinf(earliest), np.nan, earliest)
