@@ -1,0 +1,60 @@
+"""Agents that watch the shared brokers for the whole run."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from e2e.agent import Agent, Scrape, entry
+from penstock.demo.broker import Broker
+
+LAST = "test_families_seen"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What judges all scrapes of the run comes last."""
+    items.sort(key=lambda item: item.name == LAST)
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """A broker and the agent that watches it alone, at 1 s, with the least rights there are."""
+
+    broker: Broker
+    agent: Agent
+
+    def fresh(self, *, accept: str = "text/plain") -> Scrape:
+        """What was read after this call."""
+        return self.agent.fresh(self.broker.name, accept=accept)
+
+    def until(self, get: Callable[[Scrape], object], expected: object, *, timeout: float = 10) -> Scrape:
+        """The first scrape of which `get` gives `expected`."""
+        return self.agent.until(get, expected, timeout=timeout)
+
+
+@pytest.fixture(scope="session")
+def observe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Broker], Observer]]:
+    """Makes, once, the observer of a shared broker."""
+    observers: dict[str, Observer] = {}
+    with ExitStack() as agents:
+
+        def observer(broker: Broker) -> Observer:
+            if broker.name not in observers:
+                agent = Agent(tmp_path_factory.mktemp("agent") / broker.name, brokers=[entry(broker)])
+                observers[broker.name] = Observer(broker, agents.enter_context(agent))
+            return observers[broker.name]
+
+        yield observer
+
+
+@pytest.fixture(params=["artemis", "artemis_2_28", "artemis_newest"])
+def observer(request: pytest.FixtureRequest, observe: Callable[[Broker], Observer]) -> Observer:
+    """Each version that shows everything: the usual one, the oldest, the newest."""
+    return observe(request.getfixturevalue(request.param))
+
+
+@pytest.fixture(scope="session")
+def main_observer(artemis: Broker, observe: Callable[[Broker], Observer]) -> Observer:
+    """The usual version alone."""
+    return observe(artemis)
