@@ -448,7 +448,7 @@ HEALTH: Final = (
         "Messages removed unread to keep a limit, since the start of the broker, by reason: ring or last_value.",
         "eviction",
         "evicted",
-        source="Penstock: ledger of listQueues messagesAdded, messagesAcked, messagesExpired, messagesKilled, messageCount",
+        source="Penstock: ledger of messagesAdded, messagesAcked, messagesExpired, messagesKilled, messageCount",
     ),
     Family(
         "mq_queue_messages_lost_by_consumer_total",

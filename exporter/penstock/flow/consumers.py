@@ -101,7 +101,7 @@ def client_labels(
         if at == _UNKNOWN_QUEUE and not policy.selection(row.address, row.queue):
             return None
         name = row.client if row.client in names or len(names) < policy.limits.clients else OTHER
-        names.add(name)
+        names |= {name} - {OTHER}
         if at == _UNKNOWN_QUEUE:
             return ClientSeries(policy.broker, row.address, row.queue, name)
         queue: QueueSeries = queues.index.rows[at]
