@@ -110,7 +110,7 @@ def client_labels(
     def labels(new: list[int]) -> list[ClientSeries | None]:
         # While there are fewer series than names allowed, the names need not be looked at.
         few = len(before.index) + len(new) <= policy.limits.clients
-        names = set() if few else {series.client for series in before.index}
+        names = set() if few else {series.client for series in before.index} - {OTHER}
         return [label(i, names) for i in new]
 
     return labels
