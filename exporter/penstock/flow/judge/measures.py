@@ -89,15 +89,16 @@ class Measures:
 
 
 def rates(history: History) -> tuple[Column, Column]:
-    """Messages per second in and settled over the trend window, or as much of it as there is."""
+    """Messages per second in and settled over the trend window, or as much of it as a queue has been known for."""
     window = history.window
     if len(window.stamps) < 2:
         missing = np.full(len(window.index), np.nan)
         return missing, missing
-    seconds = window.stamps[-1] - window.stamps[0]
     # The first poll's changes are those before the window began.
-    sums = window.values[1:, [ADDED, SETTLED]].sum(axis=0)
-    return sums[0] / seconds, sums[1] / seconds
+    changes = window.values[1:, [ADDED, SETTLED]]
+    seconds = np.tensordot(np.diff(window.stamps), ~np.isnan(changes), axes=1)
+    per_second = np.nansum(changes, axis=0) / np.where(seconds > 0, seconds, np.nan)
+    return per_second[0], per_second[1]
 
 
 def retention(ring: Column, rate_in: Column, paging: Mask) -> Column:
