@@ -130,7 +130,7 @@ def test_stomp_client(observer: Observer, unique: Unique) -> None:
         client = {"buffered_messages": 4, "delivered_messages_total": 6, "acknowledged_messages_total": 2}
         observer.until(of_client(reader, *client), client)
         scrape = observer.until(of_client(sender, "produced_messages_total"), {"produced_messages_total": 6})
-        assert scrape.find("mq_connection_info", client=reader, protocol="STOMP")
+        observer.until(lambda scrape: len(scrape.find("mq_connection_info", client=reader, protocol="STOMP")), 1)
         acknowledged = scrape.value("mq_consumer_last_acknowledgement_timestamp_seconds", client=reader)
         assert abs(acknowledged - holder.counts.last_ack) < 1
 
@@ -150,7 +150,7 @@ def test_open_transactions(observer: Observer, unique: Unique, tmp_path: Path) -
         observer.until(of_client(amqp, *uncommitted), uncommitted)
         uncommitted = {"uncommitted_messages": 6.0, "buffered_messages": 0.0}
         scrape = observer.until(of_client(core, *uncommitted), uncommitted)
-        assert scrape.find("mq_connection_info", client=core, protocol="CORE")
+        observer.until(lambda scrape: len(scrape.find("mq_connection_info", client=core, protocol="CORE")), 1)
         queue = {"messages": 6.0, "delivering_messages": 6.0, "messages_acknowledged_total": 0.0}
         assert of_queue(core, *queue)(scrape) == queue
         client.commit()

@@ -9,8 +9,11 @@ from penstock.exposition.catalogue import CATALOGUE
 
 pytestmark = pytest.mark.broker
 
-NOT_OF_ARTEMIS: dict[str, str] = {}
-"""Families that no Artemis fills in these tests, and why."""
+NOT_SEEN = {
+    "mq_client_unhealthy_consumers": "needs a client without progress for the five minutes of a first patience",
+    "mq_client_notice": "the same",
+}
+"""Families that these tests do not see, and why; every other one they do."""
 
 
 def test_families_seen(request: pytest.FixtureRequest) -> None:
@@ -19,4 +22,5 @@ def test_families_seen(request: pytest.FixtureRequest) -> None:
     if chosen != set(here.glob("test_*.py")):
         pytest.skip("judges all end-to-end tests together; run the folder")
     ours = {name for name in FAMILIES_SEEN if name.startswith(("mq_", "penstock_"))}
-    assert ours == {family.name for family in CATALOGUE} - NOT_OF_ARTEMIS.keys()
+    expected = {family.name for family in CATALOGUE} - NOT_SEEN.keys()
+    assert (sorted(ours - expected), sorted(expected - ours)) == ([], [])

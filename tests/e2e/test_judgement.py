@@ -1,0 +1,121 @@
+"""What is derived, against what the clients know: exact losses of a ring, and what the rates say."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from e2e.agent import Scrape
+from e2e.conftest import Observer
+from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer
+from rig.waiting import eventually
+
+pytestmark = pytest.mark.broker
+
+Unique = Callable[[str], str]
+
+
+def test_what_a_ring_lost(observer: Observer, unique: Unique) -> None:
+    broker, name = observer.broker, unique("ring")
+    broker.manage.create_queue(name, ring_size=10)
+
+    def losses(scrape: Scrape) -> dict[str, float]:
+        wanted = ["messages_evicted_total", "messages_lost_by_consumer_total", "ring_at_risk_messages"]
+        return scrape.numbers("mq_queue_", wanted, queue=name)
+
+    with AmqpProducer(broker.endpoint(), name) as producer:
+        holder = AmqpHolder(broker.endpoint(), name, credit=5)
+        producer.send(5)
+        eventually(lambda: holder.counts.received, 5)
+        producer.send(35)
+        # 40 sent, 5 in hand, 10 in the ring.
+        full = {"messages_evicted_total": 25.0, "messages_lost_by_consumer_total": 0.0, "ring_at_risk_messages": 5.0}
+        observer.until(losses, full)
+        holder.drop()
+        gone = {"messages_evicted_total": 30.0, "messages_lost_by_consumer_total": 5.0, "ring_at_risk_messages": 0.0}
+        scrape = observer.until(losses, gone)
+        assert scrape.find("mq_queue_messages_evicted_total", queue=name, reason="ring")
+        producer.send(3, delay_ms=3_600_000)
+        at_risk = ["ring_scheduled_at_risk_messages"]
+        observer.until(lambda scrape: scrape.numbers("mq_queue_", at_risk, queue=name), {at_risk[0]: 3})
+        shrunk = time.time()
+        broker.manage.update_queue(name, ring_size=4)
+        observer.until(lambda scrape: scrape.value("mq_queue_ring_used_ratio", queue=name), 2.5)
+        since = observer.fresh().value("mq_queue_ring_oversize_since_timestamp_seconds", queue=name)
+        assert shrunk - 1 < since < time.time()
+    with AmqpConsumer(broker.endpoint(), name) as consumer:
+        eventually(lambda: consumer.counts.acknowledged, 10)
+    assert consumer.counts.numbers == list(range(30, 40))
+
+
+def test_rates(main_observer: Observer, unique: Unique) -> None:
+    """A ring that fills, a backlog that is worked off, and the age of what waits."""
+    observer, broker = main_observer, main_observer.broker
+    ring, backlog, waiting = unique("ring"), unique("backlog"), unique("waiting")
+    broker.manage.create_queue(ring, ring_size=10_000)
+    broker.manage.create_queues([backlog, waiting])
+    with AmqpProducer(broker.endpoint(), backlog) as producer:
+        producer.send(1000)
+    observer.until(lambda scrape: scrape.numbers("mq_queue_", ["messages"], queue=waiting), {"messages": 0})
+    observer.fresh()
+    with (
+        AmqpProducer(broker.endpoint(), waiting) as sender,
+        AmqpProducer(broker.endpoint(), ring).run(50),
+        AmqpConsumer(broker.endpoint(), backlog, credit=10, work=0.02),
+    ):
+        sent = time.time()
+        sender.send()
+
+        def derived(queue: str, *wanted: str) -> Callable[[Scrape], dict[str, float]]:
+            return lambda scrape: scrape.numbers("mq_queue_", wanted, queue=queue)
+
+        times = derived(ring, "ring_retention_seconds", "ring_overflow_seconds")
+        numbers = times(observer.until(lambda scrape: len(times(scrape)), 2))
+        assert 10_000 / 60 < numbers["ring_overflow_seconds"] < numbers["ring_retention_seconds"]
+        age = derived(waiting, "oldest_message_timestamp_seconds")
+        (oldest,) = age(observer.until(lambda scrape: len(age(scrape)), 1)).values()
+        assert abs(oldest - sent) < 3
+        drain = derived(backlog, "drain_seconds")
+        (left,) = drain(observer.until(lambda scrape: len(drain(scrape)), 1)).values()
+        assert left > 5  # 1000 at 50 a second at most, and the first polls saw none go
+
+
+def test_one_holds_all(observer: Observer, unique: Unique) -> None:
+    broker, name = observer.broker, unique("q")
+    broker.manage.create_queue(name)
+    with (
+        AmqpProducer(broker.endpoint(), name) as producer,
+        AmqpHolder(broker.endpoint(), name, credit=6, client_id=f"{name}.holds") as holder,
+        AmqpHolder(broker.endpoint(), name, credit=0),
+    ):
+        producer.send(6)
+        eventually(lambda: holder.counts.received, 6)
+        scrape = observer.until(
+            lambda scrape: scrape.numbers("mq_queue_", ["buffer_imbalance_ratio"], queue=name),
+            {"buffer_imbalance_ratio": 0.5},
+        )
+        assert scrape.value("mq_queue_unhealthy_consumers", queue=name) == 0
+        client = f"{name}.holds"
+        observer.until(lambda scrape: len(scrape.find("mq_client_blocked_since_timestamp_seconds", client=client)), 1)
+        assert observer.fresh().value("mq_client_patience_seconds", client=client) >= 30
+
+
+def test_paused_queues_are_told(main_observer: Observer, unique: Unique) -> None:
+    """With messages that wait it is unhealthy, without it is a notice."""
+    observer, broker = main_observer, main_observer.broker
+    waiting, empty = unique("waiting"), unique("empty")
+    broker.manage.create_queues([waiting, empty])
+    with AmqpProducer(broker.endpoint(), waiting) as producer:
+        producer.send(2)
+    for name in (waiting, empty):
+        broker.manage.pause_queue(name)
+
+    def told(scrape: Scrape) -> dict[str, set[str]]:
+        kinds = ("mq_queue_unhealthy", "mq_queue_notice")
+        found = {kind: scrape.find(kind, cause="paused") for kind in kinds}
+        return {kind: {labels["queue"] for labels, _ in series} & {waiting, empty} for kind, series in found.items()}
+
+    observer.until(told, {"mq_queue_unhealthy": {waiting}, "mq_queue_notice": {empty}}, timeout=30)
+    for name in (waiting, empty):
+        broker.manage.resume_queue(name)
+    observer.until(told, {"mq_queue_unhealthy": set(), "mq_queue_notice": set()}, timeout=30)
