@@ -1,0 +1,326 @@
+"""
+`make bench-broker`: what watching costs a real Artemis, beside the Prometheus JMX exporter's agent.
+
+Two brokers with their shipped guard, the second with the exporter's jar loaded. A javaagent switches the guard off, so
+the pair on the second broker compares like with like. On each, under a steady flow, windows alternate: nothing
+attached, Penstock polling, on the second the exporter scraped. What the broker's CPU has more than in the window with
+nothing attached, over the polls in it, is what a poll costs. Penstock is the real process, halted between its windows.
+
+The exporter reads the attributes of queues and addresses that Penstock reads, each object named exactly.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import click
+from bench.stomp_load import Load
+from rich.console import Console
+from rich.table import Table
+
+from penstock.demo.artemis import ArtemisBroker
+from penstock.demo.cache import cache_dir, locked, maven
+from penstock.demo.management import Management
+from penstock.demo.ports import free_port
+from penstock.sources.artemis.requests import (
+    ADDRESS_ATTRIBUTES,
+    DOMAIN,
+    QUEUE_ATTRIBUTES,
+    SIZE_ATTRIBUTES,
+    quote,
+)
+
+JMX_EXPORTER = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
+TICKS = os.sysconf("SC_CLK_TCK")
+NOT_NUMBERS = {"ID", "Name", "Address", "RoutingType", "Filter", "RetroactiveResource"}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much of everything."""
+
+    queues: int
+    consumers: int
+    rate: float
+    interval: float
+    polls: int
+    runs: int
+    warm_up: int
+
+
+@dataclass(slots=True)
+class Window:
+    """What one window measured of the broker (and of Penstock, where it ran). Seconds, bytes."""
+
+    broker_cpu: float
+    agent_cpu: float
+    heap: float
+    latencies: list[float]
+
+
+@dataclass(slots=True)
+class Side:
+    """One broker under load with what can be attached to it."""
+
+    broker: ArtemisBroker
+    load: Load
+    agent: subprocess.Popen[bytes]
+    exporter_url: str = ""
+    windows: dict[str, list[Window]] = field(default_factory=dict)
+
+
+_ADDRESS = f'{DOMAIN}<broker="([^"]*)", component=addresses, address="([^"]*)"'
+_QUEUE = f'{_ADDRESS}, subcomponent=queues, routing-type="([^"]*)", queue="([^"]*)"'
+RULES = (
+    "rules:",
+    f"- pattern: '{_QUEUE}><>(.*):'",
+    "  name: artemis_$5",
+    "  labels: {broker: $1, address: $2, queue: $4}",
+    f"- pattern: '{_ADDRESS}><>(.*):'",
+    "  name: artemis_address_$3",
+    "  labels: {broker: $1, address: $2}",
+)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def exporter_jar() -> Path:
+    name, version = JMX_EXPORTER.split(":")[1:]
+    jar = cache_dir() / "dl" / f"{name}-{version}.jar"
+    with locked(jar):
+        if not jar.exists():
+            maven(
+                "copy",
+                f"-Dartifact={JMX_EXPORTER}",
+                f"-DoutputDirectory={jar.parent}",
+            )
+    return jar
+
+
+def exporter_config(broker: str, queues: Sequence[str]) -> str:
+    """Allow-list: each queue and address by its exact name with the attributes that Penstock reads."""
+    of_queue = [name for name in (*QUEUE_ATTRIBUTES, *SIZE_ATTRIBUTES, "Paused") if name not in NOT_NUMBERS]
+    of_address = [name for name in ADDRESS_ATTRIBUTES if name not in NOT_NUMBERS]
+    lines = [
+        "lowercaseOutputName: true",
+        "includeObjectNames:",
+        f"- '{DOMAIN}:broker={quote(broker)},component=addresses,*'",
+        "includeObjectNameAttributes:",
+    ]
+    for queue in queues:
+        address = f"{DOMAIN}:address={quote(queue)},broker={quote(broker)},component=addresses"
+        names = {
+            address: of_address,
+            f'{address},queue={quote(queue)},routing-type="anycast",subcomponent=queues': of_queue,
+        }
+        lines += [f"  '{name}': {json.dumps(attributes)}" for name, attributes in names.items()]
+    lines += RULES
+    return "\n".join(lines) + "\n"
+
+
+@contextlib.contextmanager
+def running_broker(
+    folder: Path, name: str, queues: Sequence[str], *, exporter_port: int = 0
+) -> Iterator[ArtemisBroker]:
+    broker = ArtemisBroker.create(folder / name, name=name, heap_mb=1024, read_only_user="exporter")
+    profile = broker.directory / "etc" / "artemis.profile"
+    text = re.sub(r"-XX:(TieredStopAtLevel=1|\+UseSerialGC)", "", profile.read_text(encoding="utf-8"))
+    if exporter_port:
+        config = folder / f"{name}-exporter.yaml"
+        config.write_text(exporter_config(name, queues), encoding="utf-8")
+        text += f'\nJAVA_ARGS="$JAVA_ARGS -javaagent:{exporter_jar()}=127.0.0.1:{exporter_port}:{config}"\n'
+    profile.write_text(text, encoding="utf-8")
+    broker.start(timeout=240)
+    try:
+        for first in range(0, len(queues), 200):
+            broker.manage.create_queues(queues[first : first + 200])
+        yield broker
+    finally:
+        broker.stop()
+
+
+@contextlib.contextmanager
+def running_agent(broker: ArtemisBroker, folder: Path, interval: float) -> Iterator[subprocess.Popen[bytes]]:
+    """The real agent, polling each `interval`; halted until it is continued."""
+    config = folder / f"{broker.name}-penstock.yaml"
+    config.touch(mode=0o600)
+    account = broker.accounts["exporter"]
+    about = {
+        "name": broker.name,
+        "kind": "artemis",
+        "url": broker.jolokia_url,
+        "username": account.user,
+        "password": account.password,
+        "origin": broker.origin,
+    }
+    config.write_text(json.dumps({"interval": interval, "brokers": [about]}), encoding="utf-8")
+    command = [sys.executable, "-m", "penstock", "run", "--config.file", str(config)]
+    log = (folder / f"{broker.name}-penstock.log").open("wb")
+    agent = subprocess.Popen([*command, "--web.listen-address", f"127.0.0.1:{free_port()}"], stderr=log)
+    try:
+        yield agent
+    finally:
+        agent.send_signal(signal.SIGCONT)
+        agent.terminate()
+        agent.wait(20)
+        log.close()
+
+
+def heap_bytes(manage: Management) -> float:
+    return float(manage.read("java.lang:type=Memory", "HeapMemoryUsage")["used"])
+
+
+async def measure(side: Side, attached: str, polls: int, interval: float) -> Window:
+    """One window of `polls` intervals with `attached`: nothing, penstock or exporter."""
+    seconds = polls * interval
+    side.load.forget()
+    if attached == "penstock":
+        side.agent.send_signal(signal.SIGCONT)
+    cpu, agent = cpu_seconds(side.broker.pid), cpu_seconds(side.agent.pid)
+    end = time.monotonic() + seconds
+    if attached == "exporter":
+        for poll in range(polls):
+            await asyncio.to_thread(scrape, side.exporter_url)
+            await asyncio.sleep(max(0.0, end - seconds + (poll + 1) * interval - time.monotonic()))
+    await asyncio.sleep(max(0.0, end - time.monotonic()))
+    window = Window(
+        (cpu_seconds(side.broker.pid) - cpu) / polls,
+        (cpu_seconds(side.agent.pid) - agent) / polls,
+        await asyncio.to_thread(heap_bytes, side.broker.manage),
+        side.load.latencies,
+    )
+    if attached == "penstock":
+        side.agent.send_signal(signal.SIGSTOP)
+    return window
+
+
+def scrape(url: str) -> int:
+    with urllib.request.urlopen(url, timeout=120) as answer:  # noqa: S310 - our own, on loopback
+        return len(answer.read())
+
+
+@contextlib.asynccontextmanager
+async def side_under_load(folder: Path, name: str, size: Size, *, with_exporter: bool) -> AsyncIterator[Side]:
+    queues = [f"queue.{number}" for number in range(size.queues)]
+    port = free_port() if with_exporter else 0
+    with contextlib.ExitStack() as stack:
+        broker = stack.enter_context(running_broker(folder, name, queues, exporter_port=port))
+        load = Load(broker.endpoint(), [queues[i % size.queues] for i in range(size.consumers)], size.rate)
+        await load.start()
+        try:
+            agent = stack.enter_context(running_agent(broker, folder, size.interval))
+            url = f"http://127.0.0.1:{port}/metrics" if port else ""
+            side = Side(broker, load, agent, url)
+            # The first polls read settings, and code in the JVM is slow until it is compiled.
+            await asyncio.sleep(size.warm_up * size.interval)
+            if url:
+                for _ in range(size.warm_up // 2):
+                    await asyncio.to_thread(scrape, url)
+            agent.send_signal(signal.SIGSTOP)
+            yield side
+        finally:
+            await load.stop()
+
+
+async def compare(size: Size) -> dict[str, float]:
+    """All windows of both brokers, one broker after the other: both would not leave a core for either."""
+    sides = {}
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as text:
+        for name, with_exporter in (("guarded", False), ("with-exporter", True)):
+            async with side_under_load(Path(text), name, size, with_exporter=with_exporter) as side:
+                attachments = ("nothing", "penstock", "exporter") if with_exporter else ("nothing", "penstock")
+                for _ in range(size.runs):
+                    for attached in attachments:
+                        window = await measure(side, attached, size.polls, size.interval)
+                        side.windows.setdefault(attached, []).append(window)
+            sides[name] = side.windows
+    return figures(sides["guarded"], sides["with-exporter"])
+
+
+def figures(guarded: dict[str, list[Window]], both: dict[str, list[Window]]) -> dict[str, float]:
+    penstock = added(guarded, "penstock")
+    exporter = added(both, "exporter")
+    same_guard = added(both, "penstock")
+    agent = median(window.agent_cpu for window in guarded["penstock"])
+    p50 = {name: quantile(windows, 0.5) for name, windows in guarded.items()}
+    p99 = {name: quantile(windows, 0.99) for name, windows in guarded.items()}
+    return {
+        "broker_cpu_s_per_poll": penstock,
+        "agent_cpu_s_per_poll": agent,
+        "total_cpu_s_per_poll": penstock + agent,
+        "jmx_exporter_cpu_s_per_scrape": exporter,
+        "broker_cpu_s_per_poll_without_guard": same_guard,
+        "ratio": penstock / exporter,
+        "ratio_same_guard": same_guard / exporter,
+        "ratio_total": (penstock + agent) / exporter,
+        "p50_latency_ms": 1000 * p50["nothing"],
+        "p99_latency_ms": 1000 * p99["nothing"],
+        "p50_latency_ratio": p50["penstock"] / p50["nothing"],
+        "p99_latency_ratio": p99["penstock"] / p99["nothing"],
+        "p99_latency_ratio_exporter": quantile(both["exporter"], 0.99) / quantile(both["nothing"], 0.99),
+        "heap_mb_nothing": median(window.heap for window in guarded["nothing"]) / 1e6,
+        "heap_mb_penstock": median(window.heap for window in guarded["penstock"]) / 1e6,
+        "heap_mb_exporter": median(window.heap for window in both["exporter"]) / 1e6,
+    }
+
+
+def added(windows: dict[str, list[Window]], attached: str) -> float:
+    """Median over the runs of what the broker took more per poll than in the window beside it with nothing attached."""
+    pairs = zip(windows[attached], windows["nothing"], strict=True)
+    return median(window.broker_cpu - nothing.broker_cpu for window, nothing in pairs)
+
+
+def quantile(windows: Sequence[Window], share: float) -> float:
+    latencies = sorted(latency for window in windows for latency in window.latencies)
+    return latencies[int(share * (len(latencies) - 1))]
+
+
+@click.command()
+@click.option("--queues", multiple=True, type=int, default=(1_000, 10_000), show_default=True)
+@click.option("--consumers", default=1_000, show_default=True)
+@click.option("--rate", default=200.0, show_default=True, help="Messages a second in all.")
+@click.option("--runs", default=7, show_default=True, help="Windows of each kind.")
+@click.option("--interval", default=None, type=float, help="Seconds between polls; default 2, from 5,000 queues on 10.")
+def main(queues: tuple[int, ...], consumers: int, rate: float, runs: int, interval: float | None) -> None:
+    """Measure and print a table, and as the last line one JSON object."""
+    results = {}
+    for count in queues:
+        large = count >= 5_000
+        pause = interval or (10.0 if large else 2.0)
+        size = Size(count, consumers, rate, pause, 1 if large else 5, runs, 25 if large else 15)
+        results[count] = asyncio.run(compare(size))
+    grid = Table("figure", *(f"{count:,} queues" for count in results), box=None)
+    for name in next(iter(results.values())):
+        grid.add_row(name, *(f"{result[name]:.4g}" for result in results.values()))
+    Console(width=120).print(grid)
+    largest = results[max(results)]
+    told = {name: round(value, 4) for name, value in largest.items()}
+    by_size = {
+        str(count): {name: round(value, 4) for name, value in result.items()} for count, result in results.items()
+    }
+    machine = {"cores": os.cpu_count(), "python": sys.version.split()[0]}
+    print(
+        json.dumps(
+            {"bench": "broker", "queues": max(results), "consumers": consumers, **told, "sizes": by_size, **machine}
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
