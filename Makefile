@@ -59,3 +59,14 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 		$(call need,openjdk-17-jdk-headless,the newest broker of the tests)
 	$(BIN)/pip install --quiet -e '.[all]' --group test --group lint
 	@touch $@
+
+.PHONY: bench-tick bench-scrape bench-growth
+
+bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (3 min)
+	$(BIN)/python -m bench.tick
+
+bench-scrape: $(VENV)/.test  # latency of scrapes and health, memory with slow readers (3 min)
+	$(BIN)/python -m bench.scrape
+
+bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (10 min)
+	$(BIN)/python -m bench.growth

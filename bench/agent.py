@@ -1,0 +1,143 @@
+"""The real agent in a process of its own, and scrapes of it."""
+
+import contextlib
+import http.client
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from bench.broker import Broker
+
+_CONFIG = """
+interval: {interval}s
+brokers:
+  - {{name: bench, kind: artemis, url: "{url}"}}
+series: {{consumers_per_broker: 100000, consumers_per_queue: 100000, clients: 1000000}}
+"""
+_LISTENS = re.compile(r"serving /metrics on \S*:(\d+)")
+_WARM_POLLS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent under way."""
+
+    port: int
+    pid: int
+
+    def peak_mb(self) -> float:
+        """Highest resident memory so far, in MB."""
+        return self._status("VmHWM")
+
+    def memory_mb(self) -> float:
+        """Resident memory now, in MB."""
+        return self._status("VmRSS")
+
+    def _status(self, field: str) -> float:
+        found = re.search(rf"^{field}:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text(), re.MULTILINE)
+        assert found is not None
+        return int(found[1]) / 1024
+
+    def get(self, path: str) -> tuple[float, int]:
+        """Seconds that a GET took, and the bytes of its body; asks for gzip."""
+        began = time.perf_counter()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
+            response = connection.getresponse()
+            size = len(response.read())
+            if response.status != 200:
+                raise SystemExit(f"GET {path} was answered {response.status}; nothing was measured")
+            return time.perf_counter() - began, size
+        finally:
+            connection.close()
+
+
+@contextlib.contextmanager
+def running(broker: Broker, addresses: int, interval: int = 2) -> Iterator[Agent]:
+    """`penstock run` on `broker`, from when it knows all addresses' settings to the end of the context."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder, "penstock.yaml")
+        config.write_text(_CONFIG.format(interval=interval, url=broker.url))
+        command = [str(Path(sys.executable).with_name("penstock")), "run", "--config.file", str(config)]
+        command += ["--web.listen-address", "127.0.0.1:0"]
+        log = Path(folder, "log")
+        with (
+            log.open("wb") as out,
+            subprocess.Popen(command, stdout=out, stderr=out, env=dict(os.environ), cwd=folder) as process,
+        ):
+            try:
+                port = _wait(lambda: _LISTENS.search(log.read_text()), process, log)
+                agent = Agent(int(port[1]), process.pid)
+                for _ in _polls(broker, addresses // 500 + _WARM_POLLS):
+                    if process.poll() is not None:
+                        raise SystemExit(f"the agent ended:\n{log.read_text()}")
+                yield agent
+            finally:
+                process.terminate()
+
+
+def _wait(found: Callable[[], re.Match[str] | None], process: subprocess.Popen[bytes], log: Path) -> re.Match[str]:
+    while (match := found()) is None:
+        if process.poll() is not None:
+            raise SystemExit(f"the agent did not start:\n{log.read_text()}")
+        time.sleep(0.1)
+    return match
+
+
+def _polls(broker: Broker, polls: int) -> Iterator[None]:
+    """Again and again until the agent has polled so often."""
+    until = broker.steps() + polls
+    while broker.steps() < until:
+        yield
+        time.sleep(0.2)
+
+
+def wait_for_polls(broker: Broker, polls: int) -> None:
+    for _ in _polls(broker, polls):
+        pass
+
+
+@dataclass(slots=True)
+class Load:
+    """Something done again and again in threads of its own, as long as the context lasts."""
+
+    action: Callable[[], float]
+    """Does it once; gives the seconds it took."""
+    threads: int = 1
+    pause: float = 0.0
+    seconds: list[float] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _running: list[threading.Thread] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        self._running = [threading.Thread(target=self._run, daemon=True) for _ in range(self.threads)]
+        for thread in self._running:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._running:
+            thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.seconds.append(self.action())
+            self._stop.wait(self.pause)
+
+    def quantile_ms(self, share: float) -> float:
+        ordered = sorted(self.seconds)
+        return 1000 * ordered[min(round(share * len(ordered)), len(ordered) - 1)]
+
+
+def scrapes(agent: Agent, threads: int, pause: float = 0.5) -> Load:
+    return Load(lambda: agent.get("/metrics")[0], threads, pause)

@@ -1,0 +1,102 @@
+"""
+`make bench-tick`: CPU time and memory of a whole tick at 750,000 series, beside the obvious way to do the same.
+
+Both get the same answers over HTTP from a broker in another process, by turns in the same run. The last line is JSON.
+"""
+
+import asyncio
+import json
+import time
+from statistics import mean, median
+
+import click
+from bench import agent
+from bench.baseline import Baseline
+from bench.broker import Broker, running
+from bench.harness import Polled, facts, medians, print_table
+
+from penstock.sources.jolokia import JolokiaTarget, JolokiaTransport
+
+IDLE_POLLS = 5
+SCRAPED_POLLS = 6
+
+
+@click.command()
+@click.option("--runs", default=7, show_default=True, help="Ticks of the agent that are measured.")
+@click.option("--baseline-runs", default=3, show_default=True, help="Ticks of the baseline, each about 15 s.")
+@click.option("--full", is_flag=True, help="As many of the baseline as of the agent.")
+@click.option("--queues", default=10_000, show_default=True)
+@click.option("--consumers", default=50_000, show_default=True)
+@click.option("--page-rows", default=5_000, show_default=True)
+@click.option("--memory/--no-memory", default=True, help="Whether to measure memory too, which takes a minute.")
+def main(
+    *, runs: int, baseline_runs: int, full: bool, queues: int, consumers: int, page_rows: int, memory: bool
+) -> None:
+    with running(queues, consumers) as broker:
+        result = asyncio.run(_ticks(broker, runs, runs if full else min(baseline_runs, runs), page_rows))
+    if memory:
+        with running(queues, consumers, live=True) as broker, agent.running(broker, queues) as scraped:
+            result["rss_mb"] = round(_peak(broker, scraped), 1)
+    print(json.dumps({"bench": "tick", **result, **facts()}))
+
+
+async def _ticks(broker: Broker, runs: int, baseline_runs: int, page_rows: int) -> dict[str, float]:
+    polled = Polled(JolokiaTransport(JolokiaTarget(broker.url)), page_rows=page_rows)
+    other = JolokiaTransport(JolokiaTarget(broker.url))
+    baseline = Baseline("bench")
+    await polled.warm_up()
+    seconds, baseline_seconds, stages = [], [], []
+    for run in range(runs):
+        broker.step()
+        seconds.append(await polled.poll())
+        stages.append(dict(polled.stages.seconds))
+        if run < baseline_runs:
+            baseline_seconds.append(await _baseline(baseline, other, polled))
+    idle = []
+    for _ in range(IDLE_POLLS):
+        broker.tick()
+        await polled.poll()
+        idle.append(polled.stages.seconds["render + compress"])
+    series = polled.blocks.published.samples
+    await polled.close()
+    await other.close()
+    _print_breakdown(stages, seconds, baseline_seconds)
+    return {
+        "series": series,
+        "cpu_s": round(median(seconds), 4),
+        "cpu_mean_s": round(mean(seconds), 4),
+        "baseline_cpu_s": round(median(baseline_seconds), 3) if baseline_seconds else 0.0,
+        "ratio": round(median(baseline_seconds) / median(seconds), 1) if baseline_seconds else 0.0,
+        "idle_ms": round(1000 * median(idle), 2),
+        "runs": runs,
+        "baseline_runs": baseline_runs,
+    }
+
+
+async def _baseline(baseline: Baseline, transport: JolokiaTransport, polled: Polled) -> float:
+    """CPU seconds of the baseline for what the agent asked in its last poll."""
+    asked = list(polled.transport.asked)
+    began = time.process_time()
+    answers = [(await transport.ask(requests, 60)).body for requests in asked]
+    baseline.body(asked, answers)
+    return time.process_time() - began
+
+
+def _print_breakdown(stages: list[dict[str, float]], seconds: list[float], baseline: list[float]) -> None:
+    typical = medians(stages)
+    rows = {name: [f"{1000 * typical[name]:.1f}"] for name in typical}
+    rows["whole tick"] = [f"{1000 * median(seconds):.1f}"]
+    if baseline:
+        rows["baseline, whole tick"] = [f"{1000 * median(baseline):.1f}"]
+    print_table(rows, ["stage (median of each)", "CPU ms"])
+
+
+def _peak(broker: Broker, scraped: agent.Agent) -> float:
+    """Peak of the agent's memory with three scrapes at once all the time."""
+    with agent.scrapes(scraped, threads=3, pause=0.1):
+        agent.wait_for_polls(broker, SCRAPED_POLLS)
+    return scraped.peak_mb()
+
+
+if __name__ == "__main__":
+    main()
