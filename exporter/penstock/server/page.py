@@ -15,7 +15,7 @@ body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .4rem 1rem .4rem 0; border-bottom: 1px solid var(--line); }
-td { overflow-wrap: anywhere; }
+th[scope=row] { overflow-wrap: anywhere; } td { white-space: nowrap; } small { font-weight: normal; }
 .up { color: var(--good); } .down { color: var(--bad); } .faint, small { color: var(--faint); }
 """
 STYLE_HASH = f"sha256-{base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}"
