@@ -37,6 +37,7 @@ def test_reloads(form: Format) -> None:
 def test_help_and_type_come_from_the_catalogue(form: Format) -> None:
     own = SelfMetrics("1")
     own.config_loaded(success=True, timestamp=1)
+    own.state_saved(success=True)
     shown = {metric.name.removesuffix("_info"): metric for metric in parse(form, own.render(form) + END[form])}
     for family in CATALOGUE:
         if family.table == "agent":

@@ -4,25 +4,34 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from penstock import __version__
+from penstock.agent.journal import Journal
 from penstock.agent.opening import open_reader, policy_of
+from penstock.agent.state import StateFile
 from penstock.agent.tables import Result
 from penstock.agent.watch import Watch
 from penstock.config import Broker, Config, load
 from penstock.errors import ConfigError
 from penstock.exposition.body import Exposition
 from penstock.exposition.self_metrics import SelfMetrics
+from penstock.flow.events import Change, Event
 from penstock.server.view import BrokerState
 
 log = logging.getLogger(__name__)
 
 SPREAD_SECONDS = 5.0
 """Within this time after the start all brokers are polled for the first time, one after the other."""
+
+SAVE_SECONDS = 60.0
+"""Between two saves of the state, when no condition changes."""
+SAVE_PAUSE = 5.0
+"""Between two saves at least, however often conditions change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +42,45 @@ class _Watched:
 
 
 class Agent:
-    """The running agent, as `penstock.server` sees it (`AgentView`)."""
+    """
+    The running agent, as `penstock.server` sees it (`AgentView`).
 
-    def __init__(self, config_file: Path) -> None:
+    storage: the directory of the state file and the log of changes; None keeps nothing over a restart.
+    """
+
+    def __init__(self, config_file: Path, storage: Path | None = None) -> None:
         self._file = config_file
         self._config = load(config_file)
         self._self_metrics = SelfMetrics(__version__)
         self._exposition = Exposition(self._self_metrics.render)
         self._watched: dict[str, _Watched] = {}
         self._reloading = asyncio.Lock()
+        self._state_file = None if storage is None else StateFile(storage)
+        self._journal = Journal(storage)
+        self._changed = asyncio.Event()
+        self._saving: asyncio.Task[None] | None = None
         # One worker: decoding, assessing and rendering take turns, so that requests are answered in between.
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-work")
 
     async def start(self) -> None:
         """Start to poll. Raises ConfigError when a broker's transport cannot be made, and watches none then."""
+        self._journal.load()
+        if self._state_file is not None:
+            self._state_file.load()
+        self._loop = asyncio.get_running_loop()
         await self._apply(self._config)
         self._self_metrics.config_loaded(success=True, timestamp=time.time())
+        await self._tell(Change.AGENT_START, f"version {__version__}")
+        if self._state_file is not None:
+            self._saving = asyncio.create_task(self._save_regularly(self._state_file), name="save state")
 
     async def stop(self) -> None:
-        """End all polling and give everything back."""
+        """End all polling, save what is known and give everything back."""
+        if self._saving is not None and self._state_file is not None:
+            self._saving.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._saving
+            await self._save(self._state_file)
         for name in list(self._watched):
             await self._drop(name)
         self._executor.shutdown(cancel_futures=True)
@@ -62,16 +91,18 @@ class Agent:
             try:
                 config = await asyncio.to_thread(load, self._file)
                 await self._apply(config)
-            except ConfigError:
+            except ConfigError as error:
                 self._self_metrics.config_loaded(success=False, timestamp=time.time())
+                await self._tell(Change.CONFIG_REFUSED, str(error))
                 raise
             self._config = config
             self._self_metrics.config_loaded(success=True, timestamp=time.time())
+            await self._tell(Change.CONFIG_RELOAD, f"{len(config.brokers)} brokers, {len(config.rules)} rules")
             log.info("configuration read anew from %s: %d brokers", self._file, len(config.brokers))
 
     async def _apply(self, config: Config) -> None:
         """Watch what `config` says; a broker for which nothing changed goes on undisturbed."""
-        changed = [broker for broker in config.brokers if self._changed(config, broker)]
+        changed = [broker for broker in config.brokers if self._differs(config, broker)]
         # Everything that can be refused is made first.
         opened = [(broker, self._open(config, broker)) for broker in changed]
         for name in set(self._watched) - {broker.name for broker in config.brokers}:
@@ -89,7 +120,7 @@ class Agent:
             self._watched[broker.name] = _Watched(broker, watch, task)
             self._exposition.set_broker(broker.name, watch.blocks)
 
-    def _changed(self, config: Config, broker: Broker) -> bool:
+    def _differs(self, config: Config, broker: Broker) -> bool:
         """Whether the broker must be opened anew; a new policy alone does not need that."""
         watched = self._watched.get(broker.name)
         return (
@@ -103,7 +134,15 @@ class Agent:
     def _open(self, config: Config, broker: Broker) -> Watch:
         reader = open_reader(config, broker, self._executor)
         policy = policy_of(config, broker)
-        return Watch(reader, policy, config.interval_of(broker), config.timeout_of(broker), self._executor)
+        return Watch(
+            reader,
+            policy,
+            config.interval_of(broker),
+            config.timeout_of(broker),
+            self._executor,
+            remembered=lambda node_id: self._state_file.memory(node_id) if self._state_file else None,
+            on_change=self._on_change,
+        )
 
     async def _drop(self, name: str) -> None:
         watched = self._watched.pop(name, None)
@@ -113,7 +152,42 @@ class Agent:
         watched.task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watched.task
+        if self._state_file is not None:
+            await self._in_worker(self._keep, self._state_file, [watched.watch])
         await watched.watch.close()
+
+    # --- what outlives the agent, and what changed; in the worker thread, as the polls are
+
+    async def _in_worker(self, work: Callable[..., Any], *arguments: Any) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
+
+    async def _save_regularly(self, file: StateFile) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), SAVE_SECONDS)
+            self._changed.clear()
+            await self._save(file)
+            await asyncio.sleep(SAVE_PAUSE)
+
+    async def _save(self, file: StateFile) -> None:
+        try:
+            await self._in_worker(self._keep, file, [watched.watch for watched in self._watched.values()])
+            await self._in_worker(file.save)
+        except Exception:  # what is kept for later must not end what is now
+            log.exception("the state could not be saved; please report this")
+            file.success = False
+        self._self_metrics.state_saved(success=file.success)
+
+    @staticmethod
+    def _keep(file: StateFile, watches: Sequence[Watch]) -> None:
+        file.keep([memory for watch in watches if (memory := watch.memory()) is not None], time.time())
+
+    def _on_change(self, events: Iterable[Event]) -> None:
+        if self._journal.add(events):
+            self._loop.call_soon_threadsafe(self._changed.set)
+
+    async def _tell(self, change: Change, detail: str) -> None:
+        await self._in_worker(self._journal.add, [Event(time.time(), change, detail=detail)])
 
     def watches(self) -> list[Watch]:
         """The watches of all brokers, in the configuration's order."""

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,9 +14,11 @@ from penstock.agent.tables import Result
 from penstock.errors import PenstockError, Refused
 from penstock.exposition.render import BrokerBlocks
 from penstock.flow.assess import State, Tables, assess
+from penstock.flow.events import Event, Picture, by_name, changes
+from penstock.flow.memory import Memory, identity, recall, remember
 from penstock.flow.policy import Policy
 from penstock.flow.retention import Kept, retain
-from penstock.model import Collector, Snapshot
+from penstock.model import Collector, Role, Snapshot
 from penstock.sources.artemis import ArtemisReader
 
 log = logging.getLogger(__name__)
@@ -50,7 +53,13 @@ class Watch:
     outcome: Outcome | None = None
     snapshot: Snapshot | None = None
     """The last snapshot that is in use, failed parts as they last were; None when there is none fresh enough."""
+    remembered: Callable[[str], Memory | None] = lambda _: None
+    """What an earlier agent, or another watch, knew of a node id."""
+    on_change: Callable[[Iterable[Event]], None] = lambda _: None
+    """Called in the worker thread with what changed at a poll."""
     _state: State = field(default_factory=State)
+    _recalled: bool = False
+    _picture: Picture | None = None
     _kept: Kept = field(default_factory=Kept)
     _tables: Tables = field(default_factory=dict)
     _collectors: dict[str, Collector] = field(default_factory=dict)
@@ -128,8 +137,50 @@ class Watch:
     def _take(self, snapshot: Snapshot) -> None:
         """Assess, in the worker thread."""
         kept, retained = retain(self._kept, snapshot, self.keep_seconds)
+        if not self._recalled:
+            retained = self._recall(retained)
         self._state, self._tables = assess(self._state, retained, self.policy)
         self._kept, self.snapshot, self._collectors = kept, retained, dict(snapshot.collectors)
+
+    def _recall(self, snapshot: Snapshot) -> Snapshot:
+        """At the first complete poll; until then consumers are left out, lest they be counted twice."""
+        broker = snapshot.broker
+        if broker is None or broker.role is not Role.ACTIVE:
+            return snapshot
+        memory = self.remembered(identity(broker, self.name))
+        if memory is None:
+            self._recalled = True
+            return snapshot
+        if snapshot.queues is None or snapshot.consumers is None:
+            return replace(snapshot, consumers=None)
+        self._recalled = True
+        try:
+            self._state = recall(memory, self._state, snapshot, self.policy)
+        except (ValueError, LookupError, TypeError) as error:
+            log.warning("broker %s: the state file does not fit (%s), what it says is not used", self.name, error)
+            return snapshot
+        self._picture = Picture(self.name, conditions={name: (severity, at) for name, severity, at in memory.told})
+        return snapshot
+
+    def memory(self) -> Memory | None:
+        """What to keep of this broker over a restart; to be called in the worker thread."""
+        if not self._recalled or self.snapshot is None:
+            return None
+        return remember(self._state, self.snapshot, self.policy)
+
+    def _changed(self, outcome: Outcome) -> Iterable[Event]:
+        before = self._picture or Picture(self.name)
+        about = self.snapshot.broker if self.snapshot else None
+        self._picture = Picture(
+            self.name,
+            up=outcome.result is not Result.FAILED,
+            error=outcome.error,
+            role=about.role if about else before.role,
+            start=self._state.clock.start,
+            # Of a broker that cannot be read nothing is known, neither that a condition has ended.
+            conditions=by_name(self._state.judgement.conditions) if about else before.conditions,
+        )
+        return changes(before, self._picture, time.time())
 
     def _publish(self, outcome: Outcome) -> None:
         """Render, in the worker thread; what was not read anew only while it is fresh enough."""
@@ -137,6 +188,7 @@ class Watch:
         if failed and self.snapshot is not None and time.time() - self.snapshot.stamp > self.keep_seconds:
             self.snapshot, self._tables, self._kept = None, {}, Kept()
         self.blocks.update(self._shown(outcome))
+        self.on_change(self._changed(outcome))
 
     def _shown(self, outcome: Outcome) -> Tables:
         tables = {

@@ -32,6 +32,14 @@ listen_address = click.option(
     show_default=True,
     help="Where to serve: :port, host:port or [::1]:port; may be given several times.",
 )
+storage_path = click.option(
+    "--storage.path",
+    "storage",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("data"),
+    show_default=True,
+    help="Directory of the state file and the log of changes; made when it is not there.",
+)
 log_level = click.option(
     "--log.level", "log_level", type=click.Choice(LEVELS), default="info", show_default=True, help="Least level logged."
 )

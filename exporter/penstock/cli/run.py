@@ -18,17 +18,20 @@ log = logging.getLogger(__name__)
 @click.command()
 @options.config_file
 @options.listen_address
+@options.storage_path
 @options.log_level
 @options.log_format
 @options.command
-async def run(config_file: Path, listen_addresses: tuple[str, ...], log_level: str, log_format: str) -> int:
+async def run(
+    config_file: Path, listen_addresses: tuple[str, ...], storage: Path, log_level: str, log_format: str
+) -> int:
     """
     Watch the configured brokers and serve /metrics.
 
     SIGHUP or POST /-/reload reads the configuration anew; SIGTERM and SIGINT stop.
     """
     logs.set_up(log_level, log_format)
-    agent = Agent(config_file)
+    agent = Agent(config_file, storage)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

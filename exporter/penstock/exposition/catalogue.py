@@ -773,6 +773,14 @@ AGENT: Final = (
         "config_last_reload_success_timestamp",
         source="Penstock",
     ),
+    Family(
+        "penstock_state_save_success",
+        "gauge",
+        "1 when the last save of the state file succeeded, else 0; absent before the first.",
+        "agent",
+        "state_save_success",
+        source="Penstock",
+    ),
 )
 
 CATALOGUE: Final[tuple[Family, ...]] = (

@@ -37,6 +37,10 @@ class SelfMetrics:
             values["config_last_reload_success_timestamp"] = timestamp
         self._values = values
 
+    def state_saved(self, *, success: bool) -> None:
+        """Note that the state file was written, or could not be."""
+        self._values = {**self._values, "state_save_success": float(success)}
+
     def render(self, form: Format) -> bytes:
         """All families, as whole lines without the end mark."""
         values = self._values

@@ -55,7 +55,7 @@ class State:
             queues=self.queues.with_new_labels(),
             consumers=self.consumers.with_new_labels(),
             producers=Producers(totals=self.producers.totals),
-            judgement=self.judgement,
+            judgement=self.judgement.with_new_labels(),
         )
 
 
@@ -74,13 +74,14 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         messages = None if snapshot.queues is None else grouping.sum(snapshot.queues["messages"])
         tables["address"] = address_table(state.addresses, snapshot.addresses, messages, snapshot.producers)
     if snapshot.consumers is not None:
-        consumers = state.consumers.follow(snapshot, snapshot.consumers, state.queues.grouping, state.clock, policy)
-        state = replace(state, consumers=consumers)
+        consumers = state.consumers.group(snapshot, snapshot.consumers, state.queues.grouping, policy)
         tables["client"] = client_table(consumers, snapshot.consumers)
-        tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)
         groups = Groups(state.queues.grouping, consumers.clients)
         judgement, _ = judge(state.judgement, snapshot, groups, state.clock, policy.constants)
-        state = replace(state, judgement=judgement)
+        blocked = judgement.seen.now - judgement.held_unsettled_since(snapshot.consumers.index)
+        consumers = consumers.show(state.consumers, blocked, snapshot.consumers, snapshot.consumer_queue, policy)
+        tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)
+        state = replace(state, consumers=consumers, judgement=judgement)
         tables |= health(state, tables, consumers.clients)
     if snapshot.producers is not None:
         state = replace(state, producers=state.producers.follow(snapshot.producers, state.addresses.grouping, policy))

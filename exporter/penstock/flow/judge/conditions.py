@@ -193,6 +193,8 @@ class Condition:
     evidence: Mapping[str, float] = field(default_factory=dict)
     consumers: int = 0
     completeness: float = 1.0
+    silenced: bool = False
+    """By a rule of the operator: shown when asked for, and not exported."""
 
     @property
     def kind(self) -> Kind:

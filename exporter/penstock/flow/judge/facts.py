@@ -59,6 +59,8 @@ class Seen:
     started: float = np.nan
     """When the broker's process was seen to start anew, by its own clock; NaN for the one that was found running."""
     join: AddressJoin = field(default_factory=AddressJoin)
+    resumed: bool = False
+    """Known from before the agent's restart: the time since says nothing about the interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
     now = snapshot.stamp if np.isnan(broker.clock) else broker.clock
     step = now - before.now
     interval = before.interval
-    if step > 0:
+    if step > 0 and not (before.resumed and interval > 0):
         interval = step if np.isnan(interval) else 0.7 * interval + 0.3 * step
     restarted = bool(broker.uptime < before.uptime)
     if restarted:

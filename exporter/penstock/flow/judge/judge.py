@@ -66,6 +66,16 @@ class Judgement:
     rings: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
     """Queues with a ring limit."""
     conditions: tuple[Condition, ...] = ()
+    resumed_at: float = np.nan
+    """Last poll of the agent before its restart, where its judgement goes on; the windows began anew then."""
+
+    def with_new_labels(self) -> "Judgement":
+        """The clients are about to be numbered anew."""
+        return replace(self, patience=self.patience.laid_aside(), churn=replace(self.churn, clients=Grouping()))
+
+    def held_unsettled_since(self, consumers: Index[Any]) -> Column:
+        """Per consumer since when it holds something and has settled nothing, by the broker's clock; else NaN."""
+        return moved(consumers, self.holds.index, self.holds.mark, np.nan)
 
     def begun_anew(self, now: float) -> "Judgement":
         """After a restart or a failover: only patience stays, and clients get time to come back."""
@@ -111,7 +121,7 @@ def judge(
         pace=np.fmax(np.fmax(paces[0], paces[1]), paces[2]),
     )
     churn = state.churn.follow(found, holds, groups.clients, per_consumer, state.seen, state.holds)
-    standing = follow_standing(state.standing, poll)
+    standing = follow_standing(state.standing, poll, state.resumed_at)
     judgement = Judgement(
         seen=seen,
         holds=holds,
@@ -131,6 +141,7 @@ def judge(
         consumer_queue=found.consumer.queue,
         rings=~np.isnan(found.ring),
         conditions=tell(standing, poll, churn, clock),
+        resumed_at=state.resumed_at,
     )
     return judgement, True
 
@@ -310,6 +321,10 @@ RULES: Mapping[str, Rule] = {
 }
 
 
+WINDOWED = ("redelivery_loop", "expiring", "dead_lettering")
+"""Judged on the window; `falling_behind` on the longer one of the trend."""
+
+
 def _now(poll: Poll) -> Column:
     return np.full(len(poll.found.queues), poll.found.now)
 
@@ -318,8 +333,20 @@ def _from(poll: Poll, seconds: float) -> Column:
     return np.full(len(poll.found.queues), poll.found.now - seconds)
 
 
-def follow_standing(before: Mapping[str, Standing], poll: Poll) -> dict[str, Standing]:
+def windows_begun_anew(poll: Poll, resumed_at: float) -> frozenset[str]:
+    """Conditions whose window is too short since the agent's restart to say anything: what stood goes on so long."""
+    constants, interval = poll.constants, poll.found.interval
+    lasts = poll.found.now - resumed_at
+    short = {
+        "falling_behind": constants.trend,
+        **dict.fromkeys(WINDOWED, constants.window_seconds(interval)),
+    }
+    return frozenset(name for name, seconds in short.items() if lasts < seconds + 2 * interval)
+
+
+def follow_standing(before: Mapping[str, Standing], poll: Poll, resumed_at: float) -> dict[str, Standing]:
     found = poll.found
+    windows = windows_begun_anew(poll, resumed_at)
     standing = {}
     for name, rule in RULES.items():
         kind = KINDS[name]
@@ -330,5 +357,7 @@ def follow_standing(before: Mapping[str, Standing], poll: Poll) -> dict[str, Sta
             shown = stand.on & (found.now - stand.last <= poll.constants.event)
             stand = replace(stand, last=np.where(holds, found.now, stand.last))
             holds = holds | shown
+        elif name in windows:
+            holds = holds | stand.on
         standing[name] = stand.judge(holds, begins, found.now, poll.constants.rejoin, at_once=kind.event)
     return standing

@@ -85,6 +85,10 @@ class Patience:
             del parked[next(iter(parked))]
         return Patience(index, weights, spells=spells, parked=parked, **numbers)
 
+    def laid_aside(self) -> "Patience":
+        """All as of things that are not there now: their rows are about to be numbered anew."""
+        return replace(self.follow(Index.empty()), index=Index.empty())
+
     def learned(self, row: int) -> "Learned":
         return Learned(
             self.weights[row].copy(), float(self.longest[row]), float(self.q98[row]), self.spells[row].copy()
