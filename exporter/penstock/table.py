@@ -7,6 +7,7 @@ keeps something per row (label bytes, running totals) moves it along with one nu
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -169,13 +170,14 @@ class Serials:
     def __call__(self, texts: Sequence[str]) -> Keys:
         """int64 keys of `texts`; a text not seen before gets one higher than all so far."""
         known = self._keys
-        keys = np.empty(len(texts), np.int64)
-        for position, text in enumerate(texts):
-            key = known.get(text)
-            if key is None:
-                key = known[text] = self._next
-                self._next += 1
-            keys[position] = key
+        found = list(map(known.get, texts))
+        if None in found:
+            for text in texts:
+                if text not in known:
+                    known[text] = self._next
+                    self._next += 1
+            found = list(map(known.get, texts))
+        keys = np.array(found, np.int64)
         if len(known) > 2 * len(texts) + 1024:
             in_use = set(keys.tolist())
             self._keys = {text: key for text, key in known.items() if key in in_use}
@@ -183,4 +185,4 @@ class Serials:
 
     def find(self, texts: Sequence[str]) -> Keys:
         """int64 keys of `texts`, -1 where a text has none."""
-        return np.fromiter((self._keys.get(text, -1) for text in texts), np.int64, len(texts))
+        return np.fromiter(map(self._keys.get, texts, repeat(-1)), np.int64, len(texts))

@@ -6,6 +6,7 @@ once in a thing's life and unchanged ones cost a comparison.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from sys import intern
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -129,16 +130,18 @@ class Consumers:
 
     def _row(self, row: wire.ConsumerTexts) -> ConsumerRow:
         user = row.user or row.validated_user
+        client = client_name(row.client_id, user, row.remote_address, row.protocol, self._names)
+        # Thousands of rows hold the same names: each is kept once.
         return ConsumerRow(
             id=str(row.id),
-            queue=row.queue,
-            address=row.address,
-            client=client_name(row.client_id, user, row.remote_address, row.protocol, self._names),
-            session=row.session,
-            protocol=row.protocol,
-            user=user,
-            remote_host=remote_host(row.remote_address),
-            filter=row.filter,
+            queue=intern(row.queue),
+            address=intern(row.address),
+            client=intern(client),
+            session=intern(row.session),
+            protocol=intern(row.protocol),
+            user=intern(user),
+            remote_host=intern(remote_host(row.remote_address)),
+            filter=intern(row.filter),
         )
 
 
@@ -225,9 +228,9 @@ class Queues:
         ) or ordinary_kind(row.address, routing_type, dead, expiry)
         dead_letter, expires_to = ("" if to == row.address else to for to in roles.dead_letters.get(row.name, ("", "")))
         return QueueRow(
-            name=row.name,
-            address=row.address,
-            routing_type=routing_type,
+            name=intern(row.name),
+            address=intern(row.address),
+            routing_type=intern(routing_type),
             durable=row.durable,
             temporary=row.temporary,
             filter=row.filter or "",
@@ -324,7 +327,7 @@ class Addresses:
         ]
         self._index, self._order = self._index.follow(
             keys,
-            lambda new: [AddressRow(names[i], policies[i]) for i in new],
+            lambda new: [AddressRow(intern(names[i]), policies[i]) for i in new],
             changed=np.array(stale, dtype=np.int64),
         )
         found = [settings.get(row.name) for row in self._index]
@@ -384,7 +387,7 @@ class Connections:
         """Connections that carry sessions; Core clients hold others, for the topology, which say nothing."""
         connection_of: list[str] = list(map(attrgetter("connection_id"), sessions))
         keys = self._serials(connection_of)
-        self._key_of = dict(zip(map(attrgetter("id"), sessions), keys.tolist(), strict=True))
+        self._key_of = dict(zip(map(intern, map(attrgetter("id"), sessions)), keys.tolist(), strict=True))
         listed = {connection.connection_id: connection for connection in connections}
         # What connected between the two listings is in one of them only: it waits for the next poll.
         late = [i for i in np.flatnonzero(self._index.positions(keys) < 0).tolist() if connection_of[i] not in listed]
@@ -425,7 +428,11 @@ class Connections:
             session.client_id or connection.client_id, user, connection.remote_address, connection.protocol, self._names
         )
         return ConnectionRow(
-            connection.connection_id, client, connection.protocol, user, remote_host(connection.remote_address)
+            connection.connection_id,
+            intern(client),
+            intern(connection.protocol),
+            intern(user),
+            intern(remote_host(connection.remote_address)),
         )
 
     def _producer(self, row: wire.ProducerListed) -> ProducerRow:
