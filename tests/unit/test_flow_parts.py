@@ -1,4 +1,4 @@
-"""The small rules of flow: clock, holding, worst, what is shown, what waits."""
+"""The small rules of flow: clock, worst, what is shown, what waits."""
 
 from dataclasses import replace
 
@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.flow.clock import Clock
-from penstock.flow.holding import hold_since, holding, unsettled_since
 from penstock.flow.queues import ready
 from penstock.flow.worst import POLLS_OUTSIDE, Shown, worst
 from penstock.table import Column
@@ -64,37 +63,6 @@ def test_the_start_is_the_same_text_at_every_poll_until_a_restart() -> None:
 def test_a_restart_within_the_jitter_is_a_restart() -> None:
     clock = seen(Clock(), 1000.0, uptime=0.6)
     assert seen(clock, 1000.5, uptime=0.2).start == pytest.approx(1000.3)
-
-
-# --- holding
-
-
-@pytest.mark.parametrize(
-    ("buffered", "awaiting", "held"), [(0, 0, 0), (3, 0, 1), (0, 2, 1), (NAN, NAN, 0), (NAN, 1, 1), (1, NAN, 1)]
-)
-def test_who_holds(buffered: float, awaiting: float, held: float) -> None:
-    assert holding(column(buffered), column(awaiting)).tolist() == [held]
-
-
-@pytest.mark.parametrize(
-    ("held", "before", "acknowledged", "delivered", "since", "unsettled"),
-    [
-        (0, NAN, 50, 60, NAN, NAN),  # holds nothing
-        (0, 40, 50, 60, NAN, NAN),  # has let go
-        (1, NAN, 50, 60, 60, 60),  # new: since the later of the two
-        (1, NAN, 70, 60, 70, 70),
-        (1, NAN, NAN, 60, 60, 60),  # never acknowledged
-        (1, NAN, NAN, NAN, NAN, NAN),  # nothing is known
-        (1, 40, 30, 90, 40, 40),  # still holds: deliveries are no settling
-        (1, 40, 55, 90, 40, 55),  # still holds, settled in between
-    ],
-)
-def test_since_when(
-    held: float, before: float, acknowledged: float, delivered: float, since: float, unsettled: float
-) -> None:
-    begun = hold_since(column(held), column(before), column(acknowledged), column(delivered))
-    np.testing.assert_array_equal(begun, column(since))
-    np.testing.assert_array_equal(unsettled_since(begun, column(acknowledged)), column(unsettled))
 
 
 # --- the worst

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.flow.clock import Clock
-from penstock.flow.holding import hold_since, holding, unsettled_since
 from penstock.flow.policy import Policy
 from penstock.flow.series import HIDDEN, OTHER, ClientSeries, ConsumerSeries, Grouping, QueueSeries
 from penstock.flow.totals import Totals
@@ -26,42 +25,36 @@ class Consumers:
     What is carried from poll to poll.
 
     clients: which client series each consumer belongs to. totals: COUNTERS of the clients.
-    source, hold_since: since when each consumer holds something. shown, index: the consumers shown one by one.
+    shown, index: the consumers shown one by one.
     """
 
     clients: Grouping[ClientSeries] = field(default_factory=Grouping)
     totals: Totals[ClientSeries] = field(default_factory=Totals)
-    source: Index[ConsumerRow] = field(default_factory=Index.empty)
-    hold_since: Column = field(default_factory=lambda: np.empty(0))
     shown: Shown = field(default_factory=Shown)
     index: Index[ConsumerSeries] = field(default_factory=Index.empty)
 
-    def follow(
-        self,
-        snapshot: Snapshot,
-        consumers: Table[ConsumerRow],
-        queues: Grouping[QueueSeries],
-        clock: Clock,
-        policy: Policy,
+    def group(
+        self, snapshot: Snapshot, consumers: Table[ConsumerRow], queues: Grouping[QueueSeries], policy: Policy
     ) -> "Consumers":
+        """With the clients of this poll and their totals."""
         clients = follow_clients(self.clients, snapshot, consumers, queues, policy)
-        since = hold_since(
-            holding(consumers["buffered"], consumers["awaiting_commit"]),
-            consumers.index.carry(self.source, self.hold_since, np.nan),
-            consumers["last_acknowledgement"],
-            consumers["last_delivery"],
-        )
-        age = snapshot.stamp + clock.applied - unsettled_since(since, consumers["last_acknowledgement"])
-        shown = show(self.shown, age, consumers, clients, snapshot.consumer_queue, policy)
-        relabelled = clients.relabelled if clients is not self.clients else np.zeros(len(consumers), np.bool_)
-        return Consumers(
-            clients=clients,
-            totals=self.totals.follow(clients, [consumers[name] for name in COUNTERS]),
-            source=consumers.index,
-            hold_since=since,
-            shown=shown,
-            index=label_consumers(self.index, shown.keys, consumers.index, clients, relabelled),
-        )
+        totals = self.totals.follow(clients, [consumers[name] for name in COUNTERS])
+        return replace(self, clients=clients, totals=totals)
+
+    def show(
+        self, before: "Consumers", blocked: Column, consumers: Table[ConsumerRow], queue: Keys, policy: Policy
+    ) -> "Consumers":
+        """
+        With the consumers of this poll that are shown one by one.
+
+        blocked: seconds for which each holds something and has settled nothing, NaN where it holds nothing.
+        queue: key of each one's queue. before: the same at the poll before, whose labels are kept.
+        """
+        shown = show(self.shown, blocked, consumers, self.clients, queue, policy)
+        fresh = self.clients is not before.clients
+        relabelled = self.clients.relabelled if fresh else np.zeros(len(consumers), np.bool_)
+        index = label_consumers(self.index, shown.keys, consumers.index, self.clients, relabelled)
+        return replace(self, shown=shown, index=index)
 
     def with_new_labels(self) -> "Consumers":
         return replace(self, clients=Grouping(), index=Index.empty())
@@ -96,16 +89,20 @@ def client_labels(
     def label(i: int, names: set[str]) -> ClientSeries | None:
         row: ConsumerRow = rows[i]
         at = series_of_queue[i]
-        if at == HIDDEN or policy.rules.resolve(policy.broker, row.address, row.queue, row.client).ignore:
+        said = policy.rules.resolve(policy.broker, row.address, row.queue, row.client)
+        if at == HIDDEN or said.ignore:
             return None
         if at == _UNKNOWN_QUEUE and not policy.selection(row.address, row.queue):
             return None
         name = row.client if row.client in names or len(names) < policy.limits.clients else OTHER
         names |= {name} - {OTHER}
-        if at == _UNKNOWN_QUEUE:
-            return ClientSeries(policy.broker, row.address, row.queue, name)
-        queue: QueueSeries = queues.index.rows[at]
-        return ClientSeries(policy.broker, queue.address, queue.queue, name)
+        address, of = row.address, row.queue
+        if at != _UNKNOWN_QUEUE:
+            queue: QueueSeries = queues.index.rows[at]
+            address, of = queue.address, queue.queue
+        if (address, of, name) != (row.address, row.queue, row.client):  # a sum: all its members have the same
+            said = policy.rules.resolve(policy.broker, address, of, name)
+        return ClientSeries(policy.broker, address, of, name, said)
 
     def labels(new: list[int]) -> list[ClientSeries | None]:
         # While there are fewer series than names allowed, the names need not be looked at.
