@@ -178,8 +178,8 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
     started = now if restarted else np.fmax(before.started, now - broker.uptime)
     numbers = np.stack([queues[name] for name in (*QUEUE_COUNTERS, "scheduled", "messages")])
     past = moved(queues.index, before.queues, before.queue_numbers, np.nan)
-    # Only these four are set back by a new life of the queue; added starts at what was reloaded.
-    known = ~np.isnan(past[0]) & ~(numbers[1:4] < past[1:4]).any(axis=0)
+    # A counter that fell: a new life of the queue, or an operator set it back.
+    known = ~np.isnan(past[0]) & ~(numbers[:4] < past[:4]).any(axis=0)
     changes = np.where(known, numbers - past, 0.0)
     consumer = consumer_facts(before, snapshot, consumers, queues, known)
     join = before.join.follow(queues.index, snapshot.addresses)
@@ -228,11 +228,12 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         d_uncommitted=d_uncommitted,
         returned=d_left - changes[1] - changes[2] - changes[3] - d_uncommitted,
     )
+    said = np.stack([consumers[name] for name in (*CONSUMER_COUNTERS, "buffered")])
     seen = Seen(
         queues.index,
-        numbers,
+        since_said(numbers, past),
         consumers.index,
-        np.stack([consumers[name] for name in (*CONSUMER_COUNTERS, "buffered")]),
+        since_said(said, moved(consumers.index, before.consumers, before.consumer_numbers, np.nan)),
         now,
         found.interval,
         broker.uptime,
@@ -240,6 +241,11 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         join,
     )
     return seen, found
+
+
+def since_said(numbers: NDArray[np.float64], past: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What was said last: where a number is missing the next change is that since the poll before."""
+    return np.where(np.isnan(numbers), past, numbers)
 
 
 def consumer_facts(
