@@ -42,5 +42,9 @@ class Constants:
     def window_seconds(self, interval: float) -> float:
         return max(self.window, self.window_polls * interval)
 
+    def trend_seconds(self, interval: float) -> float:
+        """One poll more than is needed: they do not come to the millisecond."""
+        return max(self.trend, (self.trend_polls + 1) * interval)
+
     def floor_seconds(self, interval: float) -> float:
         return max(self.floor, self.floor_polls * interval)

@@ -33,8 +33,8 @@ class History:
             ]
         )
         values[:, ~facts.known] = np.nan
-        window = (Window() if facts.restarted else self.window).push(facts.queues, facts.now, values, constants.trend)
-        return History(window)
+        window = Window() if facts.restarted else self.window.moved(facts.queues, facts.known)
+        return History(window.push(facts.queues, facts.now, values, constants.trend_seconds(facts.interval)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def trend(history: History, constants: Constants, interval: float) -> Trend:
     added = np.nan_to_num(window.values[:, ADDED]).sum(axis=0)
     settled = np.nan_to_num(window.values[:, SETTLED])
     first, second = halves(depth)
-    whole = window.covers(constants.trend, interval, constants.trend_polls)
+    whole = window.covers(constants.trend_seconds(interval), interval, constants.trend_polls)
     rows = np.flatnonzero(whole & (settled.sum(axis=0) > 0))
     behind = np.zeros(depth.shape[1], np.bool_)
     growth = np.zeros(depth.shape[1])

@@ -338,7 +338,7 @@ def windows_begun_anew(poll: Poll, resumed_at: float) -> frozenset[str]:
     constants, interval = poll.constants, poll.found.interval
     lasts = poll.found.now - resumed_at
     short = {
-        "falling_behind": constants.trend,
+        "falling_behind": constants.trend_seconds(interval),
         **dict.fromkeys(WINDOWED, constants.window_seconds(interval)),
     }
     return frozenset(name for name, seconds in short.items() if lasts < seconds + 2 * interval)

@@ -50,6 +50,13 @@ class Window:
     stamps: Column = field(default_factory=lambda: np.empty(0))
     values: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0, 0)))
 
+    def moved(self, index: Index[Any], known: Mask) -> "Window":
+        """By the rows of `index`; those that are not `known` begin anew."""
+        values = moved(index, self.index, self.values, np.nan) if len(self.stamps) else self.values
+        if len(self.stamps) and not known.all():
+            values = np.where(known, values, np.nan)
+        return Window(index, self.stamps, values)
+
     def push(self, index: Index[Any], stamp: float, values: NDArray[np.float64], seconds: float) -> "Window":
         """With one more poll, without what is older than `seconds`. values: (variables, rows)."""
         kept = self.stamps > stamp - seconds - 1e-6
