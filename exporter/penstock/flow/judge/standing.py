@@ -18,7 +18,7 @@ class Standing:
     One condition over the rows of `index`.
 
     run: polls in a row at which the rule said the same, negative for "does not hold". on: the condition stands.
-    since: its beginning by the rule, NaN where it does not stand. left: its last beginning and end, to go on from.
+    since: its beginning as the rule said when it began to hold, NaN where it neither holds nor stands. left: its last beginning and end, to go on from.
     """
 
     index: Index[Any] = field(default_factory=Index.empty)
@@ -56,8 +56,10 @@ class Standing:
         came, went = on & ~self.on, self.on & ~on
         begin = np.where(np.isnan(begins), now, begins)
         back = now - self.left_at <= rejoin
-        begin = np.where(back & ~np.isnan(self.left_since), np.fmin(begin, self.left_since), begin)
-        since = np.where(on, np.where(came, begin, self.since), np.nan)
+        # Of the first of the polls that must agree: it did not begin with the last of them.
+        begin = np.where(self.on | (run > 1), self.since, begin)
+        begin = np.where(came & back, np.fmin(begin, self.left_since), begin)
+        since = np.where(on | holds, begin, np.nan)
         return Standing(
             self.index,
             run,
