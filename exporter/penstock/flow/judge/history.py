@@ -105,7 +105,8 @@ def trend(history: History, constants: Constants, interval: float) -> Trend:
     settled = np.nan_to_num(window.values[:, SETTLED])
     first, second = halves(depth)
     whole = window.covers(constants.trend_seconds(interval), interval, constants.trend_polls)
-    rows = np.flatnonzero(whole & (settled.sum(axis=0) > 0))
+    told = np.stack([~np.isnan(part).all(axis=0) for part in np.array_split(depth, 4)]).all(axis=0)
+    rows = np.flatnonzero(whole & told & (settled.sum(axis=0) > 0))
     behind = np.zeros(depth.shape[1], np.bool_)
     growth = np.zeros(depth.shape[1])
     if len(rows):
