@@ -95,6 +95,7 @@ class Facts:
     consumers: Column
     paused: Column
     exclusive: Column
+    """One consumer gets all, or all of a group: the others may lawfully have nothing."""
     last_value: Column
     ring: Column
     """Ring limit, NaN where there is none."""
@@ -215,7 +216,7 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         scheduled=numbers[4],
         consumers=queues["consumers"],
         paused=queues["paused"],
-        exclusive=np.fmax(queues["exclusive"], 0.0),
+        exclusive=np.fmax(np.fmax(queues["exclusive"], queues["grouped"]), 0.0),
         last_value=queues["last_value"],
         ring=queues["ring_limit"],
         dispatch_at=np.nan_to_num(queues["consumers_before_dispatch"]),

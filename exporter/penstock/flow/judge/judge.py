@@ -165,11 +165,12 @@ def follow_spans(state: Judgement, found: Facts, constants: Constants) -> tuple[
         index=found.queues,
         still=since(~moves, before.still, now),
         ready=since(found.ready > 0, before.ready, now),
-        absent=since(~served, before.absent, now),
+        # Where the number of consumers is missing nobody came and nobody went.
+        absent=np.where(np.isnan(found.consumers) & ~served, before.absent, since(~served, before.absent, now)),
         unsettled=since(~(found.d_settled > 0), before.unsettled, now),
         blocked=since(found.known & (found.d_added == 0), before.blocked, now),
         frozen=since(~moves & (address.paging > 0), before.frozen, now),
-        had_consumer=before.had_consumer | (found.consumers > 0),
+        had_consumer=before.had_consumer | (found.consumers > 0) | (found.settled > 0),
     )
     return spans, dispatch, absence
 
@@ -298,7 +299,7 @@ def _hoarding(poll: Poll) -> tuple[Mask, Column]:
 
 
 def _ring_lost_by_consumer(poll: Poll) -> tuple[Mask, Column]:
-    return poll.ledger.lost_now > 0, _now(poll)
+    return poll.found.judged & (poll.ledger.lost_now > 0), _now(poll)
 
 
 RULES: Mapping[str, Rule] = {

@@ -11,7 +11,7 @@ from penstock.flow.judge.facts import Facts
 from penstock.flow.judge.history import Returns, Trend
 from penstock.flow.judge.holds import Holds
 from penstock.flow.judge.spans import Mask, longer
-from penstock.model import Broker
+from penstock.model import Broker, QueueKind
 from penstock.table import Column
 
 # --- on a consumer
@@ -32,7 +32,20 @@ def open_transaction(facts: Facts, holds: Holds, patience: Column) -> Mask:
 
 def redelivery_loop(facts: Facts, returns: Returns) -> Mask:
     """Messages keep coming back while deliveries go on."""
-    return facts.judged & returns.persistent & (returns.delivered > 0)
+    return facts.judged & returns.persistent & (returns.delivered > 0) & destructive(facts)
+
+
+def destructive(facts: Facts) -> Mask:
+    """
+    Queues whose settlements are known to count.
+
+    A non-destructive one settles nothing and attempts nothing; a loop delivers more than was ever added.
+    """
+    consumer = facts.consumer
+    at = np.flatnonzero(consumer.queue >= 0)
+    again = np.zeros(len(consumer.queue))
+    again[at] = consumer.delivered[at] > facts.added[consumer.queue[at]]
+    return (facts.settled > 0) | (facts.attempts > 0) | (facts.of_queue(again) > 0)
 
 
 def only_few_fail(returns: Returns, attempts: Column) -> Mask:
@@ -60,12 +73,17 @@ def not_dispatching(facts: Facts, holds: Holds, ready_since: Column, still_since
 def no_consumer(facts: Facts, ready_since: Column, absent_since: Column, patience: Column) -> Mask:
     """Nobody is there, nothing is settled and messages wait, for longer than an absence usually lasts."""
     waits = longer(ready_since, facts.now, patience) & longer(absent_since, facts.now, patience)
-    return facts.judged & ~facts.parked & waits
+    return facts.judged & ~facts.parked & waits & (facts.consumers == 0)
 
 
-def never_read(facts: Facts, had_consumer: Mask) -> Mask:
-    """Of an absence: no consumer was ever seen nor anything ever settled, while messages come: a notice."""
-    return ~had_consumer & (facts.settled == 0)
+def never_read(facts: Facts, was_read: Mask) -> Mask:
+    """
+    Of an absence: no consumer was ever seen nor anything ever settled, while messages come: a notice.
+
+    Not of a durable subscription: its consumer made it.
+    """
+    subscribed = facts.queues.column("subscribed", lambda row: row.durable and row.kind is QueueKind.SUBSCRIPTION) > 0
+    return ~was_read & ~subscribed
 
 
 def paused(facts: Facts) -> Mask:
@@ -76,7 +94,7 @@ def paused(facts: Facts) -> Mask:
 def depaging_frozen(facts: Facts) -> Mask:
     """So much is delivered and unacknowledged that the queue reads no more pages, and all its consumers starve."""
     address = facts.address
-    full = facts.delivering_bytes >= 0.9 * address.page_read_bytes
+    full = (address.page_read_bytes > 0) & (facts.delivering_bytes >= 0.9 * address.page_read_bytes)
     many = (address.page_read_messages > 0) & (facts.delivering >= address.page_read_messages)
     return facts.judged & (address.paging > 0) & (full | many) & (facts.ready > 0)
 
