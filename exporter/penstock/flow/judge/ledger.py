@@ -38,8 +38,10 @@ class Ledger:
     """Of `grew`, the part that followed a consumer's close or rollback."""
     balance: Column = field(default_factory=lambda: np.empty(0))
     routed: Column = field(default_factory=lambda: np.empty(0))
+    """By how much more the address routed than the queue added, the most so far."""
     returning: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
     d_added: Column = field(default_factory=lambda: np.empty(0))
+    """Added in the polls that `evicted` does not cover yet; d_due: fallen due."""
     d_due: Column = field(default_factory=lambda: np.empty(0))
     delivering: Column = field(default_factory=lambda: np.empty(0))
     delivering_before: Column = field(default_factory=lambda: np.empty(0))
@@ -47,7 +49,7 @@ class Ledger:
     def follow(self, facts: Facts) -> "Ledger":
         before = self.moved(facts)
         balance = ledger_by_queue(facts)
-        routed = ledger_by_address(facts)
+        routed = routed_beyond(facts)
         raw = before.raw[2] + increment(facts, before, balance, routed)
         raw = np.where(np.isnan(raw), balance, raw)
         returning = facts.d_left > facts.d_settled + facts.d_expired + facts.d_killed + 3
@@ -58,6 +60,7 @@ class Ledger:
         twice = np.where(ledgered(facts) & facts.known, twice, np.nan)
         evicted = np.fmax(before.evicted, np.where(twice >= 0, twice, np.nan))
         grew = np.where(np.isnan(before.evicted), 0.0, np.nan_to_num(evicted - before.evicted))
+        covered = ~np.isnan(twice) | ~facts.known
         consumers = lost_by_consumer(grew, before)
         return Ledger(
             index=facts.queues,
@@ -69,10 +72,10 @@ class Ledger:
             grew=grew,
             lost_now=consumers,
             balance=balance,
-            routed=routed,
+            routed=np.fmax(before.routed, routed),
             returning=returning,
-            d_added=facts.d_added,
-            d_due=np.maximum(0.0, -facts.d_scheduled),
+            d_added=np.nan_to_num(facts.d_added) + np.where(covered, 0.0, np.nan_to_num(before.d_added)),
+            d_due=np.fmax(-facts.d_scheduled, 0.0) + np.where(covered, 0.0, np.nan_to_num(before.d_due)),
             delivering=facts.delivering,
             delivering_before=before.delivering,
         )
@@ -117,30 +120,31 @@ def ledger_by_queue(facts: Facts) -> Column:
     return facts.added - facts.settled - facts.expired - facts.killed - facts.messages - delivering
 
 
-def ledger_by_address(facts: Facts) -> Column:
-    """R3: the same with what the address routed, where the queue is its only one; it counts what expired on arrival."""
-    alone = facts.address.queues == 1
-    return np.where(alone, ledger_by_queue(facts) - facts.added + facts.address.routed, np.nan)
+def routed_beyond(facts: Facts) -> Column:
+    """What the address routed and the queue, its only one, did not add: among others what expired on arrival."""
+    return np.where(facts.address.queues == 1, facts.address.routed - facts.added, np.nan)
 
 
 def increment(facts: Facts, before: Ledger, balance: Column, routed: Column) -> Column:
     """
     What the sum rose by since the poll before.
 
-    A message that expired on arrival is in E and not in A: then the address's ledger is the right one, and without it
-    only what is certain counts.
+    A message that expired on arrival is in E and not in A, but in what the address routed. That is read earlier, so it
+    may lag: only a new most counts, and what it rises by while nothing expires is lag caught up. Without it only what is
+    certain counts: a fall takes back no more than what was sighted once.
     """
-    by_queue, by_address = balance - before.balance, routed - before.routed
-    expiring = facts.d_expired > 0
-    floor = np.where(expiring, np.fmax(by_queue, 0.0), by_queue)
-    return np.where(~np.isnan(by_address) & expiring & (by_address > by_queue), by_address, floor)
+    by_queue = balance - before.balance
+    late = np.clip(routed - before.routed, 0.0, np.fmax(facts.d_expired, 0.0))
+    least = np.fmin(before.evicted - before.raw[2], 0.0)
+    floor = np.where(facts.d_expired > 0, np.fmax(by_queue, least), by_queue)
+    return np.where(np.isnan(late), floor, by_queue + late)
 
 
 def lost_by_consumer(grew: Column, before: Ledger) -> Column:
     """
     The part of a growth that arrivals and due messages cannot explain: returned by consumers that went or rolled back.
 
-    The sum is seen twice and so lags one poll: it is held against the arrivals of the poll before.
+    The sum is seen twice and so lags one poll: it is held against the arrivals up to the poll before.
     """
     explained = np.nan_to_num(before.d_added) + np.nan_to_num(before.d_due) + 3
     was_delivering = (before.delivering > 0) | (before.delivering_before > 0)
