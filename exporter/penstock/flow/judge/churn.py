@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.flow.judge.facts import Facts, Seen
 from penstock.flow.judge.holds import Holds
+from penstock.flow.judge.standing import POLLS
 from penstock.flow.series import ClientSeries, Grouping
 from penstock.table import Column, Keys
 
@@ -28,6 +29,10 @@ class Spell:
     polls: int = 0
     last: float = 0.0
     patience: float = np.nan
+    run: int = 0
+    """Polls in a row at which the rule said the same, negative for "does not hold"."""
+    on: bool = False
+    """The condition stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,8 @@ class Churn:
     """Keys of present consumers that their client's spell has counted."""
     clients: Grouping[ClientSeries] = field(default_factory=Grouping)
     """The clients at the poll before: whose a vanished consumer was."""
+    ended: Mapping[ClientSeries, Spell] = field(default_factory=dict)
+    """Spells with a condition that ended at this poll: it takes a second one to leave."""
 
     def follow(
         self,
@@ -58,13 +65,17 @@ class Churn:
         patience: Column,
         seen: Seen,
         held: Holds,
+        ids: int,
     ) -> "Churn":
-        """patience: per consumer. seen, held: consumers' numbers and holds at the poll before."""
+        """patience: per consumer. ids: so many consumers are no accident. seen, held: consumers' numbers and holds at the poll before."""
         spells = dict(self.spells)
-        moved = {row.name for row in found.queues.rows[(found.d_settled > 0) | ~found.known]} if spells else set()
+        lasts = {row.name for row in found.queues.rows[~(found.d_settled > 0) & found.known]} if spells else set()
+        ended = {}
         for client, spell in self.spells.items():
-            if spell.queue in moved or found.now - spell.last > KEEP:
+            if spell.queue not in lasts or found.now - spell.last > KEEP:
                 del spells[client]
+                if spell.on:
+                    ended[client] = spell
         consumer = found.consumer
         at = consumer.queue
         idle = np.zeros(len(at), np.bool_)
@@ -85,7 +96,23 @@ class Churn:
                 last=found.now,
                 patience=float(patience[rows[0]]),
             )
-        return Churn(spells, self._left(found, seen, held), consumer.index.keys[holders & (recent | counted)], clients)
+        return Churn(
+            {client: self._judged(client, spell, found, clients, ids) for client, spell in spells.items()},
+            self._left(found, seen, held),
+            consumer.index.keys[holders & (recent | counted)],
+            clients,
+            ended,
+        )
+
+    def _judged(
+        self, client: ClientSeries, spell: Spell, found: Facts, clients: Grouping[ClientSeries], ids: int
+    ) -> Spell:
+        """Whether the condition stands: at least `ids` consumers came, at three polls, in longer than their patience."""
+        lasts = found.now - spell.begin >= spell.patience and spell.polls >= 3
+        many = spell.ids >= ids and spell.ids > 2 * clients.rows_of(client)
+        holds = lasts and many and not found.settling
+        run = max(spell.run, 0) + 1 if holds else min(spell.run, 0) - 1
+        return replace(spell, run=run, on=run >= POLLS or (spell.on and run > -POLLS))
 
     def _left(self, found: Facts, seen: Seen, held: Holds) -> dict[ClientSeries, Left]:
         left = {client: event for client, event in self.left.items() if found.now - event.at <= 300.0}
@@ -94,17 +121,13 @@ class Churn:
             member = self.clients.member[i] if i < len(self.clients.member) else -1
             had = float(seen.consumer_numbers[3, i])
             age = seen.now - float(held.mark[i])
-            if member < 0 or queue < 0 or not had > 0 or not age >= 30.0:
+            if member < 0 or queue < 0 or not found.judged[queue] or not had > 0 or not age >= 30.0:
                 continue
             returned = had - float(found.d_settled[queue])
             if returned > 0:
-                left[self.clients.index.rows[member]] = Left(found.now, found.now - age, had, age, returned)
+                left[self.clients.index.rows[member]] = Left(found.now, seen.now - age, had, age, returned)
         return left
 
-    def lasting(self, now: float, ids: int) -> dict[ClientSeries, Spell]:
-        """Clients of which at least `ids` consumers came, at three polls, in a spell longer than their patience."""
-        return {
-            client: spell
-            for client, spell in self.spells.items()
-            if spell.ids >= ids and spell.polls >= 3 and now - spell.begin >= spell.patience
-        }
+    def standing(self) -> dict[ClientSeries, Spell]:
+        """Clients of which the condition stands."""
+        return {**self.ended, **{client: spell for client, spell in self.spells.items() if spell.on}}

@@ -168,7 +168,7 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         return None
     if any(name in snapshot.collectors and not snapshot.collectors[name].success for name in NEEDED):
         return None
-    now = snapshot.stamp if np.isnan(broker.clock) else broker.clock
+    now = time_of(snapshot)
     step = now - before.now
     interval = before.interval
     if step > 0 and not (before.resumed and interval > 0):
@@ -242,6 +242,12 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         join,
     )
     return seen, found
+
+
+def time_of(snapshot: Snapshot) -> float:
+    """The broker's clock; the agent's where it shows none."""
+    clock = np.nan if snapshot.broker is None else snapshot.broker.clock
+    return snapshot.stamp if np.isnan(clock) else clock
 
 
 def since_said(numbers: NDArray[np.float64], past: NDArray[np.float64]) -> NDArray[np.float64]:

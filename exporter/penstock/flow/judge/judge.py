@@ -15,7 +15,7 @@ from penstock.flow.judge import rules
 from penstock.flow.judge.churn import Churn
 from penstock.flow.judge.conditions import KINDS, Condition, Scope
 from penstock.flow.judge.constants import Constants
-from penstock.flow.judge.facts import Facts, Seen, facts
+from penstock.flow.judge.facts import Facts, Seen, facts, time_of
 from penstock.flow.judge.history import (
     EXPIRED,
     KILLED,
@@ -80,7 +80,19 @@ class Judgement:
     def begun_anew(self, now: float) -> "Judgement":
         """After a restart or a failover: only patience stays, and clients get time to come back."""
         seen = Seen(interval=self.seen.interval, started=now)
-        return Judgement(seen=seen, patience=self.patience, dispatch=self.dispatch, absence=self.absence)
+        return Judgement(
+            seen=seen,
+            spans=self.spans.begun_anew(),
+            patience=self.patience,
+            dispatch=self.dispatch,
+            absence=self.absence,
+        )
+
+    def unjudged(self, now: float, constants: Constants) -> "Judgement":
+        """After a poll that could not be judged: verdicts stay for a while, then nothing is known."""
+        # A broker without a clock is seen by the agent's.
+        stays = now - self.seen.now <= max(constants.verdicts, 3 * np.nan_to_num(self.seen.interval))
+        return self if stays or not self.conditions else replace(self, conditions=())
 
 
 def judge(
@@ -91,7 +103,7 @@ def judge(
         return state.begun_anew(snapshot.stamp), True
     pair = facts(state.seen, snapshot, constants)
     if pair is None or snapshot.broker is None:
-        return state, False
+        return state.unjudged(time_of(snapshot), constants), False
     seen, found = pair
     if found.restarted:
         state = state.begun_anew(found.now)
@@ -120,7 +132,7 @@ def judge(
         at_risk=rules.at_risk(found),
         pace=np.fmax(np.fmax(paces[0], paces[1]), paces[2]),
     )
-    churn = state.churn.follow(found, holds, groups.clients, per_consumer, state.seen, state.holds)
+    churn = state.churn.follow(found, holds, groups.clients, per_consumer, state.seen, state.holds, constants.churn_ids)
     standing = follow_standing(state.standing, poll, state.resumed_at)
     judgement = Judgement(
         seen=seen,

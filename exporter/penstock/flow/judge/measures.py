@@ -35,7 +35,7 @@ class Arrivals:
             if len(self.stamps)
             else np.empty((0, len(found.queues)))
         )
-        past[:, ~found.known] = np.nan
+        past = np.where(found.known, past, np.nan)
         stamps, added = np.append(self.stamps, found.now), np.concatenate([past, found.added[None]])
         if len(stamps) > POINTS:
             # Of the older three quarters every second point goes: what is recent stays fine.

@@ -30,7 +30,7 @@ def tell(standing: Mapping[str, Standing], poll: Poll, churn: Churn, clock: Cloc
             told += of_clients(kind, at, stand, poll, critical, clock)
         else:
             told += of_queues(kind, at, stand, poll, critical, clock)
-    return (*told, *churning(churn, poll, clock), *vanished(churn, poll, clock))
+    return (*told, *churning(churn, poll, critical, clock), *vanished(churn, poll, clock))
 
 
 def without_progress(poll: Poll) -> Mask:
@@ -57,7 +57,7 @@ def of_queues(
             "",
             severity(kind, i, poll, critical=bool(critical[i])),
             float(stand.since[i]) - clock.applied,
-            EVIDENCE[kind.name](poll, i),
+            evidence(kind, poll, i),
         )
 
 
@@ -82,7 +82,7 @@ def of_clients(
             series.client,
             severity(kind, queue, poll, critical=queue >= 0 and bool(critical[queue])),
             float(stand.since[worst]) - clock.applied,
-            EVIDENCE[kind.name](poll, worst),
+            evidence(kind, poll, worst),
             consumers=len(rows),
         )
 
@@ -105,22 +105,22 @@ def is_notice(name: str, queue: int, poll: Poll) -> bool:
     return False
 
 
-def churning(churn: Churn, poll: Poll, clock: Clock) -> Iterator[Condition]:
+def churning(churn: Churn, poll: Poll, critical: Mask, clock: Clock) -> Iterator[Condition]:
     clients, now = poll.groups.clients, poll.found.now
-    for client, spell in churn.lasting(now, poll.constants.churn_ids).items():
-        present = clients.rows_of(client)
-        if spell.ids <= 2 * present:
-            continue
+    standing = churn.standing()
+    at = {row.name: i for i, row in enumerate(poll.found.queues)} if standing else {}
+    for client, spell in standing.items():
+        idle = spell.queue in at and bool(critical[at[spell.queue]])
         yield Condition(
             "churn_without_progress",
             client.broker,
             client.address,
             client.queue,
             client.client,
-            Severity.WARNING,
+            Severity.CRITICAL if idle else Severity.WARNING,
             spell.begin - clock.applied,
             {"consumers_seen": float(spell.ids), "age": now - spell.begin, "patience": spell.patience},
-            consumers=present,
+            consumers=clients.rows_of(client),
         )
 
 
@@ -144,6 +144,11 @@ def vanished(churn: Churn, poll: Poll, clock: Clock) -> Iterator[Condition]:
 Evidence = Callable[[Poll, int], dict[str, float]]
 
 
+def evidence(kind: Kind, poll: Poll, i: int) -> dict[str, float]:
+    """The numbers of row `i`; what the broker did not say is not there."""
+    return {name: value for name, value in EVIDENCE[kind.name](poll, i).items() if np.isfinite(value)}
+
+
 def _holding(poll: Poll, i: int) -> dict[str, float]:
     consumer = poll.found.consumer
     queue = int(consumer.queue[i])
@@ -155,15 +160,11 @@ def _holding(poll: Poll, i: int) -> dict[str, float]:
     }
     if queue >= 0:
         numbers["at_risk"] = float(poll.at_risk[queue])
-    return {name: value for name, value in numbers.items() if not np.isnan(value)}
+    return numbers
 
 
 def _queue(*names: str) -> Evidence:
-    def evidence(poll: Poll, i: int) -> dict[str, float]:
-        values = {name: float(getattr(poll.found, name)[i]) for name in names}
-        return {name: value for name, value in values.items() if not np.isnan(value)}
-
-    return evidence
+    return lambda poll, i: {name: float(getattr(poll.found, name)[i]) for name in names}
 
 
 def _redelivery(poll: Poll, i: int) -> dict[str, float]:
@@ -212,8 +213,7 @@ def _frozen(poll: Poll, i: int) -> dict[str, float]:
 
 
 def _full(poll: Poll, i: int) -> dict[str, float]:
-    values = {"limit_percent": float(poll.found.address.limit_percent[i]), "ready": float(poll.found.ready[i])}
-    return {name: value for name, value in values.items() if not np.isnan(value)}
+    return {"limit_percent": float(poll.found.address.limit_percent[i]), "ready": float(poll.found.ready[i])}
 
 
 def _losing(poll: Poll, i: int) -> dict[str, float]:
