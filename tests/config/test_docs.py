@@ -11,6 +11,7 @@ from penstock.config import (
     ClientName,
     Clients,
     Config,
+    Judgement,
     QueueMatch,
     Rule,
     RuleMatch,
@@ -29,6 +30,7 @@ SECTIONS: dict[str, type[Section]] = {
     "queue match": QueueMatch,
     "rule": Rule,
     "rule match": RuleMatch,
+    "judgement": Judgement,
     "series": Series,
     "clients": Clients,
     "client name": ClientName,
@@ -59,7 +61,8 @@ def test_defaults_are_those_of_the_code(section: str) -> None:
     )
     examples = {
         "config": defaults, "broker": defaults.brokers[0], "tls": Tls(), "queue match": QueueMatch(), "rule": Rule(),
-        "rule match": RuleMatch(), "series": Series(), "clients": Clients(), "client name": defaults.clients.map[0],
+        "rule match": RuleMatch(), "judgement": Judgement(), "series": Series(),
+        "clients": Clients(), "client name": defaults.clients.map[0],
     }  # fmt: skip
     written = examples[section].model_dump(mode="json", by_alias=True)
     for key, line in documented(section).items():

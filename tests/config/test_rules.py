@@ -90,18 +90,24 @@ RULES = Rules(
     [
         (
             ("prod-1", "orders.eu", "orders.dlq"),
-            Resolved("payments", "ops", QueueKind.DEAD_LETTER, False, {"owner": 1, "ignore": 1, "kind": 2, "team": 2}),
+            Resolved(
+                "payments",
+                "ops",
+                QueueKind.DEAD_LETTER,
+                False,
+                given_by={"owner": 1, "ignore": 1, "kind": 2, "team": 2},
+            ),
         ),
-        (("dev", "x", "orders.dlq"), Resolved("everyone", None, None, True, {"owner": 4, "ignore": 4})),
+        (("dev", "x", "orders.dlq"), Resolved("everyone", None, None, True, given_by={"owner": 4, "ignore": 4})),
         (
             ("dev", "x", "q", "billing"),
-            Resolved("billing", "money", None, True, {"owner": 3, "team": 3, "ignore": 3}),
+            Resolved("billing", "money", None, True, given_by={"owner": 3, "team": 3, "ignore": 3}),
         ),
         (
             ("dev", "orders", "q", "billing"),
-            Resolved("payments", "money", None, False, {"owner": 1, "ignore": 1, "team": 3}),
+            Resolved("payments", "money", None, False, given_by={"owner": 1, "ignore": 1, "team": 3}),
         ),
-        (("dev", "x", "q", "other"), Resolved("everyone", None, None, True, {"owner": 4, "ignore": 4})),
+        (("dev", "x", "q", "other"), Resolved("everyone", None, None, True, given_by={"owner": 4, "ignore": 4})),
     ],
 )
 def test_first_match_wins_per_key(asked: tuple[str, ...], expected: Resolved) -> None:

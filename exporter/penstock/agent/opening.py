@@ -61,6 +61,7 @@ def policy_of(config: Config, broker: Broker) -> Policy:
             connections=series.connections,
             clients=series.clients,
         ),
+        constants=config.judgement.compiled(),
         sum_temporary=config.temporary_queues is TemporaryQueues.SUMMED,
     )
 

@@ -7,7 +7,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, StrictBool, StrictInt, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    StrictBool,
+    StrictInt,
+    ValidationInfo,
+    WithJsonSchema,
+)
 from pydantic import field_validator as check
 
 from penstock.config.values import (
@@ -28,6 +40,8 @@ from penstock.config.values import (
 )
 from penstock.errors import ConfigError
 from penstock.flow import rules as flow
+from penstock.flow.hours import ALLOWED, Hours, parse_hours
+from penstock.flow.judge.constants import Constants
 from penstock.model import BrokerKind, QueueKind
 
 MARGIN = 0.5
@@ -36,6 +50,16 @@ MARGIN = 0.5
 Interval = Annotated[Duration, between(1, 3600, format_duration)]
 Timeout = Annotated[Duration, between(0.1, 3600, format_duration)]
 Pattern = Text
+Target = Annotated[Duration, between(1, 365 * 86400, format_duration)]
+BusinessHours = Annotated[
+    Hours,
+    BeforeValidator(read_hours),
+    PlainSerializer(lambda hours: hours.text, return_type=str),
+    WithJsonSchema({"type": "string", "description": "Business hours such as Mon-Fri 08:00-18:00 Europe/Berlin"}),
+]
+DEFAULTS = Constants()
+Seconds = Annotated[Duration, between(1, 7 * 86400, format_duration)]
+Count = Annotated[StrictInt, Field(ge=1, le=1000)]
 
 
 class Transport(StrEnum):
@@ -52,6 +76,12 @@ class TemporaryQueues(StrEnum):
 
     SUMMED = "summed"
     EACH = "each"
+
+
+def read_hours(value: object) -> Hours:
+    if not isinstance(value, str):
+        raise ValueError(f"must be text; {ALLOWED}")  # noqa: TRY004 - pydantic's way
+    return parse_hours(value)
 
 
 class Section(BaseModel):
@@ -250,6 +280,20 @@ class Rule(Section):
     """What the queue is there for, when the broker's own settings do not tell."""
     ignore: StrictBool | None = None
     """Leave it out of everything."""
+    expected_consumers: Annotated[StrictInt, Field(ge=0, le=1_000_000)] | None = None
+    """Consumers that a queue should have."""
+    patience: Annotated[Duration, between(1, 7 * 86400, format_duration)] | None = None
+    """How long a client may hold messages without settling any, in place of what is learned."""
+    ring_loss: flow.RingLoss | None = None
+    """Whether evictions of a ring queue are `expected`, a notice, or an `alert`."""
+    ring_retention: Target | None = None
+    """Time span that a ring should cover; evictions below it are a warning."""
+    drain_target: Target | None = None
+    """Time in which a backlog should be worked off."""
+    silence: StrictBool | None = None
+    """Conditions are judged and shown by `explain`, and not exported."""
+    hours: BusinessHours | None = None
+    """Business hours; outside of them missing consumers are no condition."""
 
     def compiled(self) -> flow.Rule:
         return flow.Rule(self.match.compiled(), flow.Said(**{key: getattr(self, key) for key in flow.KEYS}))
@@ -266,6 +310,50 @@ class Series(Section):
     """Distinct clients; further ones are counted together."""
     connections: Annotated[StrictInt, Field(ge=0, le=100_000)] = 20
     """Connections shown one by one, the worst of the broker."""
+
+
+class Judgement(Section):
+    """The constants of the rules that docs/conditions.md explains."""
+
+    cold: Seconds = DEFAULTS.cold
+    """Patience before anything is learned."""
+    factor: Annotated[float, Field(ge=1, le=100)] = DEFAULTS.factor
+    """Learned patience is so many times the usual gap."""
+    floor: Seconds = DEFAULTS.floor
+    """Least learned patience."""
+    floor_polls: Annotated[float, Field(ge=1, le=100)] = DEFAULTS.floor_polls
+    """Least learned patience in polls; the longer of the two counts."""
+    cap: Seconds = DEFAULTS.cap
+    """Longest learned patience."""
+    decay: Annotated[float, Field(ge=0.5, le=1)] = DEFAULTS.decay
+    """What is left of the weight of older gaps at each new one."""
+    window: Seconds = DEFAULTS.window
+    """Over which rates are judged."""
+    window_polls: Annotated[float, Field(ge=3, le=1000)] = DEFAULTS.window_polls
+    """The same in polls; the longer of the two counts."""
+    trend: Seconds = DEFAULTS.trend
+    """Over which a backlog's growth is judged."""
+    trend_polls: Annotated[StrictInt, Field(ge=4, le=1000)] = DEFAULTS.trend_polls
+    """Least polls of a trend."""
+    proof: Seconds = DEFAULTS.proof
+    """How long something must last that the broker says itself."""
+    persistent: Seconds = DEFAULTS.persistent
+    """Least time over which returned messages count as a loop."""
+    margin: Annotated[float, Field(ge=0, le=1_000_000)] = DEFAULTS.margin
+    """Messages by which a balance must differ from zero."""
+    noise: Annotated[float, Field(ge=0, le=100)] = DEFAULTS.noise
+    """How many times the measured noise is added to the margin."""
+    event: Seconds = DEFAULTS.event
+    """How long an event is shown."""
+    rejoin: Annotated[Duration, between(0, 86400, format_duration)] = DEFAULTS.rejoin
+    """A condition that returns within this time keeps its begin."""
+    after_restart: Annotated[Duration, between(0, 86400, format_duration)] = DEFAULTS.after_restart
+    """How long after a broker's start absence and returns are not judged."""
+    churn_ids: Count = DEFAULTS.churn_ids
+    """Consumers that must come and go before it is churn."""
+
+    def compiled(self) -> Constants:
+        return Constants(**dict(self))
 
 
 class ClientName(Section):
@@ -313,6 +401,8 @@ class Config(Section):
     """The brokers to watch, at least one."""
     rules: tuple[Rule, ...] = ()
     """What is said about queues and clients."""
+    judgement: Judgement = Judgement()
+    """The constants of the rules."""
     series: Series = Series()
     """How many series are shown."""
     clients: Clients = Clients()

@@ -382,6 +382,30 @@ QUEUE: Final = (
         "ring_used_ratio",
         source="Artemis: messageCount, deliveringCount, scheduledCount, ringSize",
     ),
+    Family(
+        "mq_queue_expected_consumers",
+        "gauge",
+        "Consumers that the operator expects; absent when nothing is said.",
+        "queue",
+        "expected_consumers",
+        source="rules of the configuration: expected_consumers",
+    ),
+    Family(
+        "mq_queue_ring_retention_target_seconds",
+        "gauge",
+        "Time span that the ring should cover, in seconds; absent when nothing is said.",
+        "queue",
+        "ring_retention_target",
+        source="rules of the configuration: ring_retention",
+    ),
+    Family(
+        "mq_queue_drain_target_seconds",
+        "gauge",
+        "Time in which a backlog should be worked off, in seconds; absent when nothing is said.",
+        "queue",
+        "drain_target",
+        source="rules of the configuration: drain_target",
+    ),
 )
 
 HEALTH: Final = (

@@ -51,6 +51,8 @@ def queue_causes(conditions: Sequence[Condition]) -> Table[QueueCause]:
     unhealthy: dict[QueueCause, float] = {}
     notice: dict[QueueCause, float] = {}
     for condition in conditions:
+        if condition.silenced:
+            continue
         cause = QueueCause(condition.broker, condition.address, condition.queue, condition.name)
         if condition.severity is Severity.INFO:
             if not condition.client:
@@ -65,7 +67,7 @@ def client_causes(conditions: Sequence[Condition]) -> Table[ClientCause]:
     unhealthy: dict[ClientCause, float] = {}
     notice: dict[ClientCause, float] = {}
     for condition in conditions:
-        if condition.client:
+        if condition.client and not condition.silenced:
             cause = ClientCause(condition.broker, condition.address, condition.queue, condition.client, condition.name)
             if condition.severity is Severity.INFO:
                 notice[cause] = 1.0

@@ -1,5 +1,6 @@
 """Queues as they are shown: their labels, what waits, what has passed, how full a ring is."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,7 +56,21 @@ def queue_series(row: QueueRow, policy: Policy) -> QueueSeries | None:
         dead_letter_address="" if summed else row.dead_letter_address,
         expiry_address="" if summed else row.expiry_address,
         summed=summed or volatile,
+        said=said,
     )
+
+
+def told(said: float | None) -> float:
+    """What a rule says as a number; NaN where it says nothing."""
+    return np.nan if said is None else float(said)
+
+
+TARGETS: Mapping[str, Callable[[QueueSeries], float]] = {
+    "expected_consumers": lambda series: told(series.said.expected_consumers),
+    "ring_retention_target": lambda series: told(series.said.ring_retention),
+    "drain_target": lambda series: told(series.said.drain_target),
+}
+"""Columns of what the operator wants."""
 
 
 def ready(queues: Table[QueueRow]) -> Column:
@@ -82,6 +97,7 @@ def queue_table(state: Queues, queues: Table[QueueRow], addresses: Table[Address
         columns["ring_used_ratio"] = np.where(
             alone, grouping.max(np.where(paging > 0, np.nan, waiting / queues["ring_limit"])), np.nan
         )
+    columns |= {name: grouping.index.column(name, of) for name, of in TARGETS.items()}
     columns["info"] = np.ones(len(grouping.index))
     columns["dead_letter_info"] = grouping.index.column(
         "dead_letter_info", lambda series: 1.0 if series.dead_letter_address or series.expiry_address else np.nan

@@ -8,8 +8,19 @@ also none; a plain `*` is anything at all.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
 
+from penstock.flow.hours import Hours
 from penstock.model import QueueKind
+
+
+class RingLoss(StrEnum):
+    """What a ring that evicts is: lawful, or worth an alert."""
+
+    EXPECTED = "expected"
+    ALERT = "alert"
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
@@ -83,6 +94,16 @@ class Said:
     team: str | None = None
     kind: QueueKind | None = None
     ignore: bool | None = None
+    expected_consumers: int | None = None
+    patience: float | None = None
+    """Seconds, of clients."""
+    ring_loss: RingLoss | None = None
+    ring_retention: float | None = None
+    """Seconds that a ring should cover."""
+    drain_target: float | None = None
+    """Seconds in which a backlog should be worked off."""
+    silence: bool | None = None
+    hours: Hours | None = None
 
 
 KEYS = tuple(key.name for key in fields(Said))
@@ -100,6 +121,12 @@ class Resolved(Said):
 
     given_by: Mapping[str, int] = field(default_factory=dict)
     """Key → number of the rule that gave it, the first rule being 1; for `explain`."""
+
+
+@lru_cache(maxsize=1024)
+def _resolved(values: tuple[tuple[str, Any], ...], given_by: tuple[tuple[str, int], ...]) -> Resolved:
+    """One object for all queues and clients of which the rules say the same: there may be many."""
+    return Resolved(**dict(values), given_by=dict(given_by))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +148,7 @@ class Rules:
                 if value is not None and key not in values:
                     values[key] = value
                     given_by[key] = number
-        return Resolved(**values, given_by=given_by)  # type: ignore[arg-type]
+        return _resolved(tuple(values.items()), tuple(given_by.items()))
 
 
 @dataclass(frozen=True, slots=True)

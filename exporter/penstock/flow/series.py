@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.flow.rules import Said
 from penstock.table import Column, Index, Keys, Positions
 
 SeriesT = TypeVar("SeriesT")
@@ -54,6 +55,8 @@ class QueueSeries:
     expiry_address: str
     summed: bool = False
     """Stands for several queues of the broker."""
+    said: Said = field(default=Said(), compare=False)
+    """What the rules say of it; no part of who it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class ClientSeries:
     address: str
     queue: str
     client: str
+    said: Said = field(default=Said(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

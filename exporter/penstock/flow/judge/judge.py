@@ -32,6 +32,8 @@ from penstock.flow.judge.poll import Groups, Poll, Spans
 from penstock.flow.judge.spans import Mask, longer, moved, since
 from penstock.flow.judge.standing import Standing
 from penstock.flow.judge.telling import tell
+from penstock.flow.judge.wanted import closed, of_given_kind, of_queues, with_silence
+from penstock.flow.queues import TARGETS, told
 from penstock.flow.series import ClientSeries, Grouping
 from penstock.model import QueueKind, Role, Snapshot
 from penstock.table import Column, Index, Positions
@@ -104,7 +106,7 @@ def judge(
     pair = facts(state.seen, snapshot, constants)
     if pair is None or snapshot.broker is None:
         return state.unjudged(time_of(snapshot), constants), False
-    seen, found = pair
+    seen, found = pair[0], of_given_kind(pair[1], groups.queues)
     if found.restarted:
         state = state.begun_anew(found.now)
     holds = state.holds.follow(found)
@@ -128,7 +130,8 @@ def judge(
         queue_patience=queue_patience(found, per_consumer, constants),
         dispatch=dispatch.seconds(constants, found.interval),
         absence=absence.seconds(constants, found.interval),
-        expected=np.full(len(found.queues), np.nan),
+        expected=of_queues(groups.queues, "expected_consumers", TARGETS["expected_consumers"]),
+        closed=closed(groups.queues, snapshot.stamp),
         at_risk=rules.at_risk(found),
         pace=np.fmax(np.fmax(paces[0], paces[1]), paces[2]),
     )
@@ -152,7 +155,7 @@ def judge(
         blocked_since=blocked_since(poll),
         consumer_queue=found.consumer.queue,
         rings=~np.isnan(found.ring),
-        conditions=tell(standing, poll, churn, clock),
+        conditions=with_silence(tell(standing, poll, churn, clock), groups),
         resumed_at=state.resumed_at,
     )
     return judgement, True
@@ -197,10 +200,11 @@ def follow_patience(
 ) -> tuple[Patience, Column]:
     """What the clients taught by this poll, and the patience of each of them."""
     patience = before.follow(clients.index)
-    seconds = patience.seconds(constants, found.interval)
+    configured = clients.index.column("patience", lambda series: told(series.said.patience))
+    seconds = patience.seconds(constants, found.interval, configured)
     learns = ~np.isnan(holds.gaps) & (clients.member >= 0)
     patience = patience.learn(clients.member[learns], holds.gaps[learns], seconds, constants)
-    return patience, patience.seconds(constants, found.interval)
+    return patience, patience.seconds(constants, found.interval, configured)
 
 
 def consumer_patience(groups: Groups, found: Facts, of_clients: Column) -> Column:
@@ -261,12 +265,13 @@ def _not_dispatching(poll: Poll) -> tuple[Mask, Column]:
 def _no_consumer(poll: Poll) -> tuple[Mask, Column]:
     spans = poll.spans
     holds = rules.no_consumer(poll.found, spans.ready, spans.absent, poll.absence)
-    coming = ~rules.never_read(poll.found, spans.had_consumer) | (poll.trend.added > 0)
-    return holds & coming & (not poll.found.settling), np.fmax(spans.ready, spans.absent)
+    coming = ~rules.never_read(poll.found, spans.had_consumer) | (poll.trend.added > 0) | (poll.expected > 0)
+    wanted = ~poll.closed & ~(poll.expected == 0)
+    return holds & coming & wanted & (not poll.found.settling), np.fmax(spans.ready, spans.absent)
 
 
 def _too_few_consumers(poll: Poll) -> tuple[Mask, Column]:
-    return rules.too_few_consumers(poll.found, poll.expected), _now(poll)
+    return rules.too_few_consumers(poll.found, poll.expected) & ~poll.closed, _now(poll)
 
 
 def _paused(poll: Poll) -> tuple[Mask, Column]:

@@ -84,5 +84,8 @@ class Poll:
     dispatch: Column
     absence: Column
     expected: Column
+    """Consumers that the operator expects, NaN where nothing is said."""
+    closed: Mask
+    """Outside of the business hours that the operator gave."""
     at_risk: Column
     pace: Column

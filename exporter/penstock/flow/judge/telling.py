@@ -8,9 +8,11 @@ from penstock.flow.clock import Clock
 from penstock.flow.judge import rules
 from penstock.flow.judge.churn import Churn
 from penstock.flow.judge.conditions import KINDS, Condition, Kind, Scope, Severity
+from penstock.flow.judge.history import ADDED
 from penstock.flow.judge.poll import Poll
 from penstock.flow.judge.spans import Mask, longer
 from penstock.flow.judge.standing import Standing
+from penstock.flow.rules import RingLoss
 from penstock.table import Positions
 
 DEFAULT_ATTEMPTS = 10.0
@@ -88,6 +90,8 @@ def of_clients(
 
 
 def severity(kind: Kind, queue: int, poll: Poll, *, critical: bool) -> Severity:
+    if kind.name == "ring_losing" and not losing_is_lawful(queue, poll):
+        return Severity.WARNING
     if kind.info or is_notice(kind.name, queue, poll):
         return Severity.INFO
     return Severity.CRITICAL if critical else Severity.WARNING
@@ -99,10 +103,25 @@ def is_notice(name: str, queue: int, poll: Poll) -> bool:
         attempts = np.full(len(poll.found.queues), DEFAULT_ATTEMPTS)
         return bool(rules.only_few_fail(poll.returns, attempts)[queue])
     if name == "no_consumer":
-        return bool(rules.never_read(poll.found, poll.spans.had_consumer)[queue])
+        unexpected = not poll.expected[queue] > 0
+        return unexpected and bool(rules.never_read(poll.found, poll.spans.had_consumer)[queue])
     if name == "paused":
         return not poll.found.ready[queue] > 0
     return False
+
+
+def losing_is_lawful(queue: int, poll: Poll) -> bool:
+    """Discarding is what a ring is for, unless the operator says otherwise or wants it to cover more time."""
+    queues = poll.groups.queues
+    said = queues.index.rows[queues.member[queue]].said
+    if said.ring_loss is RingLoss.ALERT:
+        return False
+    window, target = poll.history.window, said.ring_retention
+    if target is None or len(window.stamps) < 2:
+        return True
+    # The first poll's arrivals are those before the window began.
+    came = window.values[1:, ADDED, queue].sum()
+    return not poll.found.ring[queue] * (window.stamps[-1] - window.stamps[0]) < target * came
 
 
 def churning(churn: Churn, poll: Poll, critical: Mask, clock: Clock) -> Iterator[Condition]:

@@ -1,0 +1,75 @@
+"""Business hours: `Mon-Fri 08:00-18:00 Europe/Berlin`."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from zoneinfo import ZoneInfo
+
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_DAY = "|".join(DAYS)
+_TEXT = re.compile(
+    rf"(?P<days>(?:{_DAY})(?:-(?:{_DAY}))?(?:,(?:{_DAY})(?:-(?:{_DAY}))?)*)"
+    r" (?P<begin>\d\d:\d\d)-(?P<end>\d\d:\d\d)(?: (?P<zone>[A-Za-z0-9_+/-]{1,64}))?"
+)
+ALLOWED = "write days, times and, when not UTC, a zone: Mon-Fri 08:00-18:00 Europe/Berlin"
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """
+    Days of the week (0 = Monday), begin and end in minutes of the day, by the wall clock of a zone.
+
+    An end at or before the begin is one of the next day; the days are those of the begin.
+    """
+
+    text: str
+    days: frozenset[int]
+    begin: int
+    end: int
+    zone: str
+
+    def __call__(self, now: float) -> bool:
+        """Whether it is open at `now`, seconds since 1970."""
+        at = datetime.fromtimestamp(now, _zone(self.zone))
+        minute, day = at.hour * 60 + at.minute, at.weekday()
+        if self.begin < self.end:
+            return day in self.days and self.begin <= minute < self.end
+        return (day in self.days and minute >= self.begin) or ((day - 1) % 7 in self.days and minute < self.end)
+
+
+@cache
+def _zone(name: str) -> ZoneInfo:
+    return ZoneInfo(name)
+
+
+def parse_hours(text: str) -> Hours:
+    """ValueError says what is allowed."""
+    found = _TEXT.fullmatch(text)
+    if not found:
+        raise ValueError(f"are no business hours; {ALLOWED}")
+    zone = found["zone"] or "UTC"
+    try:
+        _zone(zone)
+    except (ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError
+        raise ValueError(f"name no time zone that is known here; {ALLOWED}") from None
+    except KeyError:
+        raise ValueError(f"name the zone {zone}, which is not known here (is tzdata installed?); {ALLOWED}") from None
+    return Hours(text, _days(found["days"]), _minutes(found["begin"]), _minutes(found["end"], last=24), zone)
+
+
+def _days(text: str) -> frozenset[int]:
+    days: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        begin = DAYS.index(first)
+        count = (DAYS.index(last or first) - begin) % 7 + 1
+        days |= {(begin + i) % 7 for i in range(count)}
+    return frozenset(days)
+
+
+def _minutes(text: str, last: int = 23) -> int:
+    hour, minute = map(int, text.split(":"))
+    if minute > 59 or hour > last or (hour == 24 and minute):
+        raise ValueError(f"hold a time {text} that no day has; {ALLOWED}")
+    return hour * 60 + minute

@@ -1,0 +1,219 @@
+"""What the operator says about queues and clients, in what is judged and shown."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from judgement_edges.world import World
+from penstock.flow.assess import Tables
+from penstock.flow.hours import parse_hours
+from penstock.flow.judge.conditions import Severity
+from penstock.flow.judge.constants import Constants
+from penstock.flow.policy import Policy
+from penstock.flow.rules import Match, RingLoss, Rule, Rules, Said
+from penstock.model import QueueKind
+
+Q = 1
+
+
+def world(*rules: Rule, trend: float = 300.0) -> World:
+    return World(Policy("b1", rules=Rules(rules), constants=Constants(cold=60.0, trend=trend)))
+
+
+def said(client: str = "*", **keys: Any) -> Rule:
+    return Rule(Match(client=client), Said(**keys))
+
+
+def polls(world: World, count: int, added: float = 0.0) -> None:
+    for _ in range(count):
+        for numbers in world.queues.values():
+            numbers["added"] += added
+            if "ring_limit" not in numbers:
+                numbers["messages"] += added
+        world.poll()
+
+
+def unread(*rules: Rule) -> World:
+    """A queue that nobody ever read, and that holds messages."""
+    made = world(*rules)
+    made.queue(Q, "q", messages=5, added=5)
+    return made
+
+
+def causes(tables: Tables) -> dict[str, float]:
+    table = tables["queue_cause"]
+    return {row.cause: value for row, value in zip(table.index, table["unhealthy"].tolist(), strict=True)}
+
+
+def test_nobody_where_consumers_are_expected_is_a_warning_at_least() -> None:
+    expected = unread(said(expected_consumers=2))
+    polls(expected, 8)
+    assert expected.condition("no_consumer").severity is not Severity.INFO
+    assert causes(expected.tables)["no_consumer"] in (1.0, 2.0)
+    unsaid = unread()
+    polls(unsaid, 8, added=1)
+    assert unsaid.condition("no_consumer").severity is Severity.INFO
+    silent = unread()
+    polls(silent, 8)
+    assert silent.names() == set()
+
+
+def test_nobody_where_none_is_expected_is_no_condition() -> None:
+    none = unread(said(expected_consumers=0))
+    polls(none, 8, added=1)
+    assert none.names() == set()
+
+
+@pytest.mark.parametrize(("expected", "names"), [(1, set()), (2, {"too_few_consumers"})])
+def test_too_few_consumers(expected: int, names: set[str]) -> None:
+    few = unread(said(expected_consumers=expected))
+    few.consumer(10, Q, "c")
+    polls(few, 3, added=1)
+    assert few.names() == names
+    if names:
+        assert few.condition("too_few_consumers").evidence == {"consumers": 1, "expected": 2}
+
+
+def test_what_is_expected_is_shown() -> None:
+    keys: dict[str, Any] = {"expected_consumers": 2, "ring_retention": 600.0, "drain_target": 300.0}
+    shown = unread(said(**keys))
+    polls(shown, 1)
+    table = shown.tables["queue"]
+    found = [table[name].tolist() for name in ("expected_consumers", "ring_retention_target", "drain_target")]
+    assert found == [[2.0], [600.0], [300.0]]
+
+
+def holding(*rules: Rule) -> World:
+    made = world(*rules)
+    made.queue(Q, "q", messages=9, delivering=9, added=9)
+    for key, client in ((10, "slow-batch"), (11, "web")):
+        made.consumer(key, Q, client, buffered=4, delivered=4, last_delivery=made.now)
+    return made
+
+
+def test_a_configured_patience_is_that_of_its_clients_only() -> None:
+    made = holding(said("slow-*", patience=600.0))
+    polls(made, 10)
+    assert [c.client for c in made.conditions if c.name == "stalled"] == ["web"]
+    table = made.tables["client"]
+    assert dict(zip((row.client for row in table.index), table["patience"].tolist(), strict=True)) == {
+        "slow-batch": 600.0, "web": 60.0
+    }  # fmt: skip
+    polls(made, 34)
+    assert {c.client for c in made.conditions if c.name == "stalled"} == {"web", "slow-batch"}
+
+
+def test_a_patience_of_the_queue_is_that_of_all_its_clients() -> None:
+    made = holding(said(patience=30.0))
+    polls(made, 4)
+    assert {c.client for c in made.conditions if c.name == "stalled"} == {"web", "slow-batch"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "severity"),
+    [
+        ({}, Severity.INFO),
+        ({"ring_loss": RingLoss.EXPECTED}, Severity.INFO),
+        ({"ring_loss": RingLoss.ALERT}, Severity.WARNING),
+        ({"ring_retention": 70.0}, Severity.INFO),
+        ({"ring_retention": 90.0}, Severity.WARNING),
+    ],
+)
+def test_a_ring_that_loses(keys: dict[str, Any], severity: Severity) -> None:
+    """100 messages at 20 in 15 s cover 75 s."""
+    ring = world(said(**keys), trend=120.0)
+    ring.queue(Q, "ring", messages=100, added=100, ring_limit=100)
+    ring.consumer(10, Q, "c")
+    polls(ring, 15, added=20)
+    assert ring.condition("ring_losing").severity is severity
+
+
+def test_silence_is_judged_and_not_exported() -> None:
+    made = holding(said("web", silence=True))
+    polls(made, 8)
+    assert {c.client: c.silenced for c in made.conditions if c.name == "stalled"} == {"web": True, "slow-batch": False}
+    table = made.tables["client_cause"]
+    assert [(row.client, row.cause) for row in table.index] == [("slow-batch", "stalled")]
+    all_of_it = holding(said(silence=True))
+    polls(all_of_it, 8)
+    assert "stalled" in all_of_it.names()
+    assert len(all_of_it.tables["queue_cause"]) == len(all_of_it.tables["client_cause"]) == 0
+
+
+def test_rules_read_anew_are_those_in_force() -> None:
+    made = holding()
+    polls(made, 8)
+    assert not any(c.silenced for c in made.conditions)
+    made.policy = replace(made.policy, rules=Rules((said(silence=True),)))
+    made.state = made.state.with_new_labels()
+    polls(made, 1)
+    assert made.conditions
+    assert all(c.silenced for c in made.conditions)
+
+
+def test_a_given_kind_is_what_is_judged() -> None:
+    made = unread(said(kind=QueueKind.DEAD_LETTER))
+    made.queues[Q]["acknowledged"] = 1
+    polls(made, 9, added=1)
+    assert "no_consumer" not in made.names()
+
+
+# --- hours
+
+
+def at(text: str, zone: str = "UTC") -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("text", "opened", "closed"),
+    [
+        ("Mon-Fri 08:00-18:00", ["2026-11-20 08:00", "2026-11-20 17:59:59"],
+         ["2026-11-20 07:59:59", "2026-11-20 18:00", "2026-11-21 12:00"]),
+        ("Sat,Mon-Tue 00:00-24:00", ["2026-11-21 00:00", "2026-11-21 23:59", "2026-11-23 12:00"],
+         ["2026-11-22 12:00", "2026-11-25 12:00"]),
+        ("Fri-Mon 09:00-10:00", ["2026-11-20 09:30", "2026-11-22 09:30", "2026-11-23 09:30"], ["2026-11-24 09:30"]),
+        ("Fri 22:00-06:00", ["2026-11-20 22:00", "2026-11-21 05:59"],
+         ["2026-11-20 05:00", "2026-11-21 06:00", "2026-11-21 22:00"]),
+    ],
+)  # fmt: skip
+def test_business_hours(text: str, opened: list[str], closed: list[str]) -> None:
+    hours = parse_hours(text)
+    assert [hours(at(time)) for time in opened + closed] == [True] * len(opened) + [False] * len(closed)
+
+
+def test_business_hours_follow_the_clock_of_their_zone() -> None:
+    """Berlin: UTC+2 until 25 October 2026, 03:00, then UTC+1."""
+    hours = parse_hours("Mon-Sun 08:00-18:00 Europe/Berlin")
+    assert (hours(at("2026-10-24 06:00")), hours(at("2026-10-24 05:59"))) == (True, False)
+    assert (hours(at("2026-10-25 06:00")), hours(at("2026-10-25 07:00"))) == (False, True)
+    # The hour from 2 to 3 comes twice, and never on 29 March.
+    night = parse_hours("Sun 02:00-03:00 Europe/Berlin")
+    assert [night(at(f"2026-10-25 0{hour}:30")) for hour in range(4)] == [True, True, False, False]
+    assert [night(at(f"2026-03-29 0{hour}:30")) for hour in range(4)] == [False] * 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "Mon", "08:00-18:00", "Mon-Fri 8-18", "Mo-Fr 08:00-18:00", "Mon 08:00-25:00", "Mon 08:61-09:00",
+     "Mon 08:00-24:01", "Mon 24:00-08:00", "Mon 08:00-18:00 Mars/Olympus", "Mon 08:00-18:00 ../etc/passwd"],
+)  # fmt: skip
+def test_what_are_no_business_hours(text: str) -> None:
+    with pytest.raises(ValueError, match=r"write days, times and, when not UTC, a zone: Mon-Fri 08:00-18:00 Europe/"):
+        parse_hours(text)
+
+
+@pytest.mark.parametrize(("start", "names"), [("2026-11-21 12:00", set()), ("2026-11-23 12:00", {"no_consumer"})])
+def test_outside_of_business_hours_nobody_is_missed(start: str, names: set[str]) -> None:
+    made = unread(said(expected_consumers=2, hours=parse_hours("Mon-Fri 08:00-18:00")))
+    made.now = at(start)
+    polls(made, 8)
+    assert made.names() == names
+    few = unread(said(expected_consumers=2, hours=parse_hours("Mon-Fri 08:00-18:00")))
+    few.consumer(10, Q, "c")
+    few.now = at(start)
+    polls(few, 3, added=1)
+    assert few.names() == ({"too_few_consumers"} if names else set())
