@@ -50,6 +50,14 @@ MARGIN = 0.5
 Interval = Annotated[Duration, between(1, 3600, format_duration)]
 Timeout = Annotated[Duration, between(0.1, 3600, format_duration)]
 Pattern = Text
+
+
+def read_hours(value: object) -> Hours:
+    if not isinstance(value, str):
+        raise ValueError(f"must be text; {ALLOWED}")  # noqa: TRY004 - pydantic's way
+    return parse_hours(value)
+
+
 Target = Annotated[Duration, between(1, 365 * 86400, format_duration)]
 BusinessHours = Annotated[
     Hours,
@@ -76,12 +84,6 @@ class TemporaryQueues(StrEnum):
 
     SUMMED = "summed"
     EACH = "each"
-
-
-def read_hours(value: object) -> Hours:
-    if not isinstance(value, str):
-        raise ValueError(f"must be text; {ALLOWED}")  # noqa: TRY004 - pydantic's way
-    return parse_hours(value)
 
 
 class Section(BaseModel):
