@@ -15,6 +15,8 @@ from penstock.flow.judge.standing import POLLS
 from penstock.flow.series import ClientSeries, Grouping
 from penstock.table import Column, Keys
 
+OLD = 3
+"""Polls at which consumers of a spell came, before it can be a condition."""
 KEEP = 3600.0
 """Seconds after which a spell in which nobody came any more is forgotten."""
 
@@ -96,8 +98,11 @@ class Churn:
                 last=found.now,
                 patience=float(patience[rows[0]]),
             )
+        # Too young a spell has nothing to be judged by; after a start all clients of a large broker have one.
+        old = [item for item in spells.items() if item[1].polls >= OLD or item[1].on or item[1].run > 0]
+        spells |= {client: self._judged(client, spell, found, clients, ids) for client, spell in old}
         return Churn(
-            {client: self._judged(client, spell, found, clients, ids) for client, spell in spells.items()},
+            spells,
             self._left(found, seen, held),
             consumer.index.keys[holders & (recent | counted)],
             clients,
@@ -108,7 +113,7 @@ class Churn:
         self, client: ClientSeries, spell: Spell, found: Facts, clients: Grouping[ClientSeries], ids: int
     ) -> Spell:
         """Whether the condition stands: at least `ids` consumers came, at three polls, in longer than their patience."""
-        lasts = found.now - spell.begin >= spell.patience and spell.polls >= 3
+        lasts = found.now - spell.begin >= spell.patience and spell.polls >= OLD
         many = spell.ids >= ids and spell.ids > 2 * clients.rows_of(client)
         holds = lasts and many and not found.settling
         run = max(spell.run, 0) + 1 if holds else min(spell.run, 0) - 1

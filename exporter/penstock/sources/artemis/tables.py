@@ -209,6 +209,8 @@ class Queues:
         return keys[np.array([old != new for old, new in zip(self._index.rows[at], rows, strict=True)], dtype=np.bool_)]
 
     def _rows(self, ids: Sequence[int]) -> list[QueueRow]:
+        if not ids:
+            return []
         dead, expiry = self._roles.dead_letter_addresses(), self._roles.expiry_addresses()
         try:
             return [self._row(self._texts_by_id[i], dead, expiry) for i in ids]

@@ -1,0 +1,133 @@
+"""What a poll costs, by counting: calls to the broker, calls of Python functions, blocks rendered. Never by time."""
+
+import sys
+from collections.abc import AsyncIterator
+from types import FrameType
+from typing import Self
+
+import pytest
+from bench.harness import Polled, subject
+from bench.world import World, WorldTransport
+
+from penstock.exposition.render import BLOCK
+
+QUEUES, CONSUMERS = 3_000, 9_000
+POLLS_TO_REST = 24
+"""After these nothing within the five minutes that rates look back on has moved."""
+EVERY_POLL = ["broker", "listConsumers", "listAddresses", "sizes", "listQueues", "listSessions", "listProducers"]
+
+
+@pytest.fixture
+async def world() -> World:
+    return World(QUEUES, CONSUMERS, active=0.2)
+
+
+@pytest.fixture
+async def polled(world: World) -> AsyncIterator[Polled]:
+    """At rest: everything that is read once was read."""
+    made = Polled(WorldTransport(world), page_rows=10_000)
+    for _ in range(6):
+        world.step(churn=0)
+        await made.warm_up(1)
+    yield made
+    await made.close()
+
+
+class Calls:
+    """Counts the Python functions that are called in this process' worker thread."""
+
+    def __init__(self, polled: Polled) -> None:
+        self._polled = polled
+        self.count = 0
+
+    def __enter__(self) -> Self:
+        self._polled.executor.submit(sys.setprofile, self._called).result()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._polled.executor.submit(sys.setprofile, None).result()
+
+    def _called(self, _frame: FrameType, event: str, _what: object) -> None:
+        self.count += event == "call"
+
+
+def asked(polled: Polled) -> list[str]:
+    return [subject(request) for bulk in polled.transport.asked for request in bulk[:1]]
+
+
+async def test_calls_to_the_broker_at_a_steady_state(world: World, polled: Polled) -> None:
+    bulks = []
+    for _ in range(8):
+        world.step(churn=0)
+        await polled.poll()
+        bulks.append(asked(polled))
+        assert [what for what in bulks[-1] if what != "roles"] == EVERY_POLL
+    assert sum("roles" in bulk for bulk in bulks) == 2  # once a minute
+
+
+async def test_connections_are_asked_again_only_for_new_ones(world: World, polled: Polled) -> None:
+    world.step(churn=0.01)
+    await polled.poll()
+    assert "listConnections" in asked(polled)
+
+
+async def test_at_rest_no_block_of_what_is_large_is_rendered(world: World, polled: Polled) -> None:
+    for _ in range(POLLS_TO_REST):
+        world.tick()
+        await polled.poll()
+    before = polled.blocks.published.families
+    large = [name for name, samples in before.items() if samples.count > BLOCK]
+    world.tick()
+    await polled.poll()
+    after = polled.blocks.published.families
+    assert len(large) > 20
+    assert [name for name in large if [*map(id, before[name].fragments)] != [*map(id, after[name].fragments)]] == []
+    assert polled.blocks.blocks_rendered <= len(after) - len(large)
+
+
+async def test_one_queue_that_works_renders_its_own_blocks_only() -> None:
+    world = World(QUEUES, 0, active=0)
+    polled = Polled(WorldTransport(world))
+    for _ in range(4):
+        world.tick()
+        await polled.warm_up(1)
+    quiet = polled.blocks.blocks_rendered
+    world.works[0] = True
+    world.step(churn=0)
+    await polled.poll()
+    # Families of queues and addresses, one block each: what else the queue has stays as it is.
+    assert 0 < polled.blocks.blocks_rendered - quiet <= 20
+    await polled.close()
+
+
+async def test_a_steady_poll_calls_no_python_function_per_row(world: World, polled: Polled) -> None:
+    small_world = World(QUEUES // 10, CONSUMERS // 10, active=0.2)
+    small = Polled(WorldTransport(small_world))
+    for _ in range(6):
+        small_world.step(churn=0)
+        await small.warm_up(1)
+    growth = await steady_calls(world, polled) - await steady_calls(small_world, small)
+    # What is unhealthy costs some calls each; nine rows of ten are not.
+    assert growth < 0.7 * 0.9 * (QUEUES + CONSUMERS)
+    await small.close()
+
+
+async def steady_calls(world: World, polled: Polled) -> int:
+    """Calls of the least of four polls: in one of them the roles are read again."""
+    counted = []
+    for _ in range(4):
+        world.step(churn=0)
+        with Calls(polled) as calls:
+            await polled.poll()
+        counted.append(calls.count)
+    return min(counted)
+
+
+async def test_churn_costs_calls_for_those_that_came_only(world: World, polled: Polled) -> None:
+    world.step(churn=0)
+    with Calls(polled) as steady:
+        await polled.poll()
+    world.step(churn=0.01)
+    with Calls(polled) as churning:
+        await polled.poll()
+    assert churning.count - steady.count < 60 * 0.01 * CONSUMERS
