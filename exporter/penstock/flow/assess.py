@@ -14,7 +14,7 @@ from penstock.flow.addresses import Addresses, address_table
 from penstock.flow.clock import Clock
 from penstock.flow.connections import Connections, Links, Producers
 from penstock.flow.consumers import Consumers, client_table, consumer_table
-from penstock.flow.health import client_causes, client_measures, evictions, queue_causes, queue_measures
+from penstock.flow.health import Eviction, client_causes, client_measures, evictions, queue_causes, queue_measures
 from penstock.flow.judge.judge import Judgement, judge
 from penstock.flow.judge.poll import Groups
 from penstock.flow.policy import Policy
@@ -39,6 +39,7 @@ class State:
     connections: Connections = field(default_factory=Connections)
     links: Links = field(default_factory=Links)
     judgement: Judgement = field(default_factory=Judgement)
+    evictions: Index[Eviction] = field(default_factory=Index.empty)
 
     def hidden(self) -> dict[str, int]:
         """How many rows of the tables that show only the worst are held back."""
@@ -83,6 +84,7 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)
         state = replace(state, consumers=consumers, judgement=judgement)
         tables |= health(state, tables, consumers.clients)
+        state = replace(state, evictions=tables["eviction"].index)
     if snapshot.producers is not None:
         state = replace(state, producers=state.producers.follow(snapshot.producers, state.addresses.grouping, policy))
         tables["producer"] = state.producers.table()
@@ -101,7 +103,7 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
     found: dict[str, Table[Any]] = {
         "queue_cause": queue_causes(judgement.conditions),
         "client_cause": client_causes(judgement.conditions),
-        "eviction": evictions(judgement, state.queues),
+        "eviction": evictions(judgement, state.queues, state.evictions),
     }
     measured = {
         "queue": queue_measures(judgement, state.queues, state.clock),

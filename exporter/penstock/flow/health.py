@@ -111,22 +111,24 @@ def unhealthy_consumers(judgement: Judgement) -> Column:
     return found
 
 
-def evictions(judgement: Judgement, queues: Queues) -> Table[Eviction]:
-    """What queues threw away to keep a limit; a last-value ring counts all under `ring`."""
+def evictions(judgement: Judgement, queues: Queues, before: Index[Eviction]) -> Table[Eviction]:
+    """What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll."""
     grouping, measures = queues.grouping, judgement.measures
     if measures.index is not grouping.source:
         return Table(Index.empty())
-    evicted = measures.columns["evicted"]
-    ring = judgement.rings
-    rows: list[Eviction] = []
-    values: list[float] = []
-    for i in np.flatnonzero(~np.isnan(evicted) & (grouping.member >= 0)).tolist():
-        series: QueueSeries = grouping.index.rows[grouping.member[i]]
-        if not series.summed:
-            reason = "ring" if ring[i] else "last_value"
-            rows.append(Eviction(series.broker, series.address, series.queue, reason))
-            values.append(float(evicted[i]))
-    return Table(Index.of(rows), {"evicted": np.array(values)})
+    evicted, ring = measures.columns["evicted"], judgement.rings
+    alone = grouping.index.column("alone", lambda series: not series.summed) > 0
+    shown = np.flatnonzero(~np.isnan(evicted) & (grouping.member >= 0))
+    shown = shown[alone[grouping.member[shown]]]
+
+    def label(new: list[int]) -> list[Eviction]:
+        queues_of: list[tuple[QueueSeries, bool]] = [
+            (grouping.index.rows[grouping.member[i]], ring[i]) for i in shown[new]
+        ]
+        return [Eviction(q.broker, q.address, q.queue, "ring" if on else "last_value") for q, on in queues_of]
+
+    index, order = before.follow(2 * grouping.keys[shown] + np.asarray(ring)[shown], label)
+    return Table(index, {"evicted": evicted[shown][order]})
 
 
 def client_measures(judgement: Judgement, clients: Grouping[ClientSeries], clock: Clock) -> dict[str, Column]:
