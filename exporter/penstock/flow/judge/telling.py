@@ -273,7 +273,7 @@ def _hoard(poll: Poll, i: int) -> dict[str, float]:
     consumer = poll.found.consumer
     mine = consumer.held[consumer.queue == i]
     return {
-        "most": float(mine.max()),
+        "most": float(mine.max(initial=0.0)),
         "held": float(poll.found.held[i]),
         "consumers": float(poll.found.consumers[i]),
     }
