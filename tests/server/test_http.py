@@ -7,6 +7,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession
@@ -14,6 +15,7 @@ from aiohttp import ClientSession
 from penstock.errors import ConfigError
 from penstock.exposition.body import Exposition
 from penstock.exposition.syntax import Format
+from penstock.flow.events import Event
 from penstock.server import AgentView, Body, BrokerState, make_app, serve
 
 pytestmark = pytest.mark.asyncio
@@ -59,6 +61,15 @@ class Agent:
 
     def brokers(self) -> Sequence[BrokerState]:
         return self.states
+
+    def queues(self, **_: object) -> list[dict[str, Any]]:
+        return []
+
+    def explain(self, *_: object) -> dict[str, Any]:
+        return {}
+
+    def events(self, **_: object) -> Sequence[Event]:
+        return ()
 
 
 @dataclass
@@ -229,7 +240,7 @@ async def test_landing_page_shows_names_as_text() -> None:
     assert page.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&quot;&amp;") == 6
     assert "1 min 15 s ago" in page
     assert "not asked yet" in page
-    for path in ("metrics", "config", "-/ready", "-/healthy"):
+    for path in ("metrics", "api", "config", "-/ready", "-/healthy"):
         assert f'<a href="{path}">' in page
 
 

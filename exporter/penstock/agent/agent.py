@@ -21,6 +21,7 @@ from penstock.errors import ConfigError
 from penstock.exposition.body import Exposition
 from penstock.exposition.self_metrics import SelfMetrics
 from penstock.flow.events import Change, Event
+from penstock.flow.explain import NotFound, Plain, Sight, explain, near, queue_list
 from penstock.server.view import BrokerState
 
 log = logging.getLogger(__name__)
@@ -209,6 +210,26 @@ class Agent:
     def brokers(self) -> Sequence[BrokerState]:
         return [self._state(broker) for broker in self._config.brokers if broker.name in self._watched]
 
+    def queues(self, *, broker: str, condition: str, queue: str, limit: int) -> list[Plain]:
+        sights = [self._sight(broker)] if broker else [w.sight for w in self.watches() if w.sight is not None]
+        found = [row for sight in sights for row in queue_list(sight, condition=condition, queue=queue, limit=limit)]
+        return sorted(found, key=_worst_first)[:limit]
+
+    def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> Plain:
+        return explain(self._sight(broker), queue, address=address, client=client)
+
+    def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:
+        return self._journal.last(limit, since=since, broker=broker, queue=queue)
+
+    def _sight(self, broker: str) -> Sight:
+        watched = self._watched.get(broker)
+        if watched is None:
+            raise NotFound(f"there is no broker {broker!r}", near(broker, list(self._watched), "brokers"))
+        if watched.watch.sight is None:
+            error = watched.watch.outcome.error if watched.watch.outcome else "it was not asked yet"
+            raise NotFound(f"nothing is known of broker {broker} now", error)
+        return watched.watch.sight
+
     def _state(self, broker: Broker) -> BrokerState:
         watch = self._watched[broker.name].watch
         snapshot, outcome = watch.snapshot, watch.outcome
@@ -223,3 +244,9 @@ class Agent:
             error=outcome.error if outcome else "",
             notes=snapshot.notes if snapshot else (),
         )
+
+
+def _worst_first(queue: Plain) -> tuple[int, int]:
+    severities = {"critical": 3, "warning": 2, "info": 1}
+    worst = max((severities[one["severity"]] for one in queue["conditions"] if not one["silenced"]), default=0)
+    return -worst, -(queue["messages"] or 0)

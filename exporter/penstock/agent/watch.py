@@ -15,6 +15,7 @@ from penstock.errors import PenstockError, Refused
 from penstock.exposition.render import BrokerBlocks
 from penstock.flow.assess import State, Tables, assess
 from penstock.flow.events import Event, Picture, by_name, changes
+from penstock.flow.explain import Sight
 from penstock.flow.memory import Memory, identity, recall, remember
 from penstock.flow.policy import Policy
 from penstock.flow.retention import Kept, retain
@@ -57,6 +58,8 @@ class Watch:
     """What an earlier agent, or another watch, knew of a node id."""
     on_change: Callable[[Iterable[Event]], None] = lambda _: None
     """Called in the worker thread with what changed at a poll."""
+    sight: Sight | None = None
+    """All that is known after the last poll, to be read by any thread; None while there is nothing fresh enough."""
     _state: State = field(default_factory=State)
     _recalled: bool = False
     _picture: Picture | None = None
@@ -141,6 +144,7 @@ class Watch:
             retained = self._recall(retained)
         self._state, self._tables = assess(self._state, retained, self.policy)
         self._kept, self.snapshot, self._collectors = kept, retained, dict(snapshot.collectors)
+        self.sight = Sight(self._state, self._tables, retained, self.policy, self.interval)
 
     def _recall(self, snapshot: Snapshot) -> Snapshot:
         """At the first complete poll; until then consumers are left out, lest they be counted twice."""
@@ -186,7 +190,7 @@ class Watch:
         """Render, in the worker thread; what was not read anew only while it is fresh enough."""
         failed = outcome.result is Result.FAILED
         if failed and self.snapshot is not None and time.time() - self.snapshot.stamp > self.keep_seconds:
-            self.snapshot, self._tables, self._kept = None, {}, Kept()
+            self.snapshot, self._tables, self._kept, self.sight = None, {}, Kept(), None
         self.blocks.update(self._shown(outcome))
         self.on_change(self._changed(outcome))
 

@@ -9,6 +9,7 @@ from aiohttp import hdrs, web
 
 from penstock.errors import ConfigError
 from penstock.exposition.negotiate import accepts_gzip, answer
+from penstock.server.api import api_routes
 from penstock.server.page import STYLE_HASH, landing_page
 from penstock.server.view import AgentView
 
@@ -47,6 +48,7 @@ def make_app(agent: AgentView, *, max_scrapes: int = 8, stall_seconds: float = 1
             web.get("/-/healthy", _healthy),
             web.get("/-/ready", partial(_ready, agent)),
             web.post("/-/reload", partial(_reload, agent)),
+            *api_routes(agent),
         ]
     )
     return app

@@ -23,6 +23,7 @@ STYLE_HASH = f"sha256-{base64.b64encode(hashlib.sha256(STYLE.encode()).digest())
 
 LINKS = (  # relative, so that they hold behind a proxy's prefix
     ("metrics", "metrics", "for Prometheus"),
+    ("api", "API", "queues, conditions and events as JSON"),
     ("config", "configuration", "in force, secrets masked"),
     ("-/ready", "ready", "every broker was asked once"),
     ("-/healthy", "healthy", "the agent runs"),

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.exposition.syntax import Format
+from penstock.flow.events import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +50,12 @@ class AgentView(Protocol):
 
     def brokers(self) -> Sequence[BrokerState]:
         """The configured brokers, in the configuration's order."""
+
+    def queues(self, *, broker: str, condition: str, queue: str, limit: int) -> list[dict[str, Any]]:
+        """At most `limit` queues, the worst first; an empty text means any. NotFound: there is no such broker."""
+
+    def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> dict[str, Any]:
+        """All that is known of a queue as plain values. NotFound: no such broker, queue or client."""
+
+    def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:
+        """The newest changes, at most `limit`, oldest first; an empty text means any."""

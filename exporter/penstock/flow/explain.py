@@ -1,0 +1,335 @@
+"""
+What is known of a queue and its clients, in plain values fit for JSON: conditions with their evidence, what was
+measured, what the rules say, and what is not known and why.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.flow.assess import State, Tables
+from penstock.flow.judge.conditions import Condition
+from penstock.flow.judge.measures import rates
+from penstock.flow.judge.patience import FEW, MANY
+from penstock.flow.judge.words import RULES, UNITS, advice
+from penstock.flow.policy import Policy
+from penstock.flow.rules import KEYS, Resolved
+from penstock.flow.series import ClientSeries, QueueSeries
+from penstock.model import RingSource, Snapshot
+from penstock.table import Table
+
+NEAR = 2000
+"""Names among which similar ones are looked for."""
+MAX_CLIENTS = 200
+"""Clients of one queue that are told one by one, those with a condition first."""
+
+QUEUE_NUMBERS = ("messages", "ready", "delivering", "scheduled", "consumers", "bytes", "paused", "added",
+                 "acknowledged", "expired", "killed", "ring_limit", "ring_used_ratio", "ring_at_risk",
+                 "ring_retention", "ring_overflow", "lost_by_consumer", "drain", "oldest_message",
+                 "expected_consumers", "ring_retention_target", "drain_target", "unhealthy_consumers")  # fmt: skip
+CLIENT_NUMBERS = ("consumers", "buffered", "uncommitted", "delivered", "acknowledged", "blocked_since")
+
+Plain = dict[str, Any]
+
+
+class NotFound(PenstockError):
+    """There is no such broker, queue or client; `hint` says what there is."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """All that is known of a broker after a poll."""
+
+    state: State
+    tables: Tables
+    snapshot: Snapshot
+    policy: Policy
+    interval: float
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        return self.state.judgement.conditions
+
+
+# --- lists
+
+
+def condition_values(condition: Condition) -> Plain:
+    return {
+        "condition": condition.name,
+        "severity": condition.severity.name.lower(),
+        "silenced": condition.silenced,
+        "client": condition.client,
+        "since": round(condition.since, 3),
+        "completeness": round(condition.completeness, 2),
+        "consumers": condition.consumers,
+        "evidence": {
+            name: {"value": number(value), "unit": UNITS.get(name, "")} for name, value in condition.evidence.items()
+        },
+        "rule": RULES.get(condition.name, ""),
+        "causes": list(condition.kind.causes),
+        "advice": advice(condition),
+    }
+
+
+def queue_list(sight: Sight, *, condition: str = "", queue: str = "", limit: int) -> list[Plain]:
+    """Queues, the worst first: by severity, then by messages; of this name, or that have this condition, if given."""
+    table: Table[QueueSeries] | None = sight.tables.get("queue")
+    if table is None:
+        return []
+    of: dict[tuple[str, str], list[Condition]] = {}
+    for one in sight.conditions:
+        of.setdefault((one.address, one.queue), []).append(one)
+    worst = np.zeros(len(table))
+    chosen = np.ones(len(table), np.bool_)
+    if of or condition or queue:
+        for i, row in enumerate(table.index.rows.tolist()):
+            here = of.get((row.address, row.queue), ())
+            worst[i] = max((one.severity + 1 for one in here if not one.silenced), default=0)
+            chosen[i] = (not queue or row.queue == queue) and (
+                not condition or any(one.name == condition for one in here)
+            )
+    at = np.flatnonzero(chosen)
+    order = np.lexsort((-np.nan_to_num(table["messages"][at]), -worst[at]))
+    return [queue_values(table, int(i), of) for i in at[order][:limit]]
+
+
+def queue_values(table: Table[QueueSeries], i: int, of: dict[tuple[str, str], list[Condition]]) -> Plain:
+    row: QueueSeries = table.index.rows[i]
+    return {
+        "broker": row.broker,
+        "address": row.address,
+        "queue": row.queue,
+        "kind": str(row.kind),
+        "owner": row.owner,
+        "team": row.team,
+        **{name: number(table[name][i]) for name in ("messages", "ready", "delivering", "consumers")},
+        "conditions": [
+            {
+                "condition": one.name,
+                "severity": one.severity.name.lower(),
+                "silenced": one.silenced,
+                "client": one.client,
+                "since": round(one.since, 3),
+            }
+            for one in sorted(of.get((row.address, row.queue), ()), key=lambda one: -one.severity)
+        ],
+    }
+
+
+def number(value: float) -> float | int | None:
+    """As JSON shows it: None where it is not known."""
+    if not np.isfinite(value):
+        return None
+    return int(value) if float(value).is_integer() else round(float(value), 3)
+
+
+# --- one queue
+
+
+def explain(sight: Sight, queue: str, *, address: str | None = None, client: str | None = None) -> Plain:
+    """All about a queue, or about one of its clients. NotFound says which names are near."""
+    series, i = find_queue(sight, queue, address)
+    table: Table[QueueSeries] = sight.tables["queue"]
+    said = sight.policy.rules.resolve(series.broker, series.address, series.queue)
+    here = [one for one in sight.conditions if (one.address, one.queue) == (series.address, series.queue)]
+    clients = clients_of(sight, series)
+    if client is not None:
+        clients = [one for one in clients if one["client"] == client] or missing_client(series, client, clients)
+        here = [one for one in here if one.client in ("", client)]
+    troubled = {one.client for one in here}
+    clients.sort(key=lambda one: one["client"] not in troubled)
+    rate_in, rate_out = rates_of(sight, i)
+    return {
+        "broker": series.broker,
+        "address": series.address,
+        "queue": series.queue,
+        "client": client,
+        "kind": str(series.kind),
+        "routing_type": series.routing_type,
+        "stamp": round(sight.snapshot.stamp, 3),
+        "healthy": not any(one.severity > 0 for one in here if not one.silenced),
+        "conditions": [condition_values(one) for one in sorted(here, key=lambda one: (-one.severity, one.since))],
+        "numbers": {name: number(table[name][i]) for name in QUEUE_NUMBERS if number(table[name][i]) is not None},
+        "rate_in": rate_in,
+        "rate_out": rate_out,
+        "ring": ring_of(sight, series, i),
+        "rules": rules_of(said),
+        "clients": clients[:MAX_CLIENTS],
+        "clients_left_out": max(len(clients) - MAX_CLIENTS, 0),
+        "unknown": [{"what": what, "why": why} for what, why in unknown(sight, series, i)],
+    }
+
+
+def find_queue(sight: Sight, queue: str, address: str | None) -> tuple[QueueSeries, int]:
+    table: Table[QueueSeries] | None = sight.tables.get("queue")
+    broker = sight.policy.broker
+    if table is None:
+        raise NotFound(f"the queues of broker {broker} could not be read yet", "see penstock check")
+    rows = table.index.rows.tolist()
+    for i, row in enumerate(rows):
+        if row.queue == queue and address in (None, row.address):
+            return row, i
+    raise NotFound(f"broker {broker} has no queue {queue!r}", near(queue, [row.queue for row in rows], "queues"))
+
+
+def near(name: str, names: Sequence[str], what: str) -> str:
+    """A hint at similar names. Bounded: of many names those that share a part are looked at."""
+    names = sorted(set(names))
+    if len(names) > NEAR:
+        part = name.casefold()[:3]
+        names = [one for one in names if part in one.casefold()][:NEAR]
+    found = difflib.get_close_matches(name, names, 3, 0.5)
+    if found:
+        return f"did you mean {' or '.join(found)}?"
+    return f"{what}: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}" if names else f"there are no {what}"
+
+
+def missing_client(series: QueueSeries, client: str, clients: Sequence[Plain]) -> list[Plain]:
+    names = [one["client"] for one in clients]
+    raise NotFound(f"queue {series.queue} has no client {client!r}", near(client, names, "clients"))
+
+
+def rates_of(sight: Sight, i: int) -> tuple[float | None, float | None]:
+    """Messages per second in and out over the trend window."""
+    grouping, history = sight.state.queues.grouping, sight.state.judgement.history
+    if history.window.index is not grouping.source:
+        return None, None
+    came, went = (grouping.sum(rate) for rate in rates(history))
+    return number(came[i]), number(went[i])
+
+
+def rules_of(said: Resolved) -> list[Plain]:
+    """The keys that rules give, and which rule, counted from 1."""
+    return [
+        {"key": key, "value": text_of(getattr(said, key)), "rule": said.given_by[key]}
+        for key in KEYS
+        if key in said.given_by
+    ]
+
+
+def text_of(value: Any) -> Any:
+    return getattr(value, "text", value if isinstance(value, bool | int | float) else str(value))
+
+
+# --- its clients
+
+
+def clients_of(sight: Sight, series: QueueSeries) -> list[Plain]:
+    table: Table[ClientSeries] | None = sight.tables.get("client")
+    if table is None:
+        return []
+    return [
+        client_values(sight, table, i)
+        for i, row in enumerate(table.index.rows.tolist())
+        if (row.address, row.queue) == (series.address, series.queue)
+    ]
+
+
+def client_values(sight: Sight, table: Table[ClientSeries], i: int) -> Plain:
+    row: ClientSeries = table.index.rows[i]
+    said = sight.policy.rules.resolve(row.broker, row.address, row.queue, row.client)
+    numbers = {name: number(table[name][i]) for name in CLIENT_NUMBERS}
+    return {
+        "client": row.client,
+        "numbers": {name: value for name, value in numbers.items() if value is not None},
+        "patience": patience_of(sight, table, i, said),
+        "rules": rules_of(said),
+    }
+
+
+def patience_of(sight: Sight, table: Table[ClientSeries], i: int, said: Resolved) -> Plain | None:
+    """Seconds, where they come from, and in words how."""
+    seconds = number(table["patience"][i])
+    if seconds is None:
+        return None
+    if said.patience is not None:
+        return {"seconds": seconds, "origin": "configured", "gaps": 0, "why": f"rule {said.given_by['patience']}"}
+    patience, constants = sight.state.judgement.patience, sight.policy.constants
+    at = patience.index.positions(table.index.keys[i : i + 1])[0]
+    weight = float(patience.weight[at]) if at >= 0 else 0.0
+    if weight == 0:
+        why = f"nothing learned yet: judgement.cold, {constants.cold:g} s"
+        return {"seconds": seconds, "origin": "cold", "gaps": 0, "why": why}
+    longest, q98 = float(patience.longest[at]), float(patience.q98[at])
+    usual = f"{constants.factor:g} times the longest gap of {longest:.1f} s"
+    if weight >= FEW:
+        usual = f"{constants.factor:g} times {q98:.1f} s, which 98 % of the gaps stay below"
+    least = f", at least judgement.cold, {constants.cold:g} s" if weight < MANY else ""
+    why = f"{usual}{least}; between {constants.floor_seconds(sight.interval):g} and {constants.cap:g} s"
+    return {"seconds": seconds, "origin": "learned", "gaps": round(weight), "why": why}
+
+
+# --- its ring
+
+
+def ring_of(sight: Sight, series: QueueSeries, i: int) -> Plain | None:
+    """Size and source of a ring, and its ledger; None where messages are never thrown away to keep a limit."""
+    judgement, grouping = sight.state.judgement, sight.state.queues.grouping
+    ledger, seen = judgement.ledger, judgement.seen
+    rows = np.flatnonzero(grouping.member == i)
+    limit = number(sight.tables["queue"]["ring_limit"][i])
+    if series.summed or len(rows) != 1:
+        return None
+    row = int(rows[0])
+    last_value = sight.snapshot.queues is not None and bool(sight.snapshot.queues["last_value"][row] > 0)
+    if limit is None and not last_value:
+        return None
+    told: Plain = {"limit": limit, "source": str(series.ring_source), "where": RING_SOURCES[series.ring_source]}
+    if ledger.index is not grouping.source or seen.queues is not grouping.source:
+        return told | {"evicted": None, "ledger": "not judged yet"}
+    added, settled, expired, killed, _, messages = (int(n) for n in np.nan_to_num(seen.queue_numbers[:, row]))
+    evicted = number(ledger.evicted[row])
+    held = int(np.nan_to_num(ledger.delivering[row])) if last_value else 0
+    terms = f"{added} added - {settled} acknowledged - {expired} expired - {killed} killed - {messages} there"
+    terms += f" - {held} in delivery" if last_value else ""
+    sighted = f"{terms} = {added - settled - expired - killed - messages - held} at this poll"
+    why = "counted when seen at two polls, and never falls" if evicted is not None else "absent until seen at two polls"
+    return told | {"evicted": evicted, "ledger": f"{sighted}; {why}"}
+
+
+RING_SOURCES: Mapping[str, str] = {
+    RingSource.QUEUE: "ring-size of the queue itself",
+    RingSource.ADDRESS: "default-ring-size of the address setting",
+    RingSource.NONE: "no ring size is set",
+    RingSource.AMBIGUOUS: "the queue and the address setting say the same number",
+}
+
+
+# --- what is not known
+
+
+def unknown(sight: Sight, series: QueueSeries, i: int) -> Iterator[tuple[str, str]]:
+    """What cannot be said of the queue, and why."""
+    table, snapshot = sight.tables["queue"], sight.snapshot
+    for name, collector in snapshot.collectors.items():
+        if collector.error:
+            yield f"what `{name}` reads", collector.error
+    for note in snapshot.notes:
+        yield "part of the broker", note
+    judgement = sight.state.judgement
+    polls = len(judgement.history.window.stamps)
+    if judgement.history.window.index is not sight.state.queues.grouping.source:
+        yield "all conditions", "the last poll could not be judged: queues or consumers are missing in it"
+    elif judgement.history.window.stamps[-1] - judgement.history.window.stamps[0] < sight.policy.constants.window:
+        yield "conditions over a window", f"{polls} polls so far; rates and trends need more"
+    if series.summed:
+        yield "age, drain time and ring", "the row is a sum of several queues"
+        return
+    if np.isnan(table["drain"][i]):
+        yield "time to empty", "the backlog does not shrink, or rates are not known yet"
+    if np.isnan(table["oldest_message"][i]) and table["messages"][i] > 0:
+        yield (
+            "age of the oldest message",
+            "it came before the agent watched, or order is not kept: last value, selectors, scheduled messages",
+        )
+    if not np.isnan(table["ring_limit"][i]) and np.isnan(table["ring_used_ratio"][i]):
+        yield "ring fill", "the address is paging: paged messages are not held by the ring"

@@ -1,0 +1,157 @@
+"""`/api/v1`: what is known, as JSON. Every answer is a look-up in what the last polls left; none waits for a broker."""
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from html import escape
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from penstock.errors import PenstockError
+from penstock.flow.explain import NotFound
+from penstock.server.openapi import OPENAPI
+from penstock.server.page import STYLE
+from penstock.server.view import AgentView
+
+MAX_ROWS = 1000
+DEFAULT_ROWS = 100
+
+Handler = Callable[[AgentView, web.Request], Awaitable[Any]]
+
+
+class BadRequest(PenstockError):
+    """A parameter that cannot be used; `hint` says what is allowed."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def api_routes(agent: AgentView) -> list[web.RouteDef]:
+    return [
+        web.get("/api", _page),
+        *(web.get(path, partial(_answer, handler, agent)) for path, handler in HANDLERS.items()),
+    ]
+
+
+async def _answer(handler: Handler, agent: AgentView, request: web.Request) -> web.Response:
+    try:
+        return _json(await handler(agent, request))
+    except NotFound as error:
+        return _json({"error": str(error), "hint": error.hint}, status=404)
+    except BadRequest as error:
+        return _json({"error": str(error), "hint": error.hint}, status=400)
+
+
+def _json(content: Any, status: int = 200) -> web.Response:
+    body = msgspec.json.encode(content) + b"\n"
+    return web.Response(body=body, status=status, content_type="application/json", charset="utf-8")
+
+
+async def _brokers(agent: AgentView, request: web.Request) -> Any:
+    _only(request)
+    return {"brokers": agent.brokers()}
+
+
+async def _queues(agent: AgentView, request: web.Request) -> Any:
+    given = _only(request, "broker", "condition", "queue", "limit")
+    return {
+        "queues": agent.queues(
+            broker=given.get("broker", ""),
+            condition=given.get("condition", ""),
+            queue=given.get("queue", ""),
+            limit=_limit(given),
+        )
+    }
+
+
+async def _queue(agent: AgentView, request: web.Request) -> Any:
+    given, names = _only(request, "client"), request.match_info
+    return agent.explain(names["broker"], names["queue"], names["address"], given.get("client"))
+
+
+async def _explain(agent: AgentView, request: web.Request) -> Any:
+    given = _only(request, "broker", "queue", "address", "client")
+    for name in ("broker", "queue"):
+        if not given.get(name):
+            raise BadRequest(f"{name} is missing", "/api/v1/explain?broker=NAME&queue=NAME")
+    return agent.explain(given["broker"], given["queue"], given.get("address"), given.get("client"))
+
+
+async def _events(agent: AgentView, request: web.Request) -> Any:
+    given = _only(request, "since", "limit", "broker", "queue")
+    try:
+        since = float(given.get("since", "0"))
+    except ValueError:
+        since = math.nan
+    if not math.isfinite(since):
+        raise BadRequest("since is no time", "seconds since 1970, as in since=1795219200")
+    found = agent.events(since=since, limit=_limit(given), broker=given.get("broker", ""), queue=given.get("queue", ""))
+    return {"events": found}
+
+
+async def _openapi(_: AgentView, request: web.Request) -> Any:
+    _only(request)
+    return OPENAPI
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "/api/v1/brokers": _brokers,
+    "/api/v1/queues": _queues,
+    # Names may hold anything; what is no slash once encoded is one name.
+    "/api/v1/queues/{broker:[^/]+}/{address:[^/]+}/{queue:[^/]+}": _queue,
+    "/api/v1/explain": _explain,
+    "/api/v1/events": _events,
+    "/api/v1/openapi.json": _openapi,
+}
+
+
+def _only(request: web.Request, *names: str) -> Mapping[str, str]:
+    """The parameters, if they are known ones."""
+    for name in request.query:
+        if name not in names:
+            raise BadRequest(
+                f"unknown parameter {name[:40]!r}", f"allowed: {', '.join(names)}" if names else "there are none"
+            )
+    return request.query
+
+
+def _limit(given: Mapping[str, str]) -> int:
+    text = given.get("limit", str(DEFAULT_ROWS))
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= MAX_ROWS:
+        raise BadRequest("limit cannot be used", f"a whole number from 1 to {MAX_ROWS}")
+    return int(text)
+
+
+async def _page(_: web.Request) -> web.Response:
+    rows = "\n".join(
+        f"<tr><th scope='row'><code>{escape(path)}</code></th><td>{escape(about['get']['summary'])}</td>"
+        f"<td>{escape(', '.join(p['name'] for p in about['get'].get('parameters', ())))}</td></tr>"
+        for path, about in OPENAPI["paths"].items()
+    )
+    return web.Response(text=_PAGE.format(style=STYLE, rows=rows), content_type="text/html")
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Penstock API</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>Penstock API</h1>
+<p>JSON; times are seconds since 1970. Described for programs in <a href="api/v1/openapi.json">openapi.json</a>.</p>
+<div class="wide"><table>
+<thead><tr><th scope="col">GET</th><th scope="col">Gives</th><th scope="col">Parameters</th></tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table></div>
+<p><a href="./">Brokers</a></p>
+</body>
+</html>
+"""

@@ -1,0 +1,187 @@
+"""The description of `/api/v1` for programs: OpenAPI 3.1."""
+
+from typing import Any, Final
+
+from penstock import __version__
+
+Schema = dict[str, Any]
+
+
+def _text(meaning: str) -> Schema:
+    return {"type": "string", "description": meaning}
+
+
+def _object(**properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _query(name: str, meaning: str, kind: str = "string", *, required: bool = False) -> Schema:
+    return {"name": name, "in": "query", "required": required, "description": meaning, "schema": {"type": kind}}
+
+
+def _path(name: str) -> Schema:
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": f"Name of the {name}, percent-encoded.",
+        "schema": {"type": "string"},
+    }
+
+
+def _get(summary: str, schema: Schema, *parameters: Schema) -> Schema:
+    def answer(meaning: str, content: Schema) -> Schema:
+        return {"description": meaning, "content": {"application/json": {"schema": content}}}
+
+    return {
+        "get": {
+            "summary": summary,
+            "parameters": list(parameters),
+            "responses": {
+                "200": answer("It is there.", schema),
+                "400": answer("A parameter cannot be used.", _ref("Error")),
+                "404": answer("There is no such thing; the hint names similar ones.", _ref("Error")),
+            },
+        }
+    }
+
+
+_TIME: Final = {"type": "number", "description": "Seconds since 1970 by the agent's clock."}
+_NUMBERS: Final = {
+    "type": "object",
+    "description": "By name; what is not known is not there. Messages, seconds, bytes or ratios, as in the metrics.",
+    "additionalProperties": {"type": ["number", "null"]},
+}
+_LIMIT: Final = _query("limit", "Rows at most, 1 to 1000; default 100.", "integer")
+_SEVERITY: Final = {"type": "string", "enum": ["info", "warning", "critical"]}
+_SHORT: Final = {
+    "condition": _text("Its name, as the label `cause` of the metrics."),
+    "severity": _SEVERITY,
+    "silenced": {"type": "boolean", "description": "By a rule of the configuration: not exported."},
+    "client": _text("Empty for a condition of the queue itself."),
+    "since": _TIME,
+}
+
+OPENAPI: Final[Schema] = {
+    "openapi": "3.1.0",
+    "info": {
+        "title": "Penstock",
+        "version": __version__,
+        "description": "Flow-control health of JMS brokers: queues, clients, conditions and what changed.",
+    },
+    "paths": {
+        "/api/v1/brokers": _get("The configured brokers and their state", _object(brokers=_list(_ref("Broker")))),
+        "/api/v1/queues": _get(
+            "Queues, the worst first",
+            _object(queues=_list(_ref("Queue"))),
+            _query("broker", "Only of this broker."),
+            _query("condition", "Only those that have this condition."),
+            _query("queue", "Only of this name."),
+            _LIMIT,
+        ),
+        "/api/v1/queues/{broker}/{address}/{queue}": _get(
+            "All that is known of one queue",
+            _ref("Explanation"),
+            _path("broker"),
+            _path("address"),
+            _path("queue"),
+            _query("client", "Only this client and the queue itself."),
+        ),
+        "/api/v1/explain": _get(
+            "The same, with the names as parameters",
+            _ref("Explanation"),
+            _query("broker", "Name of the broker.", required=True),
+            _query("queue", "Name of the queue.", required=True),
+            _query("address", "Its address, where several queues have this name."),
+            _query("client", "Only this client and the queue itself."),
+        ),
+        "/api/v1/events": _get(
+            "What changed, oldest first",
+            _object(events=_list(_ref("Event"))),
+            _query("since", "Only what happened at this time or later, seconds since 1970.", "number"),
+            _query("broker", "Only of this broker."),
+            _query("queue", "Only of this queue."),
+            _LIMIT,
+        ),
+        "/api/v1/openapi.json": _get("This description", {"type": "object"}),
+    },
+    "components": {
+        "schemas": {
+            "Error": _object(error=_text("What is wrong."), hint=_text("What to do.")),
+            "Broker": _object(
+                name=_text("Its name."),
+                kind=_text("artemis or openmq."),
+                version=_text("Empty while unknown."),
+                role=_text("active, passive, or empty while unknown."),
+                up={"type": ["boolean", "null"], "description": "null before the first poll."},
+                age={"type": ["number", "null"], "description": "Of the data, seconds."},
+                error=_text("Why the last poll failed."),
+                notes=_list({"type": "string"}),
+            ),
+            "Queue": _object(
+                broker=_text("Broker."),
+                address=_text("Address."),
+                queue=_text("Queue."),
+                kind=_text("What it is there for."),
+                owner=_text("By a rule."),
+                team=_text("By a rule."),
+                messages={"type": ["number", "null"]},
+                ready={"type": ["number", "null"]},
+                delivering={"type": ["number", "null"]},
+                consumers={"type": ["number", "null"]},
+                conditions=_list(_object(**_SHORT)),
+            ),
+            "Condition": _object(
+                **_SHORT,
+                completeness={"type": "number", "description": "Share of the polls that its evidence should rest on."},
+                consumers={"type": "integer", "description": "How many of the client's consumers are in it."},
+                evidence={
+                    "type": "object",
+                    "additionalProperties": _object(value={"type": ["number", "null"]}, unit={"type": "string"}),
+                },
+                rule=_text("The rule that holds, in words."),
+                causes=_list({"type": "string"}),
+                advice=_text("What to do, with the numbers it rests on."),
+            ),
+            "Explanation": _object(
+                broker=_text("Broker."),
+                address=_text("Address."),
+                queue=_text("Queue."),
+                client={"type": ["string", "null"]},
+                kind=_text("What it is there for."),
+                routing_type=_text("anycast or multicast."),
+                stamp=_TIME,
+                healthy={"type": "boolean", "description": "No warning and nothing critical that is not silenced."},
+                conditions=_list(_ref("Condition")),
+                numbers=_NUMBERS,
+                rate_in={"type": ["number", "null"], "description": "Messages a second."},
+                rate_out={"type": ["number", "null"], "description": "Messages a second."},
+                ring={"type": ["object", "null"], "description": "Size, where it comes from, the ledger of evictions."},
+                rules=_list(_object(key={"type": "string"}, value={}, rule={"type": "integer"})),
+                clients=_list(_object(client={"type": "string"}, numbers=_NUMBERS, patience={}, rules={})),
+                clients_left_out={"type": "integer"},
+                unknown=_list(_object(what={"type": "string"}, why={"type": "string"})),
+            ),
+            "Event": _object(
+                time=_TIME,
+                change=_text("What happened, such as condition_on or broker_down."),
+                broker={"type": "string"},
+                address={"type": "string"},
+                queue={"type": "string"},
+                client={"type": "string"},
+                condition={"type": "string"},
+                severity={"type": "string"},
+                since={"type": ["number", "null"]},
+                detail={"type": "string"},
+            ),
+        }
+    },
+}

@@ -1,0 +1,268 @@
+"""The JSON API and the commands that use it, over a real server and an agent whose broker is made up."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from aiohttp import ClientSession
+from click.testing import CliRunner, Result
+
+from judgement_edges.test_restart import busy, work
+from judgement_edges.test_state_file import Reader, watch_until_polled
+from judgement_edges.world import World
+from penstock.agent import Agent, agent
+from penstock.cli import main
+from penstock.flow.judge.conditions import KINDS
+from penstock.flow.judge.words import RULES, UNITS
+from penstock.server import make_app, serve
+from penstock.server.api import HANDLERS
+from penstock.server.openapi import OPENAPI
+
+STRANGE = "a/b %2F c?#&+ü{x}\"'<b>"
+
+
+@dataclass
+class Server:
+    url: str
+    client: ClientSession
+
+    async def get(self, path: str) -> tuple[int, Any]:
+        async with self.client.get(self.url + path) as response:
+            return response.status, await response.json()
+
+
+@pytest.fixture
+def world() -> World:
+    world = busy()
+    world.queue(99, STRANGE, messages=3, added=3)
+    return world
+
+
+@pytest.fixture
+async def server(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Server]:
+    monkeypatch.setattr(agent, "open_reader", lambda *_: Reader(world))
+    path = tmp_path / "p.yml"
+    path.write_text(
+        "brokers: [{name: b1, kind: artemis, url: 'http://127.0.0.1:1/', password: secret-word, username: u}]\n"
+        "rules: [{match: {queue: forgotten}, owner: payments}, {match: {client: open}, patience: 2h}]\n"
+        "judgement: {cold: 60s, trend: 120s}\n"
+    )
+    running = Agent(path)
+    await running.start()
+    (watch,) = running.watches()
+    await watch_until_polled(watch)
+    for _ in range(20):
+        work(world, 1)
+        world.now -= 15
+        await watch.poll()
+    async with serve(make_app(running), ["127.0.0.1:0"]) as (address,), ClientSession() as client:
+        yield Server(f"http://127.0.0.1:{address.port}", client)
+    await running.stop()
+
+
+async def penstock(*arguments: str) -> Result:
+    return await asyncio.to_thread(CliRunner().invoke, main, arguments)
+
+
+async def test_brokers(server: Server) -> None:
+    status, answer = await server.get("/api/v1/brokers")
+    (broker,) = answer["brokers"]
+    assert (status, broker["name"], broker["up"], broker["version"]) == (200, "b1", True, "2.44.0")
+
+
+async def test_queues_the_worst_first(server: Server) -> None:
+    _, answer = await server.get("/api/v1/queues")
+    queues = answer["queues"]
+    severities = [max([("info", "warning", "critical").index(c["severity"]) for c in q["conditions"]], default=-1)
+                  for q in queues]  # fmt: skip
+    assert severities == sorted(severities, reverse=True)
+    assert len(queues) == 5
+    owners = {queue["queue"]: queue["owner"] for queue in queues}
+    assert owners["forgotten"] == "payments"
+
+
+@pytest.mark.parametrize(
+    ("query", "queues"),
+    [
+        ("condition=stalled", ["orders"]),
+        ("condition=ring_losing&broker=b1", ["ring"]),
+        ("condition=hoarding", []),
+        ("queue=behind", ["behind"]),
+    ],
+)
+async def test_queues_by_condition_and_name(server: Server, query: str, queues: list[str]) -> None:
+    status, answer = await server.get(f"/api/v1/queues?{query}")
+    assert (status, [queue["queue"] for queue in answer["queues"]]) == (200, queues)
+
+
+async def test_limits(server: Server) -> None:
+    assert len((await server.get("/api/v1/queues?limit=2"))[1]["queues"]) == 2
+    for limit in ("0", "1001", "-1", "x", "1e3", "9" * 30, "²"):
+        status, answer = await server.get(f"/api/v1/queues?limit={quote(limit)}")
+        assert (status, answer["hint"]) == (400, "a whole number from 1 to 1000")
+
+
+async def test_a_queue_by_any_name(server: Server) -> None:
+    name = quote(STRANGE, safe="")
+    status, answer = await server.get(f"/api/v1/queues/b1/{name}/{name}")
+    assert (status, answer["queue"]) == (200, STRANGE)
+    status, answer = await server.get(f"/api/v1/explain?broker=b1&queue={name}")
+    assert (status, answer["address"]) == (200, STRANGE)
+
+
+async def test_a_queue_with_all_that_is_known(server: Server) -> None:
+    _, answer = await server.get("/api/v1/queues/b1/orders/orders")
+    (stalled,) = [one for one in answer["conditions"] if one["condition"] == "stalled"]
+    assert stalled["client"] == "stuck"
+    assert stalled["evidence"]["held"] == {"value": 100, "unit": "messages"}
+    assert stalled["evidence"]["patience"] == {"value": 60, "unit": "seconds"}
+    assert "holds 100 messages" in stalled["advice"]
+    assert len(stalled["causes"]) == 5
+    patience = {client["client"]: client["patience"] for client in answer["clients"]}
+    assert patience["open"] == {"seconds": 7200, "origin": "configured", "gaps": 0, "why": "rule 2"}
+    assert (patience["stuck"]["origin"], patience["good"]["origin"]) == ("cold", "learned")
+    assert answer["healthy"] is False
+    _, one = await server.get("/api/v1/queues/b1/orders/orders?client=good")
+    assert [client["client"] for client in one["clients"]] == ["good"]
+    assert "stalled" not in {condition["condition"] for condition in one["conditions"]}
+
+
+async def test_the_ledger_of_a_ring_in_words(server: Server) -> None:
+    _, answer = await server.get("/api/v1/queues/b1/ring/ring")
+    assert answer["ring"] == {
+        "limit": 100,
+        "source": "none",
+        "where": "no ring size is set",
+        "evicted": 380,
+        "ledger": "500 added - 0 acknowledged - 0 expired - 0 killed - 100 there = 400 at this poll; counted when seen"
+        " at two polls, and never falls",
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/api/v1/queues/b1/orders/ordrs", "did you mean orders?"),
+        ("/api/v1/queues/b2/orders/orders", "did you mean b1?"),
+        ("/api/v1/explain?broker=b1&queue=orders&client=stuk", "did you mean stuck?"),
+        ("/api/v1/queues?broker=nope", "brokers: b1"),
+    ],
+)
+async def test_what_is_not_there(server: Server, path: str, hint: str) -> None:
+    status, answer = await server.get(path)
+    assert (status, answer["hint"]) == (404, hint)
+    assert answer["error"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/explain", "/api/v1/explain?broker=b1", "/api/v1/events?since=x", "/api/v1/events?since=nan",
+             "/api/v1/brokers?x=1", "/api/v1/queues?sort=1"]
+)  # fmt: skip
+async def test_what_cannot_be_asked(server: Server, path: str) -> None:
+    status, answer = await server.get(path)
+    assert status == 400
+    assert set(answer) == {"error", "hint"}
+
+
+async def test_events(server: Server) -> None:
+    _, answer = await server.get("/api/v1/events")
+    told = [(event["change"], event["condition"]) for event in answer["events"]]
+    assert told[0] == ("agent_start", "")
+    assert ("condition_on", "stalled") in told
+    _, last = await server.get("/api/v1/events?limit=1&queue=ring")
+    assert [event["queue"] for event in last["events"]] == ["ring"]
+    _, none = await server.get("/api/v1/events?since=9999999999")
+    assert none["events"] == []
+
+
+async def test_no_secret_in_any_answer(server: Server) -> None:
+    for path in ("brokers", "queues", "events", "openapi.json", "explain?broker=b1&queue=orders"):
+        _, answer = await server.get(f"/api/v1/{path}")
+        assert "secret-word" not in json.dumps(answer)
+
+
+async def test_the_description_is_that_of_the_routes(server: Server) -> None:
+    status, answer = await server.get("/api/v1/openapi.json")
+    assert (status, answer) == (200, OPENAPI)
+    assert set(answer["paths"]) == {path.replace(":[^/]+", "") for path in HANDLERS}
+    _, explained = await server.get("/api/v1/queues/b1/orders/orders")
+    assert set(explained) == set(OPENAPI["components"]["schemas"]["Explanation"]["properties"])
+    assert set(explained["conditions"][0]) == set(OPENAPI["components"]["schemas"]["Condition"]["properties"])
+    async with server.client.get(server.url + "/api") as response:
+        page = await response.text()
+    assert response.status == 200
+    assert all(path in page for path in OPENAPI["paths"])
+    assert "http" not in page.replace("http-equiv", "")
+
+
+# --- the commands
+
+
+async def test_explain_command(server: Server) -> None:
+    result = await penstock("explain", "b1", "orders", "--url", server.url)
+    assert result.exit_code == 1
+    for text in (
+        "  stalled on client stuck\n",
+        "  rule      a consumer holds messages, has acknowledged none for longer than its client's patience",
+        "held 100 messages",
+        "patience 60 s",
+        "            - a listener that is blocked\n",
+        "  advice    holds 100 messages for",
+        "  patience  2 h, configured: rule 2\n",
+        "learned of ",
+    ):
+        assert text in result.stdout
+    as_json = await penstock("explain", "b1", "orders", "good", "--url", server.url, "--format", "json")
+    assert json.loads(as_json.stdout)["clients"][0]["client"] == "good"
+
+
+async def test_a_healthy_queue_is_said_to_be(server: Server, world: World) -> None:
+    result = await penstock("explain", "b1", "behind", "slow", "--url", server.url)
+    assert "FALLING" not in result.stdout
+    healthy = await penstock("explain", "b1", STRANGE, "--url", server.url)
+    assert healthy.exit_code == 0
+    assert "Healthy: nothing holds that needs attention." in healthy.stdout
+    assert "messages 3, ready 3" in healthy.stdout
+
+
+async def test_explain_of_what_is_not_there(server: Server) -> None:
+    result = await penstock("explain", "b1", "ordrs", "--url", server.url)
+    assert result.exit_code == 1
+    assert result.stderr == "penstock: broker b1 has no queue 'ordrs'; did you mean orders?\n"
+
+
+async def test_events_command(server: Server) -> None:
+    result = await penstock("events", "--url", server.url)
+    assert result.exit_code == 0
+    assert any("stalled  b1 / orders / stuck, since " in line for line in result.stdout.splitlines())
+    one = await penstock("events", "--url", server.url, "--queue", "ring", "--since", "1h", "--format", "json")
+    lines = [json.loads(line) for line in one.stdout.splitlines()]
+    assert {line["queue"] for line in lines} == {"ring"}
+    wrong = await penstock("events", "--since", "yesterday")
+    assert wrong.exit_code == 2
+    assert "write a time ago" in wrong.stderr
+
+
+@pytest.mark.parametrize("command", [("explain", "b", "q"), ("events",)])
+async def test_no_agent(command: tuple[str, ...]) -> None:
+    result = await penstock(*command, "--url", "http://127.0.0.1:1")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("penstock: no agent answers at http://127.0.0.1:1: ")
+    assert result.stderr.endswith("say where it is with --url\n")
+
+
+# --- words
+
+
+def test_every_condition_has_its_rule_in_words() -> None:
+    assert set(RULES) == set(KINDS)
+
+
+async def test_every_evidence_has_its_unit(world: World) -> None:
+    work(world, 20)
+    assert {name for condition in world.conditions for name in condition.evidence} <= set(UNITS)
