@@ -9,13 +9,14 @@ need = { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	echo "Installing $(1): $(2)"; apt-get -qq update && apt-get -qq install -y $(1) >/dev/null; \
 	else echo "$(2) needs the package $(1). Please run: sudo apt-get install $(1)" >&2; exit 1; fi; }
 
-.PHONY: help demo setup lint test clean
+.PHONY: help demo setup lint test judge-recordings clean
 .NOTPARALLEL:
 
 help:
 	@echo "make demo    a real broker with load and faults, Penstock beside it (first time 1 min, then 15 s; needs Java 17, Maven)"
 	@echo "make test    all checks and tests, against real brokers (first time 6 min, then 4 min; needs Java 17, Maven)"
 	@echo "make lint    ruff, mypy and the import contracts (1 min)"
+	@echo "make judge-recordings [DIR=... COLD=45 TREND=60]  judges recordings of labelled situations (10 s)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
 	@echo "make clean   removes what was made here; downloads stay in ~/.cache/penstock (or PENSTOCK_CACHE)"
 
@@ -32,6 +33,13 @@ lint: $(VENV)/.test
 
 test: lint
 	$(BIN)/pytest
+
+DIR ?= tests/recordings/judged
+COLD ?= 45
+TREND ?= 60
+
+judge-recordings: $(VENV)/.test
+	@PYTHONPATH=tests $(BIN)/python -m judging.recordings "$(DIR)" "$(COLD)" "$(TREND)"
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
