@@ -15,6 +15,7 @@ from rich.live import Live
 
 from penstock.agent import Agent
 from penstock.cli import logs, options
+from penstock.cli.client import DEFAULT_URL
 from penstock.cli.overview import overview
 from penstock.errors import PenstockError
 from penstock.server import Address, make_app, serve
@@ -90,8 +91,8 @@ def tell(console: Console, sights: "Sequence[Sight]", addresses: Sequence[Addres
     url = f"http://{addresses[0]}"
     for line in (
         f"\nOpen  {url}/  and  {url}/metrics",
-        f"Try   curl -s {url}/metrics | grep mq_client_buffered_messages",
-        f"      curl -s {url}/metrics | grep mq_consumer_last_acknowledgement",
+        f"Try   penstock explain demo stock.updates{'' if url == DEFAULT_URL else f' --url {url}'}",
+        f"      curl -s {url}/metrics | grep -e mq_queue_unhealthy -e evicted",
         *([f"The broker's directory stays: {kept}"] if kept is not None else []),
     ):
         console.print(line, soft_wrap=True, highlight=False)
@@ -107,7 +108,7 @@ async def show(console: Console, agent: Agent, stopping: asyncio.Event, seconds:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), 1.0)
             if live is not None:
-                live.update(overview(agent.watches(), rows=max(3, (console.height - 6) // 2)), refresh=True)
+                live.update(overview(agent.watches(), rows=max(3, (console.height - 8) // 3)), refresh=True)
             elif time.monotonic() - printed >= PRINT_SECONDS:
                 printed = time.monotonic()
                 console.print(overview(agent.watches()))

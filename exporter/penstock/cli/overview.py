@@ -1,4 +1,4 @@
-"""Queues and clients of some brokers as tables for a terminal."""
+"""Conditions, queues and clients of some brokers as tables for a terminal."""
 
 import math
 import time
@@ -11,6 +11,9 @@ from rich.text import Text
 
 from penstock.agent import Watch
 from penstock.agent.tables import Result
+from penstock.flow.explain import Sight
+from penstock.flow.judge.conditions import Severity
+from penstock.flow.judge.words import advice
 from penstock.flow.series import QueueSeries
 from penstock.table import Column, Table
 
@@ -19,10 +22,12 @@ ROWS = 20
 
 
 def overview(watches: Sequence[Watch], rows: int = ROWS) -> RenderableType:
-    """A heading, the queues and the clients of each broker; those that hold or wait most first."""
+    """Of each broker a heading, the conditions, the queues and the clients; the worst or largest first."""
     parts: list[RenderableType] = []
     for watch in watches:
         parts.append(heading(watch))
+        if watch.sight is not None and watch.sight.conditions:
+            parts.append(conditions(watch.sight, rows))
         if "queue" in watch.tables:
             parts.append(queues(watch.tables["queue"], rows))
         if "client" in watch.tables:
@@ -40,6 +45,23 @@ def heading(watch: Watch) -> Text:
     if watch.outcome is not None and watch.outcome.error:
         text.append(f"\n{watch.outcome.error}", style="yellow")
     return text
+
+
+STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "default"}
+
+
+def conditions(sight: Sight, rows: int = ROWS) -> Grid:
+    """What holds, the worst first, and what to do."""
+    grid = _grid("condition", "on", "for", "what to do")
+    shown = sorted(
+        (one for one in sight.conditions if not one.silenced), key=lambda one: (-one.severity, one.since, one.queue)
+    )
+    for one in shown[:rows]:
+        where = f"{one.queue}, {one.client}" if one.client else one.queue
+        lasts = f"{max(time.time() - one.since, 0):,.0f} s"
+        grid.add_row(Text(one.name, STYLES[one.severity]), Text(where), lasts, Text(advice(one)))
+    grid.columns[-1].no_wrap = False
+    return grid
 
 
 def queues(table: Table[QueueSeries], rows: int = ROWS) -> Grid:
@@ -83,7 +105,7 @@ def last_acknowledgements(watch: Watch) -> dict[tuple[str, str], float]:
 def _grid(*names: str) -> Grid:
     grid = Grid(box=None, header_style="bold", padding=(0, 1))
     for number, name in enumerate(names):
-        text = name in ("queue", "client")
+        text = name in ("queue", "client", "on", "what to do")
         grid.add_column(name, justify="left" if text or number == 0 else "right", no_wrap=True)
     return grid
 

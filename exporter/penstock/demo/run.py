@@ -111,19 +111,19 @@ class Scenario:
                 "a consumer that takes messages and never acknowledges one",
                 "stock.updates",
                 "stock-service",
-                "messages in delivery stay, nothing is acknowledged, the backlog grows",
+                "stalled: holds messages, settles none; after 45 s",
             ),
             Sight(
                 f"a ring of {_RING} messages that fills with nobody reading",
                 "audit.ring",
                 "",
-                "ring used 100 %, messages evicted at the rate they arrive, no broker metric counts them",
+                "ring_losing: mq_queue_messages_evicted_total grows as messages come; no broker counts them",
             ),
             Sight(
                 "a transaction that is never committed",
                 "invoices",
                 "ledger-service",
-                "every message is acknowledged awaiting commit, none leaves the queue",
+                "open_transaction: acknowledged and never committed; after 45 s",
             ),
         ]
 
@@ -138,7 +138,8 @@ class Scenario:
             "origin": self.broker.origin,
         }
         rows = [f"    {key}: {json.dumps(value)}" for key, value in broker.items()]
-        return "\n".join([f"interval: {interval}", "brokers:", "  -" + rows[0][3:], *rows[1:], ""])
+        top = [f"interval: {interval}", "judgement: {cold: 45s}"]
+        return "\n".join([*top, "brokers:", "  -" + rows[0][3:], *rows[1:], ""])
 
     def _healthy(self, flow: Flow, starting: ExitStack) -> None:
         self.broker.manage.create_queue(flow.queue)
