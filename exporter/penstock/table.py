@@ -8,7 +8,7 @@ keeps something per row (label bytes, running totals) moves it along with one nu
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,11 +134,17 @@ class Index(Generic[RowT]):
         """`values`, which stood by the rows of `before`, by the rows of this index; `fill` where a row is new."""
         if before is self:
             return values
-        origin = self.origin_in(before)
-        carried = np.full(len(self), fill, values.dtype)
-        kept = origin >= 0
-        carried[kept] = values[origin[kept]]
-        return carried
+        return taken(values, self.origin_in(before), fill)
+
+
+def taken(values: NDArray[CarriedT], origin: Positions, fill: Any) -> NDArray[CarriedT]:
+    """`values` at the positions `origin` along the last axis, `fill` where that is -1."""
+    if not values.shape[-1]:
+        return np.full((*values.shape[:-1], len(origin)), fill, values.dtype)
+    # Nearly all rows are known: one take and a few corrections cost a third of two masks.
+    moved = values.take(origin, axis=-1)
+    moved[..., np.flatnonzero(origin < 0)] = fill
+    return moved
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,10 @@ class Churn:
         held: Holds,
         ids: int,
     ) -> "Churn":
-        """patience: per consumer. ids: so many consumers are no accident. seen, held: consumers' numbers and holds at the poll before."""
+        """
+        patience: per consumer. ids: so many consumers are no accident. seen, held: consumers' numbers and holds at the
+        poll before.
+        """
         spells = dict(self.spells)
         lasts = {row.name for row in found.queues.rows[~(found.d_settled > 0) & found.known]} if spells else set()
         ended = {}
@@ -112,7 +115,7 @@ class Churn:
     def _judged(
         self, client: ClientSeries, spell: Spell, found: Facts, clients: Grouping[ClientSeries], ids: int
     ) -> Spell:
-        """Whether the condition stands: at least `ids` consumers came, at three polls, in longer than their patience."""
+        """Whether it stands: at least `ids` consumers came, at three polls, in longer than their patience."""
         lasts = found.now - spell.begin >= spell.patience and spell.polls >= OLD
         many = spell.ids >= ids and spell.ids > 2 * clients.rows_of(client)
         holds = lasts and many and not found.settling

@@ -106,7 +106,9 @@ def trend(history: History, constants: Constants, interval: float) -> Trend:
     first, second = halves(depth)
     whole = window.covers(constants.trend_seconds(interval), interval, constants.trend_polls)
     told = np.stack([~np.isnan(part).all(axis=0) for part in np.array_split(depth, 4)]).all(axis=0)
-    rows = np.flatnonzero(whole & told & (settled.sum(axis=0) > 0))
+    # What rises from half to half ends above where it began: only those need the quarters.
+    rises = ~(depth[-1] <= depth[0]) if len(depth) else told
+    rows = np.flatnonzero(whole & told & rises & (settled.sum(axis=0) > 0))
     behind = np.zeros(depth.shape[1], np.bool_)
     growth = np.zeros(depth.shape[1])
     if len(rows):

@@ -130,8 +130,8 @@ def increment(facts: Facts, before: Ledger, balance: Column, routed: Column) -> 
     What the sum rose by since the poll before.
 
     A message that expired on arrival is in E and not in A, but in what the address routed. That is read earlier, so it
-    may lag: only a new most counts, and what it rises by while nothing expires is lag caught up. Without it only what is
-    certain counts: a fall takes back no more than what was sighted once.
+    may lag: only a new most counts, and what it rises by while nothing expires is lag caught up. Without it only what
+    is certain counts: a fall takes back no more than what was sighted once.
     """
     by_queue = balance - before.balance
     late = np.clip(routed - before.routed, 0.0, np.fmax(facts.d_expired, 0.0))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.flow.judge.constants import Constants
-from penstock.flow.judge.spans import moved
+from penstock.flow.judge.spans import T, moved
 from penstock.table import Column, Index, Positions
 
 BINS = 48
@@ -63,10 +63,7 @@ class Patience:
             return self
         origin = index.located(self.index)
         kept = origin >= 0
-        weights = np.zeros((len(index), BINS), np.float32)
-        weights[kept] = self.weights[origin[kept]]
-        spells = np.full((len(index), SPELLS), np.nan)
-        spells[kept] = self.spells[origin[kept]]
+        weights, spells = rows_of(self.weights, origin, 0.0), rows_of(self.spells, origin, np.nan)
         numbers = {
             name: moved(index, self.index, getattr(self, name), 0.0).copy() for name in ("weight", "longest", "q98")
         }
@@ -143,6 +140,15 @@ class Patience:
         median = float(np.median(spells[row]))
         spells[row] = np.nan
         return state.add(np.array([row]), np.array([median]), constants)
+
+
+def rows_of(values: NDArray[T], origin: Positions, fill: float) -> NDArray[T]:
+    """The rows `origin` of a matrix, `fill` where that is -1."""
+    if not len(values):
+        return np.full((len(origin), *values.shape[1:]), fill, values.dtype)
+    moved = values.take(origin, axis=0)
+    moved[np.flatnonzero(origin < 0)] = fill
+    return moved
 
 
 def bins(gaps: Column) -> Positions:

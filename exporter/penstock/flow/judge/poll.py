@@ -20,7 +20,8 @@ from penstock.table import Column, Index
 class Spans:
     """
     Per queue, times by the broker's clock: since when nothing moves, messages wait, nobody is there, nothing is
-    settled, nothing comes in, nothing moves while paging. had_consumer: one was seen at some poll, or something settled.
+    settled, nothing comes in, nothing moves while paging. had_consumer: one was
+    seen at some poll, or something settled.
     """
 
     index: Index[Any] = field(default_factory=Index.empty)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.table import Column, Index
+from penstock.table import Column, Index, taken
 
 Mask = NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
@@ -25,11 +25,7 @@ def moved(index: Index[Any], before: Index[Any], values: NDArray[T], fill: T | f
     """
     if index is before:
         return values
-    at = index.located(before)
-    found = np.full((*values.shape[:-1], len(index)), fill, values.dtype)
-    kept = at >= 0
-    found[..., kept] = values[..., at[kept]]
-    return found
+    return taken(values, index.located(before), fill)
 
 
 def longer(start: Column, now: float, than: Column | float) -> Mask:

@@ -18,7 +18,8 @@ class Standing:
     One condition over the rows of `index`.
 
     run: polls in a row at which the rule said the same, negative for "does not hold". on: the condition stands.
-    since: its beginning as the rule said when it began to hold, NaN where it neither holds nor stands. left: its last beginning and end, to go on from.
+    since: its beginning as the rule said when it began to hold, NaN where it neither holds nor stands.
+    left_since, left_at: its last beginning and end, to go on from.
     """
 
     index: Index[Any] = field(default_factory=Index.empty)
@@ -33,6 +34,8 @@ class Standing:
     def follow(self, index: Index[Any]) -> "Standing":
         if index is self.index:
             return self
+        if self.untouched:
+            return Standing.new(index)
         return Standing(
             index,
             moved(index, self.index, self.run, 0),
@@ -43,6 +46,30 @@ class Standing:
             moved(index, self.index, self.last, -np.inf),
         )
 
+    @classmethod
+    def new(cls, index: Index[Any]) -> "Standing":
+        """Nothing has held yet."""
+        size = len(index)
+        return cls(
+            index,
+            np.zeros(size, np.int64),
+            np.zeros(size, np.bool_),
+            np.full(size, np.nan),
+            np.full(size, np.nan),
+            np.full(size, -np.inf),
+            np.full(size, -np.inf),
+        )
+
+    @property
+    def quiet(self) -> bool:
+        """It stands nowhere, and was not about to."""
+        return not self.on.any() and not (self.run > 0).any()
+
+    @property
+    def untouched(self) -> bool:
+        """Quiet, and nothing is remembered of an earlier time."""
+        return self.quiet and bool(np.isneginf(self.left_at).all()) and bool(np.isneginf(self.last).all())
+
     def judge(self, holds: Mask, begins: Column, now: float, rejoin: float, *, at_once: bool = False) -> "Standing":
         """
         After a poll at which the rule says `holds`, with the beginning `begins` (NaN: this poll).
@@ -50,6 +77,8 @@ class Standing:
         rejoin: seconds within which a condition that comes back goes on from its earlier beginning.
         at_once: an event; it needs no second poll, neither to come nor to go.
         """
+        if self.quiet and not holds.any():
+            return self
         need = 1 if at_once else POLLS
         run = np.where(holds, np.maximum(self.run, 0) + 1, np.minimum(self.run, 0) - 1)
         on = (run >= need) | (self.on & (run > -need))
