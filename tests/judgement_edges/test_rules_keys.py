@@ -2,12 +2,16 @@
 
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from judgement_edges.world import World
+from penstock.agent.opening import policy_of
+from penstock.config import load
+from penstock.errors import ConfigError
 from penstock.flow.assess import Tables
 from penstock.flow.hours import parse_hours
 from penstock.flow.judge.conditions import Severity
@@ -74,7 +78,8 @@ def test_too_few_consumers(expected: int, names: set[str]) -> None:
     polls(few, 3, added=1)
     assert few.names() == names
     if names:
-        assert few.condition("too_few_consumers").evidence == {"consumers": 1, "expected": 2}
+        evidence = few.condition("too_few_consumers").evidence
+        assert (evidence["consumers"], evidence["expected"]) == (1, 2)
 
 
 def test_what_is_expected_is_shown() -> None:
@@ -159,6 +164,47 @@ def test_a_given_kind_is_what_is_judged() -> None:
     made.queues[Q]["acknowledged"] = 1
     polls(made, 9, added=1)
     assert "no_consumer" not in made.names()
+
+
+# --- as they stand in the file
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("rules: [{hours: Mo-Fr}]", "rules[0].hours: are no business hours; write days"),
+        ("rules: [{hours: 8}]", "rules[0].hours: must be text; write days"),
+        ("rules: [{expected_consumers: -1}]", "rules[0].expected_consumers: must be at least 0"),
+        ("rules: [{patience: 0s}]", "rules[0].patience: must be at least 1s"),
+        ("rules: [{ring_loss: maybe}]", "rules[0].ring_loss: must be one of 'expected' or 'alert'"),
+        ("judgement: {cold: 1x}", "judgement.cold: '1x' is not a duration"),
+        ("judgement: {could: 1s}", "judgement.could: unknown key; did you mean cold?"),
+        ("judgement: {decay: 2}", "judgement.decay: must be at most 1"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "p.yml"
+    path.write_text(f"brokers: [{{name: b, kind: artemis, url: 'http://h/'}}]\n{text}\n")
+    with pytest.raises(ConfigError) as refused:
+        load(path)
+    assert f"{path}:2: {told}" in str(refused.value)
+
+
+def test_what_the_file_says_is_what_is_judged_by(tmp_path: Path) -> None:
+    path = tmp_path / "p.yml"
+    path.write_text(
+        "brokers: [{name: b, kind: artemis, url: 'http://h/'}]\n"
+        "rules: [{match: {queue: q}, expected_consumers: 2, patience: 10m, ring_loss: alert, ring_retention: 1h,"
+        " drain_target: 5m, silence: true, hours: 'Mon 08:00-18:00'}]\njudgement: {cold: 45s, churn_ids: 5}\n"
+    )
+    config = load(path)
+    assert policy_of(config, config.brokers[0]).constants == replace(Constants(), cold=45.0, churn_ids=5)
+    said = config.compiled_rules().resolve("b", "a", "q")
+    assert (said.expected_consumers, said.patience, said.ring_loss) == (2, 600.0, RingLoss.ALERT)
+    assert (said.ring_retention, said.drain_target, said.silence) == (3600.0, 300.0, True)
+    assert said.hours == parse_hours("Mon 08:00-18:00")
+    assert set(said.given_by.values()) == {1}
+    assert "hours: Mon 08:00-18:00" in config.masked_yaml()
 
 
 # --- hours

@@ -68,5 +68,4 @@ def text(event: Mapping[str, Any]) -> str:
         if event["change"] == "condition_on" and event["since"] is not None:
             since = f", since {datetime.fromtimestamp(event['since'], UTC):%H:%M:%S}"
         return f"{at}  {event['severity']:8}  {told:3}  {event['condition']}  {where}{since}"
-    detail = f": {event['detail']}" if event["detail"] else ""
-    return f"{at}  {event['change'].replace('_', ' ')}  {where}{detail}".rstrip()
+    return "  ".join(part for part in (at, event["change"].replace("_", " "), where, event["detail"]) if part)
