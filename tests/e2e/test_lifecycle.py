@@ -105,7 +105,8 @@ def test_stop_in_good_order(artemis: Broker, many_queues: list[str], tmp_path: P
             assert agent.terminate(timeout=8) == 0
             assert time.monotonic() - began < 6
         assert not alive(pid)
-        assert not list(agent.work.iterdir())
+        assert [path.name for path in agent.work.iterdir()] == ["data"]
+        assert {path.name for path in (agent.work / "data").iterdir()} == {"state.bin", "events.jsonl"}
         log = agent.log.read_text()
         assert "msg=stopping" in log
         assert "Traceback" not in log
