@@ -70,11 +70,11 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 
 .PHONY: bench-tick bench-scrape bench-growth
 
-bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (3 min)
+bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (4 min)
 	$(BIN)/python -m bench.tick
 
-bench-scrape: $(VENV)/.test  # latency of scrapes and health, memory with slow readers (3 min)
+bench-scrape: $(VENV)/.test  # latency of scrapes and health, memory with slow readers (4 min)
 	$(BIN)/python -m bench.scrape
 
-bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (10 min)
+bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (4 min)
 	$(BIN)/python -m bench.growth

@@ -1,8 +1,8 @@
 """
 `python -m bench.broker`: a `World` behind HTTP, in a process of its own so that its cost is not the agent's.
 
-Prints its URL. `POST /` is Jolokia; `POST /step` and `POST /tick` let a poll's time pass, and with `--live` every new
-poll does.
+Prints its URL. `POST /` is Jolokia; `POST /step`, `/rest` and `/tick` let a poll's time pass; with `--live` every
+new poll does.
 """
 
 import asyncio
@@ -34,6 +34,10 @@ class Broker:
     def step(self) -> None:
         """Let a poll's time pass in which the broker works."""
         self._post("step")
+
+    def rest(self) -> None:
+        """Let a poll's time pass, by the end of which everything is consumed and settled."""
+        self._post("rest")
 
     def tick(self) -> None:
         """Let a poll's time pass in which nothing happens."""
@@ -96,11 +100,23 @@ async def _serve(world: World, churn: float, *, live: bool) -> None:
         world.tick()
         return web.Response()
 
+    async def rest(_: web.Request) -> web.Response:
+        world.rest()
+        return web.Response()
+
     async def steps(_: web.Request) -> web.Response:
         return web.Response(text=str(world.steps))
 
     app = web.Application(client_max_size=2**30)
-    app.add_routes([web.post("/", jolokia), web.post("/step", step), web.post("/tick", tick), web.get("/steps", steps)])
+    app.add_routes(
+        [
+            web.post("/", jolokia),
+            web.post("/step", step),
+            web.post("/tick", tick),
+            web.post("/rest", rest),
+            web.get("/steps", steps),
+        ]
+    )
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -54,6 +54,7 @@ async def _ticks(broker: Broker, runs: int, baseline_runs: int, page_rows: int) 
         stages.append(dict(polled.stages.seconds))
         if run < baseline_runs:
             baseline_seconds.append(await _baseline(baseline, other, polled))
+    broker.rest()
     idle = []
     for _ in range(POLLS_TO_REST + IDLE_POLLS):
         broker.tick()

@@ -108,6 +108,15 @@ class World:
         """Time for one poll passes in which nothing happens."""
         self.steps += 1
 
+    def rest(self) -> None:
+        """Time for one poll passes, by the end of which everything is consumed and settled."""
+        self.tick()
+        queues, consumers = np.flatnonzero(self.works), np.flatnonzero(self._working())
+        self._messages[queues] = 0
+        self._buffered[consumers] = 0
+        self._settled_at[consumers] = int(self.now * 1000)
+        self._render(queues, consumers)
+
     def step(self, churn: float = 0.01) -> None:
         """Time for one poll passes: the active queues work, and the share `churn` of all consumers (none of those that
         also produce) reconnects.

@@ -72,6 +72,8 @@ async def test_connections_are_asked_again_only_for_new_ones(world: World, polle
 
 
 async def test_at_rest_no_block_of_what_is_large_is_rendered(world: World, polled: Polled) -> None:
+    world.rest()
+    await polled.poll()
     for _ in range(POLLS_TO_REST):
         world.tick()
         await polled.poll()
