@@ -59,7 +59,7 @@ def of_queues(
             "",
             severity(kind, i, poll, critical=bool(critical[i])),
             float(stand.since[i]) - clock.applied,
-            evidence(kind, poll, i),
+            evidence(kind, poll, i, float(stand.since[i])),
         )
 
 
@@ -84,7 +84,7 @@ def of_clients(
             series.client,
             severity(kind, queue, poll, critical=queue >= 0 and bool(critical[queue])),
             float(stand.since[worst]) - clock.applied,
-            evidence(kind, poll, worst),
+            evidence(kind, poll, worst, float(stand.since[worst])),
             consumers=len(rows),
         )
 
@@ -163,9 +163,10 @@ def vanished(churn: Churn, poll: Poll, clock: Clock) -> Iterator[Condition]:
 Evidence = Callable[[Poll, int], dict[str, float]]
 
 
-def evidence(kind: Kind, poll: Poll, i: int) -> dict[str, float]:
-    """The numbers of row `i`; what the broker did not say is not there."""
-    return {name: value for name, value in EVIDENCE[kind.name](poll, i).items() if np.isfinite(value)}
+def evidence(kind: Kind, poll: Poll, i: int, since: float) -> dict[str, float]:
+    """The numbers of row `i`; what the broker did not say is not there. `since`: of the condition."""
+    numbers = {"age": poll.found.now - since} | EVIDENCE[kind.name](poll, i)
+    return {name: value for name, value in numbers.items() if np.isfinite(value)}
 
 
 def _holding(poll: Poll, i: int) -> dict[str, float]:
