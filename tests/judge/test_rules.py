@@ -1,6 +1,7 @@
 """Each rule at its edges, from plain numbers; beginnings, severity, who is silent beside whom, starts and gaps."""
 
 from collections.abc import Mapping
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from judge.world import START, Judged, Numbers, World
 from penstock.flow.judge import rules
 from penstock.flow.judge.conditions import Severity
 from penstock.flow.judge.constants import Constants
-from penstock.flow.judge.facts import Seen, facts
+from penstock.flow.judge.facts import JUDGED, Seen, facts
+from penstock.flow.judge.judge import CLIENT_KINDS
 from penstock.flow.judge.spans import Window
 from penstock.model import QueueKind, Role
 from penstock.table import Index
@@ -159,6 +161,7 @@ def told(queue: Numbers, consumers: Mapping[str, Numbers], *, comes: float = 0.0
         ({**WAIT, "exclusive": 1, "D": 3}, {"c": {**FREE, "W": 3.0, "L": START}, "d": FREE}, 0, {"open_transaction"}),
         ({**WAIT, "D": 10}, {"c": HOLDER}, 0, {"stalled"}),
         ({"A": 50.0, "M": 0.0}, {"c": FREE}, 0, set()),
+        ({**WAIT, "consumers": 0}, {"c": FREE}, 0, set()),
         ({**WAIT, "S": 50}, {"c": FREE}, 0, set()),
     ],
 )
@@ -355,7 +358,7 @@ def test_redelivery_needs_deliveries() -> None:
         (2.0, 98, 0, {"redelivery_loop"}, set()),
         (1.9, 0, 0, {"redelivery_loop"}, set()),
         (10.0, 89, 1.0, set(), {"redelivery_loop", "dead_lettering"}),  # nine of ten returns each end as a dead letter
-        (12.0, 87, 1.0, {"redelivery_loop"}, {"dead_lettering"}),
+        (11.5, 87, 1.0, {"redelivery_loop"}, {"dead_lettering"}),
     ],
 )
 def test_a_small_share_of_returns_only_informs(
@@ -365,7 +368,10 @@ def test_a_small_share_of_returns_only_informs(
     assert (judged.names, judged.notices) == (names, notices)
 
 
-@pytest.mark.parametrize(("said", "known"), [({"Att": 0}, False), ({"Att": 0, "A": 200.0}, True), ({"Att": 1}, True)])
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [({"Att": 0}, False), ({"Att": 0, "A": 600.0}, False), ({"Att": 0, "A": 599.0}, True), ({"Att": 1}, True)],
+)
 def test_redelivery_of_a_non_destructive_queue_is_unknown(said: dict[str, float], known: bool) -> None:
     """It settles and attempts nothing; a loop would deliver more than was added."""
     assert ("redelivery_loop" in loop([5.0] * 6, **said).names) is known
@@ -554,13 +560,16 @@ def test_a_holder_that_vanished(settled: float, age: float, kind: QueueKind, tol
 NEVER = [QueueKind.TEMPORARY, QueueKind.INTERNAL, QueueKind.LINK, QueueKind.RETROACTIVE]
 
 
-@pytest.mark.parametrize("kind", NEVER)
-@pytest.mark.parametrize("fault", FAULTS)
+def test_kinds_that_belong_to_the_broker_or_to_one_client() -> None:
+    assert set(QueueKind) - JUDGED == set(QueueKind) - CLIENT_KINDS == set(NEVER)
+
+
+@pytest.mark.parametrize(("fault", "kind"), zip(FAULTS, cycle(NEVER), strict=False))
 def test_kinds_that_are_never_judged(fault: str, kind: QueueKind) -> None:
     world = World(step=30.0)
     live = FAULTS[fault][0](world)
     world.queues["q"].said["kind"] = kind
-    world.run(780, live, tick=5.0)
+    world.run(480, live, tick=5.0)
     assert not world.first
 
 
@@ -697,3 +706,21 @@ def test_hoarding_outlives_its_consumers_by_a_poll_without_an_error() -> None:
     assert world.one("hoarding").evidence["most"] == 0
     world.run(15)
     assert "hoarding" not in world.names
+
+
+def test_messages_that_have_only_come_have_not_waited() -> None:
+    """Nobody was there for ten minutes; what came then waits as long as patience lasts."""
+    judged = polls(Judged(), 40, {"A": 5, "K": 5})
+    polls(judged, 20, {"A": 55, "K": 5, "M": 50})
+    assert not judged.names
+    polls(judged, 2, {"A": 55, "K": 5, "M": 50})
+    assert judged.one("no_consumer").since == START + 41 * 15
+
+
+def test_an_absence_that_cannot_be_counted_any_more_is_not_told() -> None:
+    judged = polls(Judged(), 30, {**WAIT, "K": 1})
+    assert judged.names == {"no_consumer"}
+    polls(judged, 2, {**WAIT, "K": 1, "consumers": np.nan})
+    assert not judged.names
+    polls(judged, 2, {**WAIT, "K": 1})
+    assert judged.one("no_consumer").since == START + 15

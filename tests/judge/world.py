@@ -198,6 +198,8 @@ class Judged:
 
     def evicted(self, queue: str = "q") -> float:
         """As it is shown; NaN where it is absent."""
+        if "eviction" not in self.tables:
+            return np.nan
         found = [
             v for row, v in zip(self.tables["eviction"].index, self.tables["eviction"]["evicted"], strict=True)
             if row.queue == queue
