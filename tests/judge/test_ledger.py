@@ -272,11 +272,16 @@ def test_under_endless_returns_the_smallest_of_the_last_three_counts_after_a_min
     assert shown[9] == 6
 
 
-@pytest.mark.parametrize(("left", "usable"), [(3, True), (4, False)])
-def test_a_return_is_under_way_when_more_than_three_left_unsettled(left: float, usable: bool) -> None:
+@pytest.mark.parametrize(
+    ("left", "went", "usable"),
+    [(3, "", True), (4, "", False), (13, "K", True), (13, "E", True), (13, "X", True), (14, "X", False)],
+)
+def test_a_return_is_under_way_when_more_than_three_left_and_did_not_go(left: float, went: str, usable: bool) -> None:
+    """At the fourth poll so many left the consumer's hands, and ten were settled, expired or killed."""
     judged = Judged()
     for n in range(4):
-        queue = {"A": 1005.0 if n > 1 else 1000.0, "M": 1000.0, "ring": 10.0}
+        gone = 10.0 * bool(went and n == 3)
+        queue = {"A": 1005.0 if n > 1 else 1000.0, "M": 1000.0 - gone, "ring": 10.0, "X": 0.0, **{went or "X": gone}}
         judged.poll({"q": queue}, {"c": {"N": 9.0, "C": left * (n == 3), "T": 1.0}})
     assert judged.evicted() == (5 if usable else 0)
 

@@ -341,6 +341,8 @@ def loop(
         ([3, 0, 0, 3, 3, 0], True),
         ([40, -10, 40, -10, 40, -10], True),
         ([40, -20, 40, -20, 40, -20], False),
+        ([20, -5, 20, -6, 20, 8, 8, 8], True),
+        ([20, -5, 20, -11, 20, 8, 8, 8], False),
     ],
 )
 def test_redelivery_is_persistent(returned: list[float], found: bool) -> None:
@@ -564,7 +566,7 @@ def test_kinds_that_belong_to_the_broker_or_to_one_client() -> None:
     assert set(QueueKind) - JUDGED == set(QueueKind) - CLIENT_KINDS == set(NEVER)
 
 
-@pytest.mark.parametrize(("fault", "kind"), zip(FAULTS, cycle(NEVER), strict=False))
+@pytest.mark.parametrize(("fault", "kind"), [*zip(FAULTS, cycle(NEVER), strict=False)])
 def test_kinds_that_are_never_judged(fault: str, kind: QueueKind) -> None:
     world = World(step=30.0)
     live = FAULTS[fault][0](world)
