@@ -2,9 +2,8 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from functools import cache
-from zoneinfo import ZoneInfo
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY = "|".join(DAYS)
@@ -39,7 +38,9 @@ class Hours:
 
 
 @cache
-def _zone(name: str) -> ZoneInfo:
+def _zone(name: str) -> tzinfo:
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - most agents have no hours to keep
+
     return ZoneInfo(name)
 
 
