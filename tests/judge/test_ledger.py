@@ -281,7 +281,7 @@ def test_a_return_is_under_way_when_more_than_three_left_and_did_not_go(left: fl
     judged = Judged()
     for n in range(4):
         gone = 10.0 * bool(went and n == 3)
-        queue = {"A": 1005.0 if n > 1 else 1000.0, "M": 1000.0 - gone, "ring": 10.0, "X": 0.0, **{went or "X": gone}}
+        queue = {"A": 1005.0 if n > 1 else 1000.0, "M": 1000.0 - gone, "ring": 10.0, "X": 0.0, went or "X": gone}
         judged.poll({"q": queue}, {"c": {"N": 9.0, "C": left * (n == 3), "T": 1.0}})
     assert judged.evicted() == (5 if usable else 0)
 
