@@ -264,3 +264,17 @@ def test_a_rhythm_of_receives_is_learned_as_patience_for_dispatch() -> None:
 def test_judged_constants_of_a_recording_may_be_below_the_floor() -> None:
     cold = Constants(cold=12.0)
     assert Patience().follow(ONE).seconds(cold, 15.0).tolist() == [12]
+
+
+def test_four_in_a_hundred_are_above_the_98th_percentile() -> None:
+    assert taught(*[1.0] * 96, *[100.0] * 4).q98[0] == 100
+    assert taught(*[1.0] * 99, 100.0).q98[0] == 1
+
+
+def test_who_holds_nothing_at_the_polls_shows_no_gap() -> None:
+    """It works between the polls: how long for is not known."""
+    judged = Judged()
+    for n in range(20):
+        busy = {"T": 0.0, "N": 5.0 * n, "C": 5.0 * n, "L": judged.now + 7, "Ld": judged.now + 6}
+        judged.poll({"q": {"A": 5.0 * n, "K": 5.0 * n}}, {"c": busy})
+    assert judged.state.judgement.patience.weight.tolist() == [0]

@@ -726,3 +726,45 @@ def test_an_absence_that_cannot_be_counted_any_more_is_not_told() -> None:
     assert not judged.names
     polls(judged, 2, {**WAIT, "K": 1})
     assert judged.one("no_consumer").since == START + 15
+
+
+def test_with_something_uncommitted_a_settlement_is_as_late_as_the_poll() -> None:
+    """The last acknowledgement may be of the open transaction, or older than the commit."""
+    judged = Judged()
+    for n in range(40):
+        consumer = {"T": 0.0, "W": 5.0, "N": 5.0 + 20 * n, "C": 5.0 + 20 * n, "L": START}
+        judged.poll({"q": {"A": 1000, "K": 20.0 * n, "M": 900, "D": 5}}, {"c": consumer})
+    assert not judged.conditions
+
+
+def test_a_pool_of_which_a_few_reconnect_is_no_churn() -> None:
+    """Nine came in 450 s, of which five are there: not more than twice as many."""
+    world = World()
+    queue = world.queue()
+    queue.come(100)
+    for _ in range(5):
+        queue.take(queue.join(window=10))
+
+    def one_again() -> None:
+        queue.close(next(iter(queue.consumers.values())))
+        queue.take(queue.join(window=10))
+
+    world.run(450, every(100, one_again, phase=100))
+    ((_, spell),) = world.state.judgement.churn.spells.items()
+    assert (spell.ids, spell.polls) == (9, 5)
+    assert "churn_without_progress" not in world.alarms
+
+
+def test_churn_waits_for_clients_to_return_after_the_brokers_start() -> None:
+    world = World(step=5.0, constants=Constants(cold=10.0, floor=1.0, floor_polls=0.1))
+    world.uptime = 0.0
+    queue = world.queue()
+    queue.come(50)
+
+    def again() -> None:
+        for consumer in [*queue.consumers.values()]:
+            queue.close(consumer)
+        queue.take(queue.join(window=10))
+
+    world.run(120, every(5, again))
+    assert 60 <= world.first["churn_without_progress"] <= 70

@@ -82,3 +82,10 @@ def test_things_that_come_and_go_keep_their_own() -> None:
     stand = stand.follow(then).judge(np.array([T, T]), np.full(2, np.nan), 30.0, 60.0)
     assert stand.on.tolist() == [True, False]
     assert stand.since.tolist() == [0.0, 30.0]
+
+
+def test_what_returns_may_have_begun_even_earlier() -> None:
+    stand = judged([T, T, F, F])[-1]
+    for now in (60.0, 75.0):
+        stand = stand.judge(np.array([T]), np.array([-400.0]), now, 60.0)
+    assert stand.since[0] == -400.0
