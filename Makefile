@@ -18,6 +18,7 @@ help:
 	@echo "make lint    ruff, mypy and the import contracts (1 min)"
 	@echo "make judge-recordings [DIR=... COLD=45 TREND=60]  judges recordings of labelled situations (10 s)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
+	@echo "make bench-tick, bench-scrape, bench-growth, bench-broker   what it costs, see docs/performance.md (4 to 20 min)"
 	@echo "make clean   removes what was made here; downloads stay in ~/.cache/penstock (or PENSTOCK_CACHE)"
 
 demo: $(VENV)/.demo
@@ -68,7 +69,7 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 	$(BIN)/pip install --quiet -e '.[all]' --group test --group lint
 	@touch $@
 
-.PHONY: bench-tick bench-scrape bench-growth
+.PHONY: bench-tick bench-scrape bench-growth bench-broker
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (4 min)
 	$(BIN)/python -m bench.tick
@@ -78,3 +79,6 @@ bench-scrape: $(VENV)/.test  # latency of scrapes and health, memory with slow r
 
 bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (4 min)
 	$(BIN)/python -m bench.growth
+
+bench-broker: $(VENV)/.test  # harm to a real Artemis, beside the JMX exporter's agent (20 min, alone on the machine)
+	$(BIN)/python -m bench.harm
