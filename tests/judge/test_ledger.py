@@ -464,3 +464,9 @@ def test_what_is_at_risk_is_what_a_close_loses(size: int, steps: list[tuple[int,
     if at_risk > 3:
         assert world.column("queue", "lost_by_consumer") == at_risk
     assert consumer.W == 0
+
+
+def test_scheduled_messages_are_not_at_risk_when_consumers_go() -> None:
+    judged = Judged().poll({"q": {"A": 22.0, "M": 22.0, "D": 8.0, "S": 10.0, "ring": 5.0}})
+    assert judged.column("queue", "ring_at_risk") == 7
+    assert judged.column("queue", "ring_scheduled_at_risk") == 9

@@ -768,3 +768,13 @@ def test_churn_waits_for_clients_to_return_after_the_brokers_start() -> None:
 
     world.run(120, every(5, again))
     assert 60 <= world.first["churn_without_progress"] <= 70
+
+
+def test_churn_whose_clients_stay_takes_two_polls_to_leave() -> None:
+    world = reconnecting(World(), 500)
+    for _ in range(30):
+        world.queues["q"].join()
+    world.run(15)
+    assert "churn_without_progress" in world.names
+    world.run(15)
+    assert "churn_without_progress" not in world.names
