@@ -674,20 +674,19 @@ def test_a_number_that_is_missing_for_a_poll_is_caught_up_at_the_next() -> None:
 @pytest.mark.parametrize(
     ("stamps", "covered"),
     [
-        ([0, 15, 30, 45, 60, 75], True),
-        ([30, 45, 60, 75], False),
-        ([15, 60, 67.5, 75], True),
-        ([7.5, 60, 75], False),
-        ([0, 60, 67.5, 75], True),
-        ([22.6, 60, 67.5, 75], False),
+        ([0, 30, 60, 90, 120, 150], True),
+        ([0, 30, 60, 90, 150], False),
+        ([22.5, 60, 75, 90, 105, 150], True),
+        ([22.6, 60, 75, 90, 105, 150], False),
     ],
 )
 def test_a_window_needs_six_in_ten_of_its_polls_and_its_whole_length(stamps: list[float], covered: bool) -> None:
-    """Of 75 s at polls of 15 s: from the first 22.5 s on, three of five polls at least."""
+    """Of 150 s at polls of 15 s: six of ten, from the first 22.5 s on."""
     index, window = Index.of(["q"]), Window()
     for stamp in stamps:
         window = window.push(index, stamp, np.ones((1, 1)), 1000.0)
-    assert bool(window.covers(75.0, 15.0, 4)[0]) is covered
+    assert bool(window.covers(150.0, 15.0, 1)[0]) is covered
+    assert not window.covers(150.0, 15.0, 7)[0]
 
 
 def test_a_window_holds_what_is_not_older_than_its_length() -> None:
