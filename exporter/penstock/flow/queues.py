@@ -95,7 +95,7 @@ def queue_table(state: Queues, queues: Table[QueueRow], addresses: Table[Address
         paging = paging_queues(queues, addresses)
         columns["ring_limit"] = np.where(alone, grouping.max(queues["ring_limit"]), np.nan)
         columns["ring_used_ratio"] = np.where(
-            alone, grouping.max(np.where(paging > 0, np.nan, waiting / queues["ring_limit"])), np.nan
+            alone, grouping.max(np.where(paging > 0, np.nan, waiting / np.where(queues["ring_limit"] > 0, queues["ring_limit"], np.nan))), np.nan
         )
     columns |= {name: grouping.index.column(name, of) for name, of in TARGETS.items()}
     columns["info"] = np.ones(len(grouping.index))
