@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import socket
 import struct
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -47,6 +48,8 @@ class Agent:
     refusal: str = ""
     reloads: int = 0
     states: Sequence[BrokerState] = ()
+    asked_in: set[int] = field(default_factory=set)
+    """Threads in which the API looked something up."""
 
     def ready(self) -> tuple[bool, str]:
         return self.state
@@ -63,12 +66,15 @@ class Agent:
         return self.states
 
     def queues(self, **_: object) -> list[dict[str, Any]]:
+        self.asked_in.add(threading.get_ident())
         return []
 
     def explain(self, *_: object) -> dict[str, Any]:
+        self.asked_in.add(threading.get_ident())
         return {}
 
     def events(self, **_: object) -> Sequence[Event]:
+        self.asked_in.add(threading.get_ident())
         return ()
 
 
@@ -186,6 +192,17 @@ async def test_what_is_not_there(method: str, path: str, status: int, allow: str
     assert (got, headers.get("Allow")) == (status, allow)
     assert headers["Content-Type"] == "text/plain; charset=utf-8"
     assert len(body) < 100
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/queues", "/api/v1/queues/b/a/q", "/api/v1/explain?broker=b&queue=q", "/api/v1/events"]
+)
+async def test_look_ups_do_not_hold_up_the_loop(path: str) -> None:
+    agent = Agent()
+    async with running(agent) as server:
+        assert (await request(server, path))[0] == 200
+    assert len(agent.asked_in) == 1
+    assert threading.get_ident() not in agent.asked_in
 
 
 async def test_every_answer_has_the_headers_and_no_banner() -> None:

@@ -118,7 +118,7 @@ def condition_told(condition: Plain, now: float) -> Iterator[str]:
     yield f"  since     {moment(condition['since'])}, {duration(now - condition['since'])}"
     yield f"  rule      {condition['rule']}"
     evidence = [f"{name} {value(one)}" for name, one in condition["evidence"].items()]
-    yield f"  evidence  {', '.join(evidence)}; {condition['completeness']:.0%} of the polls it needs"
+    yield f"  evidence  {', '.join(evidence)}"
     yield f"  causes    {condition['causes'][0] if len(condition['causes']) == 1 else 'one of:'}"
     if len(condition["causes"]) > 1:
         yield from (f"            - {cause}" for cause in condition["causes"])

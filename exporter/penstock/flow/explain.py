@@ -4,7 +4,7 @@ measured, what the rules say, and what is not known and why.
 """
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +20,14 @@ from penstock.flow.policy import Policy
 from penstock.flow.rules import KEYS, Resolved
 from penstock.flow.series import ClientSeries, QueueSeries
 from penstock.model import RingSource, Snapshot
-from penstock.table import Table
+from penstock.table import Index, Table
 
 NEAR = 2000
 """Names among which similar ones are looked for."""
 MAX_CLIENTS = 200
 """Clients of one queue that are told one by one, those with a condition first."""
 
+LIST_NUMBERS = ("messages", "ready", "delivering", "consumers")
 QUEUE_NUMBERS = ("messages", "ready", "delivering", "scheduled", "consumers", "bytes", "paused", "added",
                  "acknowledged", "expired", "killed", "ring_limit", "ring_used_ratio", "ring_at_risk",
                  "ring_retention", "ring_overflow", "lost_by_consumer", "drain", "oldest_message",
@@ -69,7 +70,6 @@ def condition_values(condition: Condition) -> Plain:
         "silenced": condition.silenced,
         "client": condition.client,
         "since": round(condition.since, 3),
-        "completeness": round(condition.completeness, 2),
         "consumers": condition.consumers,
         "evidence": {
             name: {"value": number(value), "unit": UNITS.get(name, "")} for name, value in condition.evidence.items()
@@ -98,12 +98,15 @@ def queue_list(sight: Sight, *, condition: str = "", queue: str = "", limit: int
                 not condition or any(one.name == condition for one in here)
             )
     at = np.flatnonzero(chosen)
-    order = np.lexsort((-np.nan_to_num(table["messages"][at]), -worst[at]))
-    return [queue_values(table, int(i), of) for i in at[order][:limit]]
+    columns = {name: table[name] for name in LIST_NUMBERS}
+    order = np.lexsort((-np.nan_to_num(columns["messages"][at]), -worst[at]))
+    return [
+        queue_values(table.index.rows[i], {name: number(column[i]) for name, column in columns.items()}, of)
+        for i in at[order][:limit]
+    ]
 
 
-def queue_values(table: Table[QueueSeries], i: int, of: dict[tuple[str, str], list[Condition]]) -> Plain:
-    row: QueueSeries = table.index.rows[i]
+def queue_values(row: QueueSeries, numbers: Plain, of: dict[tuple[str, str], list[Condition]]) -> Plain:
     return {
         "broker": row.broker,
         "address": row.address,
@@ -111,7 +114,7 @@ def queue_values(table: Table[QueueSeries], i: int, of: dict[tuple[str, str], li
         "kind": str(row.kind),
         "owner": row.owner,
         "team": row.team,
-        **{name: number(table[name][i]) for name in ("messages", "ready", "delivering", "consumers")},
+        **numbers,
         "conditions": [
             {
                 "condition": one.name,
@@ -132,6 +135,12 @@ def number(value: float) -> float | int | None:
     return int(value) if float(value).is_integer() else round(float(value), 3)
 
 
+def numbers_at(table: Table[Any], names: Sequence[str], i: int) -> Plain:
+    """What is known of the row, by name; a column that is missing as a whole is not made up to be read."""
+    found = {name: number(table.columns[name][i]) for name in names if name in table}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 # --- one queue
 
 
@@ -141,12 +150,9 @@ def explain(sight: Sight, queue: str, *, address: str | None = None, client: str
     table: Table[QueueSeries] = sight.tables["queue"]
     said = sight.policy.rules.resolve(series.broker, series.address, series.queue)
     here = [one for one in sight.conditions if (one.address, one.queue) == (series.address, series.queue)]
-    clients = clients_of(sight, series)
     if client is not None:
-        clients = [one for one in clients if one["client"] == client] or missing_client(series, client, clients)
         here = [one for one in here if one.client in ("", client)]
-    troubled = {one.client for one in here}
-    clients.sort(key=lambda one: one["client"] not in troubled)
+    clients, left_out = clients_of(sight, series, client, {one.client for one in here})
     rate_in, rate_out = rates_of(sight, i)
     return {
         "broker": series.broker,
@@ -158,13 +164,13 @@ def explain(sight: Sight, queue: str, *, address: str | None = None, client: str
         "stamp": round(sight.snapshot.stamp, 3),
         "healthy": not any(one.severity > 0 for one in here if not one.silenced),
         "conditions": [condition_values(one) for one in sorted(here, key=lambda one: (-one.severity, one.since))],
-        "numbers": {name: number(table[name][i]) for name in QUEUE_NUMBERS if number(table[name][i]) is not None},
+        "numbers": numbers_at(table, QUEUE_NUMBERS, i),
         "rate_in": rate_in,
         "rate_out": rate_out,
         "ring": ring_of(sight, series, i),
         "rules": rules_of(said),
-        "clients": clients[:MAX_CLIENTS],
-        "clients_left_out": max(len(clients) - MAX_CLIENTS, 0),
+        "clients": clients,
+        "clients_left_out": left_out,
         "unknown": [{"what": what, "why": why} for what, why in unknown(sight, series, i)],
     }
 
@@ -193,9 +199,8 @@ def near(name: str, names: Sequence[str], what: str) -> str:
     return f"{what}: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}" if names else f"there are no {what}"
 
 
-def missing_client(series: QueueSeries, client: str, clients: Sequence[Plain]) -> list[Plain]:
-    names = [one["client"] for one in clients]
-    raise NotFound(f"queue {series.queue} has no client {client!r}", near(client, names, "clients"))
+def missing_client(series: QueueSeries, client: str, names: Sequence[str]) -> NotFound:
+    return NotFound(f"queue {series.queue} has no client {client!r}", near(client, names, "clients"))
 
 
 def rates_of(sight: Sight, i: int) -> tuple[float | None, float | None]:
@@ -223,24 +228,28 @@ def text_of(value: Any) -> Any:
 # --- its clients
 
 
-def clients_of(sight: Sight, series: QueueSeries) -> list[Plain]:
-    table: Table[ClientSeries] | None = sight.tables.get("client")
-    if table is None:
-        return []
-    return [
-        client_values(sight, table, i)
-        for i, row in enumerate(table.index.rows.tolist())
-        if (row.address, row.queue) == (series.address, series.queue)
-    ]
+def clients_of(
+    sight: Sight, series: QueueSeries, client: str | None, troubled: Collection[str]
+) -> tuple[list[Plain], int]:
+    """At most MAX_CLIENTS of the queue, or the one asked for, the troubled first; and how many are left out."""
+    table: Table[ClientSeries] = sight.tables.get("client", Table(Index.empty()))
+    rows: list[ClientSeries] = table.index.rows.tolist()
+    at = [i for i, row in enumerate(rows) if (row.address, row.queue) == (series.address, series.queue)]
+    if client is not None:
+        names = [rows[i].client for i in at]
+        at = [i for i in at if rows[i].client == client]
+        if not at:
+            raise missing_client(series, client, names)
+    at.sort(key=lambda i: rows[i].client not in troubled)  # cut before anything is told: there may be thousands
+    return [client_values(sight, table, i) for i in at[:MAX_CLIENTS]], max(len(at) - MAX_CLIENTS, 0)
 
 
 def client_values(sight: Sight, table: Table[ClientSeries], i: int) -> Plain:
     row: ClientSeries = table.index.rows[i]
     said = sight.policy.rules.resolve(row.broker, row.address, row.queue, row.client)
-    numbers = {name: number(table[name][i]) for name in CLIENT_NUMBERS}
     return {
         "client": row.client,
-        "numbers": {name: value for name, value in numbers.items() if value is not None},
+        "numbers": numbers_at(table, CLIENT_NUMBERS, i),
         "patience": patience_of(sight, table, i, said),
         "rules": rules_of(said),
     }
@@ -248,7 +257,7 @@ def client_values(sight: Sight, table: Table[ClientSeries], i: int) -> Plain:
 
 def patience_of(sight: Sight, table: Table[ClientSeries], i: int, said: Resolved) -> Plain | None:
     """Seconds, where they come from, and in words how."""
-    seconds = number(table["patience"][i])
+    seconds = numbers_at(table, ("patience",), i).get("patience")
     if seconds is None:
         return None
     if said.patience is not None:
@@ -318,7 +327,7 @@ def unknown(sight: Sight, series: QueueSeries, i: int) -> Iterator[tuple[str, st
     judgement = sight.state.judgement
     polls = len(judgement.history.window.stamps)
     if judgement.history.window.index is not sight.state.queues.grouping.source:
-        yield "all conditions", "the last poll could not be judged: queues or consumers are missing in it"
+        yield "all conditions", not_judged(snapshot)
     elif judgement.history.window.stamps[-1] - judgement.history.window.stamps[0] < sight.policy.constants.window:
         yield "conditions over a window", f"{polls} polls so far; rates and trends need more"
     if series.summed:
@@ -333,3 +342,12 @@ def unknown(sight: Sight, series: QueueSeries, i: int) -> Iterator[tuple[str, st
         )
     if not np.isnan(table["ring_limit"][i]) and np.isnan(table["ring_used_ratio"][i]):
         yield "ring fill", "the address is paging: paged messages are not held by the ring"
+
+
+def not_judged(snapshot: Snapshot) -> str:
+    if snapshot.consumers is not None and "buffered" not in snapshot.consumers:
+        return (
+            "this version of the broker shows no numbers per consumer, therefore nothing is judged; Artemis shows them"
+            " from 2.28 (AMQ Broker 7.11) on"
+        )
+    return "the last poll could not be judged: queues or consumers are missing in it"

@@ -1,6 +1,13 @@
-"""`/api/v1`: what is known, as JSON. Every answer is a look-up in what the last polls left; none waits for a broker."""
+"""
+`/api/v1`: what is known, as JSON. Every answer is a look-up in what the last polls left; none waits for a broker.
 
+Look-ups that may walk many rows run in a thread of their own, so that other requests are answered meanwhile: what they
+read is a value that a poll replaces as a whole and never changes.
+"""
+
+import asyncio
 import math
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from html import escape
@@ -17,6 +24,7 @@ from penstock.server.view import AgentView
 
 MAX_ROWS = 1000
 DEFAULT_ROWS = 100
+_ROWS = re.compile(r"[0-9]{1,5}")
 
 Handler = Callable[[AgentView, web.Request], Awaitable[Any]]
 
@@ -57,19 +65,21 @@ async def _brokers(agent: AgentView, request: web.Request) -> Any:
 
 async def _queues(agent: AgentView, request: web.Request) -> Any:
     given = _only(request, "broker", "condition", "queue", "limit")
-    return {
-        "queues": agent.queues(
-            broker=given.get("broker", ""),
-            condition=given.get("condition", ""),
-            queue=given.get("queue", ""),
-            limit=_limit(given),
-        )
-    }
+    found = await asyncio.to_thread(
+        agent.queues,
+        broker=given.get("broker", ""),
+        condition=given.get("condition", ""),
+        queue=given.get("queue", ""),
+        limit=_limit(given),
+    )
+    return {"queues": found}
 
 
 async def _queue(agent: AgentView, request: web.Request) -> Any:
     given, names = _only(request, "client"), request.match_info
-    return agent.explain(names["broker"], names["queue"], names["address"], given.get("client"))
+    return await asyncio.to_thread(
+        agent.explain, names["broker"], names["queue"], names["address"], given.get("client")
+    )
 
 
 async def _explain(agent: AgentView, request: web.Request) -> Any:
@@ -77,7 +87,9 @@ async def _explain(agent: AgentView, request: web.Request) -> Any:
     for name in ("broker", "queue"):
         if not given.get(name):
             raise BadRequest(f"{name} is missing", "/api/v1/explain?broker=NAME&queue=NAME")
-    return agent.explain(given["broker"], given["queue"], given.get("address"), given.get("client"))
+    return await asyncio.to_thread(
+        agent.explain, given["broker"], given["queue"], given.get("address"), given.get("client")
+    )
 
 
 async def _events(agent: AgentView, request: web.Request) -> Any:
@@ -88,7 +100,13 @@ async def _events(agent: AgentView, request: web.Request) -> Any:
         since = math.nan
     if not math.isfinite(since):
         raise BadRequest("since is no time", "seconds since 1970, as in since=1795219200")
-    found = agent.events(since=since, limit=_limit(given), broker=given.get("broker", ""), queue=given.get("queue", ""))
+    found = await asyncio.to_thread(
+        agent.events,
+        since=since,
+        limit=_limit(given),
+        broker=given.get("broker", ""),
+        queue=given.get("queue", ""),
+    )
     return {"events": found}
 
 
@@ -120,7 +138,7 @@ def _only(request: web.Request, *names: str) -> Mapping[str, str]:
 
 def _limit(given: Mapping[str, str]) -> int:
     text = given.get("limit", str(DEFAULT_ROWS))
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= MAX_ROWS:
+    if not _ROWS.fullmatch(text) or not 1 <= int(text) <= MAX_ROWS:
         raise BadRequest("limit cannot be used", f"a whole number from 1 to {MAX_ROWS}")
     return int(text)
 

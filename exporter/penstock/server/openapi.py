@@ -141,7 +141,6 @@ OPENAPI: Final[Schema] = {
             ),
             "Condition": _object(
                 **_SHORT,
-                completeness={"type": "number", "description": "Share of the polls that its evidence should rest on."},
                 consumers={"type": "integer", "description": "How many of the client's consumers are in it."},
                 evidence={
                     "type": "object",

@@ -34,7 +34,11 @@ class Body(Protocol):
 
 
 class AgentView(Protocol):
-    """The agent as the server sees it; nothing here waits for a broker, `reload` excepted."""
+    """
+    The agent as the server sees it; nothing here waits for a broker, `reload` excepted.
+
+    `queues`, `explain` and `events` are called from any thread, everything else from the event loop.
+    """
 
     @property
     def exposition(self) -> Body: ...
