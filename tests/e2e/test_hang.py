@@ -67,11 +67,11 @@ def test_others_do_not_notice(
                 slowest = max(slowest, time.monotonic() - asked)
                 time.sleep(0.1)
             after, elapsed = agent.scrape(), time.monotonic() - began
-            assert slowest < 1
-            assert polls(after, "good", "ok") - polls(before, "good", "ok") >= SECONDS - 3
+            assert slowest < SECONDS / 2
+            assert polls(after, "good", "ok") - polls(before, "good", "ok") >= SECONDS / 2
             for one in hanging:
                 counted = [polls(scrape, one, "failed", "skipped") for scrape in (before, after)]
-                assert abs(counted[1] - counted[0] - elapsed) <= 2
+                assert abs(counted[1] - counted[0] - elapsed) <= 4
                 stamps = [scrape.value("penstock_poll_timestamp_seconds", broker=one) for scrape in (before, after)]
                 assert stamps[0] == stamps[1] < time.time() - SECONDS
                 assert after.find("mq_queue_messages", broker=one)
@@ -79,7 +79,7 @@ def test_others_do_not_notice(
             frozen.resume()
             proxy.fault = Fault.NONE
             # The rest after a slow poll is as long as the poll was.
-            agent.until(lambda scrape: [scrape.value("mq_up", broker=one) for one in hanging], [1, 1], timeout=5)
+            agent.until(lambda scrape: [scrape.value("mq_up", broker=one) for one in hanging], [1, 1], timeout=15)
 
 
 async def test_what_is_too_old_goes(
