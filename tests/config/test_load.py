@@ -291,6 +291,13 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "duration a flag": ("interval: yes\n" + MINIMAL, f"p.yml:1: interval: 'True' is not a duration; {DURATIONS}"),
     "duration a list": ("interval: [1]\n" + MINIMAL, f"p.yml:1: interval: '[1]' is not a duration; {DURATIONS}"),
     "duration endless": ("interval: .inf\n" + MINIMAL, "p.yml:1: interval: must be at most 1h"),
+    **{
+        f"judgement.{key} too long": (
+            f"judgement: {{{key}: 61m}}\n{MINIMAL}",
+            f"p.yml:1: judgement.{key}: must be at most 1h",
+        )
+        for key in ("window", "trend", "persistent")
+    },
     "duration nan": ("interval: .nan\n" + MINIMAL, "p.yml:1: interval: must be at least 1s"),
     "interval short": ("interval: 10ms\n" + MINIMAL, "p.yml:1: interval: must be at least 1s"),
     "timeout not below the interval": (

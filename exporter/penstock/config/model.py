@@ -66,6 +66,8 @@ BusinessHours = Annotated[
     WithJsonSchema({"type": "string", "description": "Business hours such as Mon-Fri 08:00-18:00 Europe/Berlin"}),
 ]
 DEFAULTS = Constants()
+Span = Annotated[Duration, between(1, 3600, format_duration)]
+"""Every poll of every queue is held for so long."""
 Seconds = Annotated[Duration, between(1, 7 * 86400, format_duration)]
 Count = Annotated[StrictInt, Field(ge=1, le=1000)]
 
@@ -329,17 +331,17 @@ class Judgement(Section):
     """Longest learned patience."""
     decay: Annotated[float, Field(ge=0.5, le=1)] = DEFAULTS.decay
     """What is left of the weight of older gaps at each new one."""
-    window: Seconds = DEFAULTS.window
+    window: Span = DEFAULTS.window
     """Over which rates are judged."""
     window_polls: Annotated[float, Field(ge=3, le=1000)] = DEFAULTS.window_polls
     """The same in polls; the longer of the two counts."""
-    trend: Seconds = DEFAULTS.trend
+    trend: Span = DEFAULTS.trend
     """Over which a backlog's growth is judged."""
     trend_polls: Annotated[StrictInt, Field(ge=4, le=1000)] = DEFAULTS.trend_polls
     """Least polls of a trend."""
     proof: Seconds = DEFAULTS.proof
     """How long something must last that the broker says itself."""
-    persistent: Seconds = DEFAULTS.persistent
+    persistent: Span = DEFAULTS.persistent
     """Least time over which returned messages count as a loop."""
     margin: Annotated[float, Field(ge=0, le=1_000_000)] = DEFAULTS.margin
     """Messages by which a balance must differ from zero."""
