@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.errors import BadAnswer, ConfigError, Unreachable
+from penstock.errors import BadAnswer, ConfigError, PenstockError, Unreachable
 from penstock.flow.assess import State, Tables, assess
 from penstock.flow.policy import Policy
 from penstock.model import Snapshot
@@ -186,3 +187,11 @@ async def test_failed_calls_and_answers_that_are_no_json_come_back(tmp_path: Pat
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be written"):
         Recorder(Scripted(), tmp_path / "nowhere" / "r.gz", "artemis", "b1")
+
+
+async def test_a_full_disk() -> None:
+    recorder = Recorder(Scripted(json.dumps(os.urandom(500_000).hex()).encode()), Path("/dev/full"), "artemis", "b1")
+    with pytest.raises(PenstockError, match=r"^/dev/full: cannot be written: No space left"):
+        await recorder.ask(ASK, 1)
+    with pytest.raises(PenstockError, match=r"^/dev/full: cannot be written: No space left"):
+        await recorder.close()

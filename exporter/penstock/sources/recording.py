@@ -13,11 +13,12 @@ import gzip
 import time
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from penstock.errors import BadAnswer, ConfigError, SourceError, Unreachable
+from penstock.errors import BadAnswer, ConfigError, PenstockError, SourceError, Unreachable
 from penstock.sources.transport import Answer, Request, Transport
 
 FORMAT = 1
@@ -51,6 +52,7 @@ class Recorder:
             self._file = gzip.open(path, "wb", compresslevel=6)  # noqa: SIM115 - closed in close()
         except OSError as error:
             raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
+        self._path = path
         self._polls = 0
         self._write(Header(FORMAT, kind, broker))
 
@@ -74,10 +76,19 @@ class Recorder:
 
     async def close(self) -> None:
         await self._inner.close()
-        self._file.close()
+        with self._writing():
+            self._file.close()
 
     def _write(self, line: msgspec.Struct) -> None:
-        self._file.write(msgspec.json.encode(line) + b"\n")
+        with self._writing():
+            self._file.write(msgspec.json.encode(line) + b"\n")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise PenstockError(f"{self._path}: cannot be written: {error.strerror or error}") from error
 
 
 class RecordingTransport:
