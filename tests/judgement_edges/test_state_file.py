@@ -127,6 +127,13 @@ def test_changes_of_a_broker() -> None:
     assert told(up, Picture("b", up=True, role="active", start=400.0)) == [(Change.BROKER_RESTART, "")]
 
 
+def test_a_step_of_the_agents_clock_is_no_restart_of_the_broker() -> None:
+    before = Picture("b", up=True, start=100.0, uptime=900.0)
+    for uptime, told in ((915.0, []), (5.0, [Change.BROKER_RESTART])):
+        after = Picture("b", up=True, start=4000.0, uptime=uptime)
+        assert [event.change for event in changes(before, after, NOW)] == told
+
+
 def test_changes_of_conditions() -> None:
     name = ("stalled", "a", "q", "c")
     calm, warned, worse = (

@@ -1,6 +1,7 @@
 """The poll loop of one broker against a reader that is slow, fails, hangs or raises."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import pytest
 from penstock.agent import Agent, Watch, watch
 from penstock.agent.agent import SPREAD_SECONDS
 from penstock.agent.tables import Result
+from penstock.config import Broker
 from penstock.errors import ConfigError, Refused, Unreachable
 from penstock.exposition.body import Exposition
+from penstock.exposition.render import BrokerBlocks
 from penstock.exposition.syntax import Format
+from penstock.flow.assess import assess
 from penstock.flow.policy import Policy
 from penstock.model import Snapshot
 from unit import things
@@ -166,6 +170,56 @@ async def test_a_surprise_while_assessing_does_not_end_the_loop(
     assert (await one.poll()).result is Result.OK
 
 
+async def test_a_surprise_while_rendering_is_told_once_and_the_loop_goes_on(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = watching(Reader(clock, orders, seconds=0))
+    await one.poll()
+    with monkeypatch.context() as patched:
+        patched.setattr(BrokerBlocks, "update", lambda *_: 1 / 0)
+        await run_until(one, clock, 10_030, monkeypatch)
+    assert one.outcome is not None
+    assert one.outcome.error.startswith("unexpected ZeroDivisionError")
+    assert sum(record.exc_info is not None for record in caplog.records) == 1
+    assert (await one.poll()).result is Result.OK
+    assert shown(one)[UP] == "1"
+
+
+async def test_what_cannot_be_rendered_anew_goes_in_time(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = watching(Reader(clock, orders, seconds=0))
+    await one.poll()
+    update = BrokerBlocks.update
+
+    def only_small(blocks: BrokerBlocks, tables: Any) -> None:
+        if "queue" in tables:
+            raise MemoryError
+        update(blocks, tables)
+
+    monkeypatch.setattr(BrokerBlocks, "update", only_small)
+    await run_until(one, clock, 10_080, monkeypatch)
+    assert (shown(one)[UP], MESSAGES in shown(one)) == ("0", False)
+
+
+async def test_a_new_policy_during_a_poll_is_taken_at_the_next(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    reply = 'mq_queue_messages{broker="b",address="reply",queue="reply"}'
+
+    def answer(stamp: float) -> Snapshot:
+        return snapshot(stamp, queues=table([things.temporary("reply")], messages=[7]))
+
+    one, new = watching(Reader(clock, answer)), Policy("b", sum_temporary=False)
+
+    def reloaded(*arguments: Any) -> Any:
+        one.set_policy(new)
+        return assess(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(watch, "assess", reloaded)
+        await one.poll()
+    assert (one.policy == new, one.wanted == new, reply in shown(one)) == (False, True, False)
+    await one.poll()
+    assert (one.policy == new, reply in shown(one)) == (True, True)
+
+
 async def test_a_hanging_poll_ends_with_its_task(clock: Clock) -> None:
     reader = Reader(clock, orders)
 
@@ -213,6 +267,31 @@ async def test_a_failed_part_is_told_and_its_last_numbers_stay(clock: Clock) -> 
     clock.now += 51
     await one.poll()
     assert MESSAGES not in shown(one)
+
+
+async def test_what_was_read_goes_also_during_a_long_pause(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Reader(clock, orders, Refused("no", retry_after=3600.0), seconds=0)
+    one = watching(reader)
+    gone_at: list[float] = []
+    one.on_change = lambda _: None if one.snapshot else gone_at.append(clock.now)
+    await run_until(one, clock, 11_000, monkeypatch)
+    assert gone_at == [10_060]
+    assert (len(reader.began), shown(one)[UP], MESSAGES in shown(one)) == (2, "0", False)
+
+
+async def test_parts_that_are_not_read_at_every_poll_stay_in_the_tables(clock: Clock) -> None:
+    def less(stamp: float) -> Snapshot:
+        found = orders(stamp)
+        return replace(found, collectors={"broker": found.collectors["broker"]})
+
+    def passive(stamp: float) -> Snapshot:
+        return replace(less(stamp), broker=things.PASSIVE)
+
+    one = watching(Reader(clock, orders, less, passive))
+    queues = 'penstock_collector_success{broker="b",collector="queues"}'
+    for there in (True, True, False):
+        await one.poll()
+        assert (queues in shown(one)) is there
 
 
 async def test_only_changes_are_logged(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
@@ -282,3 +361,36 @@ async def test_a_reload_disturbs_only_what_changed(tmp_path: Path, monkeypatch: 
     finally:
         await agent.stop()
     assert all(task.done() for task in tasks.values())
+
+
+async def test_what_was_opened_is_closed_when_a_later_broker_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    first = Reader(clock, orders)
+
+    def opened(_: object, broker: Broker, *__: object) -> Reader:
+        if broker.name == "two":
+            raise ConfigError("no")
+        return first
+
+    monkeypatch.setattr("penstock.agent.agent.open_reader", opened)
+    agent = Agent(config(tmp_path / "p.yaml", "one", "two"))
+    with pytest.raises(ConfigError, match="no"):
+        await agent.start()
+    await agent.stop()
+    assert first.closed
+
+
+async def test_the_end_of_a_broken_loop_does_not_hinder_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Watch, "run", broken)
+    agent = Agent(config(tmp_path / "p.yaml", "one", "two"))
+    await agent.start()
+    await asyncio.sleep(0)
+    await agent.stop()
+    assert agent._watched == {}
+    assert caplog.text.count("its polling did not end as it should") == 2

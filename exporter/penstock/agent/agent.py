@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +105,13 @@ class Agent:
         """Watch what `config` says; a broker for which nothing changed goes on undisturbed."""
         changed = [broker for broker in config.brokers if self._differs(config, broker)]
         # Everything that can be refused is made first.
-        opened = [(broker, self._open(config, broker)) for broker in changed]
+        async with contextlib.AsyncExitStack() as unused:
+            opened = []
+            for broker in changed:
+                watch = self._open(config, broker)
+                unused.push_async_callback(watch.close)
+                opened.append((broker, watch))
+            unused.pop_all()
         for name in set(self._watched) - {broker.name for broker in config.brokers}:
             await self._drop(name)
         for broker, _ in opened:
@@ -113,7 +119,7 @@ class Agent:
         for broker in config.brokers:
             if broker.name in self._watched:
                 policy = policy_of(config, broker)
-                if policy != self._watched[broker.name].watch.policy:
+                if policy != self._watched[broker.name].watch.wanted:
                     self._watched[broker.name].watch.set_policy(policy)
         for number, (broker, watch) in enumerate(opened):
             first = SPREAD_SECONDS * number / len(opened)
@@ -151,11 +157,13 @@ class Agent:
             return
         self._exposition.remove_broker(name)
         watched.task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
+        with _logged(name), contextlib.suppress(asyncio.CancelledError):
             await watched.task
         if self._state_file is not None:
-            await self._in_worker(self._keep, self._state_file, [watched.watch])
-        await watched.watch.close()
+            with _logged(name):
+                await self._in_worker(self._keep, self._state_file, [watched.watch])
+        with _logged(name):
+            await watched.watch.close()
 
     # --- what outlives the agent, and what changed; in the worker thread, as the polls are
 
@@ -244,6 +252,15 @@ class Agent:
             error=outcome.error if outcome else "",
             notes=snapshot.notes if snapshot else (),
         )
+
+
+@contextlib.contextmanager
+def _logged(broker: str) -> Iterator[None]:
+    """An error at the end of one broker is told, and does not hinder the others."""
+    try:
+        yield
+    except Exception:
+        log.exception("broker %s: its polling did not end as it should; please report this", broker)
 
 
 def _worst_first(queue: Plain) -> tuple[int, int]:

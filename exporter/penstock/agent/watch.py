@@ -60,6 +60,8 @@ class Watch:
     """Called in the worker thread with what changed at a poll."""
     sight: Sight | None = None
     """All that is known after the last poll, to be read by any thread; None while there is nothing fresh enough."""
+    _wanted: Policy | None = None
+    """What the policy is to be from the next poll on."""
     _state: State = field(default_factory=State)
     _recalled: bool = False
     _picture: Picture | None = None
@@ -68,6 +70,8 @@ class Watch:
     _collectors: dict[str, Collector] = field(default_factory=dict)
     _polls: dict[Result, int] = field(default_factory=lambda: dict.fromkeys(Result, 0))
     _seconds: float = np.nan
+    _fresh_until: float = np.inf
+    """When what is shown becomes too old, by the monotonic clock; inf while nothing is."""
 
     @property
     def name(self) -> str:
@@ -86,10 +90,15 @@ class Watch:
     def keep_seconds(self) -> float:
         return max(KEEP_POLLS * self.interval, KEEP_SECONDS)
 
+    @property
+    def wanted(self) -> Policy:
+        """The policy from the next poll on."""
+        return self._wanted or self.policy
+
     def set_policy(self, policy: Policy) -> None:
         """From the next poll on other rules, selection or limits."""
-        self.policy = policy
-        self._state = self._state.with_new_labels()
+        # The state belongs to the worker thread, which may be assessing: it takes the new policy itself.
+        self._wanted = policy
 
     async def run(self, first: float = 0.0) -> None:
         """Poll for ever, the first time after `first` seconds; ends by cancellation."""
@@ -105,7 +114,14 @@ class Watch:
             while due < now + rest:
                 due += self.interval
                 self._polls[Result.SKIPPED] += 1
-            await asyncio.sleep(due - now)
+            await self._rest(due)
+
+    async def _rest(self, until: float) -> None:
+        """Sleep `until` then (monotonic); what is shown and becomes too old meanwhile is withdrawn in time."""
+        if self._fresh_until < until:
+            await asyncio.sleep(max(self._fresh_until - time.monotonic(), 0.0))
+            await self._show(self._withdraw, self.outcome or Outcome(Result.FAILED))
+        await asyncio.sleep(max(until - time.monotonic(), 0.0))
 
     async def poll(self) -> Outcome:
         """One poll, from the broker to what is published. Never raises but for cancellation."""
@@ -118,13 +134,27 @@ class Watch:
             outcome = Outcome(Result.FAILED, str(error), max(AFTER_REFUSAL, error.retry_after or 0.0))
         except PenstockError as error:
             outcome = Outcome(Result.FAILED, str(error))
-        except Exception as error:  # one broker's surprise must not end its loop
-            log.exception("broker %s: the poll failed unexpectedly; please report this", self.name)
-            outcome = Outcome(Result.FAILED, f"unexpected {type(error).__name__}; the log has the details")
+        except Exception as error:  # noqa: BLE001 - one broker's surprise must not end its loop
+            outcome = self._surprise(error)
         self._polls[outcome.result] += 1
+        outcome = await self._show(self._publish, outcome)
         self._tell(outcome)
         self.outcome = outcome
-        await loop.run_in_executor(self.executor, self._publish, outcome)
+        return outcome
+
+    async def _show(self, publish: Callable[[Outcome], None], outcome: Outcome) -> Outcome:
+        """`publish` in the worker thread; a failed outcome when that goes wrong."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self.executor, publish, outcome)
+        except Exception as error:  # noqa: BLE001 - as in `poll`
+            return self._surprise(error)
+        return outcome
+
+    def _surprise(self, error: Exception) -> Outcome:
+        """Of an error that nobody expected; it is logged in full when it is another than at the poll before."""
+        outcome = Outcome(Result.FAILED, f"unexpected {type(error).__name__}; the log has the details")
+        if self.outcome is None or self.outcome.error != outcome.error:
+            log.error("broker %s: the poll failed unexpectedly; please report this", self.name, exc_info=error)
         return outcome
 
     async def close(self) -> None:
@@ -139,11 +169,16 @@ class Watch:
 
     def _take(self, snapshot: Snapshot) -> None:
         """Assess, in the worker thread."""
+        if self.wanted is not self.policy:
+            self.policy, self._state = self.wanted, self._state.with_new_labels()
         kept, retained = retain(self._kept, snapshot, self.keep_seconds)
         if not self._recalled:
             retained = self._recall(retained)
         self._state, self._tables = assess(self._state, retained, self.policy)
-        self._kept, self.snapshot, self._collectors = kept, retained, dict(snapshot.collectors)
+        self._kept, self.snapshot = kept, retained
+        passive = snapshot.broker is not None and snapshot.broker.role is not Role.ACTIVE
+        # Not every part is read at every poll: the others stay as they were last.
+        self._collectors = {**({} if passive else self._collectors), **snapshot.collectors}
         self.sight = Sight(self._state, self._tables, retained, self.policy, self.interval)
 
     def _recall(self, snapshot: Snapshot) -> Snapshot:
@@ -181,6 +216,7 @@ class Watch:
             error=outcome.error,
             role=about.role if about else before.role,
             start=self._state.clock.start,
+            uptime=self._state.clock.uptime,
             # Of a broker that cannot be read nothing is known, neither that a condition has ended.
             conditions=by_name(self._state.judgement.conditions) if about else before.conditions,
         )
@@ -189,10 +225,23 @@ class Watch:
     def _publish(self, outcome: Outcome) -> None:
         """Render, in the worker thread; what was not read anew only while it is fresh enough."""
         failed = outcome.result is Result.FAILED
-        if failed and self.snapshot is not None and time.time() - self.snapshot.stamp > self.keep_seconds:
-            self.snapshot, self._tables, self._kept, self.sight = None, {}, Kept(), None
+        if failed and time.monotonic() > self._fresh_until:
+            self._forget()
         self.blocks.update(self._shown(outcome))
+        if self.snapshot is None:
+            self._fresh_until = np.inf
+        elif not failed or np.isinf(self._fresh_until):
+            self._fresh_until = time.monotonic() - self._seconds + self.keep_seconds
         self.on_change(self._changed(outcome))
+
+    def _withdraw(self, outcome: Outcome) -> None:
+        """Show only that the broker is down, in the worker thread."""
+        self._fresh_until = np.inf
+        self._forget()
+        self._publish(replace(outcome, result=Result.FAILED))
+
+    def _forget(self) -> None:
+        self.snapshot, self._tables, self._kept, self.sight, self._collectors = None, {}, Kept(), None, {}
 
     def _shown(self, outcome: Outcome) -> Tables:
         tables = {

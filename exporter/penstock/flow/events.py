@@ -56,6 +56,8 @@ class Picture:
     error: str = ""
     role: str = ""
     start: float = np.nan
+    """By the agent's clock."""
+    uptime: float = np.nan
     conditions: Mapping[ConditionName, tuple[Severity, float]] = field(default_factory=dict)
     """Severity and begin."""
 
@@ -81,7 +83,8 @@ def changes(before: Picture, after: Picture, now: float) -> Iterator[Event]:
         yield Event(now, Change.BROKER_UP, broker)
     if after.role and before.role and after.role != before.role:
         yield Event(now, Change.ROLE, broker, detail=f"{before.role} to {after.role}")
-    if after.start - before.start > JITTER_SECONDS:
+    # A start that moved while the uptime went on is a step of the agent's clock.
+    if after.start - before.start > JITTER_SECONDS and not after.uptime >= before.uptime:
         yield Event(now, Change.BROKER_RESTART, broker, since=after.start)
     for name in [*after.conditions, *(before.conditions.keys() - after.conditions.keys())]:
         yield from _condition(broker, name, before.conditions.get(name), after.conditions.get(name), now)
