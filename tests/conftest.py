@@ -1,6 +1,7 @@
 """Fixtures: real brokers shared by all tests of a run, brokers of a test's own, names of a test's own."""
 
 import itertools
+import logging
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -99,3 +100,14 @@ def unique(request: pytest.FixtureRequest) -> Callable[[str], str]:
     """Makes names of queues, addresses, clients that no other test uses: `unique("ring")` is `ring.7.test_name`."""
     test = re.sub(r"\W+", "_", request.node.name)
     return lambda name: f"{name}.{next(_numbers)}.{test}"
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Iterator[None]:
+    """The commands set up the log of the process; what other tests read of it must not depend on that."""
+    root, own = logging.getLogger(), logging.getLogger("penstock")
+    handlers, levels = root.handlers[:], (root.level, own.level)
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    own.setLevel(levels[1])

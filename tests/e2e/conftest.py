@@ -10,6 +10,13 @@ from e2e.agent import Agent, Scrape, entry
 from penstock.demo.broker import Broker
 
 LAST = "test_families_seen"
+WANTED = {
+    "match": {"queue": "targets.#"},
+    "expected_consumers": 1,
+    "ring_retention": "60s",
+    "drain_target": "30s",
+}
+"""What an operator wants of the queues that a test names so."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,7 +48,8 @@ def observe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Brok
 
         def observer(broker: Broker) -> Observer:
             if broker.name not in observers:
-                agent = Agent(tmp_path_factory.mktemp("agent") / broker.name, brokers=[entry(broker)])
+                folder = tmp_path_factory.mktemp("agent") / broker.name
+                agent = Agent(folder, brokers=[entry(broker)], rules=[WANTED])
                 observers[broker.name] = Observer(broker, agents.enter_context(agent))
             return observers[broker.name]
 

@@ -85,6 +85,8 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         state = replace(state, consumers=consumers, judgement=judgement)
         tables |= health(state, tables, consumers.clients)
         state = replace(state, evictions=tables["eviction"].index)
+    else:
+        state = replace(state, judgement=state.judgement.without_verdict(snapshot, policy.constants))
     if snapshot.producers is not None:
         state = replace(state, producers=state.producers.follow(snapshot.producers, state.addresses.grouping, policy))
         tables["producer"] = state.producers.table()
@@ -103,7 +105,7 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
     found: dict[str, Table[Any]] = {
         "queue_cause": queue_causes(judgement.conditions),
         "client_cause": client_causes(judgement.conditions),
-        "eviction": evictions(judgement, state.queues, state.evictions),
+        "eviction": evictions(judgement, state.queues, state.evictions) if "queue" in tables else Table(Index.empty()),
     }
     measured = {
         "queue": queue_measures(judgement, state.queues, state.clock),

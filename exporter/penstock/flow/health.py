@@ -97,18 +97,20 @@ def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[s
     shown = {name: np.where(alone, grouping.max(column), np.nan) for name, column in columns.items()}
     for name in TIMES:
         shown[name] = np.round(shown[name] - clock.applied, 3)
-    shown["unhealthy_consumers"] = grouping.sum(unhealthy_consumers(judgement))
+    shown["unhealthy_consumers"] = unhealthy_consumers(judgement.conditions, grouping.index)
     return shown
 
 
-def unhealthy_consumers(judgement: Judgement) -> Column:
-    """Per queue, how many of its consumers have a condition."""
-    found = np.zeros(len(judgement.measures.index))
-    for name in ("stalled", "open_transaction"):
-        standing = judgement.standing[name]
-        at = judgement.consumer_queue[standing.on]
-        found += np.bincount(at[at >= 0], minlength=len(found))
-    return found
+def unhealthy_consumers(conditions: Sequence[Condition], queues: Index[QueueSeries]) -> Column:
+    """Per queue series how many consumers have a condition; what is silenced or only informs does not count."""
+    count: dict[tuple[str, str], float] = {}
+    for condition in conditions:
+        if condition.client and not condition.silenced and condition.severity is not Severity.INFO:
+            queue = (condition.address, condition.queue)
+            count[queue] = count.get(queue, 0.0) + condition.consumers
+    if not count:
+        return np.zeros(len(queues))
+    return np.array([count.get((series.address, series.queue), 0.0) for series in queues])
 
 
 def evictions(judgement: Judgement, queues: Queues, before: Index[Eviction]) -> Table[Eviction]:

@@ -5,13 +5,14 @@ Pure and free of the agent's own numbering: things are named by their names, or 
 is still the same. Times are the broker's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from penstock.flow.assess import State
+from penstock.flow.connections import Producers
 from penstock.flow.events import ConditionName, by_name
 from penstock.flow.judge.churn import Churn, Left, Spell
 from penstock.flow.judge.conditions import KINDS, Scope, Severity
@@ -24,10 +25,11 @@ from penstock.flow.judge.poll import Spans
 from penstock.flow.judge.spans import moved
 from penstock.flow.judge.standing import POLLS, Standing
 from penstock.flow.policy import Policy
-from penstock.flow.series import ClientSeries
-from penstock.flow.totals import Totals
-from penstock.model import Broker, ConsumerRow, QueueRow, Role, Snapshot
-from penstock.table import Column, Index, Keys
+from penstock.flow.queues import sum_series
+from penstock.flow.series import TEMPORARY, ClientSeries, ProducerSeries, QueueSeries
+from penstock.flow.totals import SeriesT, Totals
+from penstock.model import Broker, ConsumerRow, ProducerRow, QueueKind, QueueRow, RingSource, Role, Snapshot
+from penstock.table import Column, Index, Keys, Positions, Table, taken
 
 SAME_START = 2.0
 """Seconds within which two starts of a broker are the same one."""
@@ -39,8 +41,8 @@ SEEN = ("added", "acknowledged", "expired", "killed", "scheduled", "messages")
 COUNTED = ("delivered", "acknowledged", "awaiting_commit", "buffered")
 SPANS = ("still", "ready", "absent", "unsettled", "blocked", "frozen")
 HOLDS = ("settled", "hold_since", "idle_since", "seen_since", "mark")
-LEDGER = ("usable_at", "evicted", "by_consumers", "grew", "lost_now", "balance", "routed", "d_added", "d_due",
-          "delivering", "delivering_before")  # fmt: skip
+LEDGER = ("usable_at", "evicted", "by_consumers", "grew", "lost_now", "lost_last", "balance", "routed", "d_added",
+          "d_due", "delivering", "delivering_before")  # fmt: skip
 LEDGER_MASKS = ("usable", "returning")
 
 
@@ -78,6 +80,17 @@ class Stood:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptTotals:
+    """A `Totals`: by counter, the sums of `names`, and what each thing said at last."""
+
+    names: Sequence[tuple[str, ...]] = ()
+    sums: Sequence[Column] = ()
+    keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    """Of the things, by which `last` stands."""
+    last: Sequence[Column] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What is kept of one broker. queues, consumers: columns by the broker's ids."""
 
@@ -91,12 +104,12 @@ class Memory:
     clients: TaughtClients = TaughtClients()
     dispatch: TaughtQueues = TaughtQueues()
     absence: TaughtQueues = TaughtQueues()
-    counted: Sequence[ClientName] = ()
-    totals: Mapping[str, Column] = field(default_factory=dict)
-    """By `counted`."""
-    last_keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
-    last: Mapping[str, Column] = field(default_factory=dict)
-    """What each consumer said at last, of what the totals count."""
+    consumer_totals: KeptTotals = KeptTotals()
+    queue_totals: KeptTotals = KeptTotals()
+    """Of the series that stand for several queues."""
+    producer_totals: KeptTotals = KeptTotals()
+    producers: Sequence[tuple[str, str]] = ()
+    """Session and id of each in `producer_totals.last`: their keys are the agent's own."""
     queue_keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     queues: Mapping[str, Column] = field(default_factory=dict)
     consumer_keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
@@ -126,8 +139,7 @@ def remember(state: State, snapshot: Snapshot, policy: Policy) -> Memory | None:
     broker, judgement = snapshot.broker, state.judgement
     if broker is None or broker.role is not Role.ACTIVE:
         return None
-    seen, churn, totals = judgement.seen, judgement.churn, state.consumers.totals
-    counted, sums = sums_of(totals)
+    seen, churn, producers = judgement.seen, judgement.churn, state.producers.totals
     return Memory(
         node_id=identity(broker, policy.broker),
         start=start_of(broker, snapshot.stamp),
@@ -137,10 +149,10 @@ def remember(state: State, snapshot: Snapshot, policy: Policy) -> Memory | None:
         clients=TaughtClients(*taught(judgement.patience, client_name)),
         dispatch=TaughtQueues(*taught(judgement.dispatch, lambda row: row)),
         absence=TaughtQueues(*taught(judgement.absence, lambda row: row)),
-        counted=counted,
-        totals=sums,
-        last_keys=totals.source.keys,
-        last={} if totals.last is None else {"delivered": totals.last[0], "acknowledged": totals.last[1]},
+        consumer_totals=kept_totals(state.consumers.totals, client_name),
+        queue_totals=kept_totals(state.queues.totals, sum_name),
+        producer_totals=kept_totals(producers, lambda series: (series.address, series.client)),
+        producers=[producer_name(row) for row in producers.source.rows],
         queue_keys=seen.queues.keys,
         queues=queue_columns(judgement),
         consumer_keys=seen.consumers.keys,
@@ -155,6 +167,14 @@ def remember(state: State, snapshot: Snapshot, policy: Policy) -> Memory | None:
 
 def client_name(series: ClientSeries) -> ClientName:
     return series.address, series.queue, series.client
+
+
+def sum_name(series: QueueSeries) -> tuple[str, str] | None:
+    return (series.address, series.queue) if series.summed else None
+
+
+def producer_name(row: Any) -> tuple[str, str]:
+    return row.session, row.id
 
 
 def taught(patience: Patience, name: Any) -> tuple[list[Any], Keys, Column, Column, Column, Column]:
@@ -173,13 +193,19 @@ def taught(patience: Patience, name: Any) -> tuple[list[Any], Keys, Column, Colu
     )
 
 
-def sums_of(totals: Totals[ClientSeries]) -> tuple[list[ClientName], dict[str, Column]]:
+def kept_totals(totals: Totals[SeriesT], name: Callable[[SeriesT], tuple[str, ...] | None]) -> KeptTotals:
+    """Those of all series that have a name."""
     if totals.sums is None:
-        return [], {}
+        return KeptTotals()
     parked = np.array([*totals.parked.values()], np.float64).reshape(-1, len(totals.sums)).T
-    sums = np.concatenate([totals.sums, parked], axis=1)
-    names = [client_name(series) for series in (*totals.index.rows, *totals.parked)]
-    return names, {"delivered": sums[0], "acknowledged": sums[1]}
+    names = [name(series) for series in (*totals.index.rows, *totals.parked)]
+    named = np.array([one is not None for one in names], np.bool_)
+    return KeptTotals(
+        [one for one in names if one is not None],
+        list(np.concatenate([totals.sums, parked], axis=1)[:, named]),
+        totals.source.keys,
+        () if totals.last is None else list(totals.last),
+    )
 
 
 def queue_columns(judgement: Judgement) -> dict[str, Column]:
@@ -229,26 +255,57 @@ def recall(memory: Memory, state: State, snapshot: Snapshot, policy: Policy) -> 
         dispatch=learned_again(memory.dispatch, [here.get((r.address, r.name), r) for r in memory.dispatch.names]),
         absence=learned_again(memory.absence, [here.get((r.address, r.name), r) for r in memory.absence.names]),
     )
-    last = None
     if same:
         judgement = goes_on(memory, judgement, snapshot, policy)
-        if memory.last:
-            before = index_of(memory.last_keys)
-            last = np.stack([moved(consumers.index, before, column, np.nan) for column in memory.last.values()])
-    source: Index[Any] = consumers.index
-    totals: Totals[ClientSeries] = Totals(
-        source=source,
-        last=last,
-        sums=np.zeros((2, 0)),
-        parked=dict(
-            zip(
-                (client_series(name, policy) for name in memory.counted),
-                zip(*(column.tolist() for column in memory.totals.values()), strict=True),
-                strict=True,
-            )
-        ),
+    of_clients, of_queues = memory.consumer_totals, memory.queue_totals
+    clients = [client_series((address, queue, client), policy) for address, queue, client in of_clients.names]
+    sums = [sum_again(address, queue, policy) for address, queue in of_queues.names]
+    at_consumer = consumers.index.located(index_of(of_clients.keys)) if same else None
+    at_queue = queues.index.located(index_of(of_queues.keys)) if same else None
+    return replace(
+        state,
+        judgement=judgement,
+        consumers=replace(state.consumers, totals=totals_again(of_clients, clients, consumers.index, at_consumer)),
+        queues=replace(state.queues, totals=totals_again(of_queues, sums, queues.index, at_queue)),
+        producers=producers_again(memory, state.producers, snapshot.producers, policy, same=same),
     )
-    return replace(state, judgement=judgement, consumers=replace(state.consumers, totals=totals))
+
+
+def totals_again(
+    kept: KeptTotals, series: Sequence[SeriesT], source: Index[Any], at: Positions | None
+) -> Totals[SeriesT]:
+    """
+    All sums as of series that have no row now: the first poll finds those that have.
+
+    at: position in `kept.last` of each row of `source`, -1 where it is new; None when all are.
+    """
+    if not kept.sums:
+        return Totals()
+    last = np.stack([taken(column, at, np.nan) for column in kept.last]) if at is not None and kept.last else None
+    sums = zip(*(column.tolist() for column in kept.sums), strict=True)
+    return Totals(
+        source=source, last=last, sums=np.zeros((len(kept.sums), 0)), parked=dict(zip(series, sums, strict=True))
+    )
+
+
+def producers_again(
+    memory: Memory, state: Producers, producers: Table[ProducerRow] | None, policy: Policy, *, same: bool
+) -> Producers:
+    if producers is None:
+        return state
+    kept, at = memory.producer_totals, None
+    if same:
+        before = {name: position for position, name in enumerate(memory.producers)}
+        at = np.array([before.get(producer_name(row), -1) for row in producers.index], np.intp)
+    series = [ProducerSeries(policy.broker, address, client) for address, client in kept.names]
+    return replace(state, totals=totals_again(kept, series, producers.index, at))
+
+
+def sum_again(address: str, queue: str, policy: Policy) -> QueueSeries:
+    """The series of a sum, from any queue that it could be of."""
+    kind = QueueKind.TEMPORARY if queue == TEMPORARY else QueueKind.SUBSCRIPTION
+    row = QueueRow(queue, address, "", False, False, "", kind, RingSource.NONE, "", "")
+    return sum_series(policy, address, queue, row)
 
 
 def client_series(name: ClientName, policy: Policy) -> ClientSeries:

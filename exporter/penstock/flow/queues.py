@@ -8,7 +8,7 @@ import numpy as np
 from penstock.flow.policy import Policy
 from penstock.flow.series import NON_DURABLE, TEMPORARY, Grouping, QueueSeries
 from penstock.flow.totals import Totals
-from penstock.model import AddressRow, QueueKind, QueueRow
+from penstock.model import AddressRow, QueueKind, QueueRow, RingSource
 from penstock.table import Column, Table
 
 COUNTERS = ("added", "acknowledged", "expired", "killed")
@@ -40,22 +40,42 @@ def queue_series(row: QueueRow, policy: Policy) -> QueueSeries | None:
     said = policy.rules.resolve(policy.broker, row.address, row.name)
     if said.ignore or not policy.selection(row.address, row.name):
         return None
-    kind = said.kind or row.kind
-    summed = policy.sum_temporary and row.kind is QueueKind.TEMPORARY
-    volatile = policy.sum_temporary and row.kind is QueueKind.SUBSCRIPTION and not row.durable
+    if policy.sum_temporary and row.kind is QueueKind.TEMPORARY:
+        return sum_series(policy, TEMPORARY, TEMPORARY, row)
+    if policy.sum_temporary and row.kind is QueueKind.SUBSCRIPTION and not row.durable:
+        return sum_series(policy, row.address, NON_DURABLE, row)
     return QueueSeries(
         broker=policy.broker,
-        address=TEMPORARY if summed else row.address,
-        queue=TEMPORARY if summed else NON_DURABLE if volatile else row.name,
+        address=row.address,
+        queue=row.name,
         routing_type=row.routing_type,
         durable=str(row.durable).lower(),
-        kind=kind,
+        kind=said.kind or row.kind,
         ring_source=row.ring_source,
         owner=said.owner or "",
         team=said.team or "",
-        dead_letter_address="" if summed else row.dead_letter_address,
-        expiry_address="" if summed else row.expiry_address,
-        summed=summed or volatile,
+        dead_letter_address=row.dead_letter_address,
+        expiry_address=row.expiry_address,
+        said=said,
+    )
+
+
+def sum_series(policy: Policy, address: str, queue: str, row: QueueRow) -> QueueSeries:
+    """The labels of a sum: nothing in them may differ from member to member, or one sum would be several series."""
+    said = policy.rules.resolve(policy.broker, address, queue)
+    return QueueSeries(
+        broker=policy.broker,
+        address=address,
+        queue=queue,
+        routing_type="multicast" if queue == NON_DURABLE else "anycast",
+        durable="false",
+        kind=said.kind or row.kind,
+        ring_source=RingSource.NONE,
+        owner=said.owner or "",
+        team=said.team or "",
+        dead_letter_address="",
+        expiry_address="",
+        summed=True,
         said=said,
     )
 
@@ -95,7 +115,11 @@ def queue_table(state: Queues, queues: Table[QueueRow], addresses: Table[Address
         paging = paging_queues(queues, addresses)
         columns["ring_limit"] = np.where(alone, grouping.max(queues["ring_limit"]), np.nan)
         columns["ring_used_ratio"] = np.where(
-            alone, grouping.max(np.where(paging > 0, np.nan, waiting / np.where(queues["ring_limit"] > 0, queues["ring_limit"], np.nan))), np.nan
+            alone,
+            grouping.max(
+                np.where(paging > 0, np.nan, waiting / np.where(queues["ring_limit"] > 0, queues["ring_limit"], np.nan))
+            ),
+            np.nan,
         )
     columns |= {name: grouping.index.column(name, of) for name, of in TARGETS.items()}
     columns["info"] = np.ones(len(grouping.index))

@@ -36,7 +36,7 @@ from penstock.flow.judge.wanted import closed, of_given_kind, of_queues, with_si
 from penstock.flow.queues import TARGETS, told
 from penstock.flow.series import ClientSeries, Grouping
 from penstock.model import QueueKind, Role, Snapshot
-from penstock.table import Column, Index, Positions
+from penstock.table import Column, Index
 
 CLIENT_KINDS = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
 """Kinds of queues whose consumers are judged."""
@@ -63,8 +63,6 @@ class Judgement:
     measures: Measures = field(default_factory=Measures)
     blocked_since: Column = field(default_factory=lambda: np.empty(0))
     """Per client, by the rows of the clients' grouping."""
-    consumer_queue: Positions = field(default_factory=lambda: np.empty(0, np.intp))
-    """Per consumer the position of its queue, -1 where unknown."""
     rings: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
     """Queues with a ring limit."""
     conditions: tuple[Condition, ...] = ()
@@ -96,16 +94,21 @@ class Judgement:
         stays = now - self.seen.now <= max(constants.verdicts, 3 * np.nan_to_num(self.seen.interval))
         return self if stays or not self.conditions else replace(self, conditions=())
 
+    def without_verdict(self, snapshot: Snapshot, constants: Constants) -> "Judgement":
+        """After a poll that cannot be judged: the broker is passive, or a part that the rules need was not read."""
+        if snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE:
+            return self.begun_anew(snapshot.stamp)
+        return self.unjudged(time_of(snapshot), constants)
+
 
 def judge(
     state: Judgement, snapshot: Snapshot, groups: Groups, clock: Clock, constants: Constants
 ) -> tuple[Judgement, bool]:
     """The state after this snapshot with the conditions that stand, and whether it could be judged."""
-    if snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE:
-        return state.begun_anew(snapshot.stamp), True
-    pair = facts(state.seen, snapshot, constants)
+    passive = snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE
+    pair = None if passive else facts(state.seen, snapshot, constants)
     if pair is None or snapshot.broker is None:
-        return state.unjudged(time_of(snapshot), constants), False
+        return state.without_verdict(snapshot, constants), False
     seen, found = pair[0], of_given_kind(pair[1], groups.queues)
     if found.restarted:
         state = state.begun_anew(found.now)
@@ -153,7 +156,6 @@ def judge(
         patience_of_clients=of_clients,
         measures=state.measures.follow(poll),
         blocked_since=blocked_since(poll),
-        consumer_queue=found.consumer.queue,
         rings=~np.isnan(found.ring),
         conditions=with_silence(tell(standing, poll, churn, clock), groups),
         resumed_at=state.resumed_at,

@@ -36,6 +36,8 @@ class Ledger:
     grew: Column = field(default_factory=lambda: np.empty(0))
     lost_now: Column = field(default_factory=lambda: np.empty(0))
     """Of `grew`, the part that followed a consumer's close or rollback."""
+    lost_last: Column = field(default_factory=lambda: np.empty(0))
+    """The same of the last poll at which there was any, NaN while there was none."""
     balance: Column = field(default_factory=lambda: np.empty(0))
     routed: Column = field(default_factory=lambda: np.empty(0))
     """By how much more the address routed than the queue added, the most so far."""
@@ -71,6 +73,7 @@ class Ledger:
             by_consumers=np.where(np.isnan(evicted), np.nan, np.nan_to_num(before.by_consumers) + consumers),
             grew=grew,
             lost_now=consumers,
+            lost_last=np.where(consumers > 0, consumers, before.lost_last),
             balance=balance,
             routed=np.fmax(before.routed, routed),
             returning=returning,
@@ -99,6 +102,7 @@ class Ledger:
             by_consumers=column(self.by_consumers),
             grew=column(self.grew),
             lost_now=column(self.lost_now),
+            lost_last=column(self.lost_last),
             balance=column(self.balance),
             routed=column(self.routed),
             returning=mask(self.returning),

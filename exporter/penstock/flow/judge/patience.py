@@ -78,7 +78,8 @@ class Patience:
                 numbers["longest"][row] = known.longest
                 numbers["weight"][row] = weights[row].sum()
                 numbers["q98"][row] = known.q98
-        while len(parked) > PARKED:
+        # Rows that are numbered anew take theirs back at the next poll: nothing is forgotten in between.
+        while len(index) and len(parked) > PARKED:
             del parked[next(iter(parked))]
         return Patience(index, weights, spells=spells, parked=parked, **numbers)
 

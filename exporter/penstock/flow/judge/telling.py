@@ -246,7 +246,12 @@ def _losing(poll: Poll, i: int) -> dict[str, float]:
 
 
 def _lost(poll: Poll, i: int) -> dict[str, float]:
-    return {"lost": float(poll.ledger.by_consumers[i]), "evicted": float(poll.ledger.evicted[i])}
+    ledger = poll.ledger
+    return {
+        "lost": float(np.nan_to_num(ledger.lost_last[i])),
+        "lost_in_all": float(ledger.by_consumers[i]),
+        "evicted": float(ledger.evicted[i]),
+    }
 
 
 def _rate(variable: str) -> Evidence:

@@ -61,6 +61,7 @@ UNITS: Mapping[str, str] = {
     "evicted": "messages",
     "ring": "messages",
     "lost": "messages",
+    "lost_in_all": "messages",
     "growth": "messages",
     "most": "messages",
 }

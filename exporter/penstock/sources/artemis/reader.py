@@ -393,12 +393,12 @@ class ArtemisReader:
                 read[name] = wire.settings(reply, f"settings of {name!r}")
             except SourceError as error:
                 errors.append(str(error))
+        if len(stamps) > 2 * len(addresses) + SETTINGS_AT_ONCE:
+            here = {row.name for row in addresses.index}
+            self._settings_stamp = {name: value for name, value in stamps.items() if name in here}
+            self._settings = {name: value for name, value in self._settings.items() if name in here}
         if any(self._settings.get(name) != value for name, value in read.items()):
             self._settings = {**self._settings, **read}
-            if len(self._settings) > 2 * len(addresses) + SETTINGS_AT_ONCE:
-                here = {row.name for row in addresses.index}
-                self._settings = {name: value for name, value in self._settings.items() if name in here}
-                self._settings_stamp = {name: value for name, value in stamps.items() if name in here}
             self._roles = self._roles_with(self._roles.dead_letters)
         return None, f"{len(errors)} of {len(due)} failed; the first: {errors[0]}" if errors else ""
 

@@ -18,7 +18,7 @@ from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import requests as ask
 from penstock.sources.artemis.kinds import MIRROR, STORE_AND_FORWARD, Roles, ordinary_kind, queue_kind, ring_source
 from penstock.sources.clients import NameMap, client_name, remote_host
-from penstock.table import Column, Index, Keys, Positions, Serials, Table
+from penstock.table import Column, Index, Keys, Positions, Serials, Table, taken
 
 ANONYMOUS = "(anonymous)"
 """Address of a producer that names one with each message."""
@@ -157,6 +157,7 @@ class Queues:
         self._texts_by_id: dict[int, QueueText] = {}
         self._keys_by_name: dict[str, int] = {}
         self._named: Index[QueueRow] | None = None
+        self._paused: tuple[Index[QueueRow], Column] = Index.empty(), np.empty(0)
 
     def page(self, reply: wire.TextReply, *, refresh: bool) -> Page[QueueText]:
         """`refresh`: read the texts of known queues anew too, for what an operator may have changed."""
@@ -186,6 +187,12 @@ class Queues:
         fields = _QUEUE_ATTRIBUTE_FIELDS if from_attributes else _QUEUE_FIELDS
         columns = _columns(fields, np.concatenate([page.numbers for page in pages], axis=1), order)
         columns["ring_limit"] = np.where(columns["ring_limit"] < 0, np.nan, columns["ring_limit"])
+        before, paused = self._paused
+        if from_attributes:
+            # What stands in cannot ask for it; a queue that was paused a moment ago is not set free by that.
+            stays = taken(paused, index.located(before), np.nan)
+            columns |= {} if _all_missing(stays) else {"paused": stays}
+        self._paused = index, columns.get("paused", np.full(len(index), np.nan))
         return Table(index, columns)
 
     def keys_of(self, names: Sequence[str]) -> Keys:
