@@ -7,11 +7,13 @@ import pytest
 
 from judgement_edges.world import World
 from penstock.agent.state import Saved, decode, encode
+from penstock.flow.assess import State, Tables, assess
 from penstock.flow.judge.conditions import Severity
 from penstock.flow.judge.constants import Constants
-from penstock.flow.memory import Memory, remember
+from penstock.flow.memory import Memory, recall, remember
 from penstock.flow.policy import Policy
-from penstock.model import Role
+from penstock.model import Role, Snapshot
+from unit.things import ACTIVE, by, producer, snapshot, table, temporary
 
 ORDERS, RING, FORGOTTEN, BEHIND = 1, 2, 3, 4
 STUCK, GOOD, OPEN = 10, 11, 12
@@ -156,6 +158,47 @@ def test_totals_go_on_when_the_broker_has_started_anew(watched: World) -> None:
     after.consumers = {GOOD: {"buffered": 0, "delivered": 7, "acknowledged": 7, "awaiting_commit": 0}}
     after.poll()
     assert totals(after) == {"good": before["good"] + 7}
+
+
+def sums(state: State, *polls: Snapshot, policy: Policy) -> tuple[State, dict[str, float], dict[str, float]]:
+    """After `polls`: what was added to the queues, what the clients produced."""
+    tables: Tables = {}
+    for one in polls:
+        state, tables = assess(state, one, policy)
+    return state, by(tables["queue"], "added", "queue"), by(tables["producer"], "produced", "client")
+
+
+def replies(stamp: float, queues: dict[str, float], producers: dict[str, float], started: float = 500.0) -> Snapshot:
+    """Temporary queues and what was added to each; producers and what each produced. Their keys are the reader's."""
+    broker = replace(ACTIVE, clock=stamp, uptime=stamp - started)
+    return snapshot(
+        stamp,
+        broker,
+        queues=table([temporary(name) for name in queues], added=list(queues.values())),
+        consumers=table([]),
+        producers=table([producer(name, "a", name[0]) for name in producers], produced=list(producers.values())),
+    )
+
+
+def test_sums_of_queues_and_of_producers_go_on() -> None:
+    policy = Policy("b1")
+    first, second = (
+        replies(1000, {"t0": 5, "t1": 7}, {"x1": 10, "y1": 20}),
+        replies(1015, {"t0": 6}, {"x1": 10, "y1": 25}),
+    )
+    state, added, produced = sums(State(), first, second, policy=policy)
+    assert (added, produced) == ({"(temporary)": 13}, {"x": 10, "y": 25})
+    kept = remember(state, second, policy)
+    assert kept is not None
+    memory = decode(encode(Saved({"n": kept}, {"n": 1.0}))).brokers["n"]
+
+    third = replies(1060, {"t0": 8}, {"y1": 26, "x2": 1})
+    _, added, produced = sums(recall(memory, State(), third, policy), third, policy=policy)
+    assert (added, produced) == ({"(temporary)": 15}, {"x": 11, "y": 26})
+
+    anew = replies(1060, {"t0": 8}, {"y1": 2}, started=1050.0)
+    _, added, produced = sums(recall(memory, State(), anew, policy), anew, policy=policy)
+    assert (added, produced) == ({"(temporary)": 21}, {"y": 27})
 
 
 def test_the_ledger_goes_on_where_epoch_and_queue_agree(watched: World) -> None:
