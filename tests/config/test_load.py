@@ -585,6 +585,7 @@ YAMLS = st.recursive(
 )
 
 
+@pytest.mark.filterwarnings("ignore:extend=")  # hypothesis now and then takes the recursion of YAMLS for none
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.one_of(

@@ -200,7 +200,8 @@ class Agent:
 
     def watches(self) -> list[Watch]:
         """The watches of all brokers, in the configuration's order."""
-        return [self._watched[broker.name].watch for broker in self._config.brokers if broker.name in self._watched]
+        watched = dict(self._watched)  # look-ups run in threads, a reload changes it
+        return [watched[broker.name].watch for broker in self._config.brokers if broker.name in watched]
 
     # --- AgentView
 
@@ -219,7 +220,7 @@ class Agent:
         return [self._state(broker) for broker in self._config.brokers if broker.name in self._watched]
 
     def queues(self, *, broker: str, condition: str, queue: str, limit: int) -> list[Plain]:
-        sights = [self._sight(broker)] if broker else [w.sight for w in self.watches() if w.sight is not None]
+        sights = [self._sight(broker)] if broker else [s for w in self.watches() if (s := w.sight) is not None]
         found = [row for sight in sights for row in queue_list(sight, condition=condition, queue=queue, limit=limit)]
         return sorted(found, key=_worst_first)[:limit]
 
@@ -233,10 +234,11 @@ class Agent:
         watched = self._watched.get(broker)
         if watched is None:
             raise NotFound(f"there is no broker {broker!r}", near(broker, list(self._watched), "brokers"))
-        if watched.watch.sight is None:
+        sight = watched.watch.sight
+        if sight is None:
             error = watched.watch.outcome.error if watched.watch.outcome else "it was not asked yet"
             raise NotFound(f"nothing is known of broker {broker} now", error)
-        return watched.watch.sight
+        return sight
 
     def _state(self, broker: Broker) -> BrokerState:
         watch = self._watched[broker.name].watch
