@@ -116,6 +116,7 @@ async def judged(transport: Recorded, policy: Policy, wanted: ReaderOptions) -> 
                 error=error,
                 role=about.role if about else before.role,
                 start=state.clock.start,
+                uptime=state.clock.uptime,
                 conditions=by_name(state.judgement.conditions) if about else before.conditions,
             )
             yield list(changes(before, picture, transport.last_stamp))
