@@ -180,7 +180,6 @@ class Condition:
     A condition that stands. Times by the agent's clock, seconds since 1970.
 
     client: empty for one of the queue itself. consumers: how many of the client's consumers are in it.
-    completeness: share of the polls that its evidence should rest on.
     """
 
     name: str
@@ -192,7 +191,6 @@ class Condition:
     since: float
     evidence: Mapping[str, float] = field(default_factory=dict)
     consumers: int = 0
-    completeness: float = 1.0
     silenced: bool = False
     """By a rule of the operator: shown when asked for, and not exported."""
 
