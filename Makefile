@@ -18,7 +18,7 @@ help:
 	@echo "make lint    ruff, mypy and the import contracts (1 min)"
 	@echo "make judge-recordings [DIR=... COLD=45 TREND=60]  judges recordings of labelled situations (10 s)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
-	@echo "make bench-tick, bench-scrape, bench-growth, bench-broker   what it costs, see docs/performance.md (4 to 20 min)"
+	@echo "make bench-tick, bench-judge, bench-scrape, bench-growth, bench-broker   what it costs, see docs/performance.md (4 to 20 min)"
 	@echo "make clean   removes what was made here; downloads stay in ~/.cache/penstock (or PENSTOCK_CACHE)"
 
 demo: $(VENV)/.demo
@@ -69,10 +69,13 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 	$(BIN)/pip install --quiet -e '.[all]' --group test --group lint
 	@touch $@
 
-.PHONY: bench-tick bench-scrape bench-growth bench-broker
+.PHONY: bench-tick bench-judge bench-scrape bench-growth bench-broker
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (4 min)
 	$(BIN)/python -m bench.tick
+
+bench-judge: $(VENV)/.test  # the judgement of a poll by stage, and the memory of what it carries (15 s)
+	$(BIN)/python -m bench.judge
 
 bench-scrape: $(VENV)/.test  # latency of scrapes and health, memory with slow readers (4 min)
 	$(BIN)/python -m bench.scrape
