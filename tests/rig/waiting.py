@@ -1,7 +1,8 @@
 """Waiting for what real parts do in their own time."""
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -13,3 +14,11 @@ def eventually(get: Callable[[], T], expected: T, *, timeout: float = 10.0) -> N
     while (last := get()) != expected and time.monotonic() < deadline:
         time.sleep(0.05)
     assert last == expected
+
+
+def rhythm(seconds: float, ending: threading.Event) -> Iterator[None]:
+    """Yield every `seconds`, the first time after one of them, until `ending` is set; a late turn delays no other."""
+    due = time.monotonic() + seconds
+    while not ending.wait(max(due - time.monotonic(), 0)):
+        yield
+        due += seconds

@@ -1,0 +1,277 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import javax.jms.Connection;
+import javax.jms.JMSException;
+import javax.jms.Message;
+import javax.jms.MessageConsumer;
+import javax.jms.Queue;
+import javax.jms.QueueBrowser;
+import javax.jms.Session;
+import javax.jms.TextMessage;
+import org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory;
+
+/**
+ * JMS clients of the Core protocol, driven by lines on stdin; each command is answered by one line on stdout that
+ * begins with its number. Commands: NUMBER TAB open|counts|acknowledge|close TAB ID TAB KEY=VALUE TAB ...
+ */
+public final class CoreClients {
+    private static final Map<String, Client> CLIENTS = new ConcurrentHashMap<>();
+
+    public static void main(String[] args) throws Exception {
+        ExecutorService workers = Executors.newCachedThreadPool();
+        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
+        say("ready");
+        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+            String[] words = line.split("\t");
+            workers.execute(() -> say(words[0] + "\t" + answer(words)));
+        }
+        System.exit(0);
+    }
+
+    private static synchronized void say(String line) {
+        System.out.println(line);
+        System.out.flush();
+    }
+
+    private static String answer(String[] words) {
+        try {
+            String id = words[2];
+            switch (words[1]) {
+                case "open":
+                    Client client = new Client(options(words));
+                    CLIENTS.put(id, client);
+                    client.open();
+                    return "ok";
+                case "counts":
+                    return "ok\t" + CLIENTS.get(id).counts();
+                case "acknowledge":
+                    CLIENTS.get(id).acknowledgeAll();
+                    return "ok";
+                case "close":
+                    CLIENTS.remove(id).close();
+                    return "ok";
+                default:
+                    return "error\tunknown command " + words[1];
+            }
+        } catch (Exception trouble) {
+            return "error\t" + trouble.toString().replace('\n', ' ');
+        }
+    }
+
+    private static Map<String, String> options(String[] words) {
+        Map<String, String> options = new HashMap<>();
+        for (int i = 3; i < words.length; i++) {
+            int at = words[i].indexOf('=');
+            options.put(words[i].substring(0, at), words[i].substring(at + 1));
+        }
+        return options;
+    }
+
+    /** One connection with one session; what it does with a message is said by its options. */
+    private static final class Client {
+        private final Map<String, String> options;
+        private final String mode;
+        private final long work;
+        private final long stuckAfter;
+        private final long batch;
+        private final long commitMillis;
+        private final double returns;
+        private final boolean poisoned;
+        private final AtomicLong received = new AtomicLong();
+        private final AtomicLong acknowledged = new AtomicLong();
+        private final AtomicLong returned = new AtomicLong();
+        private volatile long lastAck;
+        private volatile long firstStuck;
+        private volatile long lastReturn;
+        private final CountDownLatch ending = new CountDownLatch(1);
+        private final StringBuilder numbers = new StringBuilder();
+        private final java.util.Random dice;
+        private long open;
+        private long lastCommit = System.currentTimeMillis();
+        private Message last;
+        private ActiveMQConnectionFactory factory;
+        private Connection connection;
+        private Session session;
+        private MessageConsumer consumer;
+        private Thread puller;
+
+        Client(Map<String, String> options) {
+            this.options = options;
+            mode = options.getOrDefault("mode", "auto");
+            work = number("work", 0);
+            stuckAfter = number("stuck_after", -1);
+            batch = number("batch", 1);
+            commitMillis = number("commit_ms", 0);
+            returns = Double.parseDouble(options.getOrDefault("returns", "0"));
+            poisoned = options.containsKey("poisoned");
+            dice = new java.util.Random(number("seed", 1));
+        }
+
+        private long number(String name, long otherwise) {
+            return Long.parseLong(options.getOrDefault(name, Long.toString(otherwise)));
+        }
+
+        void open() throws JMSException {
+            factory = new ActiveMQConnectionFactory(options.get("url"));
+            connection = factory.createConnection(options.get("user"), options.get("password"));
+            if (options.containsKey("client_id")) {
+                connection.setClientID(options.get("client_id"));
+            }
+            session = connection.createSession(mode.equals("transacted"), acknowledgeMode());
+            Queue queue = session.createQueue(options.get("queue"));
+            if (mode.equals("browse")) {
+                QueueBrowser browser = session.createBrowser(queue);
+                connection.start();
+                pull(() -> browse(browser));
+                return;
+            }
+            if (options.containsKey("durable")) {
+                consumer = session.createDurableSubscriber(
+                    session.createTopic(options.get("queue")), options.get("durable"));
+            } else {
+                consumer = session.createConsumer(queue, options.get("selector"));
+            }
+            if (options.containsKey("pull_ms")) {
+                pull(this::receive);
+            } else if (!options.containsKey("idle")) {
+                consumer.setMessageListener(this::onMessage);
+            }
+            if (!options.containsKey("stopped")) {
+                connection.start();
+            }
+        }
+
+        private int acknowledgeMode() {
+            switch (mode) {
+                case "client": return Session.CLIENT_ACKNOWLEDGE;
+                case "individual": return 101;
+                case "transacted": return Session.SESSION_TRANSACTED;
+                default: return Session.AUTO_ACKNOWLEDGE;
+            }
+        }
+
+        private interface Step {
+            void take() throws Exception;
+        }
+
+        /** Every pull_ms one step, in a thread of its own. */
+        private void pull(Step step) {
+            long pause = number("pull_ms", 1000);
+            puller = new Thread(() -> {
+                try {
+                    while (!ending.await(pause, TimeUnit.MILLISECONDS)) {
+                        step.take();
+                    }
+                } catch (Exception ended) {
+                    // the connection went
+                }
+            });
+            puller.setDaemon(true);
+            puller.start();
+        }
+
+        private void receive() throws Exception {
+            for (Message message = consumer.receive(200); message != null; message = consumer.receive(200)) {
+                onMessage(message);
+            }
+        }
+
+        private void browse(QueueBrowser browser) throws Exception {
+            java.util.Enumeration<?> all = browser.getEnumeration();
+            while (all.hasMoreElements()) {
+                all.nextElement();
+                received.incrementAndGet();
+            }
+        }
+
+        private void onMessage(Message message) {
+            try {
+                take(message);
+            } catch (Exception trouble) {
+                // the connection went, or the client is closed
+            }
+        }
+
+        private void take(Message message) throws Exception {
+            long count = received.incrementAndGet();
+            note(message);
+            if (stuckAfter >= 0 && count > stuckAfter) {
+                firstStuck = firstStuck == 0 ? System.currentTimeMillis() : firstStuck;
+                ending.await();
+                return;
+            }
+            if (work > 0 && ending.await(work, TimeUnit.MILLISECONDS)) {
+                return;
+            }
+            if (comesBack(message)) {
+                lastReturn = System.currentTimeMillis();
+                returned.addAndGet(open + 1);
+                open = 0;
+                session.rollback();
+                return;
+            }
+            last = message;
+            open++;
+            boolean due = commitMillis > 0
+                ? System.currentTimeMillis() - lastCommit >= commitMillis
+                : batch > 0 && open >= batch;
+            if (due) {
+                settle(message);
+            }
+        }
+
+        private boolean comesBack(Message message) throws JMSException {
+            if (!mode.equals("transacted")) {
+                return false;
+            }
+            return poisoned ? message.propertyExists("poison") : returns > 0 && dice.nextDouble() < returns;
+        }
+
+        private void settle(Message message) throws JMSException {
+            if (mode.equals("transacted")) {
+                session.commit();
+            } else if (!mode.equals("auto")) {
+                message.acknowledge();
+            }
+            lastCommit = lastAck = System.currentTimeMillis();
+            acknowledged.addAndGet(open);
+            open = 0;
+        }
+
+        void acknowledgeAll() throws JMSException {
+            settle(last);
+        }
+
+        private void note(Message message) throws JMSException {
+            if (message instanceof TextMessage && options.containsKey("numbers")) {
+                synchronized (numbers) {
+                    numbers.append(((TextMessage) message).getText().split(" ", 2)[0]).append(',');
+                }
+            }
+        }
+
+        String counts() {
+            synchronized (numbers) {
+                return String.join("\t", "received=" + received, "acknowledged=" + acknowledged, "returned=" + returned,
+                    "last_ack=" + lastAck, "stuck_since=" + firstStuck, "last_return=" + lastReturn,
+                    "numbers=" + numbers);
+            }
+        }
+
+        void close() throws Exception {
+            ending.countDown();
+            if (connection != null) {
+                connection.close();
+            }
+            factory.close();
+        }
+    }
+}
