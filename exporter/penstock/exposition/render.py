@@ -1,8 +1,8 @@
 """
 A broker's tables as text, compressed, block by block.
 
-A block is up to `BLOCK` rows of one family. What did not change since the poll before is neither rendered nor
-compressed again; the text of a row's labels is made once in its life.
+A block is up to `BLOCK` places of one family, in the order of a `Layout`. What did not change since the poll before is
+neither rendered nor compressed again; the text of a row's labels is made once in its life.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.exposition.catalogue import CATALOGUE, Family
 from penstock.exposition.gzip_stream import CODEC, Codec, Fragment
+from penstock.exposition.layout import Layout, Mask
 from penstock.exposition.syntax import label_texts
 from penstock.table import Column, Index, Table
 
@@ -24,7 +25,6 @@ BLOCK: Final = 2048
 _EXACT: Final = 2.0**53  # from here on not every whole number is a float
 
 Texts = NDArray[np.object_]
-Mask = NDArray[np.bool_]
 _Group = tuple[str, tuple[str, ...]]
 """Families that share their label texts: a table, and the names of the labels."""
 
@@ -33,7 +33,7 @@ _NO_TABLE: Final[Table[Any]] = Table(Index.empty())
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """The samples of one family of one broker: `fragments` in the order of the rows, `count` of samples, at least 1."""
+    """The samples of one family of one broker: in `fragments`; `count` of samples, at least 1."""
 
     fragments: tuple[Fragment, ...]
     count: int
@@ -52,26 +52,33 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Labels:
-    """`texts`: one per row; `changed`: rows that differ from the poll before, None when none does."""
-
-    index: Index[Any]
-    texts: Texts
-    changed: Mask | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Block:
-    rows: int
     samples: int
     fragment: Fragment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rendered:
+    """A family. `column` is what was given, `values` the same by place."""
+
+    column: Column
     values: Column
     blocks: Sequence[_Block]
     samples: Samples
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Section:
+    """
+    The families that share their label texts, as they were rendered.
+
+    texts: by place. needless: blocks rendered for want of a better order since the order was made.
+    """
+
+    layout: Layout
+    texts: Texts
+    rendered: Mapping[str, _Rendered]
+    needless: int = 0
 
 
 class BrokerBlocks:
@@ -89,8 +96,8 @@ class BrokerBlocks:
         self._groups: dict[_Group, list[Family]] = {}
         for family in catalogue:
             self._groups.setdefault((family.table, family.label_names), []).append(family)
-        self._labels: dict[_Group, _Labels] = {}
-        self._rendered: dict[str, _Rendered] = {}
+        self._sections: dict[_Group, _Section] = {}
+        self._updates = 0
 
     def update(self, tables: Mapping[str, Table[Any]]) -> None:
         """
@@ -100,8 +107,8 @@ class BrokerBlocks:
         renderer from here on: they must not be written to again.
         """
         self.blocks_rendered = 0
-        labels: dict[_Group, _Labels] = {}
-        rendered: dict[str, _Rendered] = {}
+        self._updates += 1
+        sections: dict[_Group, _Section] = {}
         for group, families in self._groups.items():
             table = tables.get(group[0], _NO_TABLE)
             columns = {
@@ -110,27 +117,62 @@ class BrokerBlocks:
                 if family.column in table
             }
             if columns:
-                labels[group] = _labels(table.index, group[1], self._labels.get(group))
-                rendered |= self._render(labels[group], columns)
-        self._labels, self._rendered = labels, rendered
+                sections[group] = self._section(self._sections.get(group), table.index, group[1], columns)
+        self._sections = sections
+        rendered = {name: one for section in sections.values() for name, one in section.rendered.items()}
         self.published = Published({name: one.samples for name, one in rendered.items() if one.samples.count})
 
-    def _render(self, labels: _Labels, columns: Mapping[str, Column]) -> dict[str, _Rendered]:
-        """The families of one group, by name, from their columns."""
-        kept = {name: _unchanged_blocks(self._rendered.get(name), labels, values) for name, values in columns.items()}
+    def _section(
+        self, before: _Section | None, index: Index[Any], labels: Sequence[str], columns: Mapping[str, Column]
+    ) -> _Section:
+        layout, texts, moved = _labelled(before, index, labels)
+        old = before.rendered if before else {}
+        values = {name: _placed(layout, column, old.get(name), moved) for name, column in columns.items()}
+        changed = {name: _changed(values[name], moved, old.get(name)) for name in columns}
+        needless = before.needless if before else 0
+        some = [places for places in changed.values() if places is not None]
+        if some:
+            layout = layout.noting(np.logical_or.reduce(some), self._updates)
+            needless += sum(_needless(places, moved) for places in some)
+            # A new order costs one rendering of everything: it is due when the old one has cost as much.
+            if needless and needless >= len(columns) * _blocks(len(layout)):
+                layout, places = layout.by_activity()
+                texts, needless = texts[places], 0
+                values = {name: layout.place(column, np.nan) for name, column in columns.items()}
+                changed = dict.fromkeys(columns, np.ones(len(layout), np.bool_))
+        rendered = self._render(texts, columns, values, changed, old)
+        return _Section(layout, texts, rendered, needless)
+
+    def _render(
+        self,
+        texts: Texts,
+        columns: Mapping[str, Column],
+        values: Mapping[str, Column],
+        changed: Mapping[str, Mask | None],
+        before: Mapping[str, _Rendered],
+    ) -> dict[str, _Rendered]:
+        """The families of one section, by name; `changed`: places where a family is to be made anew, None for none."""
+        stale = {name: None if places is None else _any_in_block(places) for name, places in changed.items()}
         blocks: dict[str, list[_Block]] = {name: [] for name in columns}
         # Block by block, not family by family: label texts, scattered by churn, then come from the cache.
-        for start in range(0, len(labels.texts), BLOCK):
-            rows = slice(start, start + BLOCK)
-            for name, values in columns.items():
-                block = kept[name].get(start) or self._block(name, labels.texts[rows], values[rows])
-                blocks[name].append(block)
-        return {name: _Rendered(values, blocks[name], _samples(blocks[name])) for name, values in columns.items()}
+        for number in range(_blocks(len(texts))):
+            places = slice(number * BLOCK, (number + 1) * BLOCK)
+            for name, anew in stale.items():
+                if anew is None or not anew[number]:
+                    blocks[name].append(before[name].blocks[number])
+                else:
+                    blocks[name].append(self._block(name, texts[places], values[name][places]))
+        return {
+            name: before[name]
+            if stale[name] is None and column is before[name].column
+            else _Rendered(column, values[name], blocks[name], _samples(blocks[name]))
+            for name, column in columns.items()
+        }
 
     def _block(self, name: str, labels: Texts, values: Column) -> _Block:
         self.blocks_rendered += 1
         text, samples = sample_lines(name, labels, values)
-        return _Block(len(values), samples, self._codec.compress(text))
+        return _Block(samples, self._codec.compress(text))
 
 
 def _samples(blocks: Iterable[_Block]) -> Samples:
@@ -138,22 +180,69 @@ def _samples(blocks: Iterable[_Block]) -> Samples:
     return Samples(tuple(block.fragment for block in shown), sum(block.samples for block in shown))
 
 
-def _unchanged_blocks(before: _Rendered | None, labels: _Labels, values: Column) -> dict[int, _Block]:
-    """By their first row: the blocks that would come out as they did the last time."""
+def _labelled(before: _Section | None, index: Index[Any], names: Sequence[str]) -> tuple[Layout, Texts, Mask | None]:
+    """The layout and label texts of `index`, and which places bear others than before, None when none does."""
+    if before is not None and before.layout.index is index:
+        return before.layout, before.texts, None
+    if before is not None and index.follows(before.layout.index):
+        layout, moved = before.layout.follow(index)
+        texts = np.empty(len(layout), np.object_)
+        both = min(len(layout), len(before.texts))
+        texts[:both] = before.texts[:both]
+    else:
+        # Rows of an unrelated index may bear other texts under the same key.
+        layout, moved = Layout.of(index), np.ones(len(index), np.bool_)
+        texts = np.empty(len(layout), np.object_)
+    at = np.flatnonzero(moved)
+    texts[at] = None
+    at = at[layout.rows[at] >= 0]
+    texts[at] = label_texts(names, index.rows[layout.rows[at]].tolist())
+    return layout, texts, moved if len(texts) != (len(before.texts) if before else 0) or moved.any() else None
+
+
+def _placed(layout: Layout, column: Column, before: _Rendered | None, moved: Mask | None) -> Column:
+    """`column` by place; the very array of before where it says the same."""
+    if before is not None and moved is None and (column is before.column or _same(column, before.column)):
+        return before.values
+    return layout.place(column, np.nan)
+
+
+def _same(column: Column, other: Column) -> bool:
+    """Whether both say the same; compared as bits: NaN is the same as NaN."""
+    return np.array_equal(column.view(np.int64), other.view(np.int64))
+
+
+def _changed(values: Column, moved: Mask | None, before: _Rendered | None) -> Mask | None:
+    """Places where a family reads otherwise than before, None for none."""
     if before is None:
-        return {}
-    starts = range(0, len(values), BLOCK)
-    if labels.changed is None and values is before.values:
-        return dict(zip(starts, before.blocks, strict=True))
-    # Compared as bits: NaN is the same as NaN.
+        return np.ones(len(values), np.bool_)
+    if values is before.values and moved is None:
+        return None
     changed = _differ(before.values.view(np.int64), values.view(np.int64))
-    if labels.changed is not None:
-        changed |= labels.changed
-    return {
-        start: block
-        for start, block in zip(starts, before.blocks, strict=False)
-        if block.rows == min(BLOCK, len(values) - start) and not changed[start : start + BLOCK].any()
-    }
+    if moved is not None:
+        changed |= moved
+    elif not changed.any():
+        return None
+    if len(before.values) > len(values) and len(values) % BLOCK:
+        changed[-1] = True  # the last block has lost its end
+    return changed
+
+
+def _blocks(places: int) -> int:
+    return -(-places // BLOCK)
+
+
+def _any_in_block(places: Mask) -> Mask:
+    """Per block whether any of its places is marked."""
+    return np.logical_or.reduceat(places, np.arange(0, len(places), BLOCK)) if len(places) else places
+
+
+def _needless(changed: Mask, moved: Mask | None) -> int:
+    """How many blocks are to be rendered only because the places that changed do not stand together."""
+    blocks = _any_in_block(changed)
+    if moved is not None:
+        blocks &= ~_any_in_block(moved)  # no order foresees who comes and goes
+    return max(int(np.count_nonzero(blocks)) - _blocks(int(np.count_nonzero(changed))), 0)
 
 
 def sample_lines(name: str, labels: Texts, values: Column) -> tuple[bytes, int]:
@@ -178,22 +267,6 @@ def _numbers(values: Column) -> list[bytes]:
     return orjson.dumps(values.astype(np.int64) if whole else values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(
         b","
     )
-
-
-def _labels(index: Index[Any], names: Sequence[str], before: _Labels | None) -> _Labels:
-    """The label texts of `index`; those of rows that were there before are kept."""
-    if before is not None and before.index is index:
-        return _Labels(index, before.texts, None)
-    if before is not None and index.follows(before.index):
-        texts = index.carry(before.index, before.texts, None)
-        fresh = np.flatnonzero(index.origin < 0)
-    else:
-        # Rows of an unrelated index may bear other texts under the same key.
-        texts = np.empty(len(index), np.object_)
-        fresh = np.arange(len(index))
-    texts[fresh] = label_texts(names, index.rows[fresh].tolist())
-    changed = _differ(before.texts, texts) if before else np.ones(len(texts), bool)
-    return _Labels(index, texts, changed if before is None or changed.any() else None)
 
 
 def _differ(before: NDArray[Any], now: NDArray[Any]) -> Mask:
