@@ -1,0 +1,372 @@
+"""`penstock flow`: the arithmetic of flow control, and what a client itself says of it."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.config.values import parse_duration, parse_size
+from penstock.flow import limits
+from penstock.flow.client_log import ClientLog, Entry, read_client_log
+from penstock.flow.limits import ConnectionWindow, ConsumerWindow, CreditWindow
+
+HOW_TO_LOG = (
+    "start the client with -Dimq.flowcontrol.debug=true -Dimq.flowcontrol.log=stderr, log"
+    " jakarta.jms.consumer.flowcontrol at FINEST to the same file, and see docs/flow.md"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One result: its name and value as JSON has them, and as a sentence with the arithmetic."""
+
+    name: str
+    value: Any
+    text: str
+
+
+class Size(click.ParamType):
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            size = parse_size(int(value) if re.fullmatch(r"-?\d+", str(value)) else value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if size <= 0:
+            self.fail(f"{value}: give more than nothing", param, ctx)
+        return size
+
+
+class Duration(click.ParamType):
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return value if isinstance(value, float) else parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Rate(click.FloatRange):
+    """Messages a second, more than none."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True, max=1e9)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if str(value).strip().lower().endswith("nan"):  # compares with nothing
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+COUNT = click.IntRange(min=1, max=2**31 - 1)
+RATE = Rate()
+form = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+
+
+@click.group()
+def flow() -> None:
+    """Calculate when delivery to a client stops and goes on, and what to set."""
+
+
+@flow.command()
+@click.option(
+    "--limit",
+    type=click.IntRange(min=-1, max=2**31 - 1),
+    default=limits.DEFAULT_LIMIT,
+    show_default=True,
+    help="imqConsumerFlowLimit of the client, messages; 0 and -1 are none.",
+)
+@click.option(
+    "--threshold",
+    type=int,
+    default=limits.DEFAULT_THRESHOLD,
+    show_default=True,
+    help="imqConsumerFlowThreshold, percent of the limit; as the client does, below 0 counts as 0, above 100 as 100.",
+)
+@click.option(
+    "--destination-limit",
+    type=click.IntRange(min=-1, max=2**31 - 1),
+    default=-1,
+    show_default=True,
+    help="ConsumerFlowLimit of the destination; -1 leaves it to the client.",
+)
+@click.option("--buffered", type=click.IntRange(min=0), help="Messages in the client now: what the next batch is.")
+@click.option("--consumers", type=COUNT, default=1, show_default=True, help="Consumers on one connection.")
+@click.option("--message-size", type=Size(), help="Mean size of a message, for instance 4kB.")
+@click.option("--memory", type=Size(), help="What the buffers of one client may take, for instance 64MB.")
+@click.option("--rate", type=RATE, help="Messages that one consumer takes a second.")
+@click.option("--round-trip", type=Duration(), help="From asking to the first message of the batch, for instance 20ms.")
+@click.option("--connection-limit", type=COUNT, help="imqConnectionFlowLimit, with imqConnectionFlowLimitEnabled=true.")
+@click.option(
+    "--connection-count",
+    type=COUNT,
+    default=limits.CONNECTION_COUNT,
+    show_default=True,
+    help="imqConnectionFlowCount.",
+)
+@click.option(
+    "--client-log",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Tell what a client's own log says in place of calculating.",
+)
+@form
+def openmq(  # noqa: PLR0913, PLR0917 - the command's options
+    limit: int, threshold: int, destination_limit: int, buffered: int | None, consumers: int,
+    message_size: int | None, memory: int | None, rate: float | None, round_trip: float | None,
+    connection_limit: int | None, connection_count: int, client_log: Path | None, form: str,
+) -> None:  # fmt: skip
+    """Flow control of OpenMQ: consumer limit and threshold, connection limit and count."""
+    if client_log is not None:
+        tell_log(client_log, form)
+        return
+    if memory is not None and message_size is None:
+        raise click.UsageError("--memory needs --message-size: a limit counts messages")
+    if (rate is None) != (round_trip is None):
+        raise click.UsageError("--rate and --round-trip belong together: how much is taken while a batch is on its way")
+    force = limits.effective_limit(limit, destination_limit)
+    lines = list(in_force(force, limit, destination_limit))
+    if force is not None:
+        window = ConsumerWindow(force, limits.resume_level(force, threshold))
+        lines += consumer_lines(window, threshold, buffered)
+        if message_size is not None:
+            lines += memory_lines(window, message_size, consumers, memory)
+        if rate is not None and round_trip is not None:
+            lines += rate_lines(window, rate, round_trip)
+    if connection_limit is not None:
+        connection = ConnectionWindow(connection_limit, connection_count)
+        lines += connection_lines(connection, force, consumers, message_size)
+    show(lines, form)
+
+
+@flow.command()
+@click.option(
+    "--window",
+    type=click.IntRange(min=-1, max=2**31 - 1),
+    default=limits.ARTEMIS_WINDOW,
+    show_default=True,
+    help="consumerWindowSize of a Core client, bytes; 0 holds nothing in advance, -1 without bound.",
+)
+@click.option("--message-size", type=Size(), default="1kB", show_default=True, help="Mean size of a message.")
+@click.option("--consumers", type=COUNT, default=1, show_default=True, help="Consumers of the queue.")
+@click.option("--ring", type=COUNT, help="ring-size of the queue: the window at which consumers hold no more than it.")
+@click.option("--memory", type=Size(), help="What the buffers of one client may take.")
+@form
+def artemis(window: int, message_size: int, consumers: int, ring: int | None, memory: int | None, form: str) -> None:
+    """Flow control of Artemis: the window of a Core client, against messages, a ring, memory."""
+    show([*window_lines(window, message_size, consumers), *bounds(message_size, consumers, ring, memory)], form)
+
+
+# --- OpenMQ
+
+
+def in_force(force: int | None, client: int, destination: int) -> Iterator[Line]:
+    own = "none" if client <= 0 else f"{client:,}"
+    theirs = "not limited by the destination" if destination == -1 else f"of the destination {destination:,}"
+    said = f"of the client {own}, {theirs}"
+    if force is None:
+        yield Line("limit", None, f"none: {said}; the client takes all that there is")
+    else:
+        yield Line("limit", force, f"{messages(force)} in force: {said}")
+
+
+def consumer_lines(window: ConsumerWindow, threshold: int, buffered: int | None) -> Iterator[Line]:
+    least, most = window.batch
+    yield Line(
+        "stops_at", window.limit, f"at {messages(window.limit)} in the client that the application has not been handed"
+    )
+    share = f"{threshold} % of {window.limit:,}"
+    below = ", always below the limit" if window.resume == window.limit - 1 else ""
+    yield Line("resume_at", window.resume, f"at {window.resume:,} or fewer: {share}{below}")
+    yield Line(
+        "consumed_before_resume",
+        window.consumed_before_resume,
+        f"{messages(window.consumed_before_resume)} of a full buffer before it asks again:"
+        f" {window.limit:,} - {window.resume:,}",
+    )
+    yield Line("batch", [least, most], f"{least:,} … {most:,} messages: {window.limit:,} - what is buffered")
+    if buffered is not None:
+        batch = window.next_batch(buffered)
+        why = f"{window.limit:,} - {buffered:,}" if batch else f"{buffered:,} is above the resume level"
+        yield Line("next_batch", batch, f"{messages(batch)} with {buffered:,} buffered: {why}")
+
+
+def memory_lines(window: ConsumerWindow, size: int, consumers: int, memory: int | None) -> Iterator[Line]:
+    held = window.limit * size * consumers
+    product = f"{number(consumers, 'consumer')} x {window.limit:,} messages x {size:,} B"
+    yield Line("memory_bytes", held, f"{in_bytes(held)} at most: {product}")
+    if memory is None:
+        return
+    limit = limits.limit_for_memory(memory, size, consumers)
+    split = f"{memory:,} B / ({consumers:,} x {size:,} B)"
+    told = messages(limit) if limit else "none fits"
+    yield Line("limit_for_memory", limit, f"{told} for {in_bytes(memory)}: {split}")
+
+
+def rate_lines(window: ConsumerWindow, rate: float, round_trip: float) -> Iterator[Line]:
+    lasts = window.reserve / rate
+    dry, real = window.dry_seconds(rate, round_trip), window.throughput(rate, round_trip)
+    buffer = f"{window.reserve:,.4g} messages last {lasts:.3g} s, the next batch takes {round_trip:.3g} s"
+    told = f"{dry:.3g} s in each batch, {real:,.4g} messages a second remain" if dry else "no"
+    yield Line("dry_seconds", dry, f"{told}: {buffer}")
+    yield Line("throughput", real, f"{real:,.4g} of {rate:,.4g} messages a second")
+    asked = window.requests_per_second(real)
+    yield Line("requests_per_second", asked, f"{asked:.3g} a second: {real:,.4g} / {window.consumed_before_resume:,}")
+    least = limits.threshold_for(window.limit, rate, round_trip)
+    needed = f"{rate:,.4g}/s x {round_trip:.3g} s = {rate * round_trip:,.4g} messages"
+    advice = f"{least} % is enough: {needed}" if least is not None else f"none is enough, raise the limit: {needed}"
+    yield Line("least_threshold", least, advice)
+
+
+def connection_lines(window: ConnectionWindow, limit: int | None, consumers: int, size: int | None) -> Iterator[Line]:
+    yield Line("connection_stops_at", window.limit, f"at {messages(window.limit)} of all its consumers together")
+    yield Line("connection_resume_at", window.resume, f"at {window.resume:,} or fewer: strictly below the limit")
+    yield Line(
+        "connection_most",
+        window.most,
+        f"{messages(window.most)}: it stops only after whole counts: {window.limit:,} - 1 + {window.count:,}",
+    )
+    if size is not None:
+        yield Line("connection_memory_bytes", window.most * size, f"{in_bytes(window.most * size)} at most")
+    together = None if limit is None else limit * consumers
+    if together is not None and together < window.limit:
+        told = f"the consumers': {consumers:,} x {limit:,} = {together:,} messages never reach the connection's limit"
+    else:
+        told = "the connection's: one consumer that does not read can stop all others of its connection"
+    binds = "consumer" if together is not None and together < window.limit else "connection"
+    yield Line("limit_that_binds", binds, told)
+
+
+# --- Artemis
+
+
+def window_lines(window: int, size: int, consumers: int) -> Iterator[Line]:
+    if window == -1:
+        yield Line("window_bytes", None, "none: the client takes all that there is")
+        return
+    credit = CreditWindow(window)
+    held = credit.messages(size)
+    yield Line("window_bytes", window, f"{window:,} B a consumer")
+    yield Line("held_messages", held, f"{messages(held)} of {size:,} B in the hands of a consumer, at most")
+    yield Line(
+        "held_by_all_messages", held * consumers, f"{messages(held * consumers)}: {number(consumers, 'consumer')}"
+    )
+    yield Line("resume_bytes", credit.returned, f"after each {credit.returned:,} B taken: half of the window")
+    yield Line("batch_messages", credit.batch(size), f"about {messages(credit.batch(size))} of {size:,} B")
+
+
+def bounds(size: int, consumers: int, ring: int | None, memory: int | None) -> Iterator[Line]:
+    if ring is not None:
+        window = limits.window_for_ring(ring, size, consumers)
+        share = f"{ring:,} messages x {size:,} B / {consumers:,}"
+        yield Line("window_for_ring_bytes", window, f"{window:,} B at most keep the ring's promise: {share}")
+    if memory is not None:
+        window = memory // consumers
+        yield Line("window_for_memory_bytes", window, f"{window:,} B: {memory:,} B / {consumers:,}")
+
+
+# --- what a client says
+
+
+def tell_log(path: Path, form: str) -> None:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            log = read_client_log(file)
+    except OSError as error:
+        raise click.ClickException(f"cannot read {path}: {error.strerror}") from None
+    if not log.consumers and not log.connections:
+        raise click.ClickException(f"{path} holds no flow control of an OpenMQ client: {HOW_TO_LOG}")
+    if form == "json":
+        click.echo(json.dumps(plain_log(log), ensure_ascii=False, indent=2))
+        return
+    for entry in (*log.consumers.values(), *log.connections.values()):
+        click.echo("\n".join(entry_told(entry, log.seconds)))
+    if log.seconds is None:
+        click.echo(f"No times in it: {HOW_TO_LOG}", err=True)
+
+
+def plain_log(log: ClientLog) -> Mapping[str, Any]:
+    return {
+        "seconds": log.seconds,
+        "consumers": [plain_entry(entry) for entry in log.consumers.values()],
+        "connections": [plain_entry(entry) for entry in log.connections.values()],
+    }
+
+
+def plain_entry(entry: Entry) -> Mapping[str, Any]:
+    """An entry as JSON has it; what the log does not say is null."""
+    sizes = sorted(entry.windows)
+    asked = sum(size * times for size, times in entry.windows.items())
+    return {
+        "connection": entry.connection,
+        "consumer": entry.consumer or None,
+        "destination": entry.destination or None,
+        "limit": entry.limit,
+        "resume": entry.resume,
+        "buffered": entry.buffered,
+        "buffered_most": entry.buffered_most if entry.looks else None,
+        "buffered_mean": entry.buffered_sum / entry.looks if entry.looks else None,
+        "looks": entry.looks,
+        "windows": entry.windows.total(),
+        "window_least": sizes[0] if sizes else None,
+        "window_most": sizes[-1] if sizes else None,
+        "asked_for": asked,
+        "pauses": entry.pauses,
+        "paused": entry.is_paused,
+        "paused_seconds_least": entry.paused_least,
+        "paused_seconds_most": entry.paused_most,
+    }
+
+
+def entry_told(entry: Entry, seconds: float | None) -> Iterator[str]:
+    found = plain_entry(entry)
+    if entry.consumer:
+        yield f"{entry.destination}   consumer {entry.consumer} on connection {entry.connection}"
+        known = "" if entry.resume is None else f", asks again at {entry.resume:,} or fewer"
+        yield f"  limit      {'not told' if entry.limit is None else messages(entry.limit)}{known}"
+    else:
+        yield f"connection {entry.connection}"
+    if entry.looks:
+        mean = f"{found['buffered_mean']:,.0f} mean of {number(entry.looks, 'look')}"
+        yield f"  buffered   {entry.buffered:,} at last, {entry.buffered_most:,} most, {mean}"
+    if entry.windows:
+        sizes = f"{found['window_least']:,} … {found['window_most']:,}"
+        yield f"  asked for  {number(found['windows'], 'window')} of {sizes} messages, {found['asked_for']:,} in all"
+    lasts = ", still waiting" if entry.is_paused else ""
+    paused = f", {entry.paused_least:.1f} … {entry.paused_most:.1f} s of {seconds:.1f} s" if seconds else ""
+    yield f"  paused     {number(entry.pauses, 'time')}{paused}{lasts}"
+    if entry.is_paused and entry.resume is not None and (entry.buffered or 0) > entry.resume:
+        yield f"             {entry.buffered:,} are above the resume level: the application does not take them"
+
+
+# --- as text
+
+
+def show(lines: Sequence[Line], form: str) -> None:
+    if form == "json":
+        click.echo(json.dumps({line.name: line.value for line in lines}, indent=2))
+        return
+    width = max(len(line.name) for line in lines)
+    for line in lines:
+        click.echo(f"{line.name.replace('_', ' '):{width}}  {line.text}")
+
+
+def messages(count: int) -> str:
+    return number(count, "message")
+
+
+def number(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def in_bytes(size: float) -> str:
+    """With the unit that an operator thinks in."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:,.3g} {unit}"
+    return f"{size:,.0f} B"
