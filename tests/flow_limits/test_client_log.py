@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -21,7 +22,7 @@ def run(*arguments: str) -> Result:
     return result
 
 
-def consumers(*arguments: str) -> dict[str, dict[str, float]]:
+def consumers(*arguments: str) -> dict[str, dict[str, Any]]:
     found = json.loads(run("openmq", "--format", "json", "--client-log", str(LOG), *arguments).stdout)
     return {consumer["destination"]: consumer for consumer in found["consumers"]}
 

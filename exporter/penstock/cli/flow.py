@@ -29,7 +29,7 @@ class Line:
     text: str
 
 
-class Size(click.ParamType):
+class Size(click.ParamType[int]):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -42,7 +42,7 @@ class Size(click.ParamType):
         return size
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
