@@ -7,7 +7,7 @@ clock since 1970 unless a name says otherwise. A column that the broker's versio
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 import numpy as np
 
@@ -46,6 +46,35 @@ class RingSource(StrEnum):
     AMBIGUOUS = "ambiguous"
 
 
+class ResourceState(IntEnum):
+    """How short of heap OpenMQ says it is; from yellow on it slows producers down, at red it refuses them."""
+
+    GREEN = 0
+    YELLOW = 1
+    ORANGE = 2
+    RED = 3
+
+
+class AcknowledgeMode(IntEnum):
+    """Of a consumer's session, in the numbers of JMS and OpenMQ."""
+
+    TRANSACTED = 0
+    AUTO = 1
+    CLIENT = 2
+    DUPS_OK = 3
+    NONE = 32768
+
+
+class TransactionState(IntEnum):
+    """Of an OpenMQ transaction, in the broker's numbers; those not named here are passing ones."""
+
+    STARTED = 1
+    FAILED = 2
+    INCOMPLETE = 3
+    COMPLETE = 4
+    PREPARED = 5
+
+
 @dataclass(frozen=True, slots=True)
 class Broker:
     """The broker itself. Numbers are NaN when missing; memory is message memory."""
@@ -66,6 +95,10 @@ class Broker:
     disk_used_ratio: float = np.nan
     disk_limit_ratio: float = np.nan
     authentication_failures: float = np.nan
+    heap_used_bytes: float = np.nan
+    heap_limit_bytes: float = np.nan
+    resource_state: float = np.nan
+    """A `ResourceState` (OpenMQ)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +108,14 @@ class AddressRow:
     (the broker's own figure, whatever limits), limit_bytes,
     limit_messages, messages_added, messages_unrouted, paging, pages, page_read_limit_bytes,
     page_read_limit_messages, paused, producers_paused (by an operator), internal, temporary.
+
+    OpenMQ only: messages (the destination's own count), delivering (with a consumer and not acknowledged; a topic's
+    message counts once however many have it), scheduled, uncommitted (sent in open transactions, not in messages),
+    removed (left for whatever reason, in all), added_bytes, removed_bytes, message_limit_bytes (of one message, NaN =
+    no limit), producers, max_producers (NaN = no limit), consumer_flow_limit (messages sent to a consumer ahead of
+    its acknowledgements, NaN = no limit), topic, dead_letters (what is discarded goes to the dead message queue),
+    exact (1: depths were read in this poll, 0: messages carried on from added and removed, delivering from the
+    consumers, scheduled, uncommitted and bytes as last read).
     """
 
     name: str
@@ -88,6 +129,10 @@ class QueueRow:
     A queue. Columns: messages (the broker's own count), delivering, scheduled, bytes, delivering_bytes, consumers,
     paused, added, acknowledged, expired, killed, acknowledge_attempts, ring_limit (messages, NaN = no limit),
     last_value, exclusive, grouped, max_consumers, consumers_before_dispatch.
+
+    OpenMQ only: removed (left for whatever reason), uncommitted (sent in open transactions, in neither of the other
+    counts), exact (as of its address). There a topic's subscription is a queue: messages is its backlog with what is
+    in delivery, removed what its consumers settled; it has no added and no bytes.
     """
 
     name: str
@@ -107,6 +152,9 @@ class ConsumerRow:
     """
     A consumer. Columns: buffered (delivered, not yet acknowledged), buffered_bytes, delivered, acknowledged,
     awaiting_commit, last_delivery, last_acknowledgement (NaN = never).
+
+    OpenMQ only: flow_paused (the broker waits for the client to ask for more), waiting (taken for this consumer, not
+    yet sent), acknowledge_mode (an `AcknowledgeMode`), created. acknowledged is there what left its hands in any way.
     """
 
     id: str
@@ -135,12 +183,24 @@ class ConnectionRow:
 
 @dataclass(frozen=True, slots=True)
 class ProducerRow:
-    """A producer. Columns: produced (messages), produced_bytes."""
+    """A producer. Columns: produced (messages), produced_bytes, created (OpenMQ only)."""
 
     id: str
     address: str
     client: str
     session: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRow:
+    """
+    A transaction that is under way (OpenMQ). Columns: state (a `TransactionState`), messages (sent in it),
+    acknowledgements (in it), created, distributed (an XA branch).
+    """
+
+    id: str
+    client: str
+    user: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +231,7 @@ class Snapshot:
 
     stamp: agent's clock at the broker's own answer, seconds since 1970.
     consumer_queue, consumer_connection: per consumer the key of its queue or connection, -1 where unknown.
+    producer_connection, transaction_connection: the same per producer and per transaction; empty on Artemis.
     notes: what this broker cannot give and why, for the operator.
     """
 
@@ -182,7 +243,10 @@ class Snapshot:
     connections: Table[ConnectionRow] | None = None
     producers: Table[ProducerRow] | None = None
     links: Table[LinkRow] | None = None
+    transactions: Table[TransactionRow] | None = None
     consumer_queue: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     consumer_connection: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    producer_connection: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    transaction_connection: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     collectors: Mapping[str, Collector] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
