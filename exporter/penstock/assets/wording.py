@@ -1,0 +1,43 @@
+"""Templates of annotations: numbers that an alert's own labels lead to, and links."""
+
+from penstock.exposition.catalogue import CATALOGUE
+
+_LABELS = {family.name: family.label_names for family in CATALOGUE}
+
+
+def number(family: str, *, labels: tuple[str, ...] = (), over: str = "{}") -> str:
+    """
+    Template of the present value of a family that has the alert's labels; "unknown" where there is none.
+
+    labels: those to select by, else all of the family. over: PromQL around the family, as "rate({}[5m])".
+    """
+    names = ("job", "instance", *(labels or _LABELS[family]))
+    matchers = ",".join(f"{name}=%q" for name in names)
+    query = over.format(f"{family}{{{matchers}}}")
+    arguments = " ".join(f"$labels.{name}" for name in names)
+    return (
+        f"{{{{ with printf `{query}` {arguments} | query }}}}{{{{ . | first | value | {_shown(family, over)}"
+        "{{ else }}unknown{{ end }}"
+    )
+
+
+def age(family: str) -> str:
+    """Template of the time since a timestamp."""
+    return number(family, over="time() - {}")
+
+
+def _shown(family: str, over: str) -> str:
+    """How to show it: the end of a template, unit included."""
+    if "rate(" in over:
+        return 'printf "%.2f" }}'
+    if family.endswith("_ratio"):
+        return "humanizePercentage }}"
+    if family.endswith("_bytes"):
+        return "humanize1024 }}B"
+    return "humanizeDuration }}" if family.endswith("_seconds") else 'printf "%.0f" }}'
+
+
+def link(base: str, dashboard: str, labels: tuple[str, ...]) -> str:
+    """Template of a dashboard's address with the alert's labels as variables."""
+    variables = "&".join(f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in labels)
+    return f"{base}/d/{dashboard}" + (f"?{variables}" if variables else "")

@@ -1,0 +1,30 @@
+"""`penstock alerts write`: the Prometheus rules as files."""
+
+from pathlib import Path
+
+import click
+
+from penstock.assets.rule_files import Bases, rule_files
+from penstock.cli import options, writing
+
+_DEFAULT = Bases()
+
+
+@click.group()
+def alerts() -> None:
+    """Rules for Prometheus: alerts with runbooks, and recording rules."""
+
+
+@alerts.command()
+@writing.directory
+@click.option("--runbooks-url", default=_DEFAULT.runbooks, show_default=True, help="Where docs/runbooks is published.")
+@click.option("--grafana-url", default=_DEFAULT.grafana, show_default=True, help="Your Grafana.")
+@options.command
+async def write(directory: Path, runbooks_url: str, grafana_url: str) -> int:
+    """
+    Write alerts.yaml and recording.yaml into DIRECTORY, for `rule_files` of Prometheus 2.42 or later.
+
+    Every alert links to its section of the runbooks and to a dashboard.
+    """
+    writing.write(directory, rule_files(Bases(runbooks_url.rstrip("/"), grafana_url.rstrip("/"))))
+    return 0

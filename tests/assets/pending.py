@@ -1,0 +1,15 @@
+"""What rules and dashboards use and the catalogue lacks yet; an entry must go when its family comes."""
+
+from collections.abc import Mapping
+
+QUEUE = frozenset({"broker", "address", "queue"})
+
+PENDING: Mapping[str, frozenset[str]] = {
+    "mq_queue_messages_removed_total": QUEUE,
+    "mq_config_finding": frozenset({"broker", "scope", "object", "rule"}),
+    "mq_trend_timestamp_seconds": frozenset(),
+}
+"""Labels beside those of the target, by name."""
+
+PENDING_CAUSES = frozenset({"orphaned", "connection_paused", "producer_transaction_open", "limit_losing"})
+"""Causes that alerts name and no condition has yet."""

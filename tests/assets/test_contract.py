@@ -1,0 +1,121 @@
+"""Rules against the catalogue: what they use is there, of the right type, and joined on labels that both sides have."""
+
+import re
+from collections.abc import Iterator
+
+import promql_parser as promql
+import pytest
+
+from assets.mutation import seconds
+from assets.pending import PENDING, PENDING_CAUSES
+from assets.promql import FAMILIES, catalogue_labels, compares, labels_of, nodes, operator, problems, selectors
+from penstock.assets.alerts import Alert
+from penstock.assets.recording import recordings
+from penstock.assets.rule_files import all_alerts
+from penstock.flow.judge.conditions import KINDS
+
+KNOWN = catalogue_labels(PENDING)
+ALERTS = list(all_alerts())
+SILENT = {"expiring", "dead_lettering", "holder_gone"}
+"""Conditions that are notices always."""
+HANG_AND_RESTART = 240
+"""s: two minutes without an answer, a restart and two polls, with a margin."""
+
+WITHOUT_NUMBERS = {
+    "PenstockRingOnPagingAddress": "a finding is a name",
+    "PenstockAgentDown": "nothing is known then",
+    "PenstockAgentAbsent": "nothing is known then",
+    "PenstockStateNotSaved": "it is so or not",
+}
+
+
+def ids(alert: Alert) -> str:
+    return f"{alert.name}-{alert.severity}"
+
+
+def queries_of(template: str) -> Iterator[str]:
+    """The queries in an annotation."""
+    for query in re.findall(r"printf `([^`]*)` [^`]*\| query", template):
+        yield query.replace("%q", '"x"')
+
+
+def causes(expression: str) -> set[str]:
+    return {
+        matcher.value
+        for selector, _ in selectors(expression)
+        for matcher in selector.matchers.matchers
+        if matcher.name == "cause"
+    }
+
+
+@pytest.mark.parametrize("expression", [rule.expr for rule in recordings()])
+def test_recording_rules(expression: str) -> None:
+    assert problems(expression, KNOWN) == []
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=ids)
+def test_alerts(alert: Alert) -> None:
+    assert problems(alert.expr, KNOWN) == []
+    parts = [node for node, _ in nodes(promql.parse(alert.expr))]
+    assert any(compares(part) for part in parts) or alert.expr.startswith("absent(")
+    assert not any(isinstance(part, promql.AggregateExpr) and operator(part) in {"topk", "bottomk"} for part in parts)
+    assert alert.name.startswith("Penstock")
+    assert seconds(alert.wait) > 0
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=ids)
+def test_annotations(alert: Alert) -> None:
+    """Sentences with the evidence; every label and number in them exists."""
+    assert re.fullmatch(r"[A-Z][^{}]*\.", alert.summary)
+    assert alert.description.endswith((".", "}}")) or "see the" in alert.description
+    have = labels_of(promql.parse(alert.expr), KNOWN)
+    assert have is not None
+    assert set(re.findall(r"\$labels\.(\w+)", alert.description)) | set(alert.labels) <= have
+    for query in queries_of(alert.description):
+        assert problems(query, KNOWN) == []
+    if alert.name not in WITHOUT_NUMBERS:
+        assert "$value" in alert.description or list(queries_of(alert.description))
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=ids)
+def test_firing_outlasts_a_hang_and_a_restart(alert: Alert) -> None:
+    """mq_up alone stays while a broker hangs."""
+    names = {selector.name for selector, _ in selectors(alert.expr)}
+    if any(name.startswith("mq_") for name in names) and names != {"mq_up"}:
+        assert seconds(alert.keep) >= HANG_AND_RESTART
+    assert seconds(alert.keep) >= 120
+
+
+def test_every_condition_has_its_alert() -> None:
+    named = [(cause, alert.name) for alert in ALERTS for cause in causes(alert.expr)]
+    assert {cause for cause, _ in named} == (KINDS.keys() - SILENT) | PENDING_CAUSES
+    assert len(dict(named)) == len(set(named)), "two alerts on one cause"
+
+
+def test_what_is_pending_is_not_there_yet() -> None:
+    assert not PENDING.keys() & FAMILIES.keys(), "strike it from pending.py"
+    assert not PENDING_CAUSES & KINDS.keys(), "strike it from pending.py"
+
+
+@pytest.mark.parametrize(
+    ("expression", "complaint"),
+    [
+        ("mq_queue_messages_added_total > 10", "without rate"),
+        ("rate(mq_queue_messages[5m]) > 0", "no counter"),
+        ("deriv(mq_queue_messages_added_total[5m]) > 0", "of the counter"),
+        ("mq_queue_messages{colour='red'}", "no label colour"),
+        ("mq_queue_massages > 0", "unknown metric"),
+        ("mq_queue_messages / mq_queue_ring_limit_messages{queue=~'orders'}", "literal"),
+        ("mq_address_memory_used_ratio > 70", "ratio is compared"),
+        ("sum without (address) (mq_address_memory_used_ratio) > 0.9", "sum of ratios"),
+        ("count(mq_up == 1) == 0", "never 0"),
+        ("mq_queue_messages > mq_address_messages", "sides differ in ['queue']"),
+        ("mq_queue_messages * on (queue) mq_up", "one side lacks"),
+        ("sum by (topic) (mq_queue_messages)", "not there"),
+        ("rate(sum(mq_queue_messages_added_total)[5m:1m]) > 0", "subquery"),
+        ('mq_broker_info{kind="artemis"}', "kind of broker"),
+        ("mq_queue_messages >", "no PromQL"),
+    ],
+)
+def test_the_checks_find_what_they_are_for(expression: str, complaint: str) -> None:
+    assert any(complaint in problem for problem in problems(expression, KNOWN))
