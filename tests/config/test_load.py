@@ -48,8 +48,8 @@ DURATIONS = "write 500ms, 15s, 1m30s, 2h, 1d or a number of seconds"
 SIZES = "write 64B, 64kB, 64MB, 64GB, 64KiB, 64MiB, 64GiB or bytes"
 
 BAD_FILES: dict[str, tuple[str | bytes, str]] = {
-    "empty": ("", "p.yml:1: is empty; it needs at least brokers:"),
-    "only a comment": ("# nothing\n", "p.yml:1: is empty; it needs at least brokers:"),
+    "empty": ("", "p.yml:1: is empty; write at least one key"),
+    "only a comment": ("# nothing\n", "p.yml:1: is empty; write at least one key"),
     "a list": ("- a\n", "p.yml:1: must be a mapping (key: value) at the top"),
     "a text": ("hello", "p.yml:1: must be a mapping (key: value) at the top"),
     "tab": (

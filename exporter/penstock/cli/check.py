@@ -11,6 +11,7 @@ from penstock.agent.opening import open_reader
 from penstock.agent.tables import Result
 from penstock.cli import logs, options
 from penstock.cli.polling import poll_once
+from penstock.cli.run import gate_of
 from penstock.config import Broker, Config, load
 from penstock.errors import PenstockError
 from penstock.model import Role
@@ -18,9 +19,10 @@ from penstock.model import Role
 
 @click.command()
 @options.config_file
+@options.web_config_file
 @click.option("--offline", is_flag=True, help="Check the configuration only; ask no broker.")
 @options.command
-async def check(config_file: Path, offline: bool) -> int:
+async def check(config_file: Path, web_config_file: Path | None, offline: bool) -> int:
     """
     Check the configuration, then ask each broker: reachable, authenticated, which rights are missing, how many series.
 
@@ -29,6 +31,9 @@ async def check(config_file: Path, offline: bool) -> int:
     logs.set_up("error", "logfmt")
     config = load(config_file)
     click.echo(f"{config_file}: valid, {len(config.brokers)} brokers, {len(config.rules)} rules")
+    if gate := gate_of(web_config_file):
+        gate.close()
+        click.echo(f"{web_config_file}: valid")
     for broker in config.brokers:
         open_reader(config, broker)  # certificates and recordings are opened: a ConfigError here is one of the file
     if offline:

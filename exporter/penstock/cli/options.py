@@ -32,6 +32,12 @@ listen_address = click.option(
     show_default=True,
     help="Where to serve: :port, host:port or [::1]:port; may be given several times.",
 )
+web_config_file = click.option(
+    "--web.config.file",
+    "web_config_file",
+    type=click.Path(path_type=Path),
+    help="TLS, users, headers and rate limit of the server, in the form of Prometheus' exporters.",
+)
 storage_path = click.option(
     "--storage.path",
     "storage",

@@ -10,7 +10,7 @@ import click
 from penstock.agent import Agent
 from penstock.cli import logs, options
 from penstock.errors import ConfigError
-from penstock.server import make_app, serve
+from penstock.server import Guard, make_app, serve
 
 log = logging.getLogger(__name__)
 
@@ -18,12 +18,18 @@ log = logging.getLogger(__name__)
 @click.command()
 @options.config_file
 @options.listen_address
+@options.web_config_file
 @options.storage_path
 @options.log_level
 @options.log_format
 @options.command
 async def run(
-    config_file: Path, listen_addresses: tuple[str, ...], storage: Path, log_level: str, log_format: str
+    config_file: Path,
+    listen_addresses: tuple[str, ...],
+    web_config_file: Path | None,
+    storage: Path,
+    log_level: str,
+    log_format: str,
 ) -> int:
     """
     Watch the configured brokers and serve /metrics.
@@ -36,7 +42,7 @@ async def run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    async with serve(make_app(agent), listen_addresses) as addresses:
+    async with serve(make_app(agent), listen_addresses, gate=gate_of(web_config_file)) as addresses:
         reloads = Reloads(agent)
         loop.add_signal_handler(signal.SIGHUP, reloads.ask)
         log.info("serving /metrics on %s", ", ".join(map(str, addresses)))
@@ -47,6 +53,15 @@ async def run(
         finally:
             await agent.stop()
     return 0
+
+
+def gate_of(web_config_file: Path | None) -> Guard | None:
+    """What the web configuration says. ConfigError when it cannot be taken."""
+    if web_config_file is None:
+        return None
+    from penstock.server.gate import Gate  # noqa: PLC0415 - whoever has none need not carry its libraries
+
+    return Gate(web_config_file)
 
 
 class Reloads:

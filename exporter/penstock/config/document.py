@@ -86,7 +86,7 @@ def _compose(text: str) -> MappingNode:
     except (yaml.YAMLError, ValueError, OverflowError):  # such as \U escapes beyond Unicode
         raise _Unreadable(1, "is not YAML") from None
     if root is None:
-        raise _Unreadable(1, "is empty; it needs at least brokers:")
+        raise _Unreadable(1, "is empty; write at least one key")
     if not isinstance(root, MappingNode):
         raise _Unreadable(root.start_mark.line + 1, "must be a mapping (key: value) at the top")
     return root

@@ -1,4 +1,4 @@
-"""Configuration file → Config, or one ConfigError that tells every problem with its line."""
+"""File → Config (or another model), or one ConfigError that tells every problem with its line."""
 
 import difflib
 import os
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -20,6 +20,8 @@ from penstock.errors import ConfigError
 MAX_BYTES = 2**20
 MAX_PROBLEMS = 50
 
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
 
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> Config:
     """
@@ -27,21 +29,24 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None)
 
     Raises ConfigError, one line per problem: `FILE:LINE: brokers[0].url: what is wrong; what is allowed`.
     """
-    path = Path(path)
-    document = read(_text(path))
-    reading = Reading(path.parent, os.environ if environ is None else environ)
-    config, problems = _validated(document, reading)
+    return load_as(Config, Path(path), os.environ if environ is None else environ, flag="--config.file")
+
+
+def load_as(model: type[ModelT], path: Path, environ: Mapping[str, str], *, flag: str) -> ModelT:
+    """The file as a `model`; `flag` is where an operator names the file. Raises ConfigError as `load` does."""
+    document = read(_text(path, flag))
+    found, problems = _validated(model, document, Reading(path.parent, environ))
     if problems:
         raise ConfigError(_report(path, problems))
-    assert config is not None  # noqa: S101 - without problems it is there
-    return config
+    assert found is not None  # noqa: S101 - without problems it is there
+    return found
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, flag: str) -> str:
     try:
         content = read_file(path, limit=MAX_BYTES + 1)
     except ValueError as error:
-        raise ConfigError(f"{error}; give the configuration file with --config.file") from None
+        raise ConfigError(f"{error}; give the configuration file with {flag}") from None
     if len(content) > MAX_BYTES:
         raise ConfigError(f"{path}: is larger than {MAX_BYTES} bytes; a configuration is not")
     try:
@@ -51,20 +56,20 @@ def _text(path: Path) -> str:
         raise ConfigError(f"{path}:{line}: is not UTF-8 text") from None
 
 
-def _validated(document: Document, reading: Reading) -> tuple[Config | None, list[Problem]]:
+def _validated(model: type[ModelT], document: Document, reading: Reading) -> tuple[ModelT | None, list[Problem]]:
     if document.values is None:
         return None, document.problems
-    config, problems = None, list(document.problems)
+    found, problems = None, list(document.problems)
     try:
-        config = Config.model_validate(document.values, context=reading)
+        found = model.model_validate(document.values, context=reading)
     except ValidationError as error:
         # The error holds the input, secrets included: only texts of our own leave this function.
         problems += [
-            Problem(document.line(detail["loc"]), detail["loc"], _told(detail))
+            Problem(document.line(detail["loc"]), detail["loc"], _told(model, detail))
             for detail in error.errors(include_url=False, include_input=False)
             if detail["loc"] not in document.void or detail["type"] == "extra_forbidden"
         ]
-    return config, problems
+    return found, problems
 
 
 def _report(path: Path, problems: list[Problem]) -> str:
@@ -95,15 +100,17 @@ def _word(key: str) -> str:
     return re.split(r"[^A-Za-z0-9_-]", key[:40], maxsplit=1)[0]
 
 
-def _told(detail: ErrorDetails) -> str:
+def _told(model: type[BaseModel], detail: ErrorDetails) -> str:
     """What pydantic found, in words that say what is allowed and show no value."""
+    if detail["type"] == "extra_forbidden":
+        return _unknown_key(model, detail["loc"])
     told = _TOLD.get(detail["type"], detail["msg"])
-    return told if isinstance(told, str) else told(detail["loc"], detail.get("ctx", {}))
+    return told if isinstance(told, str) else told(detail.get("ctx", {}))
 
 
-def _unknown_key(path: KeyPath) -> str:
+def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:
     *parent, key = path
-    allowed = sorted(_keys(_annotation(Config, tuple(parent))))
+    allowed = sorted(_keys(_annotation(model, tuple(parent))))
     near = difflib.get_close_matches(_word(str(key)).lower(), allowed, 1)
     return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; allowed: {', '.join(allowed)}"
 
@@ -132,14 +139,13 @@ def _keys(model: type[BaseModel]) -> Iterator[str]:
     return (name for name, _ in _fields(model))
 
 
-_TOLD: Mapping[str, str | Callable[[KeyPath, Mapping[str, Any]], str]] = {
-    "value_error": lambda _, context: str(context["error"]),
+_TOLD: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
+    "value_error": lambda context: str(context["error"]),
     "missing": "is missing; it is required",
-    "extra_forbidden": lambda path, _: _unknown_key(path),
-    "enum": lambda _, context: f"must be one of {context['expected']}",
-    "greater_than_equal": lambda _, context: f"must be at least {context['ge']}",
-    "less_than_equal": lambda _, context: f"must be at most {context['le']}",
-    "string_too_long": lambda _, context: f"must be at most {context['max_length']} characters",
+    "enum": lambda context: f"must be one of {context['expected']}",
+    "greater_than_equal": lambda context: f"must be at least {context['ge']}",
+    "less_than_equal": lambda context: f"must be at most {context['le']}",
+    "string_too_long": lambda context: f"must be at most {context['max_length']} characters",
     "string_type": "must be text; put it in quotes",
     "path_type": "must be text; put it in quotes",
     "string_too_short": "must not be empty",

@@ -1,7 +1,7 @@
 """HTTP: `/metrics`, health, reload, the masked configuration and a landing page. It knows no polling."""
 
 from penstock.server.app import make_app
-from penstock.server.listen import DEFAULT_ADDRESS, DEFAULT_PORT, Address, parse_address, serve
+from penstock.server.listen import DEFAULT_ADDRESS, DEFAULT_PORT, Address, Guard, parse_address, serve
 from penstock.server.view import AgentView, Body, BrokerState
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "AgentView",
     "Body",
     "BrokerState",
+    "Guard",
     "make_app",
     "parse_address",
     "serve",

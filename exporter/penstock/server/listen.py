@@ -1,11 +1,14 @@
 """Listening: addresses as Prometheus writes them, sockets, orderly stop."""
 
+import asyncio
 import errno
 import re
 import socket
-from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from aiohttp import web, web_response
 
@@ -50,11 +53,29 @@ def parse_address(text: str) -> Address:
     return Address(found["v6"] or found["host"] or "", int(found["port"]))
 
 
+class Guard(Protocol):
+    """Who may connect and ask (`penstock.server.gate`)."""
+
+    @property
+    def context(self) -> ssl.SSLContext | None:
+        """TLS of new connections; None: plain HTTP."""
+
+    def guard(self, app: web.Application) -> None:
+        """Let every request to `app` pass."""
+
+    async def watch(self, renew: Callable[[], Awaitable[None]]) -> None:
+        """Run for ever; `renew` when `context` is another."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
 @asynccontextmanager
 async def serve(
     app: web.Application,
     listen_addresses: Sequence[str] = (DEFAULT_ADDRESS,),
     *,
+    gate: Guard | None = None,
     idle_seconds: float = IDLE_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
 ) -> AsyncIterator[tuple[Address, ...]]:
@@ -72,16 +93,51 @@ async def serve(
         keepalive_timeout=idle_seconds,
         shutdown_timeout=grace_seconds / 2,  # waited once for the handler, once more after it was cancelled
     )
+    if gate is not None:
+        gate.guard(app)
     with ExitStack() as opened:
         sockets = [opened.enter_context(one) for text in listen_addresses for one in open_sockets(parse_address(text))]
+        for one in sockets:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)  # accepted ones inherit it
         await runner.setup()
-        try:
-            for one in sockets:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)  # accepted ones inherit it
-                await web.SockSite(runner, one).start()
+        async with AsyncExitStack() as closing:
+            closing.push_async_callback(runner.cleanup)
+            sites = _Sites(runner, sockets, gate)
+            await sites.renew()
+            if gate is not None:
+                closing.callback(gate.close)
+                await closing.enter_async_context(_running(gate.watch(sites.renew)))
             yield tuple(Address(*one.getsockname()[:2]) for one in sockets)
-        finally:
-            await runner.cleanup()
+
+
+class _Sites:
+    """What accepts connections on the sockets. Connections that are open are left alone when it is renewed."""
+
+    def __init__(self, runner: web.AppRunner, sockets: Sequence[socket.socket], gate: Guard | None) -> None:
+        self._runner = runner
+        self._sockets = sockets
+        self._gate = gate
+        self._sites: list[web.SockSite] = []
+
+    async def renew(self) -> None:
+        """Accept with the gate's present TLS. The sockets stay open throughout, so that nobody is refused."""
+        for site in self._sites:
+            await site.stop()
+        context = None if self._gate is None else self._gate.context
+        self._sites = [web.SockSite(self._runner, one.dup(), ssl_context=context) for one in self._sockets]
+        for site in self._sites:
+            await site.start()
+
+
+@asynccontextmanager
+async def _running(forever: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(forever, name="web configuration")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 def open_sockets(address: Address) -> list[socket.socket]:

@@ -1,0 +1,199 @@
+"""The web configuration (`--web.config.file`): TLS, users, headers, rate limit, as Prometheus' exporters have it."""
+
+import re
+import ssl
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr, StrictBool, StrictInt, ValidationInfo
+from pydantic import field_validator as check
+
+from penstock.config.loading import load_as
+from penstock.config.model import Section
+from penstock.config.values import Duration, File, Text, between, format_duration
+
+OPENSSL_NAMES = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+}
+"""Go's names of the cipher suites up to TLS 1.2 that it still counts as secure, and OpenSSL's."""
+
+TLS13_SUITES = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
+"""Always on with TLS 1.3, whatever is chosen."""
+
+CURVES = frozenset({"CurveP256", "CurveP384", "CurveP521", "X25519", "X25519MLKEM768"})
+
+HEADERS = (
+    "Content-Security-Policy",
+    "Strict-Transport-Security",
+    "X-Content-Type-Options",
+    "X-Frame-Options",
+    "X-XSS-Protection",
+)
+
+VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+
+_BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
+
+
+class ClientAuth(StrEnum):
+    """What is asked of a client's certificate."""
+
+    NONE = "NoClientCert"
+    REQUEST = "RequestClientCert"
+    IF_GIVEN = "VerifyClientCertIfGiven"
+    REQUIRE = "RequireAndVerifyClientCert"
+
+
+class TlsServer(Section):
+    """TLS of the server. Certificate and key as files (re-read when they change) or as PEM text in place."""
+
+    cert_file: File | None = None
+    """The server's certificate and its chain, PEM."""
+    key_file: File | None = None
+    """Its key, PEM, not encrypted."""
+    cert: Text | None = Field(None, max_length=100_000)
+    """The certificate as text, instead of cert_file."""
+    key: SecretStr | None = None
+    """The key as text, instead of key_file."""
+    client_auth_type: ClientAuth = ClientAuth.NONE
+    """Whether clients show a certificate. RequestClientCert asks for none, as nothing would check it."""
+    client_ca_file: File | None = None
+    """Authorities of the clients' certificates, PEM."""
+    client_ca: Text | None = Field(None, max_length=1_000_000)
+    """The authorities as text, instead of client_ca_file."""
+    client_allowed_sans: tuple[Text, ...] = ()
+    """Names (DNS, IP, e-mail, URI) of which a client's certificate must have one; empty: any."""
+    min_version: str = "TLS12"
+    """TLS12 or TLS13; older ones are broken and not offered."""
+    max_version: str = "TLS13"
+    """TLS12 or TLS13."""
+    cipher_suites: tuple[str, ...] = ()
+    """Suites for TLS 1.2, by Go's names; empty: OpenSSL's default."""
+    prefer_server_cipher_suites: StrictBool = True
+    """The server's order of suites counts."""
+    curve_preferences: tuple[str, ...] = ()
+    """Accepted for the sake of shared files; OpenSSL's own order is used."""
+
+    @check("client_auth_type", mode="before")
+    @classmethod
+    def _verifiable(cls, value: object) -> object:
+        if value == "RequireAnyClientCert":
+            raise ValueError("a certificate that nothing checks protects nothing; use RequireAndVerifyClientCert")
+        return value
+
+    @check("min_version", "max_version")
+    @classmethod
+    def _offered(cls, value: str) -> str:
+        if value not in VERSIONS:
+            raise ValueError("must be TLS12 or TLS13; older versions are broken")
+        return value
+
+    @check("cipher_suites")
+    @classmethod
+    def _suites(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if name not in OPENSSL_NAMES and name not in TLS13_SUITES:
+                raise ValueError(f"knows no suite of that name; allowed: {', '.join(OPENSSL_NAMES)}")
+        if value and not any(name in OPENSSL_NAMES for name in value):
+            raise ValueError("names suites of TLS 1.3 only, which are always on; set min_version: TLS13 instead")
+        return value
+
+    @check("curve_preferences")
+    @classmethod
+    def _curves(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not CURVES.issuperset(value):
+            raise ValueError(f"must hold names among {', '.join(sorted(CURVES))}")
+        return value
+
+    def problem(self) -> str:
+        """What does not fit together; empty when all does."""
+        wants_ca = self.client_auth_type in (ClientAuth.IF_GIVEN, ClientAuth.REQUIRE)
+        has_ca = self.client_ca_file is not None or self.client_ca is not None
+        rules = {
+            "needs cert_file or cert, one of them": (self.cert_file is None) == (self.cert is None),
+            "needs key_file or key, one of them": (self.key_file is None) == (self.key is None),
+            "must not hold both client_ca_file and client_ca": None not in (self.client_ca_file, self.client_ca),
+            f"needs client_ca_file or client_ca for client_auth_type {self.client_auth_type}": wants_ca and not has_ca,
+            "has client authorities, which client_auth_type leaves unused; set RequireAndVerifyClientCert": (
+                has_ca and not wants_ca
+            ),
+            "has client_allowed_sans, which need client_auth_type RequireAndVerifyClientCert": (
+                bool(self.client_allowed_sans) and self.client_auth_type is not ClientAuth.REQUIRE
+            ),
+            "has a min_version above its max_version": self.min_version > self.max_version,
+        }
+        return next((text for text, broken in rules.items() if broken), "")
+
+    def files(self) -> tuple[Path, ...]:
+        return tuple(file for file in (self.cert_file, self.key_file, self.client_ca_file) if file is not None)
+
+
+class HttpServer(Section):
+    """What every answer carries."""
+
+    http2: StrictBool = True
+    """Accepted for the sake of shared files; HTTP/1.1 is served."""
+    headers: dict[str, Text] = Field(default_factory=dict)
+    """Headers of every answer."""
+
+    @check("headers")
+    @classmethod
+    def _known(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if name not in HEADERS:
+                raise ValueError(f"may hold only {', '.join(HEADERS)}")
+            if not text.isprintable() or not text.isascii():
+                raise ValueError(f"{name} must be one line of plain characters")
+        return value
+
+
+class RateLimit(Section):
+    """Requests in all, health and readiness not counted; more are answered 429."""
+
+    interval: Annotated[Duration, between(0, 3600, format_duration)] = 0.0
+    """Time after which one more request is allowed; 0s: no limit."""
+    burst: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 1
+    """Requests allowed at once after a pause."""
+
+
+class WebConfig(Section):
+    """The whole web configuration."""
+
+    tls_server_config: TlsServer | None = None
+    """TLS; without it plain HTTP is served."""
+    http_server_config: HttpServer = HttpServer()
+    basic_auth_users: dict[str, SecretStr] = Field(default_factory=dict)
+    """bcrypt hash of each user's password."""
+    rate_limit: RateLimit = RateLimit()
+
+    @check("tls_server_config")
+    @classmethod
+    def _complete(cls, value: TlsServer | None) -> TlsServer | None:
+        if value is not None and (problem := value.problem()):
+            raise ValueError(problem)
+        return value
+
+    @check("basic_auth_users", mode="after")
+    @classmethod
+    def _hashed(cls, value: dict[str, SecretStr], _: ValidationInfo) -> dict[str, SecretStr]:
+        for at, (user, hashed) in enumerate(value.items(), 1):
+            if not user or ":" in user:
+                raise ValueError(f"user {at} has an empty name or one with a colon, which no client can send")
+            if not _BCRYPT.fullmatch(hashed.get_secret_value()):
+                raise ValueError(f"user {at} has no bcrypt hash; make one with: htpasswd -nBC 10 USER")
+        return value
+
+
+def load_web(path: Path) -> WebConfig:
+    """The web configuration in the file `path`. Raises ConfigError, one line per problem with its line number."""
+    return load_as(WebConfig, path, {}, flag="--web.config.file")
