@@ -77,7 +77,9 @@ class Index(Generic[RowT]):
         changed: keys whose rows must be made anew, though known.
         Returns this very index when nothing came, went or changed.
         """
-        ordered, order = np.unique(keys, return_index=True)
+        ordered, order = ascending(keys)
+        if (changed is None or not len(changed)) and np.array_equal(ordered, self.keys):
+            return self, order
         at = np.searchsorted(self.keys, ordered)
         at_safe = np.minimum(at, max(len(self.keys) - 1, 0))
         known = (self.keys[at_safe] == ordered) if len(self.keys) else np.zeros(len(ordered), bool)
@@ -135,6 +137,13 @@ class Index(Generic[RowT]):
         if before is self:
             return values
         return taken(values, self.origin_in(before), fill)
+
+
+def ascending(keys: Keys) -> tuple[Keys, Positions]:
+    """`keys` in their order, each once, and where each stood first."""
+    if (keys[1:] > keys[:-1]).all():  # as a broker lists them
+        return keys, np.arange(len(keys))
+    return np.unique(keys, return_index=True)
 
 
 def taken(values: NDArray[CarriedT], origin: Positions, fill: Any) -> NDArray[CarriedT]:

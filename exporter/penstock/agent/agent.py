@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import __version__
+from penstock.agent import heap
 from penstock.agent.journal import Journal
 from penstock.agent.opening import open_reader, policy_of
 from penstock.agent.state import StateFile
@@ -65,6 +66,7 @@ class Agent:
 
     async def start(self) -> None:
         """Start to poll. Raises ConfigError when a broker's transport cannot be made, and watches none then."""
+        heap.tune()
         self._journal.load()
         if self._state_file is not None:
             self._state_file.load()

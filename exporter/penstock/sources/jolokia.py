@@ -17,8 +17,6 @@ from yarl import URL
 from penstock.errors import BadAnswer, ConfigError, Refused, SourceError, Unreachable
 from penstock.sources.transport import Answer, Request
 
-CHUNK = 64 * 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Tls:
@@ -167,7 +165,7 @@ async def read_capped(response: aiohttp.ClientResponse, cap: int) -> bytes:
     unpack = zlib.decompressobj(31) if response.headers.get("Content-Encoding", "").lower() == "gzip" else None
     parts: list[bytes] = []
     size = 0
-    async for chunk in response.content.iter_chunked(CHUNK):
+    async for chunk in response.content.iter_any():
         try:
             part = unpack.decompress(chunk, cap - size + 1) if unpack else chunk
         except zlib.error as error:

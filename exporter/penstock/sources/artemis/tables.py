@@ -157,6 +157,7 @@ class Queues:
         self._texts_by_id: dict[int, QueueText] = {}
         self._keys_by_name: dict[str, int] = {}
         self._named: Index[QueueRow] | None = None
+        self._found: tuple[Sequence[str], Keys] = (), np.empty(0, np.int64)
         self._paused: tuple[Index[QueueRow], Column] = Index.empty(), np.empty(0)
 
     def page(self, reply: wire.TextReply, *, refresh: bool) -> Page[QueueText]:
@@ -199,8 +200,11 @@ class Queues:
         """Keys of queues by name (unique on a broker), -1 where there is none now."""
         if self._named is not self._index:
             self._keys_by_name = {row.name: int(key) for key, row in zip(self._index.keys, self._index, strict=True)}
-            self._named = self._index
-        return np.fromiter((self._keys_by_name.get(name, -1) for name in names), np.int64, len(names))
+            self._named, self._found = self._index, ((), np.empty(0, np.int64))
+        if names != self._found[0]:  # mostly the same that were asked last, in the same order
+            keys = np.fromiter((self._keys_by_name.get(name, -1) for name in names), np.int64, len(names))
+            self._found = names, keys
+        return self._found[1]
 
     def _changed(self, roles: Roles, texts: Mapping[int, QueueText]) -> Keys:
         """Keys of known queues whose rows read otherwise under these roles and texts."""
@@ -255,8 +259,15 @@ class ByQueueName:
     """Turns the answer of a pattern read over queues into values by queue name; MBean names are parsed once."""
 
     _queue_of: dict[str, str] = field(default_factory=dict)
+    _last: tuple[Sequence[str], list[str]] = ((), [])
 
     def names(self, mbeans: Sequence[str]) -> list[str]:
+        """Names of the queues, in the order of their MBeans."""
+        if mbeans != self._last[0]:
+            self._last = mbeans, self._looked_up(mbeans)
+        return self._last[1]
+
+    def _looked_up(self, mbeans: Sequence[str]) -> list[str]:
         known = self._queue_of
         names = [known.get(mbean) or known.setdefault(mbean, ask.properties(mbean)["queue"]) for mbean in mbeans]
         if len(known) > 2 * len(mbeans) + 1024:
