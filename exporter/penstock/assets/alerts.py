@@ -51,7 +51,8 @@ def _judged(
     """Alerts on a condition of a queue; `stops`: it can bring the queue to a stop."""
     for severity, level, more in _levels(stops=stops):
         expr = f'mq_queue_unhealthy{{cause="{cause}"}} >= {level}'
-        yield Alert(name, severity, expr, summary, description + more, dashboard, QUEUE, runbook)
+        labels = ADDRESS if dashboard == "penstock-broker" else QUEUE
+        yield Alert(name, severity, expr, summary, description + more, dashboard, labels, runbook)
 
 
 def _judged_client(name: str, cause: str, summary: str, description: str) -> Iterator[Alert]:

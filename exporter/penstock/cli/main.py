@@ -6,7 +6,7 @@ import click
 
 from penstock import __version__
 
-COMMANDS = ("run", "once", "check", "explain", "events", "flow", "record", "replay", "demo", "alerts")
+COMMANDS = ("run", "once", "check", "explain", "events", "flow", "record", "replay", "demo", "alerts", "dashboards")
 """Each the name of its module and of the command in it, in the order of the help."""
 
 

@@ -1,0 +1,176 @@
+"""Penstock itself."""
+
+from penstock.assets.dashboards.common import DONE
+from penstock.assets.dashboards.frame import Dashboard
+from penstock.assets.dashboards.panels import (
+    CRITICAL,
+    OK,
+    WARNING,
+    Query,
+    Row,
+    Scope,
+    Step,
+    above,
+    below,
+    graph,
+    largest,
+    stat,
+    timeline,
+)
+
+S = Scope(("broker",))
+_TARGET = '{job=~"$job",instance=~"$instance"}'
+_BY_BROKER = "instance, broker"
+
+_NOW = Row(
+    "Now",
+    (
+        stat(
+            "Agents",
+            "Agents that Prometheus scrapes. Two on one broker are safe: sums count it once.",
+            f"count({S('penstock_build_info')})",
+            decimals=0,
+        ),
+        stat(
+            "Version",
+            "Version of the agents. Two versions side by side are an upgrade that is not finished.",
+            largest("version", S("penstock_build_info")),
+            unit="none",
+            text="name",
+            legend="{{version}}",
+        ),
+        stat(
+            "Oldest data",
+            "Age of the oldest data shown. Far above the poll interval: polls fail or take too long, see below.",
+            f"max(time() - {S('penstock_poll_timestamp_seconds')})",
+            unit="s",
+            decimals=1,
+            steps=above(60, 300),
+        ),
+        stat(
+            "Configuration",
+            "Whether the last load of the configuration succeeded. If not, the one before is in use: see the agent's"
+            " log, mend the file, reload.",
+            f"min({S('penstock_config_last_reload_successful')})",
+            unit="none",
+            mappings=DONE,
+            steps=below(1),
+        ),
+        stat(
+            "State file",
+            "Whether what was learned could be saved. If not, a restart forgets patience and since when conditions"
+            " hold: look at the storage path.",
+            f"min({S('penstock_state_save_success')})",
+            unit="none",
+            mappings=DONE,
+            steps=below(1),
+        ),
+        stat(
+            "Series held back",
+            "Series that the series budget holds back. Raise the limits in the configuration if you need them.",
+            f"sum({S('penstock_series_dropped')})",
+            decimals=0,
+            steps=(Step(None, OK), Step(1, WARNING)),
+        ),
+    ),
+)
+
+_POLLS = Row(
+    "Polling",
+    (
+        graph(
+            "Duration of polls",
+            "How long a poll takes. Near the interval the broker is asked less often; find the slow part in the panel"
+            " of collectors.",
+            Query(largest(_BY_BROKER, S("penstock_poll_duration_seconds")), "{{broker}}"),
+            unit="s",
+            decimals=2,
+        ),
+        graph(
+            "Polls by result",
+            "ok, partial (a part failed, its last data are shown for a while), failed, skipped (the one before still"
+            " ran). Anything but ok needs a look at the agent's log.",
+            Query(
+                f"sum by (broker, result) (rate({S('penstock_polls_total')}[$__rate_interval]))",
+                "{{broker}} {{result}}",
+            ),
+            unit="cps",
+            decimals=2,
+        ),
+        graph(
+            "Age of data",
+            "Time since the shown data were read. It saws between 0 and the interval; a climb is a broker that does"
+            " not answer.",
+            Query(f"time() - {largest(_BY_BROKER, S('penstock_poll_timestamp_seconds'))}", "{{broker}}"),
+            unit="s",
+            decimals=1,
+        ),
+        timeline(
+            "Collectors",
+            "The parts of a poll. One that fails all the time is a right that the account lacks: `penstock check` says"
+            " which.",
+            Query(
+                f"min by (broker, collector) ({S('penstock_collector_success')})",
+                "{{broker}} {{collector}}",
+            ),
+            mappings=DONE,
+            steps=(Step(None, CRITICAL), Step(1, OK)),
+            width=12,
+        ),
+        graph(
+            "Duration of collectors",
+            "Which part of a poll takes long. Listings of consumers and queues grow with their number.",
+            Query(largest("broker, collector", S("penstock_collector_duration_seconds")), "{{broker}} {{collector}}"),
+            unit="s",
+            decimals=2,
+            width=12,
+        ),
+    ),
+)
+
+_COST = Row(
+    "Cost",
+    (
+        graph(
+            "Series",
+            "Series shown for each broker. What Prometheus has to store.",
+            Query(largest(_BY_BROKER, S("penstock_series")), "{{broker}}"),
+            Query(largest(_BY_BROKER, S("penstock_series_dropped")), "{{broker}} held back"),
+            unit="short",
+            decimals=0,
+        ),
+        graph(
+            "CPU",
+            "CPU seconds a second of each agent.",
+            Query(f"rate(process_cpu_seconds_total{_TARGET}[$__rate_interval])", "{{instance}}"),
+            unit="percentunit",
+            decimals=1,
+        ),
+        graph(
+            "Memory",
+            "Memory of each agent. It follows the number of queues and consumers; steady growth at a steady number is"
+            " worth a report.",
+            Query(f"process_resident_memory_bytes{_TARGET}", "{{instance}}"),
+            unit="bytes",
+            decimals=1,
+        ),
+        graph(
+            "Clock skew",
+            "Clock of each broker minus clock of the agent. Times are corrected by it; seconds of it still call for"
+            " NTP.",
+            Query(largest(_BY_BROKER, S("mq_broker_clock_skew_seconds")), "{{broker}}"),
+            unit="s",
+            decimals=2,
+            width=12,
+            smallest=None,
+        ),
+    ),
+)
+
+AGENT = Dashboard(
+    "penstock-agent",
+    "Penstock / Penstock itself",
+    "Whether the agents work, how fresh their data are, and what they cost.",
+    ("broker",),
+    (_NOW, _POLLS, _COST),
+)

@@ -1,0 +1,65 @@
+"""Ways to show that several dashboards share."""
+
+from penstock.assets.dashboards.panels import (
+    CRITICAL,
+    OK,
+    WARNING,
+    Column,
+    Panel,
+    Query,
+    Scope,
+    largest,
+    rate,
+    timeline,
+    to_dashboard,
+)
+
+QUEUE = ("broker", "address", "queue")
+BY_QUEUE = ", ".join(QUEUE)
+CLIENT = (*QUEUE, "client")
+BY_CLIENT = ", ".join(CLIENT)
+
+SEVERITIES = {"0": ("notice", OK), "1": ("warning", WARNING), "2": ("critical", CRITICAL)}
+UP = {"0": ("down", CRITICAL), "1": ("up", OK)}
+DONE = {"0": ("failed", CRITICAL), "1": ("ok", OK)}
+
+QUEUE_LINK = to_dashboard("This queue", "penstock-queue", QUEUE, fields=True)
+QUEUE_LINE_LINK = to_dashboard("This queue", "penstock-queue", QUEUE)
+CLIENT_LINK = to_dashboard("This client", "penstock-clients", CLIENT, fields=True)
+CLIENT_LINE_LINK = to_dashboard("This client", "penstock-clients", CLIENT)
+BROKER_LINK = to_dashboard("This broker", "penstock-broker", ("broker",), fields=True)
+
+
+def conditions(scope: Scope, by: str, legend: str, **more: int) -> Panel:
+    """Conditions and notices over time, a line a cause."""
+    return timeline(
+        "Conditions",
+        "What Penstock judges to be wrong, a line for each cause, and since when. Orange is a warning, red means that"
+        " the queue settles nothing; notices only inform. `penstock explain BROKER QUEUE` shows the numbers behind a"
+        " line and what to do. Nothing here means that nothing is known to be wrong.",
+        Query(largest(by, scope("mq_queue_unhealthy")), legend),
+        Query(largest(by, f"{scope('mq_queue_notice')} * 0"), f"{legend} (notice)"),
+        mappings=SEVERITIES,
+        **more,
+    )
+
+
+def ready(scope: Scope, by: str) -> Column:
+    return Column("Ready", largest(by, scope("mq_queue_ready_messages")))
+
+
+def consumers(scope: Scope, by: str) -> Column:
+    return Column("Consumers", largest(by, scope("mq_queue_consumers")))
+
+
+def worst(scope: Scope, by: str) -> Column:
+    """The worst condition of each queue; a queue without one has an empty cell."""
+    return Column("Worst condition", largest(by, scope("mq_queue_unhealthy")), "none", mappings=SEVERITIES)
+
+
+def added(scope: Scope, by: str) -> Column:
+    return Column("In", rate(by, scope("mq_queue_messages_added_total")), "mps", 1)
+
+
+def acknowledged(scope: Scope, by: str) -> Column:
+    return Column("Settled", rate(by, scope("mq_queue_messages_acknowledged_total")), "mps", 1)

@@ -1,0 +1,221 @@
+"""The dashboards' JSON: made from its source, well formed, whole, and in terms of the catalogue."""
+
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import promql_parser as promql
+import pytest
+
+from assets.boards import DOCUMENTS, Asked, Json, asked, panels, substituted
+from assets.pending import PENDING
+from assets.promql import TARGET, catalogue_labels, labels_of, nodes, problems, selectors
+from penstock.assets.alerts import groups
+from penstock.assets.dashboards import DASHBOARDS, dashboard_files
+
+FOLDER = Path(__file__).parents[2] / "dashboards"
+KNOWN = catalogue_labels(PENDING) | {
+    "process_cpu_seconds_total": TARGET,
+    "process_resident_memory_bytes": TARGET,
+}
+KINDS = {"timeseries", "stat", "table", "state-timeline"}
+"""All of Grafana 10."""
+UNITS = {"short", "none", "percentunit", "bytes", "s", "mps", "cps"}
+NO_DECIMALS = {"state-timeline", "table"}
+SHARED = {"datasource", "job", "instance"}
+QUERIES = sorted({query.expr: query for query in asked()}.values(), key=lambda query: query.name)
+
+EXEMPT = {
+    "decimals": {
+        "Up": "a word",
+        "Version": "a word",
+        "Version and role": "a word",
+        "Configuration": "a word",
+        "State file": "a word",
+    },
+}
+"""Check → panel → why it does not apply."""
+
+
+def boards() -> list[Any]:
+    return [pytest.param(document, id=uid) for uid, document in DOCUMENTS.items()]
+
+
+@pytest.mark.parametrize(("name", "text"), dashboard_files().items())
+def test_what_is_committed_is_what_is_made(name: str, text: str) -> None:
+    assert (FOLDER / name).read_text() == text, "run: penstock dashboards write dashboards"
+
+
+def test_nothing_else_is_committed() -> None:
+    assert {file.name for file in FOLDER.glob("*.json")} == set(dashboard_files())
+
+
+@pytest.mark.parametrize("board", boards())
+def test_identity(board: Json) -> None:
+    assert re.fullmatch(r"penstock-[a-z]+", board["uid"])
+    assert len(board["uid"]) <= 40
+    assert board["id"] is None
+    assert board["schemaVersion"] == 39
+    assert board["tags"] == ["penstock"]
+    assert (board["editable"], board["graphTooltip"], board["liveNow"]) == (False, 1, False)
+    assert (board["refresh"], board["timezone"]) == ("30s", "browser")
+    assert board["title"].startswith("Penstock / ")
+    (link,) = board["links"]
+    assert (link["tags"], link["keepTime"], link["includeVars"]) == (["penstock"], True, True)
+
+
+@pytest.mark.parametrize("board", boards())
+def test_variables(board: Json) -> None:
+    variables = board["templating"]["list"]
+    assert [variable["name"] for variable in variables[:3]] == ["datasource", "job", "instance"]
+    source, *listed = variables
+    assert (source["type"], source["query"], source["label"]) == ("datasource", "prometheus", "Data Source")
+    before: list[str] = []
+    for variable in listed:
+        selector, label = re.fullmatch(r"label_values\((.*),(\w+)\)", variable["query"]["query"]).groups()  # type: ignore[union-attr]
+        assert label == variable["name"]
+        assert problems(substituted(selector), KNOWN) == []
+        assert label in KNOWN[selector.partition("{")[0]]
+        assert set(re.findall(r"\$(\w+)", selector)) == set(before), "each narrows the next"
+        assert variable["refresh"] == 2
+        assert variable["label"] == variable["label"].capitalize()
+        assert variable["multi"] == variable["includeAll"] == (variable.get("allValue") == ".+")
+        before.append(label)
+
+
+@pytest.mark.parametrize("board", boards())
+def test_panels(board: Json) -> None:
+    numbers = [panel["id"] for panel in board["panels"]]
+    assert len(set(numbers)) == len(numbers)
+    for panel in panels(board):
+        defaults = panel["fieldConfig"]["defaults"]
+        assert panel["type"] in KINDS
+        assert re.fullmatch(r"[A-Z][^.]*", panel["title"])
+        assert re.fullmatch(r"(?s).{30,}[.]", panel["description"]), panel["title"]
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        assert panel["targets"]
+        assert [target["refId"] for target in panel["targets"]] == sorted({t["refId"] for t in panel["targets"]})
+        assert {target["datasource"]["uid"] for target in panel["targets"]} == {"${datasource}"}
+        assert defaults["unit"] in UNITS
+        if panel["type"] not in NO_DECIMALS and panel["title"] not in EXEMPT["decimals"]:
+            assert "decimals" in defaults, panel["title"]
+        if panel["type"] == "timeseries":
+            assert all(target["legendFormat"] != "__auto" for target in panel["targets"]), panel["title"]
+
+
+@pytest.mark.parametrize("board", boards())
+def test_titles_are_told_apart_and_no_query_is_shown_twice(board: Json) -> None:
+    for kind in ("stat", "timeseries"):
+        titles = [panel["title"] for panel in panels(board) if panel["type"] == kind]
+        assert len(set(titles)) == len(titles)
+        queries = [target["expr"] for panel in panels(board) if panel["type"] == kind for target in panel["targets"]]
+        assert len(set(queries)) == len(queries)
+
+
+@pytest.mark.parametrize("board", boards())
+def test_layout(board: Json) -> None:
+    """Within 24 columns, no two panels on one place."""
+    taken: set[tuple[int, int]] = set()
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        columns, rows = range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
+        cells = set(itertools.product(columns, rows))
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
+def test_queries(query: Asked) -> None:
+    assert problems(substituted(query.expr), KNOWN) == []
+    variables = set(re.findall(r"\$(\w+)", query.expr)) - {"__rate_interval"}
+    named = {variable["name"] for variable in DOCUMENTS[query.board]["templating"]["list"]}
+    assert variables <= named
+    for selector, _ in selectors(substituted(query.expr)):
+        chosen = {matcher.name for matcher in selector.matchers.matchers}
+        assert {"job", "instance"} <= chosen, "every selector follows the variables"
+        assert (named - SHARED) & KNOWN[str(selector.name)] <= chosen
+    ranges = re.findall(r"\[([^]]*)\]", query.expr)
+    assert all(span == "$__rate_interval" or query.instant for span in ranges)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
+def test_legends_name_labels_that_are_there(query: Asked) -> None:
+    have = labels_of(promql.parse(substituted(query.expr)), KNOWN) or frozenset()
+    for panel in panels(DOCUMENTS[query.board]):
+        for target in panel["targets"]:
+            if target["expr"] == query.expr and panel["title"] == query.panel:
+                assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= have
+                links = [*panel["fieldConfig"]["defaults"]["links"]]
+                wanted = {label for link in links for label in re.findall(r"__field\.labels\.(\w+)", link["url"])}
+                if panel["type"] == "timeseries" and "target" not in target["legendFormat"]:
+                    assert wanted <= have
+
+
+def test_tables_have_the_same_labels_in_all_columns() -> None:
+    """Else merging them gives rows with holes; and links use only columns that are there."""
+    tables = [panel for board in DOCUMENTS.values() for panel in panels(board) if panel["type"] == "table"]
+    assert len(tables) > 10
+    for panel in tables:
+        labels = {labels_of(promql.parse(substituted(target["expr"])), KNOWN) for target in panel["targets"]}
+        assert len(labels) == 1, panel["title"]
+        (have,) = labels
+        assert have is not None
+        overrides = panel["fieldConfig"]["overrides"]
+        values = {
+            override["matcher"]["options"] for override in overrides if override["matcher"]["options"] not in have
+        }
+        several = len(panel["targets"]) > 1
+        assert values == ({f"Value #{t['refId']}" for t in panel["targets"]} if several else {"Value"})
+        links = re.findall(r"__data\.fields\.(\w+)", str(overrides))
+        assert set(links) <= have
+
+
+@pytest.mark.parametrize("board", boards())
+def test_links_lead_to_dashboards_and_variables_that_are_there(board: Json) -> None:
+    urls = re.findall(r"'/d/(penstock-\w+)\?([^']*)'", str(board["panels"]))
+    for uid, parameters in urls:
+        named = {variable["name"] for variable in DOCUMENTS[uid]["templating"]["list"]}
+        assert set(re.findall(r"var-(\w+)=", parameters)) <= named
+        assert "${__url_time_range}" in parameters
+
+
+def test_alerts_link_to_dashboards_and_variables_that_are_there() -> None:
+    for alerts in groups().values():
+        for alert in alerts:
+            named = {variable["name"] for variable in DOCUMENTS[alert.dashboard]["templating"]["list"]}
+            assert set(alert.labels) <= named, alert.name
+
+
+@pytest.mark.parametrize("board", boards())
+def test_annotations(board: Json) -> None:
+    _, restarts, firing = board["annotations"]["list"]
+    for annotation in (restarts, firing):
+        assert problems(substituted(annotation["expr"]), KNOWN) == []
+    assert 'alertstate="firing"' in firing["expr"]
+
+
+def test_every_family_of_brokers_is_shown_somewhere() -> None:
+    """Or it is said why not."""
+    used = {str(selector.name) for query in QUERIES for selector, _ in selectors(substituted(query.expr))}
+    shown = {name for name in KNOWN if name.startswith(("mq_", "penstock_"))} - PENDING.keys()
+    assert shown - used == UNSHOWN.keys()
+
+
+UNSHOWN = {
+    "mq_address_limit_messages": "limits in messages are rare, the fill shows both",
+    "mq_queue_paused": "the condition paused shows it",
+    "penstock_config_last_reload_success_timestamp_seconds": "the alert tells it",
+}
+
+
+def test_no_dashboard_sums_by_a_label_that_changes_on_reconnect() -> None:
+    for query in QUERIES:
+        for node, _ in nodes(promql.parse(substituted(query.expr))):
+            if isinstance(node, promql.AggregateExpr) and str(node.op) == "sum" and node.modifier is not None:
+                assert not {"consumer", "connection"} & set(node.modifier.labels)
+
+
+def test_dashboards_have_names_of_their_own() -> None:
+    assert len({one.uid for one in DASHBOARDS}) == len({one.title for one in DASHBOARDS}) == len(DASHBOARDS) == 7
