@@ -227,6 +227,19 @@ def test_no_consumer(said: dict[str, Any], comes: int, names: set[str], notices:
     assert (judged.names, judged.notices) == (names, notices)
 
 
+def test_the_first_consumer_that_ever_comes_makes_an_absence_no_worse() -> None:
+    judged = Judged()
+    for n in range(30):
+        judged.poll({"q": {"A": 50 + n, "M": 50 + n}})
+    judged.poll({"q": {"A": 80, "M": 80}}, {"c": FREE})
+    assert (judged.names, judged.notices) == (set(), {"no_consumer"})
+    judged.poll({"q": {"A": 80, "M": 80}}, {"c": FREE})
+    assert not judged.conditions
+    for n in range(30):
+        judged.poll({"q": {"A": 80 + n, "M": 80 + n}})
+    assert judged.names == {"no_consumer"}
+
+
 def test_a_count_of_consumers_that_is_missing_for_a_poll_neither_begins_nor_ends_an_absence() -> None:
     judged = polls(Judged(), 2, {**WAIT, "K": 1}, {"c": FREE})
     for n in range(30):
@@ -357,10 +370,12 @@ def test_redelivery_needs_deliveries() -> None:
     ("back", "settled", "killed", "names", "notices"),
     [
         (1.9, 98, 0, set(), {"redelivery_loop"}),
-        (2.0, 98, 0, {"redelivery_loop"}, set()),
+        (3.6, 98, 0, set(), {"redelivery_loop"}),  # of few failures: still within what varies by chance
+        (3.7, 98, 0, {"redelivery_loop"}, set()),
         (1.9, 0, 0, {"redelivery_loop"}, set()),
         (10.0, 89, 1.0, set(), {"redelivery_loop", "dead_lettering"}),  # nine of ten returns each end as a dead letter
-        (11.5, 87, 1.0, {"redelivery_loop"}, {"dead_lettering"}),
+        (12.6, 87, 1.0, set(), {"redelivery_loop", "dead_lettering"}),
+        (12.8, 87, 1.0, {"redelivery_loop"}, {"dead_lettering"}),
     ],
 )
 def test_a_small_share_of_returns_only_informs(

@@ -187,7 +187,8 @@ def follow_spans(state: Judgement, found: Facts, constants: Constants) -> tuple[
         unsettled=since(~(found.d_settled > 0), before.unsettled, now),
         blocked=since(found.known & (found.d_added == 0), before.blocked, now),
         frozen=since(~moves & (address.paging > 0), before.frozen, now),
-        had_consumer=before.had_consumer | (found.consumers > 0) | (found.settled > 0),
+        # Up to the poll before: the first consumer that ever comes ends an absence, it does not make it a worse one.
+        had_consumer=before.had_consumer | np.where(found.known, np.isnan(before.absent), found.settled > 0),
     )
     return spans, dispatch, absence
 

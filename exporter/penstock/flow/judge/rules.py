@@ -49,9 +49,14 @@ def destructive(facts: Facts) -> Mask:
 
 
 def only_few_fail(returns: Returns, attempts: Column) -> Mask:
-    """Of a redelivery loop: the queue moves, and what comes back is a share that ends in the dead letters: a notice."""
+    """
+    Of a redelivery loop: the queue moves, and what comes back is a share that ends in the dead letters: a notice.
+
+    Few failures in a window vary: three standard deviations above the share are still that share.
+    """
     lasting = returns.returned - np.maximum(attempts - 1, 0) * returns.killed
-    return (returns.settled > 0) & (lasting < 0.02 * returns.delivered)
+    share = 0.02 * returns.delivered
+    return (returns.settled > 0) & (lasting < share + 3 * np.sqrt(share))
 
 
 def not_dispatching(facts: Facts, holds: Holds, ready_since: Column, still_since: Column, patience: Column) -> Mask:
