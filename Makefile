@@ -17,6 +17,7 @@ help:
 	@echo "make test    all checks and tests, against real brokers (first time 9 min, then 8 min; needs Java 17, Maven)"
 	@echo "make lint    ruff, mypy and the import contracts (1 min)"
 	@echo "make judge-recordings [DIR=... COLD=45 TREND=60]  judges recordings of labelled situations (10 s)"
+	@echo "make flowbench [SEED=1 POLL=5 ONLY=...]  labelled faults and look-alikes on real brokers (8 min)"
 	@echo "make soak-healthy [DURATION=7200 SEED=1]  healthy load on a real broker, every alarm is false (2 h)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
 	@echo "make bench-tick, bench-judge, bench-scrape, bench-growth, bench-broker   what it costs, see docs/performance.md (4 to 20 min)"
@@ -47,15 +48,21 @@ clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find exporter tests bench -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: soak-healthy
+.PHONY: flowbench soak-healthy
 
 # Healthy load of 22 queues, seconds; every warning is a false alarm
 DURATION ?= 7200
 SEED ?= 1
-INTERVAL ?= 5s
+
+# Labelled faults and healthy look-alikes on real brokers; ONLY: parts of names, by commas
+ONLY ?=
+POLL ?= 5
+
+flowbench: $(VENV)/.test
+	@PYTHONPATH=tests $(BIN)/python -m flowbench.bench --seed "$(SEED)" --interval "$(POLL)" --only "$(ONLY)"
 
 soak-healthy: $(VENV)/.test
-	@PYTHONPATH=tests $(BIN)/python -m flowbench.soak "$(DURATION)" "$(SEED)" "$(INTERVAL)"
+	@PYTHONPATH=tests $(BIN)/python -m flowbench.soak "$(DURATION)" "$(SEED)" "$(POLL)s"
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -1,0 +1,196 @@
+"""Rings: what they lose, as told and as the drivers know it, and what they are about to lose."""
+
+import numpy as np
+
+from flowbench.scene import Place, Scene, Within, scenario
+from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer
+
+_lawful = ("ring_losing",)
+
+
+def settled(scene: Scene, queue: str) -> None:
+    """Quiet for so long that all that is to be told is told: the ledger counts what it saw twice."""
+    scene.polls(4)
+
+
+def evicted(scene: Scene, queue: str) -> float:
+    return scene.told("eviction", "evicted", queue)
+
+
+def drained(scene: Scene, queue: str) -> set[int]:
+    """The numbers of all messages that are left, taken by a consumer."""
+    with AmqpConsumer(scene.load.endpoint, queue, credit=500, client_id=f"{queue}.drain") as consumer:
+        scene.until("the ring is empty", lambda: scene.count(queue, "MessageCount") == 0)
+        return set(consumer.counts.numbers)
+
+
+def compare(scene: Scene, queue: str, sent: int, taken: set[int]) -> None:
+    """The eviction as told against what was sent and never reached a consumer that settled it."""
+    told = evicted(scene, queue)
+    left = drained(scene, queue)
+    scene.figures.append(("evicted", told, sent - len(taken | left)))
+
+
+@scenario(ring_losing=Within.PROOF)
+def ring_overflow(scene: Scene) -> None:
+    queue = scene.queue(ring_size=20)
+    with AmqpProducer(scene.load.endpoint, queue) as producer:
+        producer.send(20)
+        scene.polls(2)
+        scene.begin()
+        producer.run(scene.dice.uniform(2, 6))
+        scene.wait(30)
+        producer._stop_pace()
+        settled(scene, queue)
+        compare(scene, queue, producer.counts.sent, set())
+    scene.attest("more came than fits", producer.counts.sent > 40)
+
+
+@scenario(ring_lost_by_consumer=Within.PROOF, notices=_lawful)
+def ring_loss_by_close(scene: Scene) -> None:
+    queue = scene.queue(ring_size=10)
+    held = scene.dice.randint(15, 30)
+    with AmqpProducer(scene.load.endpoint, queue) as producer:
+        holder = AmqpHolder(scene.load.endpoint, queue, credit=held, client_id=f"{queue}.holder")
+        producer.send(held)
+        scene.until("it holds them", lambda: holder.counts.received == held)
+        producer.send(10)
+        settled(scene, queue)
+        before, at_risk = evicted(scene, queue), scene.told("queue", "ring_at_risk", queue)
+        scene.begin()
+        holder.drop()
+        settled(scene, queue)
+        scene.figures.append(("at risk before, lost after", at_risk, evicted(scene, queue) - before))
+        compare(scene, queue, producer.counts.sent, set())
+
+
+@scenario(ring_lost_by_consumer=Within.PROOF, notices=_lawful)
+def ring_loss_by_rollback(scene: Scene) -> None:
+    queue = scene.queue(ring_size=10)
+    with AmqpProducer(scene.load.endpoint, queue) as producer:
+        client = scene.jms(queue, mode="transacted", batch=0, numbers=1)
+        producer.send(30)
+        scene.until("it holds them", lambda: client.counts()["received"] == 30)
+        producer.send(8)
+        settled(scene, queue)
+        scene.begin()
+        client.close()
+        settled(scene, queue)
+        compare(scene, queue, producer.counts.sent, set())
+        scene.figures.append(("lost by the consumer", scene.told("queue", "lost_by_consumer", queue), 28))
+
+
+@scenario(ring_losing=Within.PROOF)
+def ring_scheduled_loss(scene: Scene) -> None:
+    """Scheduled messages that fall due in a full ring."""
+    queue = scene.queue(ring_size=10)
+    due = 4 * scene.interval + 5
+    with AmqpProducer(scene.load.endpoint, queue) as producer:
+        producer.send(10)
+        producer.send(6, delay_ms=int(due * 1000))
+        scene.polls(3)
+        scene.figures.append(("scheduled at risk", scene.told("queue", "ring_scheduled_at_risk", queue), 6))
+        scene.until("they fall due", lambda: scene.count(queue, "ScheduledCount") == 0, timeout=due + 30)
+        scene.begin()
+        settled(scene, queue)
+        compare(scene, queue, producer.counts.sent, set())
+
+
+@scenario(ring_losing=Within.PROOF)
+def ring_shrunk(scene: Scene) -> None:
+    """A smaller size drops nothing at once; each message that comes pushes one out."""
+    queue = scene.queue(ring_size=40)
+    with AmqpProducer(scene.load.endpoint, queue) as producer:
+        producer.send(40)
+        scene.polls(2)
+        scene.broker.manage.update_queue(queue, ring_size=10)
+        scene.polls(2)
+        scene.figures.append(("evicted by the change itself", evicted(scene, queue), 0))
+        scene.figures.append(("messages above the size", scene.count(queue, "MessageCount") - 10, 30))
+        scene.begin()
+        producer.run(scene.dice.uniform(2, 5))
+        scene.wait(20)
+        producer._stop_pace()
+        settled(scene, queue)
+        scene.attest("it is oversize", np.isfinite(scene.told("queue", "ring_oversize_since", queue)))
+        compare(scene, queue, producer.counts.sent, set())
+
+
+@scenario(notices=_lawful, also=("ring_lost_by_consumer", "redelivery_loop"))
+def ring_redelivery(scene: Scene) -> None:
+    """Some are rolled back and delivered again, some go to the dead letters; the ring fits them all."""
+    queue, dead = scene.queue(ring_size=200), scene.queue()
+    scene.settings(queue, deadLetterAddress=dead, maxDeliveryAttempts=3)
+    client = scene.jms(queue, mode="transacted", returns=0.3, work=30, numbers=1, seed=scene.dice.randrange(99))
+    with AmqpProducer(scene.load.endpoint, queue) as producer:
+        producer.run(scene.dice.uniform(3, 8))
+        scene.wait(40)
+        producer._stop_pace()
+        scene.until("all is worked off", lambda: scene.count(queue, "MessageCount") == 0)
+        settled(scene, queue)
+        taken = set(client.numbers())
+        compare(scene, queue, producer.counts.sent, taken)
+    scene.attest("some came back", client.counts()["returned"] > 10)
+
+
+@scenario(notices=(*_lawful, "ring_lost_by_consumer"), also=("ring_lost_by_consumer", "redelivery_loop"))
+def ring_under_load(scene: Scene) -> None:
+    """2,000 messages a second with rollbacks: never above the truth, within one poll's traffic of it."""
+    queue = scene.queue(ring_size=1000)
+    scene.settings(queue, maxDeliveryAttempts=-1)
+    client = scene.jms(queue, mode="transacted", batch=20, returns=0.01, url="consumerWindowSize=100000")
+    with AmqpProducer(scene.load.endpoint, queue, size=20) as producer:
+        above = 0.0
+        rate = 0.0
+        for _ in range(60):
+            before = producer.counts.sent
+            producer.send(500)
+            if not scene.wait(0.1):
+                break
+            rate = max(rate, producer.counts.sent - before)
+            most = truth_now(scene, queue)
+            above = max(above, evicted_or(scene, queue, 0.0) - most)
+        settled(scene, queue)
+        scene.figures.append(("told above the truth, at most", max(above, 0.0), 0))
+        told = evicted(scene, queue)
+        client.close()
+        scene.until("nothing is held", lambda: scene.count(queue, "DeliveringCount") == 0)
+    scene.attest("messages were lost or settled", told >= 0)
+
+
+def truth_now(scene: Scene, queue: str) -> float:
+    """Added and neither settled nor there: read in one call, after what was told was seen."""
+    names = ["MessagesAdded", "MessagesAcknowledged", "MessagesKilled", "MessagesExpired", "MessageCount"]
+    mbean = scene.broker.manage.queue_mbean(queue)
+    added, *others = scene.broker.manage.post([{"type": "read", "mbean": mbean, "attribute": name} for name in names])
+    return float(added - sum(others))
+
+
+def evicted_or(scene: Scene, queue: str, otherwise: float) -> float:
+    told = evicted(scene, queue)
+    return otherwise if np.isnan(told) else told
+
+
+@scenario(Place.RESTARTED, notices=(*_lawful, "ring_lost_by_consumer"), also=("ring_lost_by_consumer",))
+def ring_restart(scene: Scene) -> None:
+    """What does not fit when the broker loads the ring again is dropped, and counted in its new life."""
+    queue = scene.queue(ring_size=10)
+    producer = AmqpProducer(scene.load.endpoint, queue)
+    holder = AmqpHolder(scene.load.endpoint, queue, credit=6, client_id=f"{queue}.holder")
+    producer.send(6)
+    scene.until("it holds them", lambda: holder.counts.received == 6)
+    producer.send(10)
+    sent = producer.counts.sent
+    uptime = scene.broker.manage.read(scene.broker.manage.broker, "UptimeMillis")
+
+    def anew() -> bool:
+        try:
+            return bool(scene.broker.manage.read(scene.broker.manage.broker, "UptimeMillis") < uptime)
+        except Exception:  # noqa: BLE001 - it is on its way
+            return False
+
+    scene.until("the broker has started anew", anew, timeout=300)
+    scene.polls(6)
+    compare(scene, queue, sent, set())
+    for client in (producer, holder):
+        client.drop()
