@@ -11,6 +11,8 @@ from penstock.config import (
     ClientName,
     Clients,
     Config,
+    Discovery,
+    DnsTarget,
     Judgement,
     QueueMatch,
     Rule,
@@ -26,6 +28,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 SECTIONS: dict[str, type[Section]] = {
     "config": Config,
     "broker": Broker,
+    "discovery": Discovery,
+    "dns target": DnsTarget,
     "tls": Tls,
     "queue match": QueueMatch,
     "rule": Rule,
@@ -57,10 +61,14 @@ def test_defaults_are_those_of_the_code(section: str) -> None:
             "brokers": [{"name": "b", "kind": "artemis", "url": "http://h/"}],
             "rules": [{}],
             "clients": {"map": [{"match": "a", "replace": ""}]},
+            "discovery": {
+                "dns": [{"dns": "d", "broker": {"name": "{name}", "kind": "artemis", "url": "http://{host}/"}}]
+            },
         }
     )
     examples = {
-        "config": defaults, "broker": defaults.brokers[0], "tls": Tls(), "queue match": QueueMatch(), "rule": Rule(),
+        "config": defaults, "broker": defaults.brokers[0], "discovery": defaults.discovery,
+        "dns target": defaults.discovery.dns[0], "tls": Tls(), "queue match": QueueMatch(), "rule": Rule(),
         "rule match": RuleMatch(), "judgement": Judgement(), "series": Series(),
         "clients": Clients(), "client name": defaults.clients.map[0],
     }  # fmt: skip

@@ -38,12 +38,15 @@ def test_help_and_type_come_from_the_catalogue(form: Format) -> None:
     own = SelfMetrics("1")
     own.config_loaded(success=True, timestamp=1)
     own.state_saved(success=True)
-    shown = {metric.name.removesuffix("_info"): metric for metric in parse(form, own.render(form) + END[form])}
+    own.discovered(brokers=2, failures=1)
+    shown = {metric.name: metric for metric in parse(form, own.render(form) + END[form])}
     for family in CATALOGUE:
         if family.table == "agent":
-            metric = shown[family.name.removesuffix("_info")]
+            metric = shown[
+                family.name.removesuffix("_info" if form is Format.OPENMETRICS else "").removesuffix("_total")
+            ]
             assert metric.documentation == family.documentation
-            assert metric.type == ("gauge" if form is Format.TEXT else family.type)
+            assert metric.type == ("gauge" if form is Format.TEXT and family.type == "info" else family.type)
 
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="prometheus_client reads /proc")

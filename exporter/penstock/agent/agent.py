@@ -12,8 +12,10 @@ from typing import Any
 
 from penstock import __version__
 from penstock.agent import heap
+from penstock.agent.discovery import FILE_SECONDS, Discovery
 from penstock.agent.journal import Journal
 from penstock.agent.opening import open_reader, policy_of
+from penstock.agent.shard import Shard
 from penstock.agent.state import StateFile
 from penstock.agent.tables import Result
 from penstock.agent.watch import Watch
@@ -48,11 +50,15 @@ class Agent:
     The running agent, as `penstock.server` sees it (`AgentView`).
 
     storage: the directory of the state file and the log of changes; None keeps nothing over a restart.
+    shard: the part of the brokers that is this agent's to watch; None: all.
     """
 
-    def __init__(self, config_file: Path, storage: Path | None = None) -> None:
+    def __init__(self, config_file: Path, storage: Path | None = None, shard: Shard | None = None) -> None:
         self._file = config_file
-        self._config = load(config_file)
+        self._written = self._config = load(config_file)
+        """As the file has it, and with the brokers that are watched."""
+        self._shard = shard
+        self._discovery = Discovery(config_file.parent)
         self._self_metrics = SelfMetrics(__version__)
         self._exposition = Exposition(self._self_metrics.render)
         self._watched: dict[str, _Watched] = {}
@@ -61,6 +67,7 @@ class Agent:
         self._journal = Journal(storage)
         self._changed = asyncio.Event()
         self._saving: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
         # One worker: decoding, assessing and rendering take turns, so that requests are answered in between.
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-work")
 
@@ -71,7 +78,9 @@ class Agent:
         if self._state_file is not None:
             self._state_file.load()
         self._loop = asyncio.get_running_loop()
+        self._config = await self._with_found(self._written)
         await self._apply(self._config)
+        self._looking = asyncio.create_task(self._look_regularly(), name="discovery")
         self._self_metrics.config_loaded(success=True, timestamp=time.time())
         await self._tell(Change.AGENT_START, f"version {__version__}")
         if self._state_file is not None:
@@ -79,10 +88,12 @@ class Agent:
 
     async def stop(self) -> None:
         """End all polling, save what is known and give everything back."""
+        for task in (self._looking, self._saving):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
         if self._saving is not None and self._state_file is not None:
-            self._saving.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._saving
             await self._save(self._state_file)
         for name in list(self._watched):
             await self._drop(name)
@@ -92,16 +103,42 @@ class Agent:
         """As `AgentView.reload`: all of the new configuration, or none of it."""
         async with self._reloading:
             try:
-                config = await asyncio.to_thread(load, self._file)
+                written = await asyncio.to_thread(load, self._file)
+                config = await self._with_found(written)
                 await self._apply(config)
             except ConfigError as error:
                 self._self_metrics.config_loaded(success=False, timestamp=time.time())
                 await self._tell(Change.CONFIG_REFUSED, str(error))
                 raise
-            self._config = config
+            self._written, self._config = written, config
             self._self_metrics.config_loaded(success=True, timestamp=time.time())
             await self._tell(Change.CONFIG_RELOAD, f"{len(config.brokers)} brokers, {len(config.rules)} rules")
             log.info("configuration read anew from %s: %d brokers", self._file, len(config.brokers))
+
+    async def _with_found(self, config: Config) -> Config:
+        """`config` with the brokers that are this agent's to watch, those of discovery among them."""
+        brokers = await self._discovery.brokers(config, time.monotonic())
+        shard = self._shard
+        own = brokers if shard is None else tuple(broker for broker in brokers if shard.owns(broker.name))
+        self._self_metrics.discovered(len(own), self._discovery.failures)
+        return config.model_copy(update={"brokers": own})
+
+    async def _look_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(FILE_SECONDS)
+            async with self._reloading:
+                try:
+                    await self._look()
+                except ConfigError as error:
+                    log.error("what discovery found cannot be watched: %s", error)  # noqa: TRY400 - expected
+
+    async def _look(self) -> None:
+        config = await self._with_found(self._written)
+        if config.brokers != self._config.brokers:
+            await self._apply(config)
+            self._config = config
+            await self._tell(Change.CONFIG_RELOAD, f"discovery: {len(config.brokers)} brokers")
+            log.info("discovery: %d brokers are watched now", len(config.brokers))
 
     async def _apply(self, config: Config) -> None:
         """Watch what `config` says; a broker for which nothing changed goes on undisturbed."""

@@ -10,7 +10,7 @@ from penstock.agent import tables as own
 from penstock.agent.opening import open_reader
 from penstock.agent.tables import Result
 from penstock.cli import logs, options
-from penstock.cli.polling import poll_once
+from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import gate_of
 from penstock.config import Broker, Config, load
 from penstock.errors import PenstockError
@@ -38,6 +38,7 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool) 
         open_reader(config, broker)  # certificates and recordings are opened: a ConfigError here is one of the file
     if offline:
         return 0
+    config = await with_found(config, config_file)
     watches = await poll_once(config, config.brokers)
     for broker, watch in zip(config.brokers, watches, strict=True):
         warning = await guard_warning(config, broker, watch)

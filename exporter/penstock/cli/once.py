@@ -10,7 +10,7 @@ from penstock import __version__
 from penstock.agent.tables import Result
 from penstock.cli import logs, options
 from penstock.cli.overview import overview
-from penstock.cli.polling import poll_once
+from penstock.cli.polling import poll_once, with_found
 from penstock.config import load
 from penstock.exposition.body import Exposition
 from penstock.exposition.self_metrics import SelfMetrics
@@ -38,7 +38,7 @@ async def once(config_file: Path, name: str | None, form: str) -> int:
     Exit status 1 when a broker could not be read.
     """
     logs.set_up("error", "logfmt")
-    config = load(config_file)
+    config = await with_found(load(config_file), config_file)
     brokers = config.brokers if name is None else (options.chosen(config, name),)
     watches = await poll_once(config, brokers)
     if form == "table":

@@ -3,10 +3,18 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 from penstock.agent import Watch
+from penstock.agent.discovery import Discovery
 from penstock.agent.opening import open_reader, policy_of
 from penstock.config import Broker, Config
+
+
+async def with_found(config: Config, config_file: Path) -> Config:
+    """`config` with the brokers that discovery finds now; what it cannot read is logged."""
+    brokers = await Discovery(config_file.parent).brokers(config, 0.0)
+    return config.model_copy(update={"brokers": brokers})
 
 
 async def poll_once(config: Config, brokers: Sequence[Broker]) -> list[Watch]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from penstock.agent import Agent
+from penstock.agent.shard import parse_shard
 from penstock.cli import logs, options
 from penstock.errors import ConfigError
 from penstock.server import Guard, make_app, serve
@@ -20,6 +21,13 @@ log = logging.getLogger(__name__)
 @options.listen_address
 @options.web_config_file
 @options.storage_path
+@click.option(
+    "--shard",
+    metavar="ORDINAL/COUNT",
+    envvar="PENSTOCK_SHARD",
+    show_envvar=True,
+    help="Watch only this agent's part of the brokers; ORDINAL counts from 0 and may be a pod's name that ends in it.",
+)
 @options.log_level
 @options.log_format
 @options.command
@@ -28,6 +36,7 @@ async def run(
     listen_addresses: tuple[str, ...],
     web_config_file: Path | None,
     storage: Path,
+    shard: str | None,
     log_level: str,
     log_format: str,
 ) -> int:
@@ -37,7 +46,7 @@ async def run(
     SIGHUP or POST /-/reload reads the configuration anew; SIGTERM and SIGINT stop.
     """
     logs.set_up(log_level, log_format)
-    agent = Agent(config_file, storage)
+    agent = Agent(config_file, storage, parse_shard(shard) if shard else None)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

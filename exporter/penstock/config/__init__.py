@@ -4,14 +4,18 @@ The configuration: one YAML file, read whole or refused with every problem and i
 document (YAML → plain values and lines) → model (pydantic: types, defaults, checks) → loading (the two together).
 """
 
-from penstock.config.loading import load
+from penstock.config.loading import load, load_brokers
 from penstock.config.model import (
     Broker,
     ClientName,
     Clients,
     Config,
+    Discovery,
+    DnsTarget,
+    Found,
     Judgement,
     QueueMatch,
+    Records,
     Rule,
     RuleMatch,
     Series,
@@ -26,8 +30,12 @@ __all__ = [
     "ClientName",
     "Clients",
     "Config",
+    "Discovery",
+    "DnsTarget",
+    "Found",
     "Judgement",
     "QueueMatch",
+    "Records",
     "Rule",
     "RuleMatch",
     "Series",
@@ -36,4 +44,5 @@ __all__ = [
     "Transport",
     "json_schema",
     "load",
+    "load_brokers",
 ]

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from penstock.config.document import Document, Problem, read
 from penstock.config.document import Path as KeyPath
-from penstock.config.model import Config
+from penstock.config.model import Broker, BrokerFile, Config
 from penstock.config.values import Reading, read_file
 from penstock.errors import ConfigError
 
@@ -30,6 +30,12 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None)
     Raises ConfigError, one line per problem: `FILE:LINE: brokers[0].url: what is wrong; what is allowed`.
     """
     return load_as(Config, Path(path), os.environ if environ is None else environ, flag="--config.file")
+
+
+def load_brokers(path: Path, environ: Mapping[str, str] | None = None) -> tuple[Broker, ...]:
+    """The brokers in a file of `discovery.files`. Raises ConfigError as `load` does."""
+    environ = os.environ if environ is None else environ
+    return load_as(BrokerFile, path, environ, flag="discovery.files").brokers
 
 
 def load_as(model: type[ModelT], path: Path, environ: Mapping[str, str], *, flag: str) -> ModelT:

@@ -394,6 +394,69 @@ class Clients(Section):
     """Replacements, applied in this order."""
 
 
+class Records(StrEnum):
+    """Which DNS records name the brokers."""
+
+    SRV = "SRV"
+    A = "A"
+
+
+HOST = "{host}"
+NAME = "{name}"
+
+
+class Found(Broker):
+    """A broker for each thing found: `{name}` stands for what it is called, `{host}` for where it is."""
+
+    @check("name")
+    @classmethod
+    def _distinct(cls, value: str) -> str:
+        if NAME not in value:
+            raise ValueError(f"must hold {NAME}, so that each broker found has a name of its own")
+        return value
+
+    @check("url")
+    @classmethod
+    def _somewhere(cls, value: str) -> str:
+        if HOST not in value:
+            raise ValueError(f"must hold {HOST}, which stands for each broker found")
+        return value
+
+    def broker(self, name: str, host: str) -> Broker:
+        """The broker `name` at `host` (a name or an address; IPv6 is put into brackets)."""
+        where = f"[{host}]" if ":" in host else host
+        values = {key: getattr(self, key) for key in Broker.model_fields}
+        values["name"] = self.name.replace(NAME, name)
+        values["url"] = self.url.replace(HOST, where)
+        if self.tls.server_name is not None:
+            values["tls"] = self.tls.model_copy(
+                update={"server_name": self.tls.server_name.replace(HOST, host).replace(NAME, name)}
+            )
+        return Broker.model_construct(**values)
+
+
+class DnsTarget(Section):
+    """Brokers behind a name in DNS, such as a headless Service; asked again each minute."""
+
+    dns: EnvText
+    """The name. SRV: `_PORT._tcp.SERVICE.NAMESPACE.svc`, each target a broker; A: each address (A, AAAA) a broker."""
+    records: Records = Records.SRV
+    """SRV names pods, and so keeps a broker's name when its address changes; A has addresses only."""
+    broker: Found
+    """How each is watched."""
+
+
+class Discovery(Section):
+    """Brokers that are not known in advance."""
+
+    dns: tuple[DnsTarget, ...] = ()
+    """Names in DNS."""
+    files: tuple[Text, ...] = ()
+    """Files with a list `brokers:` each, `*` and `?` allowed in the last part; read anew when they change."""
+    forget: Annotated[Duration, between(0, 30 * 86400, format_duration)] = 900.0
+    """A broker that is found no more is still asked for so long, so that an alert can tell that it is gone."""
+
+
 class Config(Section):
     """The whole configuration. Durations are seconds, sizes bytes."""
 
@@ -401,8 +464,10 @@ class Config(Section):
     """Time between two polls."""
     timeout: Timeout | None = None
     """Deadline of a whole poll; less than the interval. Default: half a second less."""
+    discovery: Discovery = Discovery()
+    """Where more brokers are found."""
     brokers: tuple[Broker, ...]
-    """The brokers to watch, at least one."""
+    """The brokers to watch; at least one unless discovery finds some."""
     rules: tuple[Rule, ...] = ()
     """What is said about queues and clients."""
     judgement: Judgement = Judgement()
@@ -427,8 +492,9 @@ class Config(Section):
 
     @check("brokers")
     @classmethod
-    def _some(cls, value: tuple[Broker, ...]) -> tuple[Broker, ...]:
-        if not value:  # pydantic's own min_length counts the valid ones only
+    def _some(cls, value: tuple[Broker, ...], info: ValidationInfo) -> tuple[Broker, ...]:
+        found = info.data.get("discovery", Discovery())
+        if not value and not found.dns and not found.files:  # pydantic's own min_length counts the valid ones only
             raise ValueError("must have at least one entry")
         return value
 
@@ -449,6 +515,13 @@ class Config(Section):
         """The configuration as YAML, defaults included, every secret as `<secret>`; fit to be served."""
         masked = _masked(self.model_dump(by_alias=True, exclude_none=True))
         return yaml.safe_dump(masked, sort_keys=False, allow_unicode=True)
+
+
+class BrokerFile(Section):
+    """A file of `discovery.files`."""
+
+    brokers: tuple[Broker, ...]
+    """The brokers it names; may be empty."""
 
 
 def check_timeout(timeout: float | None, interval: float | None) -> float | None:

@@ -805,6 +805,22 @@ AGENT: Final = (
         "state_save_success",
         source="Penstock",
     ),
+    Family(
+        "penstock_brokers",
+        "gauge",
+        "Brokers that this agent watches: those configured and those found, of its shard.",
+        "agent",
+        "brokers",
+        source="Penstock",
+    ),
+    Family(
+        "penstock_discovery_failures_total",
+        "counter",
+        "How often a source of brokers (a name in DNS, a file) could not be read; what it gave before stays.",
+        "agent",
+        "discovery_failures",
+        source="Penstock",
+    ),
 )
 
 CATALOGUE: Final[tuple[Family, ...]] = (

@@ -41,6 +41,10 @@ class SelfMetrics:
         """Note that the state file was written, or could not be."""
         self._values = {**self._values, "state_save_success": float(success)}
 
+    def discovered(self, brokers: int, failures: int) -> None:
+        """Note how many brokers are watched, and how often in all a source of them could not be read."""
+        self._values = {**self._values, "brokers": float(brokers), "discovery_failures": float(failures)}
+
     def render(self, form: Format) -> bytes:
         """All families, as whole lines without the end mark."""
         values = self._values

@@ -1,0 +1,33 @@
+"""Which of several agents watches a broker: exactly one does, and a change of their number moves few brokers."""
+
+import re
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from penstock.errors import PenstockError
+
+MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of `count` agents; `ordinal` counts from 0."""
+
+    ordinal: int
+    count: int
+
+    def owns(self, broker: str) -> bool:
+        """Rendezvous hashing: of all ordinals, the one that weighs most with this name."""
+        return max(range(self.count), key=lambda ordinal: _weight(ordinal, broker)) == self.ordinal
+
+
+def parse_shard(text: str) -> Shard:
+    """`2/3`, or `penstock-2/3` with the pod's name of a StatefulSet. PenstockError says what is allowed."""
+    found = re.fullmatch(r"(?:.+-)?([0-9]{1,4})/([0-9]{1,4})", text)
+    if not found or not int(found[1]) < int(found[2]) <= MOST:
+        raise PenstockError(f"--shard {text!r} is none; write ORDINAL/COUNT such as 0/3, or POD-ORDINAL/COUNT")
+    return Shard(int(found[1]), int(found[2]))
+
+
+def _weight(ordinal: int, broker: str) -> bytes:
+    return blake2b(f"{ordinal}:{broker}".encode(), digest_size=8).digest()

@@ -1,0 +1,208 @@
+"""Discovery: a real DNS server on loopback, files that come, change, break and go."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import dns.asyncresolver
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.resolver
+import dns.rrset
+import pytest
+
+from penstock.agent import Agent
+from penstock.agent import discovery as module
+from penstock.agent.discovery import Discovery, NotResolved, resolve
+from penstock.config import Config, DnsTarget, Records, load
+from penstock.errors import ConfigError
+from penstock.exposition.syntax import Format
+
+SERVICE = "_console._tcp.hdls.mq.svc.test."
+TARGET = f"""
+brokers: []
+discovery:
+  forget: 100s
+  dns:
+    - dns: {SERVICE}
+      broker: {{name: "mq-{{name}}", kind: artemis, url: "http://{{host}}:8161/console/jolokia/"}}
+"""
+
+
+def config(home: Path, text: str = TARGET) -> Config:
+    (home / "p.yml").write_text(text)
+    return load(home / "p.yml", {})
+
+
+@dataclass(eq=False, repr=False)
+class Zone(asyncio.DatagramProtocol):
+    """A DNS server: the SRV records of one service."""
+
+    hosts: Sequence[str] | None = None
+    """None: there is no such name."""
+    broken: bool = False
+    transport: asyncio.DatagramTransport = field(init=False)
+
+    def connection_made(self, transport: asyncio.DatagramTransport) -> None:  # type: ignore[override]
+        self.transport = transport
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        query = dns.message.from_wire(data)
+        answer = dns.message.make_response(query)
+        answer.flags |= dns.flags.AA
+        if self.broken:
+            answer.set_rcode(dns.rcode.SERVFAIL)
+        elif self.hosts is None:
+            answer.set_rcode(dns.rcode.NXDOMAIN)
+        elif self.hosts:
+            records = [f"0 0 8161 {host}" for host in self.hosts]
+            answer.answer.append(dns.rrset.from_text_list(query.question[0].name, 5, "IN", "SRV", records))
+        self.transport.sendto(answer.to_wire(), addr)
+
+
+@pytest.fixture
+async def zone(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Zone]:
+    zone = Zone()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(lambda: zone, local_addr=("127.0.0.1", 0))
+    resolver = dns.asyncresolver.Resolver(configure=False)
+    resolver.nameservers, resolver.port = ["127.0.0.1"], transport.get_extra_info("sockname")[1]
+    resolver.lifetime = 5
+    monkeypatch.setattr(dns.asyncresolver, "default_resolver", resolver)
+    yield zone
+    transport.close()
+
+
+async def test_brokers_by_their_service_records(zone: Zone, tmp_path: Path) -> None:
+    zone.hosts = ["pod-1.hdls.mq.svc.test.", "pod-0.hdls.mq.svc.test."]
+    found = await Discovery(tmp_path).brokers(config(tmp_path), 0)
+    assert [(broker.name, broker.url) for broker in found] == [
+        ("mq-pod-0", "http://pod-0.hdls.mq.svc.test:8161/console/jolokia/"),
+        ("mq-pod-1", "http://pod-1.hdls.mq.svc.test:8161/console/jolokia/"),
+    ]
+    assert found[0].page_rows == 5000
+
+
+async def test_a_broker_that_is_gone_is_asked_for_a_while_longer(zone: Zone, tmp_path: Path) -> None:
+    discovery, wanted = Discovery(tmp_path), config(tmp_path)
+    zone.hosts = ["pod-0.x.", "pod-1.x."]
+    await discovery.brokers(wanted, 0)
+    zone.hosts = ["pod-1.x."]
+    assert [broker.name for broker in await discovery.brokers(wanted, 59)] == ["mq-pod-0", "mq-pod-1"]
+    assert [broker.name for broker in await discovery.brokers(wanted, 60)] == ["mq-pod-0", "mq-pod-1"]
+    assert [broker.name for broker in await discovery.brokers(wanted, 160)] == ["mq-pod-1"]
+    zone.hosts = None
+    assert [broker.name for broker in await discovery.brokers(wanted, 230)] == ["mq-pod-1"]
+    assert await discovery.brokers(wanted, 400) == ()
+    assert discovery.failures == 0
+
+
+async def test_dns_that_fails_leaves_what_was_known(
+    zone: Zone, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    discovery, wanted = Discovery(tmp_path), config(tmp_path)
+    zone.hosts = ["pod-0.x."]
+    await discovery.brokers(wanted, 0)
+    zone.broken = True
+    for now in (60, 120, 1000):
+        assert [broker.name for broker in await discovery.brokers(wanted, now)] == ["mq-pod-0"]
+    assert discovery.failures == 3
+    assert caplog.text.count("what was known before stays") == 1
+
+
+async def test_a_name_that_cannot_be_asked_says_why(zone: Zone) -> None:
+    zone.broken = True
+    target = DnsTarget.model_construct(dns=SERVICE, records=Records.SRV)
+    with pytest.raises(NotResolved, match="SERVFAIL"):
+        await resolve(target)
+
+
+async def test_addresses(tmp_path: Path) -> None:
+    text = TARGET.replace(f"dns: {SERVICE}", "dns: localhost\n      records: A")
+    found = await Discovery(tmp_path).brokers(config(tmp_path, text), 0)
+    assert "http://127.0.0.1:8161/console/jolokia/" in [broker.url for broker in found]
+    assert all("[::1]" in broker.url or "127." in broker.url for broker in found)
+    assert await resolve(DnsTarget.model_construct(dns="no-such-name.invalid", records=Records.A)) == []
+
+
+def broker(name: str) -> str:
+    return f"- {{name: {name}, kind: artemis, url: 'http://{name}:8161/console/jolokia/'}}\n"
+
+
+FILES = "brokers:\n" + broker("own") + "discovery: {forget: 10s, files: ['found/*.yml']}\n"
+
+
+async def test_brokers_in_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "found").mkdir()
+    one, two = tmp_path / "found" / "1.yml", tmp_path / "found" / "2.yml"
+    discovery, wanted = Discovery(tmp_path), config(tmp_path, FILES)
+
+    async def names(now: float) -> list[str]:
+        return [broker.name for broker in await discovery.brokers(wanted, now)]
+
+    assert await names(0) == ["own"]
+    one.write_text("brokers:\n" + broker("a") + broker("b"))
+    two.write_text("brokers:\n" + broker("own") + broker("a") + broker("c"))
+    assert await names(5) == ["own", "a", "b", "c"]
+    assert await names(10) == ["own", "a", "b", "c"]
+    assert caplog.text.count("its name is taken by the configuration") == 1
+    one.write_text("brokers: nonsense\n")
+    assert await names(20) == ["own", "a", "b", "c"]
+    assert discovery.failures == 1
+    assert f"{one}:1: brokers: must be a list" in caplog.text
+    one.unlink()
+    two.write_text("brokers: []\n")
+    assert await names(25) == ["own", "a", "b", "c"]
+    assert await names(31) == ["own"]
+
+
+async def test_a_file_without_wildcard_must_be_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    wanted = config(tmp_path, "brokers: []\ndiscovery: {files: [nowhere.yml]}\n")
+    assert await Discovery(tmp_path).brokers(wanted, 0) == ()
+    assert "cannot read" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda text: text.replace("mq-{name}", "mq"), "must hold {name}"),
+        (lambda text: text.replace("//{host}", "//h"), "must hold {host}"),
+        (lambda text: text.split("discovery", maxsplit=1)[0], "must have at least one entry"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, change: Callable[[str], str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        config(tmp_path, change(TARGET))
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.agent.agent.FILE_SECONDS", 0.05)
+    monkeypatch.setattr(module, "DNS_DEADLINE", 5)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_an_agent_watches_what_is_found_while_it_runs(tmp_path: Path) -> None:
+    recording = Path(__file__).parents[1] / "recordings" / "artemis-2.44.0.jsonl.gz"
+    (tmp_path / "p.yml").write_text("interval: 1s\nbrokers: []\ndiscovery: {forget: 0s, files: [found.yml]}\n")
+    (tmp_path / "found.yml").write_text("brokers: []\n")
+    agent = Agent(tmp_path / "p.yml")
+    await agent.start()
+    try:
+        assert list(agent.brokers()) == []
+        (tmp_path / "found.yml").write_text(
+            f"brokers:\n- {{name: f1, kind: artemis, transport: recording, url: 'recording:{recording}'}}\n"
+        )
+        async with asyncio.timeout(10):
+            while [one.up for one in agent.brokers()] != [True]:  # noqa: ASYNC110 - files tell no event
+                await asyncio.sleep(0.05)
+        body = b"".join(agent.exposition.chunks(Format.TEXT, gzip=False))
+        assert b"penstock_brokers 1\n" in body
+        (tmp_path / "found.yml").write_text("brokers: []\n")
+        async with asyncio.timeout(10):
+            while agent.brokers():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    finally:
+        await agent.stop()
