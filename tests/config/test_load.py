@@ -159,17 +159,23 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
         broker(f"kind: rabbitmq\nurl: {URL}\n"),
         "p.yml:3: brokers[0].kind: must be one of 'artemis' or 'openmq'",
     ),
-    "kind openmq": (
-        broker(f"kind: openmq\nurl: {URL}\n"),
-        "p.yml:3: brokers[0].kind: openmq cannot be read by this version yet; it reads artemis only",
+    "jmx over http": (
+        broker("kind: openmq\ntransport: jmx\nurl: http://127.0.0.1:8778/jolokia/\n"),
+        "p.yml:5: brokers[0].url: must be mq://HOST:PORT or service:jmx:rmi:///jndi/rmi://HOST:PORT/…, as transport is"
+        " JMX",
     ),
-    "transport jmx": (
-        broker("kind: artemis\ntransport: jmx\nurl: service:jmx:rmi:///x\n"),
-        "p.yml:4: brokers[0].transport: jmx is not in this version yet; use jolokia or recording",
+    "jmx of artemis by port mapper": (
+        broker("kind: artemis\ntransport: jmx\nurl: mq://127.0.0.1:7676\n"),
+        "p.yml:5: brokers[0].url: must be service:jmx:rmi:///jndi/rmi://HOST:PORT/…, as transport is JMX",
+    ),
+    "port mapper without a port": (
+        broker("kind: openmq\ntransport: jmx\nurl: mq://broker.example\n"),
+        "p.yml:5: brokers[0].url: must be mq://HOST:PORT with the port of the broker's port mapper",
     ),
     "transport jmxquery": (
         broker("kind: artemis\ntransport: jmxquery\nurl: service:jmx:rmi:///x\n"),
-        "p.yml:4: brokers[0].transport: jmxquery is not in this version yet; use jolokia or recording",
+        "p.yml:4: brokers[0].transport: jmxquery shows the password in the list of processes; use jolokia or jmx, or"
+        " say allow_password_in_process_list: true beside it",
     ),
     "url of another scheme": (
         broker("kind: artemis\nurl: tcp://h:61616\n"),

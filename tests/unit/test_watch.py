@@ -77,7 +77,7 @@ def orders(stamp: float, failed: tuple[str, ...] = ()) -> Snapshot:
 
 
 def watching(reader: Reader, interval: float = 10.0) -> Watch:
-    return Watch(reader, Policy("b"), interval, interval - 0.5)  # type: ignore[arg-type]
+    return Watch(reader, Policy("b"), interval, interval - 0.5)
 
 
 def shown(watch: Watch) -> dict[str, str]:

@@ -5,27 +5,52 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from penstock.config import Broker, Config, TemporaryQueues
+from penstock.config.model import Transport as Via
+from penstock.errors import ConfigError
 from penstock.flow.policy import Limits, Policy
+from penstock.model import BrokerKind
+from penstock.sources import openmq
 from penstock.sources.artemis import ArtemisReader, ReaderOptions
 from penstock.sources.clients import NameMap
-from penstock.sources.jolokia import JolokiaTarget, JolokiaTransport, Tls
+from penstock.sources.jolokia import ARTEMIS, OPENMQ, JolokiaTarget, JolokiaTransport, Tls
+from penstock.sources.portmapper import WithPortMapper
 from penstock.sources.recording import Recorder, RecordingTransport
-from penstock.sources.transport import Transport
+from penstock.sources.transport import Reader, Transport
+
+HINTS = {BrokerKind.ARTEMIS: ARTEMIS, BrokerKind.OPENMQ: OPENMQ}
 
 
-def open_reader(
-    config: Config, broker: Broker, executor: Executor | None = None, record: Path | None = None
-) -> ArtemisReader:
+def open_reader(config: Config, broker: Broker, executor: Executor | None = None, record: Path | None = None) -> Reader:
     """A reader of `broker`; with `record` every raw answer is also written to that file. Raises ConfigError."""
     transport = open_transport(broker)
     if record is not None:
         transport = Recorder(transport, record, broker.kind.value, broker.name)
-    return ArtemisReader(transport, ReaderOptions(broker.page_rows, name_map(config)), executor)
+    options = ReaderOptions(broker.page_rows, name_map(config))
+    return reader_over(transport, broker.kind, broker.name, options, executor)
+
+
+def reader_over(
+    transport: Transport, kind: BrokerKind, name: str, options: ReaderOptions, executor: Executor | None = None
+) -> Reader:
+    """A reader of a broker of this kind and name over `transport`."""
+    if kind is BrokerKind.OPENMQ:
+        return openmq.OpenMQReader(transport, openmq.ReaderOptions(name, options.names), executor)
+    return ArtemisReader(transport, options, executor)
 
 
 def open_transport(broker: Broker) -> Transport:
     if broker.recording is not None:
         return RecordingTransport(broker.recording)
+    if broker.transport is not Via.JOLOKIA:
+        raise ConfigError(f"broker {broker.name}: transport {broker.transport} is not in this version yet; use jolokia")
+    if broker.kind is BrokerKind.OPENMQ:
+        host, port = broker.port_mapper_at()
+        return WithPortMapper(jolokia(broker, reuse_connections=False), host, port)
+    return jolokia(broker)
+
+
+def jolokia(broker: Broker, *, reuse_connections: bool = True) -> JolokiaTransport:
+    """The JVM agent's web server answers 40 ms later on a connection that is kept; Artemis' does not."""
     tls = broker.tls
     return JolokiaTransport(
         JolokiaTarget(
@@ -41,6 +66,8 @@ def open_transport(broker: Broker) -> Transport:
                 insecure=tls.insecure,
             ),
             max_answer_bytes=broker.max_answer,
+            reuse_connections=reuse_connections,
+            hint=HINTS[broker.kind],
         )
     )
 

@@ -20,7 +20,7 @@ from penstock.flow.memory import Memory
 log = logging.getLogger(__name__)
 
 MAGIC = b"penstock state "
-FORMAT = 1
+FORMAT = 2
 FILE = "state.bin"
 SET_ASIDE = ".unusable"
 """Suffix of a file that could not be read; a later one replaces it."""

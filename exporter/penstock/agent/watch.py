@@ -20,7 +20,7 @@ from penstock.flow.memory import Memory, identity, recall, remember
 from penstock.flow.policy import Policy
 from penstock.flow.retention import Kept, retain
 from penstock.model import Collector, Role, Snapshot
-from penstock.sources.artemis import ArtemisReader
+from penstock.sources.transport import Reader
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Outcome:
 class Watch:
     """The poll loop of one broker."""
 
-    reader: ArtemisReader
+    reader: Reader
     policy: Policy
     interval: float
     timeout: float

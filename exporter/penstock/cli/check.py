@@ -14,7 +14,8 @@ from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import gate_of
 from penstock.config import Broker, Config, load
 from penstock.errors import PenstockError
-from penstock.model import Role
+from penstock.model import BrokerKind, Role
+from penstock.sources.artemis import ArtemisReader
 
 
 @click.command()
@@ -54,7 +55,7 @@ def report(watch: Watch) -> Iterator[str]:
         return
     about = snapshot.broker
     product = f" ({about.product_version})" if about.product_version else ""
-    yield f"ok        Apache Artemis {about.version}{product}, {about.role}, node {about.node_id}"
+    yield f"ok        {PRODUCTS[about.kind]} {about.version}{product}, {about.role}, node {about.node_id}"
     for name, collector in snapshot.collectors.items():
         if collector.error:
             yield f"FAILED    {name}: {collector.error}"
@@ -69,7 +70,8 @@ def report(watch: Watch) -> Iterator[str]:
     yield f"would export {own.series(watch.tables)} series, {held} held back by the series limits"
 
 
-TABLES = ("addresses", "queues", "consumers", "connections", "producers", "links")
+PRODUCTS = {BrokerKind.ARTEMIS: "Apache Artemis", BrokerKind.OPENMQ: "Eclipse OpenMQ"}
+TABLES = ("addresses", "queues", "consumers", "connections", "producers", "transactions", "links")
 
 
 async def guard_warning(config: Config, broker: Broker, watch: Watch) -> list[str]:
@@ -78,6 +80,9 @@ async def guard_warning(config: Config, broker: Broker, watch: Watch) -> list[st
     if queues is None or not len(queues):
         return []
     reader = open_reader(config, broker)
+    if not isinstance(reader, ArtemisReader):
+        await reader.close()
+        return []
     try:
         readable = await reader.may_read_messages(queues, config.timeout_of(broker))
     except PenstockError:

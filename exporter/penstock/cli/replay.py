@@ -6,16 +6,17 @@ from pathlib import Path
 import click
 import msgspec
 
-from penstock.agent.opening import name_map, policy_of
+from penstock.agent.opening import name_map, policy_of, reader_over
 from penstock.cli import logs, options
 from penstock.cli.events import text
 from penstock.config import Config, load
-from penstock.errors import SourceError, Unreachable
+from penstock.errors import ConfigError, SourceError, Unreachable
 from penstock.flow.assess import State, assess
 from penstock.flow.events import Event, Picture, by_name, changes
 from penstock.flow.policy import Policy
 from penstock.flow.retention import Kept, retain
-from penstock.sources.artemis import ArtemisReader, ReaderOptions
+from penstock.model import BrokerKind
+from penstock.sources.artemis import ReaderOptions
 from penstock.sources.recording import RecordingTransport
 from penstock.sources.transport import Answer, Request
 
@@ -94,7 +95,11 @@ class Recorded(RecordingTransport):
 
 async def judged(transport: Recorded, policy: Policy, wanted: ReaderOptions) -> AsyncIterator[list[Event]]:
     """What changed with each poll of the recording."""
-    reader = ArtemisReader(transport, wanted)
+    try:
+        kind = BrokerKind(transport.header.kind)
+    except ValueError:
+        raise ConfigError(f"a recording of {transport.header.kind!r}, which this version does not know") from None
+    reader = reader_over(transport, kind, policy.broker, wanted)
     state, kept, picture = State(), Kept(), Picture(policy.broker)
     try:
         while True:

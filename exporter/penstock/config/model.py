@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import (
@@ -31,11 +32,14 @@ from penstock.config.values import (
     Size,
     Text,
     between,
+    check_host_port,
     check_origin,
     existing_file,
     format_duration,
     format_size,
+    host_port,
     http_url,
+    jmx_url,
     read_password,
 )
 from penstock.errors import ConfigError
@@ -139,10 +143,13 @@ class Broker(Section):
     """Its name: the label `broker` of every metric; unique."""
     kind: BrokerKind
     """`artemis` or `openmq`."""
+    allow_password_in_process_list: StrictBool = False
+    """Needed for `jmxquery`, which shows the password to whoever may list processes on the agent's machine."""
     transport: Transport = Transport.JOLOKIA
-    """How it is asked: `jolokia` or `recording`."""
+    """How it is asked: `jolokia`, `jmx`, `jmxquery` (attributes only, a Java process a call) or `recording`."""
     url: EnvText
-    """Its Jolokia URL, such as http://127.0.0.1:8161/console/jolokia/; for a recording `recording:FILE`."""
+    """Its Jolokia URL, such as http://127.0.0.1:8161/console/jolokia/; over JMX `service:jmx:…` or, for OpenMQ, its
+    port mapper as mq://127.0.0.1:7676; for a recording `recording:FILE`."""
     username: EnvText | None = None
     """User with the right to read management attributes."""
     inline_password: EnvSecret | None = Field(default=None, alias="password")
@@ -161,8 +168,14 @@ class Broker(Section):
     """Only queues that one of these matches; none = all."""
     exclude: tuple[QueueMatch, ...] = ()
     """Not the queues that one of these matches."""
+    port_mapper: Annotated[EnvText, AfterValidator(check_host_port)] | None = None
+    """HOST:PORT of an OpenMQ port mapper, where it is not reached at the URL's host and the broker's own port."""
+    java: File | None = None
+    """The `java` (11 or later) of jmx and jmxquery, when not that of JAVA_HOME or PATH."""
+    imqjmx_jar: File | None = None
+    """OpenMQ's `imqjmx.jar`, which jmx and jmxquery need where the broker runs with `imq.hostname`."""
     page_rows: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 5000
-    """Consumers asked for in one call."""
+    """Consumers of an Artemis asked for in one call."""
     max_answer: Annotated[Size, between(2**16, 2**32, format_size)] = 64 * 2**20
     """Largest answer that is read; a larger one fails its collector."""
 
@@ -177,18 +190,14 @@ class Broker(Section):
         names.add(value)
         return value
 
-    @check("kind")
-    @classmethod
-    def _readable_kind(cls, value: BrokerKind) -> BrokerKind:
-        if value is not BrokerKind.ARTEMIS:
-            raise ValueError(f"{value} cannot be read by this version yet; it reads artemis only")
-        return value
-
     @check("transport")
     @classmethod
-    def _known_transport(cls, value: Transport) -> Transport:
-        if value not in (Transport.JOLOKIA, Transport.RECORDING):
-            raise ValueError(f"{value} is not in this version yet; use jolokia or recording")
+    def _allowed_transport(cls, value: Transport, info: ValidationInfo) -> Transport:
+        if value is Transport.JMXQUERY and not info.data.get("allow_password_in_process_list"):
+            raise ValueError(
+                "jmxquery shows the password in the list of processes; use jolokia or jmx, or say"
+                " allow_password_in_process_list: true beside it"
+            )
         return value
 
     @check("url")
@@ -198,7 +207,7 @@ class Broker(Section):
         if transport is None:  # refused above: what its URL would have to be is not known
             return value
         if value.startswith("recording:"):
-            if transport is Transport.JOLOKIA:
+            if transport is not Transport.RECORDING:
                 raise ValueError("a recording needs transport: recording beside it")
             file = value.removeprefix("recording:")
             if not file:
@@ -206,7 +215,10 @@ class Broker(Section):
             return f"recording:{existing_file(file, info)}"
         if transport is Transport.RECORDING:
             raise ValueError("must be recording:FILE, as transport is recording")
-        http_url(value)
+        if transport is Transport.JOLOKIA:
+            http_url(value)
+        else:
+            jmx_url(value, openmq=info.data.get("kind") is BrokerKind.OPENMQ)
         return value
 
     @check("inline_password", "password_file")
@@ -252,6 +264,13 @@ class Broker(Section):
     def recording(self) -> Path | None:
         """The file to read in place of a broker."""
         return Path(self.url.removeprefix("recording:")) if self.transport is Transport.RECORDING else None
+
+    def port_mapper_at(self) -> tuple[str, int | None]:
+        """Host and port of the OpenMQ port mapper; None: at the port that the broker says."""
+        if self.port_mapper is not None:
+            return host_port(self.port_mapper)
+        parts = urlsplit(self.url)
+        return parts.hostname or "", parts.port if parts.scheme == "mq" else None
 
     def selection(self) -> flow.Selection:
         return flow.Selection(

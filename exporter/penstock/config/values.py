@@ -133,6 +133,38 @@ def check_origin(value: str) -> str:
     return value.rstrip("/")
 
 
+def check_host_port(value: str) -> str:
+    host_port(value)
+    return value
+
+
+def host_port(value: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`; a host of IPv6 stands in brackets."""
+    try:
+        parts = urlsplit(f"//{value}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or not port or "@" in value or parts.path or parts.query or re.search(r"[\s\\]", value):
+        raise ValueError("must be HOST:PORT")
+    return host, port
+
+
+def jmx_url(value: str, *, openmq: bool) -> None:
+    """The errors never show the URL: it may hold a password."""
+    if openmq and value.startswith("mq://"):
+        try:
+            host_port(value.removeprefix("mq://").removesuffix("/"))
+        except ValueError:
+            raise ValueError("must be mq://HOST:PORT with the port of the broker's port mapper") from None
+        return
+    if not re.fullmatch(r"service:jmx:[a-z]+://[!-~]*", value):
+        also = "mq://HOST:PORT or " if openmq else ""
+        raise ValueError(f"must be {also}service:jmx:rmi:///jndi/rmi://HOST:PORT/…, as transport is JMX")
+    if "@" in value:
+        raise ValueError("must not hold credentials; put them into username and password or password_file")
+
+
 def http_url(value: str) -> "SplitUrl":
     """The parts of an http or https URL without credentials. The errors never show the URL: it may hold a password."""
     try:

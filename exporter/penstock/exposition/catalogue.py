@@ -144,6 +144,31 @@ BROKER: Final = (
         "authentication_failures",
         source="Artemis: AuthenticationFailureCount",
     ),
+    Family(
+        "mq_broker_heap_used_bytes",
+        "gauge",
+        "Java heap in use, in bytes, what is not collected yet included.",
+        "broker",
+        "heap_used_bytes",
+        source="OpenMQ: JVM TotalMemory less FreeMemory",
+    ),
+    Family(
+        "mq_broker_heap_limit_bytes",
+        "gauge",
+        "Largest Java heap, in bytes.",
+        "broker",
+        "heap_limit_bytes",
+        source="OpenMQ: JVM MaxMemory",
+    ),
+    Family(
+        "mq_broker_resource_state",
+        "gauge",
+        "How short of heap the broker says it is: 0 green, 1 yellow, 2 orange, 3 red; it slows producers down from 1 on"
+        " and refuses them at 3.",
+        "broker",
+        "resource_state",
+        source="OpenMQ: Broker ResourceState",
+    ),
 )
 
 ADDRESS: Final = (
@@ -365,6 +390,23 @@ QUEUE: Final = (
         "queue",
         "killed",
         source="Artemis: listQueues messagesKilled",
+    ),
+    Family(
+        "mq_queue_messages_removed_total",
+        "counter",
+        "Messages that left the queue for whatever reason since the start of the broker; of a topic's subscription what"
+        " its consumers settled.",
+        "queue",
+        "removed",
+        source="OpenMQ: Destination NumMsgsOut, getConsumerInfo NumMsgs less NumMsgsPendingAcks",
+    ),
+    Family(
+        "mq_queue_uncommitted_messages",
+        "gauge",
+        "Messages sent in transactions that are still open; in no other count.",
+        "queue",
+        "uncommitted",
+        source="OpenMQ: Destination NumMsgsHeldInTransaction",
     ),
     Family(
         "mq_queue_ring_limit_messages",
@@ -644,6 +686,14 @@ CONSUMER: Final = (
         "consumer",
         "last_acknowledgement",
         source="Artemis: listConsumers lastAcknowledgedTime; OpenMQ: getConsumerInfo LastAckTime",
+    ),
+    Family(
+        "mq_consumer_flow_paused",
+        "gauge",
+        "1 while the broker waits for this consumer to ask for more messages; usual under load, no alarm by itself.",
+        "consumer",
+        "flow_paused",
+        source="OpenMQ: getConsumerInfo FlowPaused",
     ),
 )
 

@@ -92,7 +92,9 @@ def address_table(
     grouping, size = state.grouping, len(state.grouping.index)
     columns = {name: grouping.sum(addresses[name]) for name in GAUGES if name in addresses}
     columns |= {name: grouping.max(addresses[name]) for name in FLAGS if name in addresses}
-    if messages is not None:
+    if "messages" in addresses:
+        columns["messages"] = grouping.sum(addresses["messages"])
+    elif messages is not None:
         columns["messages"] = sum_by(state.of_queue, messages, size)
     if producers is not None:
         at = positions_by_name(grouping, [row.address for row in producers.index])

@@ -129,5 +129,8 @@ def broker_table(broker: Broker, clock: Clock, policy: Policy) -> Table[BrokerSe
         "disk_used_ratio": broker.disk_used_ratio,
         "disk_limit_ratio": broker.disk_limit_ratio,
         "authentication_failures": broker.authentication_failures,
+        "heap_used_bytes": broker.heap_used_bytes,
+        "heap_limit_bytes": broker.heap_limit_bytes,
+        "resource_state": broker.resource_state,
     }
     return Table(Index.of([row]), {name: np.array([value]) for name, value in numbers.items()})

@@ -16,6 +16,8 @@ from penstock.table import Column, Index, Keys, Positions, Table
 
 CLIENT_GAUGES = {"buffered": "buffered", "buffered_bytes": "buffered_bytes", "uncommitted": "awaiting_commit"}
 COUNTERS = ("delivered", "acknowledged")
+SHOWN = ("buffered", "buffered_bytes", "flow_paused")
+"""Columns that a consumer shown by itself has as they are."""
 _UNKNOWN_QUEUE = -2
 
 
@@ -162,7 +164,7 @@ def client_table(state: Consumers, consumers: Table[ConsumerRow]) -> Table[Clien
 
 def consumer_table(state: Consumers, consumers: Table[ConsumerRow], clock: Clock) -> Table[ConsumerSeries]:
     at = consumers.index.positions(state.index.keys)
-    columns = {name: consumers[name][at] for name in ("buffered", "buffered_bytes") if name in consumers}
+    columns = {name: consumers[name][at] for name in SHOWN if name in consumers}
     for name in ("last_delivery", "last_acknowledgement"):
         if name in consumers:
             columns[name] = consumers[name][at] - clock.applied

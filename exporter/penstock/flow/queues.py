@@ -11,8 +11,8 @@ from penstock.flow.totals import Totals
 from penstock.model import AddressRow, QueueKind, QueueRow, RingSource
 from penstock.table import Column, Table
 
-COUNTERS = ("added", "acknowledged", "expired", "killed")
-GAUGES = ("messages", "delivering", "scheduled", "bytes", "consumers")
+COUNTERS = ("added", "acknowledged", "expired", "killed", "removed")
+GAUGES = ("messages", "delivering", "scheduled", "bytes", "consumers", "uncommitted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,8 @@ def queue_table(state: Queues, queues: Table[QueueRow], addresses: Table[Address
     for number, name in enumerate(COUNTERS):
         if name in queues:
             # What is summed goes on when one of its queues goes away; a single queue's counter is the broker's own.
-            columns[name] = np.where(alone, grouping.max(queues[name]), state.totals.sum_of(number))
+            last = grouping.max(queues[name])
+            columns[name] = np.where(alone | np.isnan(last), last, state.totals.sum_of(number))
     if "ring_limit" in queues:
         paging = paging_queues(queues, addresses)
         columns["ring_limit"] = np.where(alone, grouping.max(queues["ring_limit"]), np.nan)

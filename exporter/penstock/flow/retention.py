@@ -15,7 +15,14 @@ _TABLES = {
     "queues": ("queues",),
     "consumers": ("consumers",),
     "connections": ("connections", "producers"),
+    "producers": ("producers",),
+    "transactions": ("transactions",),
     "links": ("links",),
+}
+_JOINS = {
+    "consumers": ("consumer_queue", "consumer_connection"),
+    "producers": ("producer_connection",),
+    "transactions": ("transaction_connection",),
 }
 _ADDED_COLUMNS = {"sizes": ("queues", ("bytes", "delivering_bytes", "acknowledge_attempts"))}
 
@@ -53,13 +60,11 @@ def failed(snapshot: Snapshot) -> list[str]:
 
 
 def with_tables(snapshot: Snapshot, before: Snapshot, names: tuple[str, ...]) -> Snapshot:
-    """Tables of before where there are none now; consumers with what joins them to their queue and connection."""
+    """Tables of before where there are none now, with what joins them to others."""
     missing: dict[str, Any] = {name: getattr(before, name) for name in names if getattr(snapshot, name) is None}
-    if "consumers" in missing:
-        missing |= {
-            "consumer_queue": before.consumer_queue,
-            "consumer_connection": before.consumer_connection,
-        }
+    for name in names:
+        if name in missing:
+            missing |= {join: getattr(before, join) for join in _JOINS.get(name, ())}
     return replace(snapshot, **missing)
 
 

@@ -31,6 +31,25 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
+class Hint:
+    """What to look at when this kind of broker refuses, and where its Jolokia is."""
+
+    refused: str
+    path: str
+
+
+ARTEMIS = Hint(
+    "check username and password, and that one of the user's roles may use the console (HAWTIO_ROLES in"
+    " etc/artemis.profile)",
+    "Artemis serves it at /console/jolokia/",
+)
+OPENMQ = Hint(
+    "check username and password: those of the Jolokia agent (its options user and password), not of the broker",
+    "the JVM agent serves it at /jolokia/",
+)
+
+
+@dataclass(frozen=True, slots=True)
 class JolokiaTarget:
     """Where and as whom to ask. `password` is called for each connection, so that a rotated file is picked up."""
 
@@ -40,6 +59,8 @@ class JolokiaTarget:
     origin: str | None = None
     tls: Tls | None = None
     max_answer_bytes: int = 64 * 1024 * 1024
+    reuse_connections: bool = True
+    hint: Hint = ARTEMIS
 
 
 class JolokiaTransport:
@@ -115,7 +136,11 @@ class JolokiaTransport:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=2, keepalive_timeout=75),
+                connector=(
+                    aiohttp.TCPConnector(limit=2, keepalive_timeout=75)
+                    if self._target.reuse_connections
+                    else aiohttp.TCPConnector(limit=2, force_close=True)
+                ),
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
@@ -136,10 +161,7 @@ class JolokiaTransport:
         status = response.status
         user = f"user {self._target.username!r}" if self._target.username else "no user"
         if status in (401, 403):
-            raise Refused(
-                f"{self._url}: HTTP {status} for {user}: check username and password, and that one of the user's"
-                " roles may use the console (HAWTIO_ROLES in etc/artemis.profile)"
-            )
+            raise Refused(f"{self._url}: HTTP {status} for {user}: {self._target.hint.refused}")
         if status == 429:
             wait = _seconds(response.headers.get("Retry-After"))
             raise Refused(
@@ -148,7 +170,7 @@ class JolokiaTransport:
                 retry_after=wait,
             )
         if status == 404:
-            raise BadAnswer(f"{self._url}: HTTP 404: no Jolokia here; Artemis serves it at /console/jolokia/")
+            raise BadAnswer(f"{self._url}: HTTP 404: no Jolokia here; {self._target.hint.path}")
         if 300 <= status < 400:
             to = response.headers.get("Location", "nowhere")[:200]
             raise BadAnswer(f"{self._url}: HTTP {status} to {to!r}: give the URL that answers itself")

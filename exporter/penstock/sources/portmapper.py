@@ -110,7 +110,7 @@ def request_epoch(port: int) -> Request:
     return {"type": ASKED, "port": port}
 
 
-class _Epoch(msgspec.Struct):
+class _Epoch(msgspec.Struct, frozen=True):
     session: str = ""
 
 

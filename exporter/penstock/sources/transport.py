@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from penstock.model import Snapshot
+
 Request = Mapping[str, Any]
 """One Jolokia request as its JSON object; never holds a secret."""
 
@@ -34,3 +36,13 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Give back what is held; the transport is not used afterwards."""
+
+
+class Reader(Protocol):
+    """Reads one broker through a transport."""
+
+    async def poll(self, timeout: float) -> Snapshot:
+        """A snapshot within `timeout` seconds; SourceError when the broker itself could not be read."""
+
+    async def close(self) -> None:
+        """Give back what is held; the reader is not used afterwards."""

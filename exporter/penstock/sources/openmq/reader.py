@@ -306,9 +306,7 @@ class OpenMQReader:
                 members.append(tables.Member(row, via, tables.subscription_of(row, via, subscriptions)))
         return members
 
-    async def _read_listings(
-        self, poll: _Poll
-    ) -> tuple[Rows[wire.Producer] | None, Rows[wire.Transaction] | None]:
+    async def _read_listings(self, poll: _Poll) -> tuple[Rows[wire.Producer] | None, Rows[wire.Transaction] | None]:
         async def producers(p: _Poll) -> tuple[Rows[wire.Producer], str]:
             found = await self._listed(p, ask.producers(), self._decoders.producer, "getProducerInfo")
             rows = [row for row in found.rows if row.service_name != tables.ADMIN]
