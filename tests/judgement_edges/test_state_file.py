@@ -58,8 +58,8 @@ def test_it_is_written_whole_for_its_owner_only(tmp_path: Path, memory: Memory) 
     [
         (b"", "is no state file of Penstock"),
         (b"{}", "is no state file of Penstock"),
-        (MAGIC + b"0\nabc", "has format 0, this version reads 1"),
-        (MAGIC + b"1\nabc", "is damaged"),
+        (MAGIC + b"1\nabc", "has format 1, this version reads 2"),
+        (MAGIC + b"2\nabc", "is damaged"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_set_aside(

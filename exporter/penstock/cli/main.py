@@ -6,7 +6,9 @@ import click
 
 from penstock import __version__
 
-COMMANDS = ("run", "once", "check", "explain", "events", "flow", "record", "replay", "demo", "alerts", "dashboards")
+COMMANDS = (
+    "run", "once", "check", "explain", "events", "flow", "record", "replay", "demo", "alerts", "dashboards", "policy",
+)  # fmt: skip
 """Each the name of its module and of the command in it, in the order of the help."""
 
 

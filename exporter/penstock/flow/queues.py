@@ -110,8 +110,8 @@ def queue_table(state: Queues, queues: Table[QueueRow], addresses: Table[Address
     for number, name in enumerate(COUNTERS):
         if name in queues:
             # What is summed goes on when one of its queues goes away; a single queue's counter is the broker's own.
-            last = grouping.max(queues[name])
-            columns[name] = np.where(alone | np.isnan(last), last, state.totals.sum_of(number))
+            last, total = grouping.max(queues[name]), state.totals.sum_of(number)
+            columns[name] = np.where(alone | (np.isnan(last) & (total == 0)), last, total)
     if "ring_limit" in queues:
         paging = paging_queues(queues, addresses)
         columns["ring_limit"] = np.where(alone, grouping.max(queues["ring_limit"]), np.nan)
