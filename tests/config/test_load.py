@@ -162,8 +162,8 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "jmx over http": (
         broker("kind: openmq\ntransport: jmx\nurl: http://127.0.0.1:8778/jolokia/\n"),
         (
-            "p.yml:5: brokers[0].url: must be mq://HOST:PORT or service:jmx:rmi:///jndi/rmi://HOST:PORT/…, as transport is"
-            " JMX"
+            "p.yml:5: brokers[0].url: must be mq://HOST:PORT or service:jmx:rmi:///jndi/rmi://HOST:PORT/…,"
+            " as transport is JMX"
         ),
     ),
     "jmx of artemis by port mapper": (
@@ -177,8 +177,8 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "transport jmxquery": (
         broker("kind: artemis\ntransport: jmxquery\nurl: service:jmx:rmi:///x\n"),
         (
-            "p.yml:4: brokers[0].transport: jmxquery shows the password in the list of processes; use jolokia or jmx, or"
-            " say allow_password_in_process_list: true beside it"
+            "p.yml:4: brokers[0].transport: jmxquery shows the password in the list of processes; use jolokia or jmx,"
+            " or say allow_password_in_process_list: true beside it"
         ),
     ),
     "url of another scheme": (
