@@ -13,6 +13,7 @@ from penstock.config import (
     Config,
     Discovery,
     DnsTarget,
+    History,
     Judgement,
     QueueMatch,
     Rule,
@@ -38,6 +39,7 @@ SECTIONS: dict[str, type[Section]] = {
     "series": Series,
     "clients": Clients,
     "client name": ClientName,
+    "history": History,
 }
 
 
@@ -71,6 +73,7 @@ def test_defaults_are_those_of_the_code(section: str) -> None:
         "dns target": defaults.discovery.dns[0], "tls": Tls(), "queue match": QueueMatch(), "rule": Rule(),
         "rule match": RuleMatch(), "judgement": Judgement(), "series": Series(),
         "clients": Clients(), "client name": defaults.clients.map[0],
+        "history": History(),
     }  # fmt: skip
     written = examples[section].model_dump(mode="json", by_alias=True)
     for key, line in documented(section).items():

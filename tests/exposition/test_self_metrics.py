@@ -39,6 +39,7 @@ def test_help_and_type_come_from_the_catalogue(form: Format) -> None:
     own.config_loaded(success=True, timestamp=1)
     own.state_saved(success=True)
     own.discovered(brokers=2, failures=1)
+    own.history_written({family.column: 1.0 for family in CATALOGUE if family.column.startswith("history_")})
     shown = {metric.name: metric for metric in parse(form, own.render(form) + END[form])}
     for family in CATALOGUE:
         if family.table == "agent":

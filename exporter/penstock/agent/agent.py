@@ -13,6 +13,7 @@ from typing import Any
 from penstock import __version__
 from penstock.agent import heap
 from penstock.agent.discovery import FILE_SECONDS, Discovery
+from penstock.agent.history import Past
 from penstock.agent.journal import Journal
 from penstock.agent.opening import open_reader, policy_of
 from penstock.agent.shard import Shard
@@ -63,6 +64,8 @@ class Agent:
         self._exposition = Exposition(self._self_metrics.render)
         self._watched: dict[str, _Watched] = {}
         self._reloading = asyncio.Lock()
+        self._storage = storage
+        self._past = Past()
         self._state_file = None if storage is None else StateFile(storage)
         self._journal = Journal(storage)
         self._changed = asyncio.Event()
@@ -97,6 +100,7 @@ class Agent:
             await self._save(self._state_file)
         for name in list(self._watched):
             await self._drop(name)
+        await asyncio.to_thread(self._past.stop)
         self._executor.shutdown(cancel_futures=True)
 
     async def reload(self) -> None:
@@ -146,6 +150,7 @@ class Agent:
         # Everything that can be refused is made first.
         async with contextlib.AsyncExitStack() as unused:
             opened = []
+            await asyncio.to_thread(self._past.apply, config.history, self._storage)
             for broker in changed:
                 watch = self._open(config, broker)
                 unused.push_async_callback(watch.close)
@@ -188,6 +193,7 @@ class Agent:
             self._executor,
             remembered=lambda node_id: self._state_file.memory(node_id) if self._state_file else None,
             on_change=self._on_change,
+            on_poll=self._past.offer(broker.name, config.interval_of(broker)),
         )
 
     async def _drop(self, name: str) -> None:
@@ -231,6 +237,7 @@ class Agent:
         file.keep([memory for watch in watches if (memory := watch.memory()) is not None], time.time())
 
     def _on_change(self, events: Iterable[Event]) -> None:
+        self._self_metrics.history_written(self._past.numbers())
         if self._journal.add(events):
             self._loop.call_soon_threadsafe(self._changed.set)
 

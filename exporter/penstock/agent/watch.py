@@ -16,6 +16,7 @@ from penstock.exposition.render import BrokerBlocks
 from penstock.flow.assess import State, Tables, assess
 from penstock.flow.events import Event, Picture, by_name, changes
 from penstock.flow.explain import Sight
+from penstock.flow.judge.judge import Judgement
 from penstock.flow.memory import Memory, identity, recall, remember
 from penstock.flow.policy import Policy
 from penstock.flow.retention import Kept, retain
@@ -58,6 +59,8 @@ class Watch:
     """What an earlier agent, or another watch, knew of a node id."""
     on_change: Callable[[Iterable[Event]], None] = lambda _: None
     """Called in the worker thread with what changed at a poll."""
+    on_poll: Callable[[Snapshot, Judgement], None] = lambda _, __: None
+    """Called in the worker thread with each poll as it was read, and what it was judged to mean; must be quick."""
     sight: Sight | None = None
     """All that is known after the last poll, to be read by any thread; None while there is nothing fresh enough."""
     _wanted: Policy | None = None
@@ -179,6 +182,7 @@ class Watch:
         passive = snapshot.broker is not None and snapshot.broker.role is not Role.ACTIVE
         # Not every part is read at every poll: the others stay as they were last.
         self._collectors = {**({} if passive else self._collectors), **snapshot.collectors}
+        self.on_poll(snapshot, self._state.judgement)
         self.sight = Sight(self._state, self._tables, retained, self.policy, self.interval)
 
     def _recall(self, snapshot: Snapshot) -> Snapshot:

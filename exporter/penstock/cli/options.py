@@ -44,7 +44,7 @@ storage_path = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("data"),
     show_default=True,
-    help="Directory of the state file and the log of changes; made when it is not there.",
+    help="Directory of the state file, the log of changes and the history; made when it is not there.",
 )
 log_level = click.option(
     "--log.level", "log_level", type=click.Choice(LEVELS), default="info", show_default=True, help="Least level logged."

@@ -476,6 +476,43 @@ class Discovery(Section):
     """A broker that is found no more is still asked for so long, so that an alert can tell that it is gone."""
 
 
+class History(Section):
+    """The history of every poll, as Parquet, for the trend reports. Needs `pip install 'penstock[history]'`."""
+
+    enabled: StrictBool = False
+    """Write it."""
+    url: EnvText | None = None
+    """Directory, or s3://BUCKET/PREFIX, where it is published; default: history in the directory of --storage.path."""
+    agent: EnvText = "agent"
+    """Name of this agent in the names of its files; agents that publish to one place need different ones."""
+    publish: Annotated[Duration, between(10, 3600, format_duration)] = 300.0
+    """Time between two publications."""
+    keep: Annotated[Duration, between(2 * 86400, 3650 * 86400, format_duration)] = 35 * 86400.0
+    """How long single polls are kept; what the trend jobs made of them stays."""
+    max_size: Annotated[Size, between(2**20, 2**50, format_size)] = 20 * 2**30
+    """Most that published polls may take; beyond it the oldest days go."""
+    max_spool: Annotated[Size, between(2**20, 2**50, format_size)] = 2 * 2**30
+    """Most that may wait to be published; beyond it the oldest goes and is counted."""
+    trends: EnvText | None = None
+    """gauges.json of the trend job, for /metrics; default: trends/gauges.json in the directory of --storage.path."""
+
+    @check("agent")
+    @classmethod
+    def _file_name(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", value) or value.startswith((".", "_")):
+            raise ValueError(
+                "must be 1 to 100 letters, digits, dots, dashes, underscores, and begin with none of . and _"
+            )
+        return value
+
+    @check("url", "trends")
+    @classmethod
+    def _no_credentials(cls, value: str | None) -> str | None:
+        if value is not None and "@" in urlsplit(value).netloc:
+            raise ValueError("must hold no credentials; give them by the environment (AWS_ACCESS_KEY_ID …)")
+        return value
+
+
 class Config(Section):
     """The whole configuration. Durations are seconds, sizes bytes."""
 
@@ -495,6 +532,8 @@ class Config(Section):
     """How many series are shown."""
     clients: Clients = Clients()
     """How clients are named."""
+    history: History = History()
+    """The history of every poll, for the trend reports."""
     temporary_queues: TemporaryQueues = TemporaryQueues.SUMMED
     """Temporary queues `summed` into one, or `each` by its name."""
 

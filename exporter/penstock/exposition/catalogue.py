@@ -871,6 +871,38 @@ AGENT: Final = (
         "discovery_failures",
         source="Penstock",
     ),
+    Family(
+        "penstock_history_success",
+        "gauge",
+        "1 when the history could be spooled and published at the last try, else 0; absent without history.",
+        "agent",
+        "history_success",
+        source="Penstock",
+    ),
+    Family(
+        "penstock_history_publish_timestamp_seconds",
+        "gauge",
+        "Last successful publication of the history, in seconds since 1970; absent before the first.",
+        "agent",
+        "history_publish_timestamp",
+        source="Penstock",
+    ),
+    Family(
+        "penstock_history_polls_dropped_total",
+        "counter",
+        "Polls that the history lost: its writer was behind, or its spool could not be written.",
+        "agent",
+        "history_dropped_polls",
+        source="Penstock",
+    ),
+    Family(
+        "penstock_history_segments_dropped_total",
+        "counter",
+        "Parts of the spool, some minutes of polls each, thrown away unpublished to stay below its limit.",
+        "agent",
+        "history_dropped_segments",
+        source="Penstock",
+    ),
 )
 
 CATALOGUE: Final[tuple[Family, ...]] = (

@@ -1,6 +1,7 @@
 """The agent's metrics about itself: its build, its configuration, its process."""
 
 import platform
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -44,6 +45,11 @@ class SelfMetrics:
     def discovered(self, brokers: int, failures: int) -> None:
         """Note how many brokers are watched, and how often in all a source of them could not be read."""
         self._values = {**self._values, "brokers": float(brokers), "discovery_failures": float(failures)}
+
+    def history_written(self, numbers: Mapping[str, float]) -> None:
+        """Note how the history goes; columns of the table `agent`, NaN = not shown."""
+        kept = {name: value for name, value in self._values.items() if not name.startswith("history_")}
+        self._values = kept | {name: value for name, value in numbers.items() if not np.isnan(value)}
 
     def render(self, form: Format) -> bytes:
         """All families, as whole lines without the end mark."""

@@ -1,0 +1,74 @@
+"""From a spool segment to Parquet: one file per kind, in series order, under `raw/kind=/dt=/hour=/`."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.history import spool
+from penstock.history.schema import BROKER, KINDS, Kind
+from penstock.history.store import Store
+
+RAW = "raw"
+ALL_DAY = "all"
+"""The `hour=` of a file that holds a whole day."""
+
+
+def directory(kind: str, hour: int) -> str:
+    """Where the rows of an hour (hours since 1970) stand."""
+    at = datetime.fromtimestamp(hour * 3600, UTC)
+    return f"{RAW}/kind={kind}/dt={at:%Y-%m-%d}/hour={at:%H}"
+
+
+def publish(segment: Path, store: Store, agent: str) -> int:
+    """
+    Publish a closed segment and remove it; the number of polls in it.
+
+    The names of the files follow from the segment's: done twice it is the same. Raises StoreError, and keeps it then.
+    """
+    polls = spool.read(segment, BROKER.name)
+    if len(polls):
+        whole = polls.select(["broker", "stamp"])
+        for kind in KINDS.values():
+            rows = polls if kind is BROKER else of_polls(spool.read(segment, kind.name), whole)
+            if len(rows):
+                for hour, part in by_hour(rows):
+                    store.write_table(
+                        f"{directory(kind.name, hour)}/{agent}-{segment.name}.parquet", in_order(part, kind)
+                    )
+    spool.remove(segment)
+    return len(polls)
+
+
+def of_polls(rows: Any, polls: Any) -> Any:
+    """The rows whose poll was written to its end."""
+    if len(rows) == 0:
+        return rows
+    marks = {(broker, stamp) for broker, stamp in zip(*_keys(polls), strict=True)}
+    whole = [pair in marks for pair in set(zip(*_keys(rows), strict=True))]
+    if all(whole):
+        return rows
+    return rows.filter(pa.array([pair in marks for pair in zip(*_keys(rows), strict=True)]))
+
+
+def _keys(rows: Any) -> tuple[list[str], list[int]]:
+    return rows["broker"].cast(pa.string()).to_pylist(), rows["stamp"].cast(pa.int64()).to_pylist()
+
+
+def by_hour(rows: Any) -> list[tuple[int, Any]]:
+    hours = pc.divide(rows["stamp"].cast(pa.int64()), 3_600_000_000)
+    return [(hour, rows.filter(pc.equal(hours, hour))) for hour in sorted(hours.unique().to_pylist())]
+
+
+def in_order(rows: Any, kind: Kind) -> Any:
+    """Series order."""
+    return rows.take(pa.array(np.lexsort([_sortable(rows[name]) for name in reversed(kind.order)])))
+
+
+def _sortable(column: Any) -> Any:
+    if pa.types.is_dictionary(column.type):
+        return pc.rank(column.cast(pa.string()).combine_chunks(), tiebreaker="dense").to_numpy()
+    return column.cast(pa.int64()).to_numpy()

@@ -1,0 +1,209 @@
+"""
+The schema of raw history: one kind of row per table of the Snapshot, and the conditions.
+
+Version 1. Columns are only ever added; a reader takes a column that a file lacks as null. Null is missing, never 0.
+Counts are messages, sizes bytes, times UTC. `sid` names a series (a queue, or a client of a queue) for ever, `inc`
+one life of its counters: they never fall within one.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+import pyarrow as pa
+
+from penstock.model import (
+    AddressRow,
+    Broker,
+    ConnectionRow,
+    ConsumerRow,
+    LinkRow,
+    ProducerRow,
+    QueueRow,
+    TransactionRow,
+)
+
+VERSION: Final = 1
+VERSION_KEY: Final = b"penstock.history"
+
+STAMP: Final = pa.timestamp("us", tz="UTC")
+TIME: Final = pa.timestamp("ms", tz="UTC")
+TEXT: Final = pa.dictionary(pa.int32(), pa.string())
+COUNT: Final = pa.int64()
+REAL: Final = pa.float64()
+FLAG: Final = pa.int8()
+KEY: Final = pa.int64()
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """
+    One kind of row. texts: field of the row object → column. numbers: columns of the table, with their type.
+    joins: attribute of the Snapshot
+    that holds a key of another table per row → column. identity: the fields that name its series.
+    counters: columns that never fall in one life.
+    """
+
+    name: str
+    texts: Mapping[str, str]
+    numbers: Mapping[str, Any]
+    types: Mapping[str, Any]
+    identity: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
+    extra: tuple[tuple[str, Any], ...] = ()
+    joins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> Any:
+        own = [("stamp", STAMP), ("broker", TEXT)]
+        if self.identity:
+            own += [("sid", KEY), ("key", KEY), ("inc", KEY)]
+        texts = [(column, self.types[name]) for name, column in self.texts.items()]
+        columns = [*own, *texts, *self.numbers.items(), *self.extra, *((name, KEY) for name in self.joins.values())]
+        return pa.schema([pa.field(name, kind) for name, kind in columns], {VERSION_KEY: str(VERSION).encode()})
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Series order: equal neighbours are what makes a file small."""
+        return ("sid", "key", "stamp") if self.identity else ("broker", "stamp")
+
+
+def _of(row: type, **renamed: str) -> dict[str, Any]:
+    """The texts of a row class and their types; numbers of the broker's own row are left to its columns."""
+    named = [field for field in fields(row) if field.type is not float]
+    return {
+        "texts": {field.name: renamed.get(field.name, field.name) for field in named},
+        "types": {field.name: pa.bool_() if field.type is bool else TEXT for field in named},
+    }
+
+
+def _all(kind: Any, *names: str) -> dict[str, Any]:
+    return dict.fromkeys(names, kind)
+
+
+BROKER: Final = Kind(
+    "broker",
+    **_of(Broker, kind="broker_kind"),
+    numbers={field.name: REAL for field in fields(Broker) if field.type is float},
+    # agent_clock is the stamp unrounded; parts what was read, failed the collectors that failed.
+    extra=(("agent_clock", REAL), ("interval", REAL), ("parts", TEXT), ("failed", TEXT)),
+)
+ADDRESS: Final = Kind(
+    "address",
+    **_of(AddressRow, name="address"),
+    numbers={
+        **_all(COUNT, "delivering", "scheduled", "uncommitted", "removed", "added_bytes", "removed_bytes"),
+        **_all(COUNT, "message_limit_bytes", "max_producers", "consumer_flow_limit"),
+        **_all(FLAG, "topic", "dead_letters", "exact"),
+        **_all(COUNT, "memory_bytes", "limit_bytes", "limit_messages", "messages_added", "messages_unrouted", "pages"),
+        **_all(COUNT, "page_read_limit_bytes", "page_read_limit_messages", "messages_dropped", "messages_rejected"),
+        **_all(COUNT, "messages", "producers"),
+        **_all(REAL, "memory_used_ratio", "limit_percent"),
+        **_all(FLAG, "paging", "paused", "producers_paused", "producers_blocked", "internal", "temporary"),
+        **_all(FLAG, "retroactive"),
+    },
+    identity=("name",),
+    counters=("messages_added", "removed"),
+)
+QUEUE: Final = Kind(
+    "queue",
+    **_of(QueueRow, name="queue", kind="queue_kind"),
+    numbers={
+        **_all(COUNT, "messages", "delivering", "scheduled", "bytes", "delivering_bytes", "consumers"),
+        **_all(COUNT, "added", "acknowledged", "expired", "killed", "acknowledge_attempts", "ring_limit"),
+        **_all(COUNT, "max_consumers", "consumers_before_dispatch", "removed", "uncommitted"),
+        **_all(FLAG, "exact", "paused", "last_value", "exclusive", "grouped"),
+    },
+    identity=("address", "name"),
+    counters=("added", "acknowledged", "expired", "killed"),
+    # What the ledger of the live agent said; null where it could not know.
+    extra=(("evicted", COUNT), ("interval", pa.float32())),
+)
+CONSUMER: Final = Kind(
+    "consumer",
+    **_of(ConsumerRow, id="consumer"),
+    numbers={
+        **_all(COUNT, "buffered", "buffered_bytes", "delivered", "acknowledged", "awaiting_commit"),
+        **_all(COUNT, "flow_limit", "flow_resume", "waiting", "acknowledge_mode"),
+        **_all(TIME, "created", "last_delivery", "last_acknowledgement"),
+        **_all(FLAG, "flow_paused"),
+    },
+    identity=("address", "queue", "client"),
+    counters=("delivered", "acknowledged"),
+    extra=(("interval", pa.float32()),),
+    joins={"consumer_queue": "queue_key", "consumer_connection": "connection_key"},
+)
+CONNECTION: Final = Kind(
+    "connection",
+    **_of(ConnectionRow, id="connection"),
+    numbers=_all(COUNT, "sessions", "consumers", "producers"),
+    identity=("client",),
+)
+PRODUCER: Final = Kind(
+    "producer",
+    **_of(ProducerRow, id="producer"),
+    numbers={**_all(COUNT, "produced", "produced_bytes"), **_all(TIME, "created")},
+    identity=("address", "client"),
+    counters=("produced",),
+    joins={"producer_connection": "connection_key"},
+)
+TRANSACTION: Final = Kind(
+    "transaction",
+    **_of(TransactionRow, id="transaction"),
+    numbers={
+        **_all(COUNT, "messages", "acknowledgements"),
+        **_all(TIME, "created"),
+        **_all(FLAG, "state", "distributed"),
+    },
+    identity=("client",),
+    joins={"transaction_connection": "connection_key"},
+)
+LINK: Final = Kind(
+    "link",
+    **_of(LinkRow, name="link", kind="link_kind"),
+    numbers={**_all(COUNT, "pending"), **_all(FLAG, "up")},
+    identity=("name",),
+)
+CONDITION: Final = Kind(
+    "condition",
+    # event: enter, leave, severity (it became another), or hold: it stands at the first poll of an hour or of the agent
+    texts={name: name for name in ("event", "condition", "address", "queue", "client", "severity", "evidence")},
+    types=dict.fromkeys(("event", "condition", "address", "queue", "client", "severity", "evidence"), TEXT),
+    numbers={"since": TIME, "consumers": COUNT},
+)
+
+TABLES: Final[Mapping[str, Kind]] = {
+    "addresses": ADDRESS,
+    "queues": QUEUE,
+    "consumers": CONSUMER,
+    "connections": CONNECTION,
+    "producers": PRODUCER,
+    "links": LINK,
+    "transactions": TRANSACTION,
+}
+"""Attribute of a Snapshot → the kind of its rows."""
+KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (BROKER, CONDITION, *TABLES.values())}
+
+
+def series_id(*names: str) -> int:
+    """The sid of these labels, the broker's name first: 63 bits, so that it is never negative."""
+    digest = hashlib.blake2b("\0".join(names).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def parquet_options(schema: Any) -> dict[str, Any]:
+    """
+    How a table of this schema is written.
+
+    Whole numbers and times as differences: in series order most are 0 or alike. The rest by dictionary.
+    """
+    whole = [f.name for f in schema if pa.types.is_int64(f.type) or pa.types.is_timestamp(f.type)]
+    return {
+        "compression": "zstd",
+        "compression_level": 3,
+        "use_dictionary": [field.name for field in schema if field.name not in whole],
+        "column_encoding": dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
+        "data_page_version": "2.0",
+        "write_statistics": True,
+    }

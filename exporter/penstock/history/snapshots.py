@@ -1,0 +1,287 @@
+"""Snapshots as record batches, and record batches as the Snapshots they were: what is judged twice is the same."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from penstock.history.schema import BROKER, CONSUMER, COUNT, FLAG, KINDS, QUEUE, TABLES, TEXT, TIME, Kind, series_id
+from penstock.model import (
+    AddressRow,
+    Broker,
+    BrokerKind,
+    Collector,
+    ConnectionRow,
+    ConsumerRow,
+    LinkRow,
+    ProducerRow,
+    QueueKind,
+    QueueRow,
+    RingSource,
+    Role,
+    Snapshot,
+    TransactionRow,
+)
+from penstock.table import Column, Index, Keys, Table
+
+ROWS: Mapping[str, type] = {
+    "addresses": AddressRow,
+    "queues": QueueRow,
+    "consumers": ConsumerRow,
+    "connections": ConnectionRow,
+    "producers": ProducerRow,
+    "links": LinkRow,
+    "transactions": TransactionRow,
+}
+ENUMS: Mapping[str, Any] = {"QueueKind": QueueKind, "RingSource": RingSource, "BrokerKind": BrokerKind, "Role": Role}
+MICRO = 1e6
+MILLI = 1e3
+WHOLE = (-(2.0**63), 2.0**63 - 1024)
+"""What fits into 64 bits: a broker's "no limit" may be just above."""
+
+
+@dataclass(slots=True)
+class Texts:
+    """What of a table changes only when its things do, made once per index and broker."""
+
+    _of: dict[tuple[str, str], tuple[Index[Any], Keys, dict[str, Any]]] = field(default_factory=dict)
+
+    def of(self, broker: str, kind: Kind, index: Index[Any]) -> tuple[Keys, dict[str, Any]]:
+        """The sid of each row, and its text columns."""
+        known = self._of.get((broker, kind.name))
+        if known is not None and known[0] is index:
+            return known[1], known[2]
+        rows = index.rows.tolist()
+        names = [[str(getattr(row, name)) for row in rows] for name in kind.identity]
+        sids = np.fromiter((series_id(broker, *one) for one in zip(*names, strict=True)), np.int64, len(rows))
+        columns = {
+            column: pa.array([getattr(row, name) for row in rows], pa.bool_())
+            if kind.types[name] != TEXT
+            else pa.array([str(getattr(row, name)) for row in rows], pa.string()).dictionary_encode()
+            for name, column in kind.texts.items()
+        }
+        self._of[broker, kind.name] = index, sids, columns
+        return sids, columns
+
+
+def number(values: Column, kind: Any) -> Any:
+    """A column as Arrow: NaN is null. Times are seconds; what must be whole is rounded."""
+    missing = np.isnan(values)
+    if kind in (COUNT, FLAG, TIME):
+        whole = np.rint(np.where(missing, 0.0, values * MILLI if kind == TIME else values)).clip(*WHOLE)
+        return pa.array(whole.astype(np.int8 if kind == FLAG else np.int64), mask=missing).cast(kind)
+    return pa.array(values, mask=missing).cast(kind)
+
+
+def stamps(stamp: float, rows: int) -> Any:
+    return pa.array(np.full(rows, round(stamp * MICRO), np.int64)).cast(BROKER.schema.field("stamp").type)
+
+
+def constant(text: str, rows: int) -> Any:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
+
+
+def table_batch(
+    broker: str, kind: Kind, snapshot: Snapshot, table: Table[Any], texts: Texts, incs: Keys, added: Mapping[str, Any]
+) -> Any:
+    """One table of a poll. added: the kind's extra columns, as Arrow."""
+    rows = len(table)
+    sids, columns = texts.of(broker, kind, table.index)
+    arrays: dict[str, Any] = {
+        "stamp": stamps(snapshot.stamp, rows),
+        "broker": constant(broker, rows),
+        "sid": pa.array(sids),
+        "key": pa.array(table.index.keys),
+        "inc": pa.array(incs),
+        **columns,
+        **{name: number(table[name], of) for name, of in kind.numbers.items()},
+        **added,
+    }
+    return pa.record_batch([arrays[name] for name in kind.schema.names], schema=kind.schema)
+
+
+def extra_columns(
+    snapshot: Snapshot, kind: Kind, table: Table[Any], evicted: Column, interval: float
+) -> dict[str, Any]:
+    """What stands beside the columns of the table itself."""
+    every = pa.array(np.full(len(table), interval, np.float32))
+    if kind is QUEUE:
+        told = evicted if len(evicted) == len(table) else np.full(len(table), np.nan)
+        return {"evicted": number(told, COUNT), "interval": every}
+    joins = {column: joined(getattr(snapshot, name), len(table)) for name, column in kind.joins.items()}
+    return {**joins, "interval": every} if kind is CONSUMER else joins
+
+
+def joined(keys: Keys, rows: int) -> Any:
+    """Keys of another table by row; a broker that has none to tell gives none at all."""
+    return pa.array(keys) if len(keys) == rows else pa.nulls(rows, pa.int64())
+
+
+def broker_batch(broker: str, snapshot: Snapshot, interval: float) -> Any:
+    """The broker's own row; it is written last, so a poll without one was cut off."""
+    about = snapshot.broker or Broker(BrokerKind.ARTEMIS, "", "", "", Role.PASSIVE)
+    values: dict[str, Any] = {
+        "stamp": stamps(snapshot.stamp, 1),
+        "broker": constant(broker, 1),
+        **{column: constant(str(getattr(about, name)), 1) for name, column in BROKER.texts.items()},
+        **{name: number(np.array([getattr(about, name)], np.float64), of) for name, of in BROKER.numbers.items()},
+        "agent_clock": pa.array([snapshot.stamp]),
+        "interval": pa.array([interval]),
+        "parts": constant(parts(snapshot), 1),
+        "failed": constant(",".join(name for name, one in snapshot.collectors.items() if not one.success), 1),
+    }
+    return pa.record_batch([values[name] for name in BROKER.schema.names], schema=BROKER.schema)
+
+
+def parts(snapshot: Snapshot) -> str:
+    """What was read: `broker;queues:messages,added;…`. A column that is not there differs from one without a number."""
+    tables = {name: table for name in TABLES if (table := getattr(snapshot, name)) is not None}
+    said = [f"{name}:{','.join(table.columns)}" for name, table in tables.items()]
+    return ";".join(["broker", *said] if snapshot.broker else said)
+
+
+def parts_of(text: str) -> dict[str, list[str]]:
+    """Table → its columns, of what `parts` wrote."""
+    pairs = (part.partition(":") for part in text.split(";") if part)
+    return {name: columns.split(",") if columns else [] for name, _, columns in pairs}
+
+
+# --- and back
+
+
+class Reader:
+    """Makes the Snapshots of one broker from its rows; its indexes follow each other as those of the live agent do."""
+
+    def __init__(self) -> None:
+        self._indexes: dict[str, Index[Any]] = {name: Index.empty() for name in TABLES}
+        self._codes: dict[str, tuple[Keys, NDArray[np.int64]]] = {}
+
+    def snapshots(self, tables: Mapping[str, Any]) -> Iterator[Snapshot]:
+        """The polls in `tables` (kind → Arrow table of one broker), oldest first; a poll that stands twice, once."""
+        polls = tables["broker"].sort_by("stamp")
+        split = {name: _by_stamp(tables.get(kind.name)) for name, kind in TABLES.items()}
+        seen = -1
+        for row, stamp in zip(polls.to_pylist(), _micros(polls), strict=True):
+            if stamp == seen:
+                continue
+            seen = stamp
+            yield self._snapshot(row, {name: rows.get(stamp) for name, rows in split.items()})
+
+    def _snapshot(self, row: Mapping[str, Any], rows: Mapping[str, Any]) -> Snapshot:
+        read = parts_of(row["parts"])
+        made: dict[str, Any] = {}
+        for name, kind in TABLES.items():
+            if name in read:
+                made[name], extra = self._table(name, kind, rows[name], read[name])
+                made |= extra
+        failed = [name for name in row["failed"].split(",") if name]
+        stamp = row["agent_clock"]
+        return Snapshot(
+            stamp=stamp,
+            broker=_broker(row) if "broker" in read else None,
+            collectors={
+                **{name: Collector(0.0, stamp) for name in ("queues", "consumers") if name in made},
+                **{name: Collector(0.0, stamp, "failed") for name in failed},
+            },
+            **made,
+        )
+
+    def _table(self, name: str, kind: Kind, rows: Any, present: Sequence[str]) -> tuple[Table[Any], dict[str, Any]]:
+        if rows is None:
+            rows = kind.schema.empty_table()
+        keys = rows["key"].to_numpy()
+        texts = {field: rows[column] for field, column in kind.texts.items()}
+        changed = self._changed(name, keys, texts)
+
+        def make(new: list[int]) -> list[Any]:
+            taken = {field: column.take(pa.array(new, pa.int64())).to_pylist() for field, column in texts.items()}
+            return [_row(ROWS[name], {field: taken[field][i] for field in taken}) for i in range(len(new))]
+
+        index, order = self._indexes[name].follow(keys, make, changed=changed)
+        self._indexes[name] = index
+        columns = {
+            column: column_of(rows[column])[order] if column in rows.column_names else np.full(len(rows), np.nan)
+            for column in present
+        }
+        extra = {
+            name: rows[column].to_numpy()[order]
+            for name, column in kind.joins.items()
+            if len(rows) and rows[column].null_count == 0
+        }
+        return Table(index, columns), extra
+
+    def _changed(self, name: str, keys: Keys, texts: Mapping[str, Any]) -> Keys:
+        """Keys (ascending, as the rows stand) whose texts differ from those of the poll before."""
+        codes = np.array([_codes(column) for column in texts.values()], np.int64).reshape(len(texts), len(keys))
+        before, self._codes[name] = self._codes.get(name), (keys, codes)
+        if before is None or not len(before[0]) or not len(keys):
+            return keys[:0]
+        at = np.minimum(np.searchsorted(before[0], keys), len(before[0]) - 1)
+        differs: NDArray[np.bool_] = (before[0][at] == keys) & (before[1][:, at] != codes).any(axis=0)
+        return keys[differs]
+
+
+def _codes(column: Any) -> NDArray[np.int64]:
+    """Numbers that are equal where the texts are; the dictionary is the same for all polls."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    column = column.indices if pa.types.is_dictionary(column.type) else column
+    codes: NDArray[np.int64] = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return codes
+
+
+def column_of(array: Any) -> Column:
+    """An Arrow column as it stood in the table: float64, NaN = null, times in seconds."""
+    if pa.types.is_timestamp(array.type):
+        return column_of(array.cast(pa.int64())) / (MILLI if array.type.unit == "ms" else MICRO)
+    values: Column = pc.fill_null(array.cast(pa.float64(), safe=False), np.nan).to_numpy()
+    return values
+
+
+def _row(of: type, values: dict[str, Any]) -> Any:
+    """A row object; texts that name a choice become that choice again."""
+    for one in fields(of):
+        choice = ENUMS.get(getattr(one.type, "__name__", str(one.type)))
+        if choice is not None:
+            values[one.name] = choice(values[one.name])
+    return of(**values)
+
+
+def _broker(row: Mapping[str, Any]) -> Broker:
+    texts = {name: row[column] for name, column in BROKER.texts.items()}
+    numbers = {name: np.nan if row[name] is None else row[name] for name in BROKER.numbers}
+    made = _row(Broker, {**texts, **numbers})
+    assert isinstance(made, Broker)  # noqa: S101 - what it was asked for
+    return made
+
+
+def _micros(table: Any) -> list[int]:
+    stamps: list[int] = table["stamp"].cast(pa.int64()).to_pylist()
+    return stamps
+
+
+def _by_stamp(table: Any) -> dict[int, Any]:
+    """The rows of each poll, by its stamp in microseconds."""
+    if table is None or not len(table):
+        return {}
+    table = table.unify_dictionaries().combine_chunks()
+    at = table["stamp"].cast(pa.int64()).to_numpy()
+    order = np.lexsort((table["key"].to_numpy(), at))
+    table, at = table.take(pa.array(order)), at[order]
+    edges = np.flatnonzero(np.diff(at, prepend=at[0] - 1))
+    ends = np.append(edges[1:], len(at))
+    return {int(at[a]): table.slice(a, b - a) for a, b in zip(edges.tolist(), ends.tolist(), strict=True)}
+
+
+def known_columns(tables: Mapping[str, Sequence[str]]) -> list[str]:
+    """`table.column` of what the schema does not hold; a test asks it of every reader."""
+    return [
+        f"{name}.{column}"
+        for name, columns in tables.items()
+        for column in columns
+        if column not in KINDS[TABLES[name].name].numbers
+    ]

@@ -1,0 +1,253 @@
+"""
+The history writer: takes each poll off the hot path, spools it, publishes what is due, keeps the stores bounded.
+
+One thread of its own. A poll is handed over as the immutable values that the agent has anyway; when the thread is
+behind, polls are dropped and counted rather than held.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from penstock.flow.judge.conditions import Condition
+from penstock.history.compact import Keep, tidy
+from penstock.history.incarnation import Incarnations
+from penstock.history.publish import publish
+from penstock.history.schema import BROKER, CONDITION, TABLES, TIME
+from penstock.history.snapshots import Texts, broker_batch, constant, extra_columns, number, stamps, table_batch
+from penstock.history.spool import HOUR, Spool
+from penstock.history.store import Store, StoreError
+from penstock.model import Snapshot
+from penstock.table import Column
+
+log = logging.getLogger(__name__)
+
+WAITING = 8
+"""Polls that may wait for the thread; of a large broker each holds some megabytes."""
+TIDY_SECONDS = 3600.0
+WAKE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What the agent hands over. evicted: per queue by the ledger, empty where it was not judged."""
+
+    broker: str
+    snapshot: Snapshot
+    conditions: Sequence[Condition] = ()
+    evicted: Column = field(default_factory=lambda: np.empty(0))
+    interval: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """
+    spool: directory of the spool. url: where history is published. publish: seconds between two publications.
+    spool_bytes: what may wait in the spool. agent: names the files of this agent.
+    """
+
+    spool: Path
+    url: str
+    publish: float
+    spool_bytes: int
+    keep: Keep
+    agent: str
+
+
+@dataclass(slots=True)
+class Told:
+    """Conditions as they were last written, of one broker."""
+
+    hour: int = -1
+    standing: dict[tuple[str, str, str, str], Condition] = field(default_factory=dict)
+
+
+class HistoryWriter:
+    """Started with `start`, ended with `stop`; `offer_poll` never blocks and never raises."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._store = Store(settings.url)
+        self._spool = Spool(settings.spool, f"{int(clock() * 1000):012x}", settings.spool_bytes, settings.publish)
+        self._polls: queue.SimpleQueue[Poll | None] = queue.SimpleQueue()
+        self._texts = Texts()
+        self._lives = Incarnations()
+        self._told: dict[str, Told] = {}
+        self._thread = threading.Thread(target=self._run, name="penstock-history", daemon=True)
+        self._tidied = -np.inf
+        self._stopping = False
+        self.dropped = 0
+        """Polls lost: the thread was behind, or the spool could not be written."""
+        self.dropped_segments = 0
+        """Spool segments thrown away unpublished to stay below the limit."""
+        self.published = np.nan
+        """Agent's clock at the last publication that went well."""
+        self.failing = ""
+        """Why the last publication or spooling failed; empty when it went well."""
+
+    @property
+    def _lives_file(self) -> Path:
+        return self._settings.spool / "lives.arrow"
+
+    def start(self) -> None:
+        self._lives.load(self._lives_file)
+        self._thread.start()
+
+    def offer_poll(
+        self, broker: str, interval: float, snapshot: Snapshot, conditions: Sequence[Condition], evicted: Column
+    ) -> None:
+        """Take over a poll; it is dropped and counted when too many wait already."""
+        if self._polls.qsize() >= WAITING:
+            self.dropped += 1
+        else:
+            self._polls.put(Poll(broker, snapshot, conditions, evicted, interval))
+
+    def stop(self, seconds: float = 30.0) -> None:
+        """Publish what there is; what cannot be published within `seconds` stays in the spool for the next run."""
+        self._polls.put(None)
+        self._thread.join(seconds)
+
+    def finish(self) -> None:
+        """Publish everything, without a thread; for a writer that was never started."""
+        self._stopping = True
+        self.step(None)
+
+    @property
+    def keep(self) -> Keep:
+        return self._settings.keep
+
+    def numbers(self) -> Mapping[str, float]:
+        """What the agent shows of it, by the columns of the catalogue's table `agent`."""
+        return {
+            "history_dropped_polls": float(self.dropped),
+            "history_dropped_segments": float(self.dropped_segments),
+            "history_publish_timestamp": self.published,
+            "history_success": float(not self.failing),
+        }
+
+    # --- in the thread
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                poll = self._polls.get(timeout=WAKE_SECONDS)
+            except queue.Empty:
+                poll = None
+            else:
+                self._stopping = poll is None
+            try:
+                self.step(poll)
+            except Exception:
+                log.exception("the history could not be written; please report this")
+                self.dropped += poll is not None
+
+    def step(self, poll: Poll | None) -> None:
+        """Spool `poll`, when there is one, and publish what is due; all of it when the writer is being stopped."""
+        if poll is not None:
+            self._keep(poll)
+        if self._stopping or self._spool.is_due(self._clock()):
+            self._spool.rotate()
+        self._publish()
+        now = self._clock()
+        if not self._stopping and now - self._tidied >= TIDY_SECONDS and not self.failing:
+            self._tidied = now
+            self._guarded(lambda: tidy(self._store, self._settings.keep, now))
+
+    def _keep(self, poll: Poll) -> None:
+        try:
+            self._spool.append(poll.snapshot.stamp, self.batches(poll))
+        except OSError as error:
+            self.dropped += 1
+            self._failed(f"{self._settings.spool}: {error.strerror or error}; this poll is lost to the history")
+
+    def _publish(self) -> None:
+        closed = self._spool.closed()
+        if not closed:
+            return
+        self._guarded(lambda: self._lives.save(self._lives_file))
+        if self._guarded(lambda: [publish(segment, self._store, self._settings.agent) for segment in closed]):
+            self.published = self._clock()
+        elif dropped := self._spool.drop_beyond_limit():
+            self.dropped_segments += dropped
+            log.warning("the history's spool is full: %d of its oldest segments were dropped", dropped)
+
+    def _guarded(self, work: Callable[[], Any]) -> bool:
+        try:
+            work()
+        except (StoreError, OSError) as error:
+            self._failed(str(error))
+            return False
+        if self.failing:
+            log.info("the history is published again")
+        self.failing = ""
+        return True
+
+    def _failed(self, why: str) -> None:
+        if not self.failing:
+            log.warning("the history cannot be written, the spool keeps it meanwhile: %s", why)
+        self.failing = why
+
+    def batches(self, poll: Poll) -> dict[str, Any]:
+        """One poll as record batches by kind; a kind without rows is left out."""
+        broker, snapshot = poll.broker, poll.snapshot
+        self._lives.begin_poll(broker, snapshot)
+        found = {}
+        for name, kind in TABLES.items():
+            table = getattr(snapshot, name)
+            if table is not None and len(table):
+                sids, _ = self._texts.of(broker, kind, table.index)
+                incs = self._lives.of(broker, kind.name, table, sids, kind.counters, snapshot.stamp)
+                added = extra_columns(snapshot, kind, table, poll.evicted, poll.interval)
+                found[kind.name] = table_batch(broker, kind, snapshot, table, self._texts, incs, added)
+        conditions = self._conditions(poll)
+        if conditions is not None:
+            found[CONDITION.name] = conditions
+        found[BROKER.name] = broker_batch(broker, snapshot, poll.interval)
+        return found
+
+    def _conditions(self, poll: Poll) -> Any:
+        """What changed since the poll before; all that stands at the first poll of an hour, so that it tells alone."""
+        told = self._told.setdefault(poll.broker, Told())
+        hour = int(poll.snapshot.stamp // HOUR)
+        standing = {(c.name, c.address, c.queue, c.client): c for c in poll.conditions if not c.silenced}
+        events: list[tuple[str, Condition]] = []
+        for name, condition in standing.items():
+            before = told.standing.get(name)
+            if before is None:
+                events.append(("enter" if told.hour >= 0 else "hold", condition))
+            elif before.severity is not condition.severity:
+                events.append(("severity", condition))
+            elif hour != told.hour:
+                events.append(("hold", condition))
+        events += [("leave", told.standing[name]) for name in told.standing.keys() - standing.keys()]
+        told.hour, told.standing = hour, standing
+        if not events:
+            return None
+        events.sort(key=lambda one: (one[1].address, one[1].queue, one[1].client, one[1].name, one[0]))
+        texts = {
+            "event": [event for event, _ in events],
+            "condition": [c.name for _, c in events],
+            "address": [c.address for _, c in events],
+            "queue": [c.queue for _, c in events],
+            "client": [c.client for _, c in events],
+            "severity": [c.severity.name.lower() for _, c in events],
+            "evidence": [msgspec.json.encode(c.evidence, order="sorted").decode() for _, c in events],
+        }
+        columns = {
+            "stamp": stamps(poll.snapshot.stamp, len(events)),
+            "broker": constant(poll.broker, len(events)),
+            **{name: pa.array(values, pa.string()).dictionary_encode() for name, values in texts.items()},
+            "since": number(np.array([c.since for _, c in events], np.float64), TIME),
+            "consumers": pa.array([c.consumers for _, c in events], pa.int64()),
+        }
+        return pa.record_batch([columns[name] for name in CONDITION.schema.names], schema=CONDITION.schema)

@@ -1,0 +1,1 @@
+"""Trends: PySpark jobs over the history, forecasts, the report."""

@@ -1,0 +1,126 @@
+"""What the writer publishes is what was polled: judged again it gives the same conditions."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from history.polls import NAMES, POLICY, Clock, judged, recorded, rows, write, writer
+from penstock.cli.replay import Recorded, as_configured
+from penstock.errors import SourceError
+from penstock.history.compact import read, tidy
+from penstock.history.schema import KINDS, TABLES
+from penstock.history.snapshots import Reader, known_columns
+from penstock.history.store import Store
+from penstock.history.writer import Poll
+from penstock.model import Snapshot
+from penstock.sources.artemis import ArtemisReader
+
+HEALTHY = {"batch-transactions", "exclusive-standby", "healthy", "low-traffic", "paging-progress"}
+"""No condition may come in these."""
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+
+
+def read_back(store: Store) -> list[Snapshot]:
+    files = store.files("raw")
+    tables = {
+        name: read(store, [entry.path for entry in files if f"kind={name}/" in entry.path], kind)
+        for name, kind in KINDS.items()
+    }
+    return list(Reader().snapshots(tables))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_judged_again_it_is_the_same(name: str, tmp_path: Path) -> None:
+    live = list(judged(recorded(name)))
+    again = list(judged(read_back(write(tmp_path, live))))
+    assert [poll.snapshot.stamp for poll in again] == [poll.snapshot.stamp for poll in live]
+    assert [poll.conditions for poll in again] == [poll.conditions for poll in live]
+    assert any(poll.conditions for poll in live) or name in HEALTHY
+
+
+def complete(path: Path) -> tuple[str, list[Snapshot]]:
+    """All polls of a whole broker."""
+
+    async def polls() -> tuple[str, list[Snapshot]]:
+        transport = Recorded(path)
+        _, wanted = as_configured(None, transport.header.broker)
+        reader, found = ArtemisReader(transport, wanted), []
+        while not transport.ended:
+            try:
+                found.append(await reader.poll(3600.0))
+            except SourceError:
+                assert transport.ended
+        await reader.close()
+        return transport.header.broker, found
+
+    return asyncio.run(polls())
+
+
+@pytest.mark.parametrize("file", ["artemis-2.21.0", "artemis-2.28.0", "artemis-2.44.0"])
+def test_every_number_and_text_of_a_broker_comes_back(file: str, tmp_path: Path) -> None:
+    _, polls = complete(RECORDINGS / f"{file}.jsonl.gz")
+    back = read_back(write(tmp_path, list(judged(polls))))
+    assert len(back) == len(polls) == 3
+    for before, after in zip(polls, back, strict=True):
+        assert repr(after.broker) == repr(before.broker)
+        for name in TABLES:
+            then, now = getattr(before, name), getattr(after, name)
+            assert (then is None) == (now is None), name
+            if then is None:
+                continue
+            assert known_columns({name: list(then.columns)}) == [], "history/schema.py must take new columns in"
+            np.testing.assert_array_equal(then.index.keys, now.index.keys)
+            assert list(then.index) == list(now.index)
+            for column in then.columns:
+                np.testing.assert_array_equal(then[column], now[column], err_msg=f"{name}.{column}")
+
+
+def test_conditions_enter_hold_and_leave(tmp_path: Path) -> None:
+    live = list(judged(recorded("stuck-listener")))
+    told = rows(write(tmp_path, live), "condition")
+    stalled = [row for row in told if row["condition"] == "stalled"]
+    assert stalled[0]["event"] == "enter"
+    assert {row["client"] for row in stalled} == {c.client for p in live for c in p.conditions if c.name == "stalled"}
+    assert all('"held"' in str(row["evidence"]) for row in stalled)
+
+
+def test_what_stands_is_told_again_in_each_hour(tmp_path: Path) -> None:
+    live = list(judged(recorded("no-consumer")))
+    standing = next(poll for poll in live if poll.conditions)
+    clock = Clock()
+    history = writer(tmp_path, clock)
+    for hour in range(3):
+        clock.now = 1_800_000_000.0 + 3600 * hour
+        history.step(Poll(POLICY.broker, replace(standing.snapshot, stamp=clock.now), standing.conditions))
+    history.finish()
+    events = [row["event"] for row in rows(Store(str(tmp_path / "history")), "condition")]
+    assert events.count("hold") == 3 * len(standing.conditions)
+
+
+def test_files_stand_by_kind_day_and_hour_in_utc(tmp_path: Path) -> None:
+    live = list(judged(recorded("healthy")))
+    first = datetime.fromtimestamp(live[0].snapshot.stamp, UTC)
+    paths = [entry.path for entry in write(tmp_path, live).files("raw")]
+    assert any(path.startswith(f"raw/kind=queue/dt={first:%Y-%m-%d}/hour={first:%H}/a1-") for path in paths)
+
+
+def test_joined_files_hold_the_same_rows(tmp_path: Path) -> None:
+    live = list(judged(recorded("ring-overflow")))
+    clock = Clock()
+    clock.now = live[0].snapshot.stamp
+    history = writer(tmp_path, clock, publish=20.0)
+    for poll in live:
+        clock.now = poll.snapshot.stamp
+        history.step(Poll(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0))
+    history.finish()
+    store = Store(str(tmp_path / "history"))
+    before = {kind: sorted(map(str, rows(store, kind))) for kind in KINDS}
+    many = len(store.files("raw"))
+    for later in (2 * 3600.0, 4 * 86400.0):
+        tidy(store, history.keep, live[-1].snapshot.stamp + later)
+        assert {kind: sorted(map(str, rows(store, kind))) for kind in KINDS} == before
+    assert len(store.files("raw")) < many / 4
