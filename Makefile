@@ -103,3 +103,14 @@ bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (4 min)
 
 bench-broker: $(VENV)/.test  # harm to a real Artemis, beside the JMX exporter's agent (20 min, alone on the machine)
 	$(BIN)/python -m bench.harm
+
+ALERTMANAGER := github.com/prometheus/alertmanager/cmd
+
+.PHONY: test-alertmanager
+
+test-alertmanager: $(VENV)/.test .tools/amtool .tools/alertmanager  # the Alertmanager example on the real thing; needs Go (2 min)
+	$(BIN)/pytest tests/assets/alertmanager_check.py
+
+.tools/amtool .tools/alertmanager:
+	@command -v go >/dev/null || { echo "test-alertmanager needs Go 1.24 or newer: https://go.dev/dl" >&2; exit 1; }
+	GOBIN=$(CURDIR)/.tools go install $(ALERTMANAGER)/$(@F)@v0.31.1
