@@ -7,7 +7,7 @@ import pytest
 
 from penstock.flow.events import Change
 from penstock.flow.judge.conditions import KINDS
-from penstock.flow.judge.words import RULES
+from penstock.flow.judge.words import ON_OPENMQ, RULES
 from penstock.server.openapi import OPENAPI
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -33,8 +33,15 @@ def test_a_section_says_what_the_code_does(name: str) -> None:
     assert RULES[name] in text
     assert [cause for cause in kind.causes if cause not in text] == []
     assert re.search(r"^- \*\*Quiet on\*\* \w", text, re.MULTILINE)
-    words = [part for part in re.split(r"\{[^}]*\}", kind.advice) if part.strip()]
-    assert [part for part in words if part not in text] == []
+    assert [part for part in words_of(kind.advice) if part not in text] == []
+    if kind.on_openmq:
+        (own,) = re.findall(r"^- \*\*On OpenMQ\*\*.*$", text, re.MULTILINE)
+        assert ON_OPENMQ.get(name, "") in own
+        assert [part for part in (*kind.on_openmq.causes, *words_of(kind.on_openmq.advice)) if part not in own] == []
+
+
+def words_of(advice: str) -> list[str]:
+    return [part for part in re.split(r"\{[^}]*\}", advice) if part.strip()]
 
 
 def test_every_path_and_parameter_is_documented() -> None:

@@ -59,7 +59,7 @@ def conditions(sight: Sight, rows: int = ROWS) -> Grid:
     for one in shown[:rows]:
         where = f"{one.queue}, {one.client}" if one.client else one.queue
         lasts = f"{max(time.time() - one.since, 0):,.0f} s"
-        grid.add_row(Text(one.name, STYLES[one.severity]), Text(where), lasts, Text(advice(one)))
+        grid.add_row(Text(one.name, STYLES[one.severity]), Text(where), lasts, Text(advice(one, sight.kind)))
     grid.columns[-1].no_wrap = False
     return grid
 

@@ -15,11 +15,11 @@ from penstock.flow.assess import State, Tables
 from penstock.flow.judge.conditions import Condition
 from penstock.flow.judge.measures import rates
 from penstock.flow.judge.patience import FEW, MANY
-from penstock.flow.judge.words import RULES, UNITS, advice
+from penstock.flow.judge.words import UNITS, advice, rule
 from penstock.flow.policy import Policy
 from penstock.flow.rules import KEYS, Resolved
 from penstock.flow.series import ClientSeries, QueueSeries
-from penstock.model import RingSource, Snapshot
+from penstock.model import BrokerKind, RingSource, Snapshot
 from penstock.table import Index, Table
 
 NEAR = 2000
@@ -56,6 +56,11 @@ class Sight:
     interval: float
 
     @property
+    def kind(self) -> BrokerKind:
+        """Artemis while the broker itself has not been read."""
+        return BrokerKind.ARTEMIS if self.snapshot.broker is None else self.snapshot.broker.kind
+
+    @property
     def conditions(self) -> tuple[Condition, ...]:
         return self.state.judgement.conditions
 
@@ -63,7 +68,7 @@ class Sight:
 # --- lists
 
 
-def condition_values(condition: Condition) -> Plain:
+def condition_values(condition: Condition, broker: BrokerKind) -> Plain:
     return {
         "condition": condition.name,
         "severity": condition.severity.name.lower(),
@@ -74,9 +79,9 @@ def condition_values(condition: Condition) -> Plain:
         "evidence": {
             name: {"value": number(value), "unit": UNITS.get(name, "")} for name, value in condition.evidence.items()
         },
-        "rule": RULES.get(condition.name, ""),
-        "causes": list(condition.kind.causes),
-        "advice": advice(condition),
+        "rule": rule(condition, broker),
+        "causes": list(condition.kind.causes_on(broker)),
+        "advice": advice(condition, broker),
     }
 
 
@@ -163,7 +168,9 @@ def explain(sight: Sight, queue: str, *, address: str | None = None, client: str
         "routing_type": series.routing_type,
         "stamp": round(sight.snapshot.stamp, 3),
         "healthy": not any(one.severity > 0 for one in here if not one.silenced),
-        "conditions": [condition_values(one) for one in sorted(here, key=lambda one: (-one.severity, one.since))],
+        "conditions": [
+            condition_values(one, sight.kind) for one in sorted(here, key=lambda one: (-one.severity, one.since))
+        ],
         "numbers": numbers_at(table, QUEUE_NUMBERS, i),
         "rate_in": rate_in,
         "rate_out": rate_out,

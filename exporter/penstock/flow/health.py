@@ -13,6 +13,7 @@ from penstock.flow.queues import Queues
 from penstock.flow.series import ClientSeries, Grouping, QueueSeries
 from penstock.table import Column, Index, Table
 
+REASONS = ("last_value", "ring", "limit")
 TIMES = ("ring_oversize_since", "oldest_message")
 """Measures that are times: moved to the agent's clock."""
 
@@ -114,22 +115,28 @@ def unhealthy_consumers(conditions: Sequence[Condition], queues: Index[QueueSeri
 
 
 def evictions(judgement: Judgement, queues: Queues, before: Index[Eviction]) -> Table[Eviction]:
-    """What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll."""
+    """
+    What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll.
+
+    On OpenMQ the limit is that of the destination.
+    """
     grouping, measures = queues.grouping, judgement.measures
     if measures.index is not grouping.source:
         return Table(Index.empty())
-    evicted, ring = measures.columns["evicted"], judgement.rings
+    evicted = measures.columns["evicted"]
+    openmq = judgement.openmq.queues is measures.index
+    reason = np.full(len(evicted), 2) if openmq else np.asarray(judgement.rings).astype(np.int64)
     alone = grouping.index.column("alone", lambda series: not series.summed) > 0
     shown = np.flatnonzero(~np.isnan(evicted) & (grouping.member >= 0))
     shown = shown[alone[grouping.member[shown]]]
 
     def label(new: list[int]) -> list[Eviction]:
-        queues_of: list[tuple[QueueSeries, bool]] = [
-            (grouping.index.rows[grouping.member[i]], ring[i]) for i in shown[new]
+        queues_of: list[tuple[QueueSeries, str]] = [
+            (grouping.index.rows[grouping.member[i]], REASONS[reason[i]]) for i in shown[new]
         ]
-        return [Eviction(q.broker, q.address, q.queue, "ring" if on else "last_value") for q, on in queues_of]
+        return [Eviction(q.broker, q.address, q.queue, why) for q, why in queues_of]
 
-    index, order = before.follow(2 * grouping.keys[shown] + np.asarray(ring)[shown], label)
+    index, order = before.follow(len(REASONS) * grouping.keys[shown] + reason[shown], label)
     return Table(index, {"evicted": evicted[shown][order]})
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
+from penstock.model import BrokerKind
+
 
 class Severity(IntEnum):
     """The value of the metric is the number; an info is a notice."""
@@ -16,6 +18,14 @@ class Severity(IntEnum):
 class Scope(StrEnum):
     QUEUE = "queue"
     CLIENT = "client"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenmqWords:
+    """Causes, and advice where that is another too."""
+
+    causes: tuple[str, ...]
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,15 @@ class Kind:
     advice: str
     info: bool = False
     event: bool = False
+    on_openmq: "OpenmqWords | None" = None
+    """Where another broker has other causes."""
+
+    def causes_on(self, broker: BrokerKind) -> tuple[str, ...]:
+        return self.on_openmq.causes if self.on_openmq and broker is BrokerKind.OPENMQ else self.causes
+
+    def advice_on(self, broker: BrokerKind) -> str:
+        own = self.on_openmq.advice if self.on_openmq and broker is BrokerKind.OPENMQ else ""
+        return own or self.advice
 
 
 _KINDS = (
@@ -47,12 +66,28 @@ _KINDS = (
             "a job longer than any before",
         ),
         "holds {held:.0f} messages for {age:.0f} s, usual are {patience:.0f} s; closing it returns them{at_risk_text}",
+        on_openmq=OpenmqWords(
+            (
+                "a listener that is blocked",
+                "receive() that is not called",
+                "CLIENT_ACKNOWLEDGE that never comes, or that a reconnect has made invalid until recover()",
+                "a process that is frozen",
+                "a STOMP reader that has stopped, acknowledges nothing, or leaves a transaction open",
+                "a job longer than any before",
+            ),
+        ),
     ),
     Kind(
         "open_transaction",
         Scope.CLIENT,
         ("an AMQP, STOMP or XA transaction that is not committed", "Core with acknowledgements sent at once"),
         "has {uncommitted:.0f} messages acknowledged and uncommitted for {age:.0f} s: commit or close it",
+        on_openmq=OpenmqWords(
+            (
+                "a transaction that is not committed",
+                "one that has failed: more than imq.transaction.consumer.maxNumMsgs (100) messages in it",
+            ),
+        ),
     ),
     Kind(
         "redelivery_loop",
@@ -60,6 +95,15 @@ _KINDS = (
         ("rollback", "recover", "AMQP release", "an exception in the listener"),
         "{returned:.0f} of {delivered:.0f} deliveries came back, {settled:.0f} were settled: set max-delivery-attempts"
         " and a redelivery delay, look at the message in front",
+        on_openmq=OpenmqWords(
+            (
+                "rollback",
+                "recover",
+                "an exception in the listener",
+            ),
+            advice="{returned:.0f} of {delivered:.0f} deliveries came back, {settled:.0f} were settled: by default"
+            " nothing ends that, look at the message in front and at the client's log",
+        ),
     ),
     Kind(
         "churn_without_progress",
@@ -79,6 +123,15 @@ _KINDS = (
             "message groups owned by another consumer",
         ),
         "{ready:.0f} messages wait, {consumers:.0f} consumers take none for {age:.0f} s{dispatch_text}",
+        on_openmq=OpenmqWords(
+            (
+                "a selector that matches nothing here",
+                "a connection that is not started",
+                "prefetch is off (imqConsumerFlowLimitPrefetch) and the application does not call receive()",
+                "the flow limit of the connection, filled by another of its consumers",
+            ),
+            advice="{ready:.0f} messages wait, {consumers:.0f} consumers take none for {age:.0f} s{paused_text}",
+        ),
     ),
     Kind(
         "no_consumer",
@@ -114,12 +167,28 @@ _KINDS = (
             "disk or memory of the broker is full",
         ),
         "producers wait; see the stalled or absent consumer beside it",
+        on_openmq=OpenmqWords(
+            (
+                "the destination is full by count or by bytes and its behaviour is FLOW_CONTROL",
+                "an operator closed it to producers",
+            ),
+            advice="{producers:.0f} producers wait at {ready:.0f} waiting messages, the limit is {limit:.0f}; see the"
+            " stalled or absent consumer beside it",
+        ),
     ),
     Kind(
         "rejecting",
         Scope.QUEUE,
         ("the address is full and its policy is DROP or FAIL",),
         "the address is full at {limit_percent:.0f} % of its limit; under DROP messages vanish silently",
+        on_openmq=OpenmqWords(
+            (
+                "the destination is full and its behaviour is REJECT_NEWEST",
+                "messages are larger than MaxBytesPerMsg",
+            ),
+            advice="{rejected:.0f} messages were refused since the agent watches, {ready:.0f} wait, the limit is"
+            " {limit:.0f}; those that are not persistent vanish silently",
+        ),
     ),
     Kind(
         "ring_losing",
@@ -160,6 +229,39 @@ _KINDS = (
         Scope.QUEUE,
         ("a consumer prefetched nearly everything while its peers have nothing",),
         "one consumer holds {most:.0f} of {held:.0f} messages: a smaller consumerWindowSize (or prefetch) shares them",
+        on_openmq=OpenmqWords(
+            ("a consumer prefetched nearly everything while its peers have nothing",),
+            advice="one consumer holds {most:.0f} of {held:.0f} messages: a smaller imqConsumerFlowLimit (or"
+            " ConsumerFlowLimit of the destination) shares them",
+        ),
+    ),
+    Kind(
+        "connection_paused",
+        Scope.QUEUE,
+        ("a consumer on the same connection uses up the connection's flow limit (imqConnectionFlowLimit)",),
+        "{ready:.0f} messages wait while {held:.0f} lie unread with another consumer of the same connection: give that"
+        " one a connection of its own, or limit it by imqConsumerFlowLimit",
+    ),
+    Kind(
+        "producer_transaction_open",
+        Scope.QUEUE,
+        ("a producer has sent in a transaction and does not commit", "its process is frozen"),
+        "{uncommitted:.0f} messages were sent {age:.0f} s ago and are not committed; nobody can read them, and the"
+        " broker ends the transaction at imq.transaction.producer.maxNumMsgs",
+    ),
+    Kind(
+        "limit_losing",
+        Scope.QUEUE,
+        ("the destination is full and its limit behaviour removes messages",),
+        "{evicted:.0f} messages were thrown away unread since the agent watches, {removed:.0f} in the last poll: raise"
+        " the limit, or have producers wait (FLOW_CONTROL)",
+    ),
+    Kind(
+        "removed_unsettled",
+        Scope.QUEUE,
+        ("messages expire before they are read", "an operator purges", "messages are dead after failed deliveries"),
+        "{rate:.2f} messages a second leave unread: hold their time to live against the time to drain",
+        info=True,
     ),
     Kind(
         "holder_gone",

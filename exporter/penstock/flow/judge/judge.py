@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.flow.clock import Clock
-from penstock.flow.judge import rules
+from penstock.flow.judge import openmq_rules, rules
 from penstock.flow.judge.churn import Churn
 from penstock.flow.judge.conditions import KINDS, Condition, Scope
 from penstock.flow.judge.constants import Constants
@@ -24,10 +24,11 @@ from penstock.flow.judge.history import (
     returns,
     trend,
 )
-from penstock.flow.judge.holds import Holds
+from penstock.flow.judge.holds import Holds, progress_of
 from penstock.flow.judge.ledger import Ledger
 from penstock.flow.judge.measures import Measures, blocked_since
-from penstock.flow.judge.patience import Patience
+from penstock.flow.judge.openmq import Openmq
+from penstock.flow.judge.patience import FEW, Patience
 from penstock.flow.judge.poll import Groups, Poll, Spans
 from penstock.flow.judge.spans import Mask, longer, moved, since
 from penstock.flow.judge.standing import Standing
@@ -35,7 +36,7 @@ from penstock.flow.judge.telling import tell
 from penstock.flow.judge.wanted import closed, of_given_kind, of_queues, with_silence
 from penstock.flow.queues import TARGETS, told
 from penstock.flow.series import ClientSeries, Grouping
-from penstock.model import QueueKind, Role, Snapshot
+from penstock.model import BrokerKind, QueueKind, Role, Snapshot
 from penstock.table import Column, Index
 
 CLIENT_KINDS = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
@@ -65,6 +66,8 @@ class Judgement:
     """Per client, by the rows of the clients' grouping."""
     rings: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
     """Queues with a ring limit."""
+    openmq: Openmq = field(default_factory=Openmq)
+    """What only an OpenMQ broker needs."""
     conditions: tuple[Condition, ...] = ()
     resumed_at: float = np.nan
     """Last poll of the agent before its restart, where its judgement goes on; the windows began anew then."""
@@ -112,7 +115,12 @@ def judge(
     seen, found = pair[0], of_given_kind(pair[1], groups.queues)
     if found.restarted:
         state = state.begun_anew(found.now)
-    holds = state.holds.follow(found)
+    openmq = None
+    if snapshot.broker.kind is BrokerKind.OPENMQ:
+        openmq, found, progress = state.openmq.follow(found, snapshot, constants)
+    else:
+        progress = progress_of(found.consumer, found.now)
+    holds = state.holds.follow(found, progress)
     spans, dispatch, absence = follow_spans(state, found, constants)
     patience, of_clients = follow_patience(state.patience, holds, groups.clients, found, constants)
     history = state.history.follow(found, constants)
@@ -137,6 +145,8 @@ def judge(
         closed=closed(groups.queues, snapshot.stamp),
         at_risk=rules.at_risk(found),
         pace=np.fmax(np.fmax(paces[0], paces[1]), paces[2]),
+        openmq=openmq,
+        eager=consumer_patience(groups, found, eager_patience(patience, groups.clients, found, constants)),
     )
     churn = state.churn.follow(found, holds, groups.clients, per_consumer, state.seen, state.holds, constants.churn_ids)
     standing = follow_standing(state.standing, poll, state.resumed_at)
@@ -157,6 +167,7 @@ def judge(
         measures=state.measures.follow(poll),
         blocked_since=blocked_since(poll),
         rings=~np.isnan(found.ring),
+        openmq=openmq or state.openmq,
         conditions=with_silence(tell(standing, poll, churn, clock), groups),
         resumed_at=state.resumed_at,
     )
@@ -208,6 +219,14 @@ def follow_patience(
     learns = ~np.isnan(holds.gaps) & (clients.member >= 0)
     patience = patience.learn(clients.member[learns], holds.gaps[learns], seconds, constants)
     return patience, patience.seconds(constants, found.interval, configured)
+
+
+def eager_patience(patience: Patience, clients: Grouping[ClientSeries], found: Facts, constants: Constants) -> Column:
+    """Of each client where a buffer is seen to be full: the longest of few gaps counts twice, not three times."""
+    configured = clients.index.column("patience", lambda series: told(series.said.patience))
+    usual = patience.seconds(constants, found.interval, configured)
+    twice = patience.seconds(replace(constants, factor=min(constants.factor, 2.0)), found.interval, configured)
+    return np.where(patience.weight < FEW, twice, usual)
 
 
 def consumer_patience(groups: Groups, found: Facts, of_clients: Column) -> Column:
@@ -354,6 +373,52 @@ def _from(poll: Poll, seconds: float) -> Column:
     return np.full(len(poll.found.queues), poll.found.now - seconds)
 
 
+# --- those of OpenMQ
+
+
+def _openmq_not_dispatching(poll: Poll) -> tuple[Mask, Column]:
+    starving, begins = _not_dispatching(poll)
+    return starving & ~openmq_rules.connection_paused(poll, starving), begins
+
+
+def _connection_paused(poll: Poll) -> tuple[Mask, Column]:
+    starving, begins = _not_dispatching(poll)
+    return openmq_rules.connection_paused(poll, starving), begins
+
+
+def _producer_transaction_open(poll: Poll) -> tuple[Mask, Column]:
+    state, told = openmq_rules.of(poll)
+    return openmq_rules.producer_transaction_open(poll), np.fmin(state.held_since, told.transaction_since)
+
+
+def _openmq(rule: Callable[[Poll], Mask], begins: Callable[[Poll], Column]) -> Rule:
+    return lambda poll: (rule(poll), begins(poll))
+
+
+def _window(poll: Poll) -> Column:
+    return _from(poll, poll.constants.window_seconds(poll.found.interval))
+
+
+def _hold(poll: Poll) -> Column:
+    return np.fmax(poll.holds.mark, poll.holds.hold_since)
+
+
+ARTEMIS_ONLY = frozenset({"depaging_frozen", "ring_losing", "ring_lost_by_consumer", "expiring", "dead_lettering"})
+OPENMQ_RULES: Mapping[str, Rule] = {
+    **{name: rule for name, rule in RULES.items() if name not in ARTEMIS_ONLY},
+    "stalled": _openmq(openmq_rules.stalled, _hold),
+    "open_transaction": _openmq(openmq_rules.open_transaction, _hold),
+    "redelivery_loop": _openmq(openmq_rules.redelivery_loop, _window),
+    "not_dispatching": _openmq_not_dispatching,
+    "connection_paused": _connection_paused,
+    "producer_transaction_open": _producer_transaction_open,
+    "producers_blocked": _openmq(openmq_rules.producers_blocked, lambda poll: poll.spans.blocked),
+    "rejecting": _openmq(openmq_rules.rejecting, _window),
+    "limit_losing": _openmq(openmq_rules.limit_losing, _now),
+    "removed_unsettled": _openmq(openmq_rules.removed_unsettled, _window),
+}
+
+
 def windows_begun_anew(poll: Poll, resumed_at: float) -> frozenset[str]:
     """Conditions whose window is too short since the agent's restart to say anything: what stood goes on so long."""
     constants, interval = poll.constants, poll.found.interval
@@ -369,7 +434,7 @@ def follow_standing(before: Mapping[str, Standing], poll: Poll, resumed_at: floa
     found = poll.found
     windows = windows_begun_anew(poll, resumed_at)
     standing = {}
-    for name, rule in RULES.items():
+    for name, rule in (RULES if poll.openmq is None else OPENMQ_RULES).items():
         kind = KINDS[name]
         index = found.consumer.index if kind.scope is Scope.CLIENT else found.queues
         holds, begins = rule(poll)

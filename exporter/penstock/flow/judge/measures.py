@@ -80,12 +80,20 @@ class Measures:
             "ring_retention": retention(found.ring, rate_in, paging),
             "ring_overflow": overflow(found.ring - found.ready, rate_in - rate_out, paging),
             "lost_by_consumer": np.where(np.isnan(found.ring), np.nan, poll.ledger.by_consumers),
-            "evicted": poll.ledger.evicted,
+            "evicted": evicted(poll),
             "drain": drain(found.ready, rate_out - rate_in),
             "imbalance": imbalance(poll),
             "oldest_message": oldest(poll, arrivals),
         }
         return Measures(found.queues, arrivals, oversize_since, columns)
+
+
+def evicted(poll: Poll) -> Column:
+    """By a ring, or on OpenMQ by a limit: removed and never sent to anyone; NaN where nothing is thrown away."""
+    openmq = poll.openmq
+    if openmq is None or openmq.said is None:
+        return poll.ledger.evicted
+    return np.where(openmq.said.removes & openmq.said.balanced, openmq.lost.shown, np.nan)
 
 
 def rates(history: History) -> tuple[Column, Column]:

@@ -10,6 +10,7 @@ from penstock.flow.judge.facts import Facts
 from penstock.flow.judge.history import History, Returns, Trend
 from penstock.flow.judge.holds import Holds
 from penstock.flow.judge.ledger import Ledger
+from penstock.flow.judge.openmq import Openmq
 from penstock.flow.judge.spans import Mask, moved
 from penstock.flow.series import ClientSeries, Grouping, QueueSeries
 from penstock.model import Broker
@@ -90,3 +91,7 @@ class Poll:
     """Outside of the business hours that the operator gave."""
     at_risk: Column
     pace: Column
+    openmq: Openmq | None = None
+    """Of an OpenMQ broker."""
+    eager: Column = field(default_factory=lambda: np.empty(0))
+    """Per consumer: its patience where more than its age speaks against it."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from penstock.flow.clock import Clock
-from penstock.flow.judge import rules
+from penstock.flow.judge import openmq_rules, rules
 from penstock.flow.judge.churn import Churn
 from penstock.flow.judge.conditions import KINDS, Condition, Kind, Scope, Severity
 from penstock.flow.judge.history import ADDED
@@ -206,6 +206,16 @@ def _waiting(poll: Poll, i: int) -> dict[str, float]:
         "age": found.now - still,
         "patience": float(max(poll.queue_patience[i], poll.dispatch[i])),
         "dispatch_at": float(found.dispatch_at[i]),
+    } | _asks_not(poll, i)
+
+
+def _asks_not(poll: Poll, i: int) -> dict[str, float]:
+    """On OpenMQ: consumers that are paused with nothing in hand, because their application does not call receive()."""
+    if poll.openmq is None:
+        return {}
+    consumer = poll.found.consumer
+    return {
+        "paused": float((openmq_rules.of(poll)[1].flow_paused & (consumer.queue == i) & (consumer.held == 0)).sum())
     }
 
 
@@ -285,6 +295,45 @@ def _hoard(poll: Poll, i: int) -> dict[str, float]:
     }
 
 
+# --- of OpenMQ
+
+
+def _shared(poll: Poll, i: int) -> dict[str, float]:
+    starving = np.zeros(len(poll.found.queues), np.bool_)
+    starving[i] = True
+    return _waiting(poll, i) | {"held": openmq_rules.held_by(poll, i, starving)[0]}
+
+
+def _uncommitted(poll: Poll, i: int) -> dict[str, float]:
+    state, told = openmq_rules.of(poll)
+    begin = float(np.fmin(state.held_since[i], told.transaction_since[i]))
+    return {
+        "uncommitted": float(told.held[i]),
+        "age": poll.found.now - begin,
+        "patience": float(poll.queue_patience[i]),
+    }
+
+
+def _limited(poll: Poll, i: int) -> dict[str, float]:
+    """Of a full destination: what is there against its limit, who sends, what was refused or removed."""
+    if poll.openmq is None:
+        return _full(poll, i)
+    state, told = openmq_rules.of(poll)
+    return {
+        "ready": float(poll.found.ready[i]),
+        "limit": float(told.limit_messages[i]),
+        "producers": float(told.producers[i]),
+        "rejected": float(state.rejected.shown[i]),
+        "evicted": float(state.lost.shown[i]),
+        "removed": float(poll.found.d_settled[i] - poll.found.d_left[i]),
+    }
+
+
+def _removed(poll: Poll, i: int) -> dict[str, float]:
+    changed = float(poll.found.d_settled[i] - poll.found.d_left[i])
+    return {"rate": max(changed, 0.0) / max(poll.found.interval, 1e-9)}
+
+
 EVIDENCE: Mapping[str, Evidence] = {
     "stalled": _holding,
     "open_transaction": _holding,
@@ -294,12 +343,16 @@ EVIDENCE: Mapping[str, Evidence] = {
     "too_few_consumers": _few,
     "paused": _queue("ready", "consumers"),
     "depaging_frozen": _frozen,
-    "producers_blocked": _full,
-    "rejecting": _full,
+    "producers_blocked": _limited,
+    "rejecting": _limited,
     "ring_losing": _losing,
     "ring_lost_by_consumer": _lost,
     "expiring": _rate("d_expired"),
     "dead_lettering": _rate("d_killed"),
     "falling_behind": _behind,
     "hoarding": _hoard,
+    "connection_paused": _shared,
+    "producer_transaction_open": _uncommitted,
+    "limit_losing": _limited,
+    "removed_unsettled": _removed,
 }

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.flow.judge.conditions import Condition
+from penstock.model import BrokerKind
 
 RULES: Mapping[str, str] = {
     "stalled": "a consumer holds messages, has acknowledged none for longer than its client's patience, and none of"
@@ -32,9 +33,35 @@ RULES: Mapping[str, str] = {
     " messages and a tenth of what comes",
     "hoarding": "one consumer holds at least ten messages and four fifths of all, needs half a minute or more for"
     " them, and another has had nothing for 15 s while nothing waits",
+    "connection_paused": "messages wait and nothing is delivered for longer than usual, while another consumer of the"
+    " same connection holds messages, is not paused by its own limit and gets no more",
+    "producer_transaction_open": "messages stand in an open transaction and nothing is settled, or the transaction"
+    " itself is old; both for longer than the patience",
+    "limit_losing": "the destination is at its limit, its behaviour removes messages, and more than three left that no"
+    " consumer let go, or the dead message queue took some in",
+    "removed_unsettled": "messages leave that no consumer let go: in both halves of the window, at three polls or more,"
+    " and more than the noise of reading",
     "holder_gone": "a consumer went away that had held messages for half a minute or more without settling any, and"
     " they went back to the queue",
 }
+
+ON_OPENMQ: Mapping[str, str] = {
+    "open_transaction": "the transaction of a consumer's connection holds acknowledgements and the consumer settled"
+    " none for longer than its client's patience, or the broker says for 15 s that the transaction has failed",
+    "producers_blocked": "nothing comes in for 15 s while the destination is full and its behaviour is FLOW_CONTROL, or"
+    " an operator closed it to producers; or for longer than the patience while it is within a batch of each producer"
+    " of its limit",
+    "rejecting": "messages come in, are counted, and are neither there nor have left: in both halves of the window, at"
+    " three polls or more, and more than the noise of reading",
+}
+"""Where the rule is another on OpenMQ."""
+
+
+def rule(condition: Condition, broker: BrokerKind) -> str:
+    """What the condition holds by."""
+    own = ON_OPENMQ.get(condition.name, "") if broker is BrokerKind.OPENMQ else ""
+    return own or RULES.get(condition.name, "")
+
 
 UNITS: Mapping[str, str] = {
     "held": "messages",
@@ -64,17 +91,23 @@ UNITS: Mapping[str, str] = {
     "lost_in_all": "messages",
     "growth": "messages",
     "most": "messages",
+    "removed": "messages",
+    "rejected": "messages",
+    "limit": "messages",
+    "paused": "consumers",
+    "producers": "producers",
 }
 
 
-def advice(condition: Condition) -> str:
+def advice(condition: Condition, broker: BrokerKind) -> str:
     """One sentence with the numbers that it rests on."""
     numbers: dict[str, object] = dict(condition.evidence)
     at_risk = condition.evidence.get("at_risk", 0.0)
     numbers["at_risk_text"] = f" and loses {at_risk:.0f} of the ring" if at_risk > 0 else ""
     present, needed = condition.evidence.get("consumers", 0.0), condition.evidence.get("dispatch_at", 0.0)
     numbers["dispatch_text"] = f"; the queue waits for {needed - present:.0f} more" if needed > present else ""
-    return condition.kind.advice.format_map(_Known(numbers))
+    numbers["paused_text"] = "; the application does not ask for any" if condition.evidence.get("paused", 0.0) else ""
+    return condition.kind.advice_on(broker).format_map(_Known(numbers))
 
 
 class _Known(dict[str, object]):

@@ -1,0 +1,347 @@
+"""The rules on OpenMQ: each fires, stays quiet on its counter-examples, and at its boundary."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from judge.openmq_world import OpenmqJudged
+from penstock.flow.judge.conditions import Severity
+from penstock.flow.judge.constants import Constants
+from penstock.model import AcknowledgeMode, QueueKind, TransactionState
+
+COLD = Constants(cold=60.0)
+Said = dict[str, Any]
+
+
+def polls(judged: OpenmqJudged, count: int, said: Callable[[int], dict[str, Any]]) -> OpenmqJudged:
+    """`said`: keyword arguments of `poll` by its number."""
+    for i in range(count):
+        judged.poll(**said(i))
+    return judged
+
+
+def judged(**options: Any) -> OpenmqJudged:
+    return OpenmqJudged(constants=COLD, **options)
+
+
+# --- progress
+
+
+def test_paused_at_every_poll_with_progress_is_healthy() -> None:
+    """Each poll half of the limit more was sent and acknowledged."""
+    world = judged()
+    polls(world, 40, lambda i: {
+        "queues": {"q": {"A": 50_000, "K": 500 * i, "M": 50_000 - 500 * i, "D": 900}},
+        "consumers": {"c": {"N": 900 + 500 * i, "T": 900, "L": world.now + 10, "flow_paused": 1}},
+    })  # fmt: skip
+    assert world.names == set()
+
+
+def hung(world: OpenmqJudged, *, paused: float, arriving: int = 0, last: float = np.nan) -> OpenmqJudged:
+    """A listener that took 10 and hangs; `arriving`: messages come and go out to it at each poll."""
+    return polls(world, 12, lambda i: {
+        "queues": {"q": {"A": 1000 + arriving * i, "K": 10, "M": 990 + arriving * i, "D": 490 + arriving * i}},
+        "consumers": {"c": {"N": 500 + arriving * i, "T": 490 + arriving * i, "L": last, "flow_paused": paused}},
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize(("paused", "arriving"), [(1, 0), (0, 5)])
+def test_hung_listener_is_stalled_paused_or_not(paused: float, arriving: int) -> None:
+    assert hung(judged(), paused=paused, arriving=arriving).names == {"stalled"}
+
+
+def test_discarded_messages_that_a_client_settles_are_progress() -> None:
+    """LastAckTime stands still when a limit has removed what is acknowledged; what left its hands left the queue."""
+    world = judged()
+    last = world.now - 1000
+    polls(world, 12, lambda i: {
+        "queues": {"q": {"A": 1000 + 50 * i, "K": 500 + 50 * i, "M": 500, "D": 10}},
+        "consumers": {"c": {"N": 500 + 50 * i, "T": 10, "L": last}},
+    })  # fmt: skip
+    assert world.names == set()
+
+
+def test_what_goes_out_alone_is_no_progress() -> None:
+    """Sent more and more, nothing settled: CLIENT_ACKNOWLEDGE that never comes, never paused."""
+    world = judged()
+    polls(world, 12, lambda i: {
+        "queues": {"q": {"A": 20_000, "K": 0, "M": 20_000, "D": 100 * (i + 1)}},
+        "consumers": {"c": {"N": 100 * (i + 1), "T": 100 * (i + 1), "acknowledge_mode": AcknowledgeMode.CLIENT}},
+    })  # fmt: skip
+    assert world.names == {"stalled"}
+
+
+def rollback_loop(world: OpenmqJudged, **consumer: Any) -> OpenmqJudged:
+    return polls(world, 12, lambda i: {
+        "queues": {"q": {"A": 20, "K": 0, "M": 20, "D": 20}},
+        "consumers": {"c": {"N": 20 + 5000 * i, "T": 20, "acknowledge_mode": AcknowledgeMode.TRANSACTED, **consumer}},
+    })  # fmt: skip
+
+
+def test_rollback_loop_is_a_loop_and_no_stall() -> None:
+    assert rollback_loop(judged()).names == {"redelivery_loop"}
+
+
+def test_rollback_loop_in_a_transaction_is_no_open_one() -> None:
+    world = judged(transactions={"t": {"connection": 7, "state": TransactionState.STARTED, "acknowledgements": 1}})
+    assert rollback_loop(world, connection=7).names == {"redelivery_loop"}
+
+
+def test_debt_of_a_limit_is_no_return() -> None:
+    """Removed from a client's buffer first, settled by it later: one poll each, again and again."""
+    world = judged()
+    polls(world, 20, lambda i: {
+        "queues": {"q": {"A": 1000 + 50 * i, "K": 500 + 50 * i, "M": 500, "D": 100}},
+        "consumers": {"c": {"N": 600 + 50 * (i // 2 * 2), "T": 100, "L": world.now + 10}},
+    })  # fmt: skip
+    assert "redelivery_loop" not in world.names
+
+
+# --- transactions
+
+
+def with_transaction(state: TransactionState, count: int) -> OpenmqJudged:
+    world = judged(transactions={"t": {"connection": 7, "state": state, "acknowledgements": 50, "messages": 0}})
+    return polls(world, count, lambda _: {
+        "queues": {"q": {"A": 100, "K": 0, "M": 100, "D": 100}},
+        "consumers": {
+            "c": {"N": 100, "T": 100, "acknowledge_mode": AcknowledgeMode.TRANSACTED, "connection": 7},
+        },
+    })  # fmt: skip
+
+
+def test_open_transaction_after_the_patience() -> None:
+    assert with_transaction(TransactionState.STARTED, 5).names == set()
+    assert with_transaction(TransactionState.STARTED, 7).names == {"open_transaction"}
+    assert with_transaction(TransactionState.STARTED, 7).one("open_transaction").evidence["uncommitted"] == 50
+
+
+def test_failed_transaction_is_told_at_once() -> None:
+    assert with_transaction(TransactionState.FAILED, 2).names == set()
+    assert with_transaction(TransactionState.FAILED, 3).names == {"open_transaction"}
+
+
+def test_transaction_of_another_connection_is_not_its() -> None:
+    world = judged(transactions={"t": {"connection": 8, "state": TransactionState.FAILED, "acknowledgements": 50}})
+    polls(world, 4, lambda _: {
+        "queues": {"q": {"A": 100, "K": 0, "M": 100, "D": 100}},
+        "consumers": {"c": {"N": 100, "T": 100, "acknowledge_mode": AcknowledgeMode.TRANSACTED, "connection": 7}},
+    })  # fmt: skip
+    assert world.names == set()
+
+
+def uncommitted(world: OpenmqJudged, count: int, held: Callable[[int], float]) -> OpenmqJudged:
+    return polls(world, count, lambda i: {"queues": {"q": {"A": 500, "K": 0, "M": 0, "uncommitted": held(i)}}})
+
+
+def test_producers_transaction_that_stays_open() -> None:
+    assert uncommitted(judged(), 7, lambda _: 500).names == {"producer_transaction_open"}
+    assert uncommitted(judged(), 5, lambda _: 500).names == set()
+
+
+def test_commits_between_polls_are_no_open_transaction() -> None:
+    assert uncommitted(judged(), 20, lambda i: 500 * (i % 2)).names == set()
+
+
+def test_old_transaction_of_a_connection_that_produces_here() -> None:
+    world = judged(producers={"p": {"address": "q", "connection": 3}})
+    world.transactions["t"] = {"connection": 3, "state": TransactionState.STARTED, "messages": 5, "created": world.now}
+    held = uncommitted(world, 8, lambda i: 5 * (i % 2))
+    assert held.names == {"producer_transaction_open"}
+    assert held.one("producer_transaction_open").evidence["age"] == pytest.approx(8 * 15)
+
+
+# --- connection limit
+
+
+def shared_connection(victim: int, *, paused: float = 0, waiting: float = 40, moves: int = 0) -> OpenmqJudged:
+    """A consumer that hangs on `hung`, connection 1, and one of `fed` on the connection `victim` that gets nothing."""
+    world = judged()
+    return polls(world, 14, lambda i: {
+        "queues": {"hung": {"A": 500, "K": 100, "M": 400, "D": 200}, "fed": {"A": 200 + i, "K": 50, "M": 150 + i}},
+        "consumers": {
+            "h": {"queue": "hung", "N": 300 + moves * i, "T": 200 + moves * i, "waiting": waiting, "connection": 1,
+                  "flow_paused": paused},
+            "v": {"queue": "fed", "N": 50, "T": 0, "connection": victim},
+        },
+    })  # fmt: skip
+
+
+def test_connection_paused_names_the_queue_and_replaces_not_dispatching() -> None:
+    world = shared_connection(1)
+    assert world.names == {"connection_paused", "stalled"}
+    assert world.one("connection_paused").queue == "fed"
+    assert world.one("connection_paused").evidence["held"] == 200
+
+
+@pytest.mark.parametrize("options", [{"victim": 2}, {"victim": 1, "paused": 1}, {"victim": 1, "moves": 5}])
+def test_not_dispatching_without_a_blocker_on_its_connection(options: Said) -> None:
+    assert shared_connection(**options).names == {"not_dispatching", "stalled"}
+
+
+# --- limits
+
+
+def full(policy: str, count: int, **said: Any) -> OpenmqJudged:
+    numbers = {"limit_messages": 1000, "producers": 2, "max_producers": 100, "policy": policy, **said}
+    return polls(judged(), count, lambda _: {
+        "queues": {"q": {"A": 1000, "K": 0, "M": 1000, "D": 0}},
+        "addresses": {"q": numbers},
+    })  # fmt: skip
+
+
+def test_producers_blocked_by_flow_control() -> None:
+    assert full("flow_control", 4).names == {"producers_blocked"}
+    assert full("flow_control", 3).names == set()
+    for said in ({"producers": 0}, {"limit_messages": 2000}, {"limit_messages": np.nan}):
+        assert full("flow_control", 4, **said).names == set()
+    assert full("reject_newest", 4).names == set()
+
+
+def test_close_to_the_limit_is_blocked_only_after_the_patience() -> None:
+    """Two producers may send ten each before they are told to wait."""
+    assert full("flow_control", 4, limit_messages=1015).names == set()
+    assert "producers_blocked" in full("flow_control", 8, limit_messages=1015).names
+    assert "producers_blocked" not in full("flow_control", 8, limit_messages=1030).names
+
+
+def test_throttled_producers_are_not_blocked() -> None:
+    world = judged()
+    polls(world, 12, lambda i: {
+        "queues": {"q": {"A": 2000 + 10 * i, "K": 1000 + 10 * i, "M": 1000, "D": 500}},
+        "consumers": {"c": {"N": 1500 + 10 * i, "T": 500, "L": world.now + 10, "flow_paused": 1}},
+        "addresses": {"q": {"limit_messages": 1000, "producers": 2, "max_producers": 100, "policy": "flow_control"}},
+    })  # fmt: skip
+    assert world.names == set()
+
+
+def test_rejected_messages_are_counted_in_and_are_nowhere() -> None:
+    world = judged()
+    polls(world, 8, lambda i: {"queues": {"q": {"A": 1000 + 20 * i, "K": 0, "M": 1000, "D": 0}}})
+    assert world.names == {"rejecting"}
+    assert world.one("rejecting").evidence["rejected"] == 120  # seen twice
+
+
+def test_reads_apart_are_no_rejects() -> None:
+    """The depth is read a moment after the counters, at changing distance."""
+    world = judged()
+    apart = [0, 7, -4, 9, 0, -8, 6, 2, -5, 8, -3, 0]
+    polls(world, 12, lambda i: {
+        "queues": {"q": {"A": 1000 + 100 * i, "K": 1000 + 100 * i, "M": 20 + apart[i], "D": 0}},
+        "consumers": {"c": {"N": 1000 + 100 * i, "T": 0, "L": world.now + 10}},
+    })  # fmt: skip
+    assert world.names == set()
+
+
+def losing(policy: str, limit: float) -> OpenmqJudged:
+    """30 come a poll, a consumer takes 10, the limit removes 20 unread."""
+    world = judged()
+    return polls(world, 8, lambda i: {
+        "queues": {"q": {"A": 1000 + 30 * i, "K": 500 + 30 * i, "M": 500, "D": 10}},
+        "consumers": {"c": {"N": 110 + 10 * i, "T": 10, "L": world.now + 10}},
+        "addresses": {"q": {"limit_messages": limit, "producers": 1, "policy": policy}},
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["remove_oldest", "remove_low_priority"])
+def test_limit_that_removes_unread(policy: str) -> None:
+    world = losing(policy, 500)
+    assert world.names == {"limit_losing"}
+    assert world.one("limit_losing").evidence["evicted"] == 6 * 20
+    assert world.evicted() == 6 * 20  # of seven polls the last was not seen twice
+
+
+def test_below_the_limit_nothing_is_removed_by_it() -> None:
+    world = losing("remove_oldest", 5000)
+    assert "limit_losing" not in world.names | world.notices
+
+
+def test_expiry_informs() -> None:
+    world = losing("reject_newest", 100_000)
+    assert (world.names, world.notices) == (set(), {"removed_unsettled"})
+
+
+def test_short_lived_consumers_are_no_expiry() -> None:
+    """Each poll another consumer, whose predecessor settled all before it went."""
+    world = judged()
+    polls(world, 12, lambda i: {
+        "queues": {"q": {"A": 30 * i, "K": 30 * i, "M": 0, "D": 0}},
+        "consumers": {f"c{i}": {"N": 5, "T": 0, "L": world.now + 10}},
+    })  # fmt: skip
+    assert world.names | world.notices == set()
+
+
+# --- topics
+
+
+def subscription(**said: Any) -> dict[str, Any]:
+    kind = {"kind": QueueKind.SUBSCRIPTION, "address": "t", "routing_type": "multicast"}
+    return {"A": np.nan, "K": np.nan, **kind, **said}
+
+
+def test_members_of_a_subscription_are_judged_one_by_one() -> None:
+    """One of two members hangs; the other's acknowledgements are the subscription's progress."""
+    world = judged()
+    polls(world, 10, lambda i: {
+        "queues": {"s": subscription(M=1000, D=9)},
+        "consumers": {
+            "stuck": {"queue": "s", "client": "a", "N": 10, "T": 5, "L": world.now - 500, "flow_paused": 1},
+            "good": {"queue": "s", "client": "b", "N": 100 * (i + 1), "T": 4, "L": world.now + 10, "flow_paused": 1},
+        },
+    })  # fmt: skip
+    (condition,) = [one for one in world.conditions if one.severity is not Severity.INFO]
+    assert (condition.name, condition.client, condition.severity) == ("stalled", "a", Severity.WARNING)
+
+
+def test_durable_subscription_without_a_consumer() -> None:
+    world = judged()
+    polls(world, 8, lambda i: {"queues": {"s": subscription(M=100 + i, D=0, durable=True)}})
+    assert world.names == {"no_consumer"}
+
+
+def test_consumer_of_a_topic_that_gives_back() -> None:
+    world = judged()
+    polls(world, 10, lambda i: {
+        "queues": {"s": subscription(M=5, D=5)},
+        "consumers": {"c": {"queue": "s", "N": 1000 * (i + 1), "T": 5}},
+    })  # fmt: skip
+    assert world.names == {"redelivery_loop"}
+
+
+# --- robustness
+
+
+def test_restart_of_the_broker_begins_anew() -> None:
+    world = losing("remove_oldest", 500)
+    world.uptime = 0
+    polls(world, 1, lambda _: {
+        "queues": {"q": {"A": 0, "K": 0, "M": 400, "D": 0}},
+        "addresses": {"q": {"limit_messages": 500, "policy": "remove_oldest"}},
+    })  # fmt: skip
+    assert world.names == set()
+    assert world.evicted() == 0
+
+
+def test_consumers_missing_every_fourth_poll() -> None:
+    world = judged()
+    for i in range(24):
+        world.poll(
+            {"q": {"A": 1000, "K": 10, "M": 990, "D": 490}},
+            {"c": {"N": 500, "T": 490, "L": np.nan, "flow_paused": 1}},
+            failed=("consumers",) if i % 4 == 3 else (),
+        )
+    assert world.names == {"stalled"}
+
+
+@pytest.mark.parametrize("interval", [5.0, 30.0])
+def test_other_intervals(interval: float) -> None:
+    constants = replace(COLD, cold=90.0)
+    world = OpenmqJudged(constants=constants, step=interval)
+    polls(world, int(300 / interval), lambda _: {
+        "queues": {"q": {"A": 1000, "K": 10, "M": 990, "D": 490}},
+        "consumers": {"c": {"N": 500, "T": 490, "flow_paused": 1}},
+    })  # fmt: skip
+    assert world.names == {"stalled"}
