@@ -41,7 +41,7 @@ class Index(Generic[RowT]):
         self._parent = parent
         self._token = object()
         self._of_rows: dict[str, tuple[Callable[[RowT], float], Column]] = {}
-        self._located: tuple[object, Positions] | None = None
+        self._located: tuple[object, Positions, Positions] | None = None
 
     @classmethod
     def empty(cls) -> "Index[RowT]":
@@ -108,9 +108,24 @@ class Index(Generic[RowT]):
 
     def located(self, before: "Index[RowT]") -> Positions:
         """Position of each key in `before`, -1 where it is new: who is the same thing, even if its text has changed."""
+        return self._located_in(before)[1]
+
+    def new_since(self, before: "Index[RowT]") -> Positions:
+        """Where `located` is -1."""
+        return self._located_in(before)[2]
+
+    def _located_in(self, before: "Index[RowT]") -> tuple[object, Positions, Positions]:
         if self._located is None or self._located[0] is not before._token:  # noqa: SLF001
-            self._located = before._token, before.positions(self.keys)  # noqa: SLF001
-        return self._located[1]
+            at = self._searched(before)
+            self._located = before._token, at, np.flatnonzero(at < 0)  # noqa: SLF001
+        return self._located
+
+    def _searched(self, before: "Index[RowT]") -> Positions:
+        if not self.follows(before):
+            return before.positions(self.keys)
+        at, fresh = self.origin.copy(), np.flatnonzero(self.origin < 0)
+        at[fresh] = before.positions(self.keys[fresh])
+        return at
 
     def positions(self, keys: Keys) -> Positions:
         """Position of each key, -1 where it is not here."""
@@ -146,14 +161,43 @@ def ascending(keys: Keys) -> tuple[Keys, Positions]:
     return np.unique(keys, return_index=True)
 
 
-def taken(values: NDArray[CarriedT], origin: Positions, fill: Any) -> NDArray[CarriedT]:
-    """`values` at the positions `origin` along the last axis, `fill` where that is -1."""
+def taken(values: NDArray[CarriedT], origin: Positions, fill: Any, new: Positions | None = None) -> NDArray[CarriedT]:
+    """`values` at the positions `origin` along the last axis, `fill` where that is -1 (`new`, if known)."""
     if not values.shape[-1]:
         return np.full((*values.shape[:-1], len(origin)), fill, values.dtype)
     # Nearly all rows are known: one take and a few corrections cost a third of two masks.
     moved = values.take(origin, axis=-1)
-    moved[..., np.flatnonzero(origin < 0)] = fill
+    moved[..., np.flatnonzero(origin < 0) if new is None else new] = fill
     return moved
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """
+    From the rows of one index to those of another that they name by key.
+
+    at: position in `target` of what each row of `source` names, -1 where it is not there.
+    """
+
+    source: Index[Any] = field(default_factory=Index.empty)
+    target: Index[Any] = field(default_factory=Index.empty)
+    at: Positions = field(default_factory=lambda: np.empty(0, np.intp))
+
+    def follow(self, source: Index[Any], target: Index[Any], keys: Keys) -> "Join":
+        """The join of the next poll. keys: what each row of `source` names, by `target.keys`."""
+        if not len(target):
+            return Join(source, target, np.full(len(source), -1, np.intp))
+        at = self.at
+        if source is not self.source:
+            at = taken(at, source.located(self.source), -1, source.new_since(self.source))
+        if target is not self.target:
+            at = np.append(target.positions(self.target.keys), -1)[at]
+        # Nearly all name the same as before: to look is a tenth of searching.
+        elsewhere = np.flatnonzero((target.keys[at] != keys) | (at < 0))
+        if len(elsewhere):
+            at = at.copy()
+            at[elsewhere] = target.positions(keys[elsewhere])
+        return Join(source, target, at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,8 @@ class Reference:
     def __init__(self, constants: Constants) -> None:
         self.constants = constants
         self.stamps: list[float] = []
+        self.recent: list[float] = []
+        """Of the window, as `stamps` are of the trend's."""
         self.interval = nan
         self.queues: dict[str, Numbers] = {}
         self.consumers: dict[str, Numbers] = {}
@@ -72,6 +74,8 @@ class Reference:
         # What the longest window left behind is forgotten, also when a gap makes the window longer afterwards.
         longest = 300.0 if isnan(self.interval) else max(300.0, 9 * self.interval)
         self.stamps = [*(stamp for stamp in self.stamps if stamp >= now - longest - 1e-6), now]
+        window = 60.0 if isnan(self.interval) else max(60.0, 6 * self.interval)
+        self.recent = [*(stamp for stamp in self.recent if stamp >= now - window - 1e-6), now]
         told: dict[Thing, tuple[bool, float]] = {}
         known = {name: self._is_known(name, queue) for name, queue in queues.items()}
         changes = {name: self._consumer_changes(name, one, known) for name, one in consumers.items()}
@@ -174,8 +178,8 @@ class Reference:
 
     def _redelivery(self, past: Past, queue: Numbers, mine: Mapping[str, Numbers], now: float) -> tuple[bool, float]:
         seconds = max(60.0, 6 * self.interval) if not isnan(self.interval) else 60.0
-        polls = self._window(past, seconds)
-        stamps = self._stamps(seconds)
+        stamps = self.recent
+        polls = [(stamp, d) for stamp, d in past.polls if stamp >= stamps[0]]
         balance = [dict(polls).get(stamp, {"ret": 0.0, "N": 0.0}) for stamp in stamps]
         ret = [d["ret"] for d in balance]
         half = len(ret) // 2

@@ -129,9 +129,9 @@ def stands(judged: Judged) -> dict[Thing, float]:
     found = {}
     for name, standing in judged.state.judgement.standing.items():
         if name in COMPARED:
-            for i in np.flatnonzero(standing.on).tolist():
+            for i, since in zip(*(one.tolist() for one in standing.stands()), strict=True):
                 row = standing.index.rows[i]
-                found[name, getattr(row, "id", None) or row.name] = float(standing.since[i])
+                found[name, getattr(row, "id", None) or row.name] = since
     return found
 
 

@@ -13,12 +13,15 @@ from penstock.flow.judge import rules
 from penstock.flow.judge.conditions import Severity
 from penstock.flow.judge.constants import Constants
 from penstock.flow.judge.facts import JUDGED, Seen, facts
+from penstock.flow.judge.history import RETURNED, SETTLED
 from penstock.flow.judge.judge import CLIENT_KINDS
 from penstock.flow.judge.spans import Window
 from penstock.model import QueueKind, Role
 from penstock.table import Index
 
 FOREVER = 1_000_000.0
+QUEUE = np.array([0])
+"""The position of the only one."""
 
 
 def polls(
@@ -683,7 +686,8 @@ def test_a_number_that_is_missing_for_a_poll_is_caught_up_at_the_next() -> None:
     judged = polls(Judged(), 3, {**WAIT, "K": 5}, {"c": {**FREE, "C": 5.0}})
     judged.poll({"q": {**WAIT, "K": np.nan}}, {"c": {**FREE, "C": np.nan}})
     judged.poll({"q": {**WAIT, "K": 9}}, {"c": {**FREE, "C": 9.0}})
-    assert judged.state.judgement.history.window.values[-1, :2].tolist() == [[0.0], [4.0]]
+    last = judged.state.judgement.history.window.samples[-1]
+    assert last.values[[RETURNED, SETTLED]].tolist() == [[0.0], [4.0]]
 
 
 @pytest.mark.parametrize(
@@ -697,19 +701,40 @@ def test_a_number_that_is_missing_for_a_poll_is_caught_up_at_the_next() -> None:
 )
 def test_a_window_needs_six_in_ten_of_its_polls_and_its_whole_length(stamps: list[float], covered: bool) -> None:
     """Of 150 s at polls of 15 s: six of ten, from the first 22.5 s on."""
-    index, window = Index.of(["q"]), Window()
+    window = Window(Index.of(["q"]))
     for stamp in stamps:
-        window = window.push(index, stamp, np.ones((1, 1)), 1000.0)
-    assert bool(window.covers(150.0, 15.0, 1)[0]) is covered
-    assert not window.covers(150.0, 15.0, 7)[0]
+        window = window.push(stamp, np.ones((1, 1), np.float32), 1000.0, 1.0)
+    assert bool(window.covers(QUEUE, 0, 150.0, 15.0, 1)[0]) is covered
+    assert not window.covers(QUEUE, 0, 150.0, 15.0, 7)[0]
 
 
 def test_a_window_holds_what_is_not_older_than_its_length() -> None:
-    index, window = Index.of(["q"]), Window()
+    window = Window(Index.of(["q"]))
     for stamp in range(0, 120, 15):
-        window = window.push(index, float(stamp), np.full((1, 1), float(stamp)), 60.0)
-    assert window.stamps.tolist() == [45, 60, 75, 90, 105]
-    assert window.last(30.0).values.ravel().tolist() == [75, 90, 105]
+        window = window.push(float(stamp), np.full((1, 1), stamp, np.float32), 60.0, 1.0)
+    assert [sample.stamp for sample in window.samples] == [45, 60, 75, 90, 105]
+    assert window.of(0, QUEUE).ravel().tolist() == [45, 60, 75, 90, 105]
+    assert window.seconds == 60
+
+
+def test_polls_faster_than_a_window_needs_are_summed_up() -> None:
+    """A change of 1 and a level of `stamp` at every second, in samples of 5 s."""
+    window = Window(Index.of(["q"]))
+    for stamp in range(63):
+        window = window.push(float(stamp), np.array([[1], [stamp]], np.float32), 60.0, 5.0, levels=(1,))
+    changes, levels = window.of(0, QUEUE).ravel().tolist(), window.of(1, QUEUE).ravel().tolist()
+    assert (changes, levels) == ([5.0] * 12 + [2.0], [*map(float, range(5, 61, 5)), 62.0])
+    assert window.polls == 62
+    assert window.rate(0).tolist() == [1.0]
+    assert window.covers(QUEUE, 0, 60.0, 1.0, 60)[0]
+
+
+def test_what_is_missing_in_a_sample_is_that_of_the_polls_in_it_which_have_it() -> None:
+    window = Window(Index.of(["q"]))
+    for stamp, change in enumerate([1.0, np.nan, 2.0, np.nan, np.nan]):
+        window = window.push(float(stamp), np.array([[change], [10 * change]], np.float32), 60.0, 2.0, levels=(1,))
+    assert window.of(0, QUEUE, np.nan).ravel().tolist() == pytest.approx([1.0, 2.0, np.nan], nan_ok=True)
+    assert window.of(1, QUEUE, np.nan).ravel().tolist() == pytest.approx([10.0, 20.0, np.nan], nan_ok=True)
 
 
 def test_hoarding_outlives_its_consumers_by_a_poll_without_an_error() -> None:

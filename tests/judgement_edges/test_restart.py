@@ -122,7 +122,7 @@ def test_a_gap_that_ended_unseen_teaches_nothing(watched: World) -> None:
 def test_a_long_pause_of_the_agent_is_no_longer_interval(watched: World) -> None:
     after = resumed(watched, seconds=600)
     work(after, 1)
-    assert after.state.judgement.seen.interval == pytest.approx(15.0)
+    assert after.state.judgement.seen.times.interval == pytest.approx(15.0)
 
 
 def test_what_was_learned_comes_back_also_after_a_restart_of_the_broker(watched: World) -> None:

@@ -79,7 +79,7 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         tables["client"] = client_table(consumers, snapshot.consumers)
         groups = Groups(state.queues.grouping, consumers.clients)
         judgement, _ = judge(state.judgement, snapshot, groups, state.clock, policy.constants)
-        blocked = judgement.seen.now - judgement.held_unsettled_since(snapshot.consumers.index)
+        blocked = judgement.seen.times.now - judgement.held_unsettled_since(snapshot.consumers.index)
         consumers = consumers.show(state.consumers, blocked, snapshot.consumers, snapshot.consumer_queue, policy)
         tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)
         state = replace(state, consumers=consumers, judgement=judgement)

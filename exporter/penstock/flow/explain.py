@@ -13,7 +13,7 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.flow.assess import State, Tables
 from penstock.flow.judge.conditions import Condition
-from penstock.flow.judge.measures import rates
+from penstock.flow.judge.history import FLOW_IN, FLOW_OUT
 from penstock.flow.judge.patience import FEW, MANY
 from penstock.flow.judge.words import UNITS, advice, rule
 from penstock.flow.policy import Policy
@@ -212,10 +212,10 @@ def missing_client(series: QueueSeries, client: str, names: Sequence[str]) -> No
 
 def rates_of(sight: Sight, i: int) -> tuple[float | None, float | None]:
     """Messages per second in and out over the trend window."""
-    grouping, history = sight.state.queues.grouping, sight.state.judgement.history
-    if history.window.index is not grouping.source:
+    grouping, trend = sight.state.queues.grouping, sight.state.judgement.history.trend
+    if trend.index is not grouping.source:
         return None, None
-    came, went = (grouping.sum(rate) for rate in rates(history))
+    came, went = (grouping.sum(trend.rate(variable)) for variable in (FLOW_IN, FLOW_OUT))
     return number(came[i]), number(went[i])
 
 
@@ -331,12 +331,11 @@ def unknown(sight: Sight, series: QueueSeries, i: int) -> Iterator[tuple[str, st
             yield f"what `{name}` reads", collector.error
     for note in snapshot.notes:
         yield "part of the broker", note
-    judgement = sight.state.judgement
-    polls = len(judgement.history.window.stamps)
-    if judgement.history.window.index is not sight.state.queues.grouping.source:
+    trend = sight.state.judgement.history.trend
+    if trend.index is not sight.state.queues.grouping.source:
         yield "all conditions", not_judged(snapshot)
-    elif judgement.history.window.stamps[-1] - judgement.history.window.stamps[0] < sight.policy.constants.window:
-        yield "conditions over a window", f"{polls} polls so far; rates and trends need more"
+    elif trend.seconds < sight.policy.constants.window:
+        yield "conditions over a window", f"{trend.polls} polls so far; rates and trends need more"
     if series.summed:
         yield "age, drain time and ring", "the row is a sum of several queues"
         return

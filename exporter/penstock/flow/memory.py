@@ -16,7 +16,7 @@ from penstock.flow.connections import Producers
 from penstock.flow.events import ConditionName, by_name
 from penstock.flow.judge.churn import Churn, Left, Spell
 from penstock.flow.judge.conditions import KINDS, Scope, Severity
-from penstock.flow.judge.facts import Seen
+from penstock.flow.judge.facts import Seen, Times
 from penstock.flow.judge.holds import Holds
 from penstock.flow.judge.judge import Judgement
 from penstock.flow.judge.ledger import Ledger
@@ -143,9 +143,9 @@ def remember(state: State, snapshot: Snapshot, policy: Policy) -> Memory | None:
     return Memory(
         node_id=identity(broker, policy.broker),
         start=start_of(broker, snapshot.stamp),
-        now=seen.now,
-        interval=seen.interval,
-        started=seen.started,
+        now=seen.times.now,
+        interval=seen.times.interval,
+        started=seen.times.started,
         clients=TaughtClients(*taught(judgement.patience, client_name)),
         dispatch=TaughtQueues(*taught(judgement.dispatch, lambda row: row)),
         absence=TaughtQueues(*taught(judgement.absence, lambda row: row)),
@@ -160,7 +160,7 @@ def remember(state: State, snapshot: Snapshot, policy: Policy) -> Memory | None:
         standing={name: stood(stand) for name, stand in judgement.standing.items() if stand.on.any()},
         spells=[(client_name(client), spell) for client, spell in churn.spells.items()],
         left=[(client_name(client), left) for client, left in churn.left.items()],
-        churned=churn.counted,
+        churned=churn.consumers.keys[churn.counted],
         told=[(name, *told) for name, told in by_name(judgement.conditions).items()],
     )
 
@@ -233,7 +233,8 @@ def consumer_columns(judgement: Judgement) -> dict[str, Column]:
 
 
 def stood(stand: Standing) -> Stood:
-    return Stood(stand.index.keys[stand.on], stand.since[stand.on], stand.last[stand.on])
+    at, since = stand.stands()
+    return Stood(stand.index.keys[at], since, stand.last[stand.on])
 
 
 # --- recall
@@ -345,10 +346,7 @@ def goes_on(memory: Memory, taught_before: Judgement, snapshot: Snapshot, policy
             np.stack([queue[f"seen_{name}"] for name in SEEN]),
             consumers,
             np.stack([consumer[f"seen_{name}"] for name in COUNTED]),
-            memory.now,
-            memory.interval,
-            started=memory.started,
-            resumed=True,
+            Times(memory.now, memory.interval, started=memory.started, resumed=True),
         ),
         holds=holds_again(consumers, consumer, now),
         spans=spans_again(queues, queue, snapshot),
@@ -356,7 +354,8 @@ def goes_on(memory: Memory, taught_before: Judgement, snapshot: Snapshot, policy
         churn=Churn(
             {client_series(name, policy): spell for name, spell in memory.spells},
             {client_series(name, policy): left for name, left in memory.left},
-            memory.churned,
+            consumers,
+            np.isin(consumers.keys, memory.churned),
         ),
         standing={
             name: standing_again(consumers if KINDS[name].scope is Scope.CLIENT else queues, kept)
@@ -404,15 +403,16 @@ def ledger_again(index: Index[QueueRow], kept: Mapping[str, Column]) -> Ledger:
 
 def standing_again(index: Index[Any], kept: Stood) -> Standing:
     """As after its second poll: it goes on at the first poll at which its rule still holds, and ends after two."""
-    before = index_of(kept.keys)
-    on = moved(index, before, np.ones(len(kept.keys), np.bool_), False)
-    size = len(index)
+    at = index.positions(kept.keys)
+    here = np.argsort(at)[np.count_nonzero(at < 0) :]
+    size = len(here)
     return Standing(
         index=index,
-        run=np.where(on, POLLS, 0).astype(np.int64),
-        on=on,
-        since=moved(index, before, kept.since, np.nan),
+        at=at[here],
+        run=np.full(size, POLLS, np.int64),
+        on=np.ones(size, np.bool_),
+        since=kept.since[here],
         left_since=np.full(size, np.nan),
         left_at=np.full(size, -np.inf),
-        last=moved(index, before, kept.last, -np.inf),
+        last=kept.last[here],
     )

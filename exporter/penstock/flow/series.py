@@ -182,10 +182,11 @@ class Grouping(Generic[SeriesT]):
         relabelled[fresh] = True
         return Grouping(source, keys, index, member, context, one_to_one, relabelled, self.book)
 
-    def rows_of(self, series: SeriesT) -> int:
-        """How many rows a series has now."""
+    def number_of(self, series: SeriesT, numbers: Column) -> float:
+        """What a column of the series says of one of them, 0 where it is not there now."""
         key = self.book.find(series)
-        return 0 if key is None else int(np.count_nonzero(self.keys == key))
+        at = -1 if key is None else int(self.index.positions(np.array([key]))[0])
+        return float(numbers[at]) if at >= 0 else 0.0
 
     def sum(self, column: Column) -> Column:
         """Per series the sum over its rows, NaN where all are missing."""

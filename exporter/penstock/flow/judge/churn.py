@@ -9,16 +9,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.flow.judge.facts import Facts, Seen
+from penstock.flow.judge.facts import CONSUMER_NUMBERS, Facts, Seen
 from penstock.flow.judge.holds import Holds
+from penstock.flow.judge.spans import Mask, moved
 from penstock.flow.judge.standing import POLLS
 from penstock.flow.series import ClientSeries, Grouping
-from penstock.table import Column, Keys
+from penstock.model import ConsumerRow
+from penstock.table import Column, Index, Positions
 
 OLD = 3
 """Polls at which consumers of a spell came, before it can be a condition."""
 KEEP = 3600.0
 """Seconds after which a spell in which nobody came any more is forgotten."""
+SHOWN = 300.0
+"""Seconds for which it is kept that a holder left."""
+LONG = 30.0
+"""Seconds; who held for a shorter time and goes away is nothing to tell."""
+HELD = CONSUMER_NUMBERS.index("buffered")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +59,9 @@ class Left:
 class Churn:
     spells: Mapping[ClientSeries, Spell] = field(default_factory=dict)
     left: Mapping[ClientSeries, Left] = field(default_factory=dict)
-    counted: Keys = field(default_factory=lambda: np.empty(0, np.int64))
-    """Keys of present consumers that their client's spell has counted."""
+    consumers: Index[ConsumerRow] = field(default_factory=Index.empty)
+    counted: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    """By the rows of `consumers`: those that their client's spell has counted."""
     clients: Grouping[ClientSeries] = field(default_factory=Grouping)
     """The clients at the poll before: whose a vanished consumer was."""
     ended: Mapping[ClientSeries, Spell] = field(default_factory=dict)
@@ -73,69 +81,95 @@ class Churn:
         patience: per consumer. ids: so many consumers are no accident. seen, held: consumers' numbers and holds at the
         poll before.
         """
-        spells = dict(self.spells)
-        lasts = {row.name for row in found.queues.rows[~(found.d_settled > 0) & found.known]} if spells else set()
-        ended = {}
-        for client, spell in self.spells.items():
-            if spell.queue not in lasts or found.now - spell.last > KEEP:
-                del spells[client]
-                if spell.on:
-                    ended[client] = spell
-        consumer = found.consumer
-        at = consumer.queue
-        idle = np.zeros(len(at), np.bool_)
-        idle[at >= 0] = (found.d_settled[at[at >= 0]] <= 0) & found.known[at[at >= 0]]
-        holders = idle & (clients.member >= 0) & ((consumer.held > 0) | (consumer.delivered > 0)) & ~np.isnan(patience)
+        lasting, ended = self._lasting(found)
+        holders = idle_holders(found, clients) & ~np.isnan(patience)
         # Progress on a queue ends the spell, and with it who was counted. Only those that have just come can be churn.
         recent = found.now - holds.seen_since <= 3 * found.interval
-        counted = np.isin(consumer.index.keys, self.counted)
-        came: dict[ClientSeries, list[int]] = {}
-        for i in np.flatnonzero(holders & recent & ~counted).tolist():
-            came.setdefault(clients.index.rows[clients.member[i]], []).append(i)
-        for client, rows in came.items():
-            spell = spells.get(client, Spell(found.now, consumer.index.rows[rows[0]].queue))
-            spells[client] = replace(
-                spell,
-                ids=spell.ids + len(rows),
-                polls=spell.polls + 1,
-                last=found.now,
-                patience=float(patience[rows[0]]),
-            )
+        counted = moved(found.consumer.index, self.consumers, self.counted, False)
+        came = np.flatnonzero(holders & recent & ~counted)
+        spells = joined(lasting, came, found, clients, patience)
         # Too young a spell has nothing to be judged by; after a start all clients of a large broker have one.
-        old = [item for item in spells.items() if item[1].polls >= OLD or item[1].on or item[1].run > 0]
-        spells |= {client: self._judged(client, spell, found, clients, ids) for client, spell in old}
+        old = {client: spell for client, spell in spells.items() if spell.polls >= OLD or spell.on or spell.run > 0}
+        present = clients.count() if old else np.empty(0)
+        spells |= {
+            client: judged(spell, found, clients.number_of(client, present), ids) for client, spell in old.items()
+        }
         return Churn(
             spells,
             self._left(found, seen, held),
-            consumer.index.keys[holders & (recent | counted)],
+            found.consumer.index,
+            holders & (recent | counted),
             clients,
             ended,
         )
 
-    def _judged(
-        self, client: ClientSeries, spell: Spell, found: Facts, clients: Grouping[ClientSeries], ids: int
-    ) -> Spell:
-        """Whether it stands: at least `ids` consumers came, at three polls, in longer than their patience."""
-        lasts = found.now - spell.begin >= spell.patience and spell.polls >= OLD
-        many = spell.ids >= ids and spell.ids > 2 * clients.rows_of(client)
-        holds = lasts and many and not found.settling
-        run = max(spell.run, 0) + 1 if holds else min(spell.run, 0) - 1
-        return replace(spell, run=run, on=run >= POLLS or (spell.on and run > -POLLS))
+    def _lasting(self, found: Facts) -> tuple[dict[ClientSeries, Spell], dict[ClientSeries, Spell]]:
+        """The spells that go on, and those that stood and have ended."""
+        if not self.spells:
+            return {}, {}
+        idle = {row.name for row in found.queues.rows[~(found.d_settled > 0) & found.known].tolist()}
+        lasting = {
+            client: spell
+            for client, spell in self.spells.items()
+            if spell.queue in idle and found.now - spell.last <= KEEP
+        }
+        if len(lasting) == len(self.spells):
+            return lasting, {}
+        return lasting, {c: spell for c, spell in self.spells.items() if spell.on and c not in lasting}
 
     def _left(self, found: Facts, seen: Seen, held: Holds) -> dict[ClientSeries, Left]:
-        left = {client: event for client, event in self.left.items() if found.now - event.at <= 300.0}
+        left = {client: event for client, event in self.left.items() if found.now - event.at <= SHOWN}
         gone = found.consumer.gone
-        for i, queue in zip(gone.at.tolist(), gone.queue.tolist(), strict=True):
-            member = self.clients.member[i] if i < len(self.clients.member) else -1
-            had = float(seen.consumer_numbers[3, i])
-            age = seen.now - float(held.mark[i])
-            if member < 0 or queue < 0 or not found.judged[queue] or not had > 0 or not age >= 30.0:
-                continue
-            returned = had - float(found.d_settled[queue])
-            if returned > 0:
-                left[self.clients.index.rows[member]] = Left(found.now, seen.now - age, had, age, returned)
+        known = (gone.queue >= 0) & (gone.at < len(self.clients.member))
+        at, queue = gone.at[known], gone.queue[known]
+        had, age = seen.consumer_numbers[HELD, at], seen.times.now - held.mark[at]
+        returned = had - found.d_settled[queue]
+        tells = (self.clients.member[at] >= 0) & found.judged[queue] & (had > 0) & (age >= LONG) & (returned > 0)
+        for i in np.flatnonzero(tells).tolist():
+            client = self.clients.index.rows[self.clients.member[at[i]]]
+            numbers = (float(one[i]) for one in (had, age, returned))
+            left[client] = Left(found.now, seen.times.now - float(age[i]), *numbers)
         return left
 
     def standing(self) -> dict[ClientSeries, Spell]:
         """Clients of which the condition stands."""
         return {**self.ended, **{client: spell for client, spell in self.spells.items() if spell.on}}
+
+
+def idle_holders(found: Facts, clients: Grouping[ClientSeries]) -> Mask:
+    """Consumers that hold or have received something from a queue that settles nothing."""
+    consumer = found.consumer
+    idle = consumer.at_queue((found.d_settled <= 0) & found.known, np.False_)
+    return idle & (clients.member >= 0) & ((consumer.held > 0) | (consumer.delivered > 0))
+
+
+def joined(
+    spells: dict[ClientSeries, Spell],
+    came: Positions,
+    found: Facts,
+    clients: Grouping[ClientSeries],
+    patience: Column,
+) -> dict[ClientSeries, Spell]:
+    """With the consumers that `came`; the first of a client begins its spell."""
+    by_client: dict[ClientSeries, list[int]] = {}
+    for i in came.tolist():
+        by_client.setdefault(clients.index.rows[clients.member[i]], []).append(i)
+    rows = found.consumer.index.rows
+    for client, of in by_client.items():
+        spell = spells.get(client) or Spell(found.now, rows[of[0]].queue)
+        spells[client] = replace(
+            spell,
+            ids=spell.ids + len(of),
+            polls=spell.polls + 1,
+            last=found.now,
+            patience=float(patience[of[0]]),
+        )
+    return spells
+
+
+def judged(spell: Spell, found: Facts, present: float, ids: int) -> Spell:
+    """Whether it stands: at least `ids` consumers came, at three polls, in longer than their patience."""
+    lasts = found.now - spell.begin >= spell.patience and spell.polls >= OLD
+    holds = lasts and spell.ids >= max(ids, 2 * present + 1) and not found.settling
+    run = max(spell.run, 0) + 1 if holds else min(spell.run, 0) - 1
+    return replace(spell, run=run, on=run >= POLLS or (spell.on and run > -POLLS))

@@ -7,19 +7,24 @@ T held, W acknowledged and uncommitted, N delivered, C left its hands, L and Ld 
 """
 
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.flow.judge.constants import Constants
-from penstock.flow.judge.spans import Mask, moved
+from penstock.flow.judge.spans import Mask, T, moved
 from penstock.flow.queues import ready
-from penstock.flow.series import sum_by
-from penstock.model import AddressRow, ConsumerRow, QueueKind, QueueRow, Snapshot
-from penstock.table import Column, Index, Positions, Table
+from penstock.model import AddressRow, Broker, ConsumerRow, QueueKind, QueueRow, Snapshot
+from penstock.table import Column, Index, Join, Positions, Table, taken
 
-QUEUE_COUNTERS = ("added", "acknowledged", "expired", "killed")
-CONSUMER_COUNTERS = ("delivered", "acknowledged", "awaiting_commit")
+Numbers: TypeAlias = NDArray[np.float64]
+"""(columns, rows)."""
+
+QUEUE_NUMBERS = ("added", "acknowledged", "expired", "killed", "scheduled", "messages")
+"""The first four are counters."""
+CONSUMER_NUMBERS = ("delivered", "acknowledged", "awaiting_commit", "buffered")
+"""The first two are counters."""
 NEEDED = ("queues", "consumers")
 """Collectors without which nothing is judged: a change of what stands in for them would be none."""
 JUDGED = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
@@ -29,11 +34,18 @@ PARKED = frozenset({QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
 
 @dataclass(frozen=True, slots=True)
 class AddressJoin:
-    """at: position of each queue's address, -1 where it is not known; computed when either side has changed."""
+    """
+    at: position of each queue's address, -1 where it is not known; computed when either side has changed.
+
+    queues_of: how many queues that address has, NaN where it is not known.
+    """
 
     queues: Index[QueueRow] | None = None
     addresses: Index[AddressRow] | None = None
     at: Positions = field(default_factory=lambda: np.empty(0, np.intp))
+    unknown: Positions = field(default_factory=lambda: np.empty(0, np.intp))
+    """Where `at` is -1."""
+    queues_of: Column = field(default_factory=lambda: np.empty(0))
 
     def follow(self, queues: Index[QueueRow], addresses: Table[AddressRow] | None) -> "AddressJoin":
         index = addresses.index if addresses is not None else None
@@ -41,26 +53,61 @@ class AddressJoin:
             return self
         position = {row.name: i for i, row in enumerate(index)} if index is not None else {}
         at = np.fromiter((position.get(row.address, -1) for row in queues), np.intp, len(queues))
-        return AddressJoin(queues, index, at)
+        unknown = np.flatnonzero(at < 0)
+        count = np.bincount(at[at >= 0], minlength=len(position)).astype(np.float64)
+        return AddressJoin(queues, index, at, unknown, taken(count, at, np.nan, unknown))
+
+    def by_queue(self, addresses: Table[AddressRow] | None, name: str) -> Column:
+        """A column of the addresses by the rows of the queues, NaN where it is not known."""
+        if addresses is None or name not in addresses:
+            return np.full(len(self.at), np.nan)
+        return taken(addresses[name], self.at, np.nan, self.unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """
+    When a poll was, by the broker's clock.
+
+    interval: running mean of the time between polls, seconds. started: when the broker's process was seen to start
+    anew; NaN for the one that was found running. resumed: known from before the agent's restart, so that the time since
+    says nothing about the interval.
+    """
+
+    now: float = np.nan
+    interval: float = np.nan
+    uptime: float = np.nan
+    started: float = np.nan
+    resumed: bool = False
+    restarted: bool = False
+    """The process is another than at the poll before."""
+
+    def follow(self, now: float, broker: Broker) -> "Times":
+        step = now - self.now
+        interval = self.interval
+        if step > 0 and not (self.resumed and interval > 0):
+            interval = step if np.isnan(interval) else 0.7 * interval + 0.3 * step
+        restarted = bool(broker.uptime < self.uptime)
+        started = now if restarted else float(np.fmax(self.started, now - broker.uptime))
+        return Times(now, interval, broker.uptime, started, restarted=restarted)
+
+    def settling(self, constants: Constants) -> bool:
+        """So shortly after the broker's start that clients may still be on their way back."""
+        return bool(self.now - self.started < max(constants.after_restart, 4 * np.nan_to_num(self.interval)))
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The numbers of the poll before, by its rows."""
+    """The numbers of the poll before, by its rows; where one was missing there, what was said last."""
 
     queues: Index[QueueRow] = field(default_factory=Index.empty)
-    queue_numbers: NDArray[np.float64] = field(default_factory=lambda: np.empty((6, 0)))
+    queue_numbers: Numbers = field(default_factory=lambda: np.empty((len(QUEUE_NUMBERS), 0)))
     consumers: Index[ConsumerRow] = field(default_factory=Index.empty)
-    consumer_numbers: NDArray[np.float64] = field(default_factory=lambda: np.empty((4, 0)))
-    now: float = np.nan
-    interval: float = np.nan
-    """Running mean of the time between polls, seconds."""
-    uptime: float = np.nan
-    started: float = np.nan
-    """When the broker's process was seen to start anew, by its own clock; NaN for the one that was found running."""
-    join: AddressJoin = field(default_factory=AddressJoin)
-    resumed: bool = False
-    """Known from before the agent's restart: the time since says nothing about the interval."""
+    consumer_numbers: Numbers = field(default_factory=lambda: np.empty((len(CONSUMER_NUMBERS), 0)))
+    times: Times = field(default_factory=Times)
+    addresses: AddressJoin = field(default_factory=AddressJoin)
+    queue_of: Join = field(default_factory=Join)
+    """Of each consumer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +160,15 @@ class Facts:
     returned: Column
     """What came back at this poll: left the consumers' hands, and was neither settled, expired nor killed."""
 
-    def of_queue(self, values: Column) -> Column:
-        """Sums of a consumers' column by queue."""
-        return sum_by(self.consumer.queue, values, len(self.queues))
+    def of_queue(self, values: Column | Mask) -> Column:
+        """Sums of a consumers' column by queue; nothing in it is missing. Of a mask: how many."""
+        return self.consumer.by_queue(values, len(self.queues))
+
+    def queues_of(self, consumers: Positions) -> Mask:
+        """The queues of these consumers, all of which are known."""
+        queues = np.zeros(len(self.queues), np.bool_)
+        queues[self.consumer.queue[consumers]] = True
+        return queues
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +205,22 @@ class ConsumerFacts:
     selective: Mask
     gone: "Gone"
 
+    def of(self, queues: Mask) -> Positions:
+        """The consumers of these queues."""
+        return np.flatnonzero(self.at_queue(queues, np.False_)) if queues.any() else np.empty(0, np.intp)
+
+    def by_queue(self, values: Column | Mask, queues: int) -> Column:
+        """Sums by queue, of which there are so many; nothing in `values` is missing."""
+        if not values.any():
+            return np.zeros(queues)
+        if values.dtype == np.bool_:
+            return of_known(np.bincount(self.queue[values] + 1, minlength=queues + 1))
+        return of_known(np.bincount(self.queue + 1, weights=values, minlength=queues + 1))
+
+    def at_queue(self, values: NDArray[T], unknown: T | float | bool) -> NDArray[T]:
+        """A queues' column by consumer; `unknown` for those of which the queue is not known."""
+        return np.append(values, np.asarray(unknown, values.dtype))[self.queue]
+
 
 @dataclass(frozen=True, slots=True)
 class Gone:
@@ -161,6 +230,11 @@ class Gone:
     queue: Positions
 
 
+def of_known(counts: NDArray[Any]) -> Column:
+    """Counts by position + 1 without those of the unknown position -1."""
+    return counts[1:].astype(np.float64, copy=False)
+
+
 def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen, Facts] | None:
     """What the snapshot says against the poll before; None when a part that the rules need is missing in it."""
     queues, consumers, broker = snapshot.queues, snapshot.consumers, snapshot.broker
@@ -168,80 +242,16 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         return None
     if any(name in snapshot.collectors and not snapshot.collectors[name].success for name in NEEDED):
         return None
-    now = time_of(snapshot)
-    step = now - before.now
-    interval = before.interval
-    if step > 0 and not (before.resumed and interval > 0):
-        interval = step if np.isnan(interval) else 0.7 * interval + 0.3 * step
-    restarted = bool(broker.uptime < before.uptime)
-    if restarted:
-        before = Seen(interval=interval)
-    started = now if restarted else np.fmax(before.started, now - broker.uptime)
-    numbers = np.stack([queues[name] for name in (*QUEUE_COUNTERS, "scheduled", "messages")])
-    past = moved(queues.index, before.queues, before.queue_numbers, np.nan)
-    # A counter that fell: a new life of the queue, or an operator set it back.
-    known = ~np.isnan(past[0]) & ~(numbers[:4] < past[:4]).any(axis=0)
-    changes = np.where(known, numbers - past, 0.0)
-    consumer = consumer_facts(before, snapshot, consumers, queues, known)
-    join = before.join.follow(queues.index, snapshot.addresses)
-    addresses = address_facts(join, snapshot.addresses)
-    size = len(queues)
-    d_left, d_delivered, d_uncommitted = (
-        sum_by(consumer.queue, values, size)
-        for values in (consumer.d_left, consumer.d_delivered, consumer.d_uncommitted)
-    )
-    kinds = queues.index
-    found = Facts(
-        now=now,
-        interval=step if np.isnan(interval) else interval,
-        restarted=restarted,
-        settling=bool(now - started < max(constants.after_restart, 4 * np.nan_to_num(interval))),
-        queues=queues.index,
-        known=known,
-        judged=kinds.column("judged", lambda row: row.kind in JUDGED) > 0,
-        parked=kinds.column("parked", lambda row: row.kind in PARKED) > 0,
-        added=numbers[0],
-        d_added=changes[0],
-        d_settled=changes[1],
-        d_expired=changes[2],
-        d_killed=changes[3],
-        d_scheduled=changes[4],
-        attempts=queues["acknowledge_attempts"],
-        settled=numbers[1],
-        expired=numbers[2],
-        killed=numbers[3],
-        messages=numbers[5],
-        ready=ready(queues),
-        delivering=queues["delivering"],
-        scheduled=numbers[4],
-        consumers=queues["consumers"],
-        paused=queues["paused"],
-        exclusive=np.fmax(np.fmax(queues["exclusive"], queues["grouped"]), 0.0),
-        last_value=queues["last_value"],
-        ring=queues["ring_limit"],
-        dispatch_at=np.nan_to_num(queues["consumers_before_dispatch"]),
-        delivering_bytes=queues["delivering_bytes"],
-        address=addresses,
-        consumer=consumer,
-        held=sum_by(consumer.queue, consumer.held, size),
-        d_left=d_left,
-        d_delivered=d_delivered,
-        d_uncommitted=d_uncommitted,
-        returned=d_left - changes[1] - changes[2] - changes[3] - d_uncommitted,
-    )
-    said = np.stack([consumers[name] for name in (*CONSUMER_COUNTERS, "buffered")])
-    seen = Seen(
-        queues.index,
-        since_said(numbers, past),
-        consumers.index,
-        since_said(said, moved(consumers.index, before.consumers, before.consumer_numbers, np.nan)),
-        now,
-        found.interval,
-        broker.uptime,
-        started,
-        join,
-    )
-    return seen, found
+    times = before.times.follow(time_of(snapshot), broker)
+    if times.restarted:
+        before = Seen()
+    change = queue_changes(before, queues)
+    join = before.queue_of.follow(consumers.index, queues.index, snapshot.consumer_queue)
+    said, consumer = consumer_facts(before, consumers, join, change.known)
+    addresses = before.addresses.follow(queues.index, snapshot.addresses)
+    seen = Seen(queues.index, change.seen, consumers.index, said, times, addresses, join)
+    about = address_facts(addresses, snapshot.addresses)
+    return seen, gathered(queues, change, about, consumer, times, constants)
 
 
 def time_of(snapshot: Snapshot) -> float:
@@ -250,64 +260,158 @@ def time_of(snapshot: Snapshot) -> float:
     return snapshot.stamp if np.isnan(clock) else clock
 
 
-def since_said(numbers: NDArray[np.float64], past: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What was said last: where a number is missing the next change is that since the poll before."""
-    return np.where(np.isnan(numbers), past, numbers)
-
-
-def consumer_facts(
-    before: Seen, snapshot: Snapshot, consumers: Table[ConsumerRow], queues: Table[QueueRow], known: Mask
-) -> ConsumerFacts:
-    numbers = np.stack([consumers[name] for name in CONSUMER_COUNTERS])
-    past = moved(consumers.index, before.consumers, before.consumer_numbers, np.nan)[:3]
-    at = queues.index.positions(snapshot.consumer_queue)
-    new = np.isnan(past[0])
-    on_known = np.zeros(len(at), np.bool_)
-    on_known[at >= 0] = known[at[at >= 0]]
-    # New on a queue that was watched: everything it did, it did since the poll before.
-    base = np.where(new, np.where(on_known, 0.0, numbers), np.where(numbers < past, 0.0, past))
-    base[2] = np.where(new, base[2], past[2])
-    changes = np.nan_to_num(numbers - base)
-    gone = np.flatnonzero(consumers.index.positions(before.consumers.keys) < 0)
-    names = [before.consumers.rows[i].queue for i in gone.tolist()]
-    position = {row.name: i for i, row in enumerate(queues.index)} if names else {}
-    return ConsumerFacts(
-        index=consumers.index,
-        queue=at,
-        new=new,
-        held=np.nan_to_num(consumers["buffered"]),
-        uncommitted=np.nan_to_num(numbers[2]),
-        delivered=np.nan_to_num(numbers[0]),
-        last_acknowledgement=consumers["last_acknowledgement"],
-        last_delivery=consumers["last_delivery"],
-        d_delivered=changes[0],
-        d_left=changes[1],
-        d_uncommitted=changes[2],
-        selective=consumers.index.column("selective", lambda row: bool(row.filter)) > 0,
-        gone=Gone(gone, np.array([position.get(name, -1) for name in names], dtype=np.intp)),
+def gathered(
+    queues: Table[QueueRow],
+    change: "QueueChanges",
+    address: "AddressFacts",
+    consumer: ConsumerFacts,
+    times: Times,
+    constants: Constants,
+) -> Facts:
+    added, settled, expired, killed, scheduled, messages = change.numbers
+    d_added, d_settled, d_expired, d_killed, d_scheduled, _ = change.changes
+    rows, size = queues.index, len(queues)
+    d_left, d_delivered, d_uncommitted, held = (
+        consumer.by_queue(values, size)
+        for values in (consumer.d_left, consumer.d_delivered, consumer.d_uncommitted, consumer.held)
     )
+    return Facts(
+        now=times.now,
+        interval=times.interval,
+        restarted=times.restarted,
+        settling=times.settling(constants),
+        queues=rows,
+        known=change.known,
+        judged=rows.column("judged", lambda row: row.kind in JUDGED) > 0,
+        parked=rows.column("parked", lambda row: row.kind in PARKED) > 0,
+        added=added,
+        d_added=d_added,
+        d_settled=d_settled,
+        d_expired=d_expired,
+        d_killed=d_killed,
+        d_scheduled=d_scheduled,
+        attempts=queues["acknowledge_attempts"],
+        settled=settled,
+        expired=expired,
+        killed=killed,
+        messages=messages,
+        ready=ready(queues),
+        delivering=queues["delivering"],
+        scheduled=scheduled,
+        consumers=queues["consumers"],
+        paused=queues["paused"],
+        exclusive=np.fmax(np.fmax(queues["exclusive"], queues["grouped"]), 0.0),
+        last_value=queues["last_value"],
+        ring=queues["ring_limit"],
+        dispatch_at=np.nan_to_num(queues["consumers_before_dispatch"]),
+        delivering_bytes=queues["delivering_bytes"],
+        address=address,
+        consumer=consumer,
+        held=held,
+        d_left=d_left,
+        d_delivered=d_delivered,
+        d_uncommitted=d_uncommitted,
+        returned=d_left - d_settled - d_expired - d_killed - d_uncommitted,
+    )
+
+
+# --- queues
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChanges:
+    """By `QUEUE_NUMBERS`: what is said now, what changed (0 where the queue is not known), and what is seen now."""
+
+    numbers: Numbers
+    changes: Numbers
+    seen: Numbers
+    known: Mask
+
+
+def queue_changes(before: Seen, queues: Table[QueueRow]) -> QueueChanges:
+    numbers = np.stack([queues[name] for name in QUEUE_NUMBERS])
+    past = moved(queues.index, before.queues, before.queue_numbers, np.nan)
+    # A counter that fell: a new life of the queue, or an operator set it back.
+    known = ~np.isnan(past[0]) & ~(numbers[:4] < past[:4]).any(axis=0)
+    return QueueChanges(numbers, np.where(known, numbers - past, 0.0), since_said(numbers, past), known)
+
+
+def since_said(numbers: Numbers, past: Numbers) -> Numbers:
+    """What was said last: where a number is missing the next change is that since the poll before."""
+    missing = np.isnan(numbers)
+    return np.where(missing, past, numbers) if missing.any() else numbers
 
 
 def address_facts(join: AddressJoin, addresses: Table[AddressRow] | None) -> AddressFacts:
     """What the address of each queue says, by the queues' rows."""
-    here = join.at >= 0
-
-    def by_queue(values: Column) -> Column:
-        column = np.full(len(join.at), np.nan)
-        column[here] = values[join.at[here]]
-        return column
-
-    if addresses is None:
-        return AddressFacts(*(by_queue(np.empty(0)) for _ in range(9)))
-    count = np.bincount(join.at[here], minlength=len(addresses)).astype(np.float64)
     return AddressFacts(
-        paging=by_queue(addresses["paging"]),
-        paused=by_queue(addresses["paused"]),
-        limit_percent=by_queue(addresses["limit_percent"]),
-        pages=by_queue(addresses["pages"]),
-        producers_paused=by_queue(addresses["producers_paused"]),
-        routed=by_queue(addresses["messages_added"]),
-        page_read_bytes=by_queue(addresses["page_read_limit_bytes"]),
-        page_read_messages=by_queue(addresses["page_read_limit_messages"]),
-        queues=by_queue(count),
+        paging=join.by_queue(addresses, "paging"),
+        paused=join.by_queue(addresses, "paused"),
+        limit_percent=join.by_queue(addresses, "limit_percent"),
+        pages=join.by_queue(addresses, "pages"),
+        producers_paused=join.by_queue(addresses, "producers_paused"),
+        routed=join.by_queue(addresses, "messages_added"),
+        page_read_bytes=join.by_queue(addresses, "page_read_limit_bytes"),
+        page_read_messages=join.by_queue(addresses, "page_read_limit_messages"),
+        queues=join.queues_of,
     )
+
+
+# --- consumers
+
+
+def consumer_facts(
+    before: Seen, consumers: Table[ConsumerRow], join: Join, known: Mask
+) -> tuple[Numbers, ConsumerFacts]:
+    """By `CONSUMER_NUMBERS` what is seen now, and the facts. known: of the queues."""
+    numbers = np.stack([consumers[name] for name in CONSUMER_NUMBERS])
+    past = moved(consumers.index, before.consumers, before.consumer_numbers, np.nan)
+    new = np.isnan(past[0])
+    delivered, left, uncommitted = consumer_changes(numbers, past, new, join, known)
+    return since_said(numbers, past), ConsumerFacts(
+        index=consumers.index,
+        queue=join.at,
+        new=new,
+        held=or_zero(numbers[3]),
+        uncommitted=or_zero(numbers[2]),
+        delivered=or_zero(numbers[0]),
+        last_acknowledgement=consumers["last_acknowledgement"],
+        last_delivery=consumers["last_delivery"],
+        d_left=left,
+        d_delivered=delivered,
+        d_uncommitted=uncommitted,
+        selective=consumers.index.column("selective", lambda row: bool(row.filter)) > 0,
+        gone=gone(before, consumers.index, join),
+    )
+
+
+def consumer_changes(numbers: Numbers, past: Numbers, new: Mask, join: Join, known: Mask) -> Numbers:
+    """What the first three of `CONSUMER_NUMBERS` rose by; 0 where a number is missing."""
+    changes = numbers[:3] - past[:3]
+    # What fell began anew, at 0.
+    changes[:2] = np.where(changes[:2] < 0, numbers[:2], changes[:2])
+    # New on a queue that was watched: everything it did, it did since the poll before.
+    fresh = np.flatnonzero(new)
+    at = join.at[fresh]
+    changes[:, fresh] = np.where((at >= 0) & np.append(known, np.False_)[at], numbers[:3, fresh], 0.0)
+    return or_zero(changes)
+
+
+def or_zero(numbers: Numbers) -> Numbers:
+    missing = np.isnan(numbers)
+    return np.where(missing, 0.0, numbers) if missing.any() else numbers
+
+
+def gone(before: Seen, consumers: Index[ConsumerRow], join: Join) -> Gone:
+    there = np.zeros(len(before.consumers), np.bool_)
+    if consumers is before.consumers:
+        there[:] = True
+    else:
+        at = consumers.located(before.consumers)
+        there[at[at >= 0]] = True
+    left = np.flatnonzero(~there)
+    if not len(left) or len(before.queue_of.at) != len(before.consumers):
+        return Gone(left, np.full(len(left), -1, np.intp))
+    then = before.queue_of.at[left]
+    now = join.target.positions(before.queues.keys[then]) if len(before.queues) else np.full(len(left), -1, np.intp)
+    return Gone(left, np.where(then >= 0, now, -1))

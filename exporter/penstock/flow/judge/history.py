@@ -1,5 +1,10 @@
-"""What the queues did over the windows that rates and trends are judged on."""
+"""
+What the queues did over the windows that rates and trends are judged on.
 
+Sums run over all queues; what only a few can fulfil is looked at for those few.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,32 +14,39 @@ from penstock.flow.judge.facts import Facts
 from penstock.flow.judge.spans import Mask, Window, halves
 from penstock.table import Column
 
-VARIABLES = ("returned", "d_settled", "d_delivered", "d_added", "d_expired", "d_killed", "depth")
-RETURNED, SETTLED, DELIVERED, ADDED, EXPIRED, KILLED, DEPTH = range(len(VARIABLES))
+RETURNED, SETTLED, DELIVERED, EXPIRED, KILLED = range(5)
+"""Variables of the window, changes all."""
+FLOW_IN, FLOW_OUT, DEPTH = range(3)
+"""Variables of the trend: changes, and the backlog at the end of each sample."""
+
+SAMPLES, TREND_SAMPLES = 12, 40
+"""Polls that come faster are summed up, so many to a window: memory does not grow with them."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The last polls of all queues, as far back as a trend needs."""
+    """The last polls of all queues: finely over the window, more coarsely over the trend."""
 
     window: Window = field(default_factory=Window)
+    trend: Window = field(default_factory=Window)
 
     def follow(self, facts: Facts, constants: Constants) -> "History":
         """With this poll; a queue that is not known from the poll before begins anew."""
-        values = np.stack(
-            [
-                facts.returned,
-                facts.d_settled,
-                facts.d_delivered,
-                facts.d_added,
-                facts.d_expired,
-                facts.d_killed,
-                facts.messages - facts.scheduled,
-            ]
+        changes = [facts.returned, facts.d_settled, facts.d_delivered, facts.d_expired, facts.d_killed]
+        flow = [facts.d_added, facts.d_settled, facts.messages - facts.scheduled]
+        return History(
+            _pushed(self.window, facts, changes, constants.window_seconds(facts.interval), SAMPLES),
+            _pushed(self.trend, facts, flow, constants.trend_seconds(facts.interval), TREND_SAMPLES, levels=(DEPTH,)),
         )
-        values[:, ~facts.known] = np.nan
-        window = Window() if facts.restarted else self.window.moved(facts.queues, facts.known)
-        return History(window.push(facts.queues, facts.now, values, constants.trend_seconds(facts.interval)))
+
+
+def _pushed(
+    window: Window, facts: Facts, columns: Sequence[Column], seconds: float, samples: int, levels: tuple[int, ...] = ()
+) -> Window:
+    values = np.stack(columns).astype(np.float32)
+    values[:, ~facts.known] = np.nan
+    window = window.moved(facts.queues, facts.known)
+    return window.push(facts.now, values, seconds, seconds / samples, levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,48 +61,57 @@ class Returns:
 
 
 def returns(history: History, constants: Constants, interval: float) -> Returns:
-    """
-    Rule "persistent": what came back, less its largest poll, is above the margin and the noise; in both halves, at
-    three polls or more, over 30 s or more. One rollback or purge is not.
-    """
-    seconds = max(constants.persistent, constants.window_seconds(interval))
-    window = history.window.last(seconds)
-    values = np.nan_to_num(window.values[:, RETURNED])
-    total, largest = values.sum(axis=0), values.max(axis=0)
-    noise = -np.minimum(values.min(axis=0), 0.0)
-    first, second = halves(values)
-    persistent = (
-        (total - largest >= constants.margin + constants.noise * noise)
-        & (first.sum(axis=0) > 0)
-        & (second.sum(axis=0) > 0)
-        & (np.count_nonzero(values > 0, axis=0) >= 3)
-        & covered(window, constants.persistent, interval)
-    )
-    sums = np.nan_to_num(window.values).sum(axis=0)
-    return Returns(total, sums[DELIVERED], sums[SETTLED], sums[KILLED], persistent)
+    window = history.window
+    returned, delivered, settled, killed = (window.sum(one) for one in (RETURNED, DELIVERED, SETTLED, KILLED))
+    return Returns(returned, delivered, settled, killed, persistent(window, RETURNED, constants, interval))
 
 
-def covered(window: Window, seconds: float, interval: float) -> Mask:
-    """Polls over at least `seconds`, without too many holes."""
-    return window.covers(seconds, interval)
+def persistent(window: Window, variable: int, constants: Constants, interval: float) -> Mask:
+    """
+    Rule "persistent": the balance, less its largest poll, is above the margin and the noise; in both halves, at three
+    polls or more, over 30 s or more. One rollback or purge is not.
+    """
+    total = window.sum(variable)
+    lasting = np.zeros(len(total), np.bool_)
+    rows = np.flatnonzero(total >= constants.margin)
+    if len(rows):
+        values = window.of(variable, rows)
+        first, second = halves(values)
+        noise = -np.minimum(values.min(axis=0), 0.0)
+        lasting[rows] = (
+            (total[rows] - values.max(axis=0) >= constants.margin + constants.noise * noise)
+            & (first.sum(axis=0) > 0)
+            & (second.sum(axis=0) > 0)
+            & (np.count_nonzero(values > 0, axis=0) >= 3)
+            & window.covers(rows, variable, constants.persistent, interval)
+        )
+    return lasting
 
 
 def moved_in_both_halves(history: History, variable: int, constants: Constants, interval: float) -> Mask:
     """Whether a counter moved in the first and in the second half of the window."""
-    seconds = constants.window_seconds(interval)
-    window = history.window.last(seconds)
-    first, second = halves(np.nan_to_num(window.values[:, variable]))
-    return (first.sum(axis=0) > 0) & (second.sum(axis=0) > 0) & window.covers(seconds, interval)
+    window = history.window
+    total = window.sum(variable)
+    moved = np.zeros(len(total), np.bool_)
+    rows = np.flatnonzero(total > 0)
+    if len(rows):
+        first, second = halves(window.of(variable, rows))
+        covered = window.covers(rows, RETURNED, constants.window_seconds(interval), interval)
+        moved[rows] = (first.sum(axis=0) > 0) & (second.sum(axis=0) > 0) & covered
+    return moved
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Over the trend window, per queue: growth of the backlog in messages, in and out, seconds."""
+    """
+    Over the trend window, per queue: growth of the backlog in messages; in and out, messages per second, NaN where
+    unknown. seconds: from the first to the last poll of the window.
+    """
 
     behind: Mask
     growth: Column
-    added: Column
-    settled: Column
+    rate_in: Column
+    rate_out: Column
     seconds: float
 
 
@@ -99,28 +120,27 @@ def trend(history: History, constants: Constants, interval: float) -> Trend:
     Rule of falling behind: consumers work in both halves, the backlog's mean rises over all four quarters, its least
     of the second half is above its most of the first, and it grew by ten messages and by a tenth of what came.
     """
-    window = history.window
-    depth = window.values[:, DEPTH]
-    added = np.nan_to_num(window.values[:, ADDED]).sum(axis=0)
-    settled = np.nan_to_num(window.values[:, SETTLED])
-    first, second = halves(depth)
-    whole = window.covers(constants.trend_seconds(interval), interval, constants.trend_polls)
-    told = np.stack([~np.isnan(part).all(axis=0) for part in np.array_split(depth, 4)]).all(axis=0)
-    # What rises from half to half ends above where it began: only those need the quarters.
-    rises = ~(depth[-1] <= depth[0]) if len(depth) else told
-    rows = np.flatnonzero(whole & told & rises & (settled.sum(axis=0) > 0))
-    behind = np.zeros(depth.shape[1], np.bool_)
-    growth = np.zeros(depth.shape[1])
+    window = history.trend
+    added, settled = window.sum(FLOW_IN), window.sum(FLOW_OUT)
+    behind, growth = np.zeros(len(added), np.bool_), np.zeros(len(added))
+    rows = np.flatnonzero((settled > 0) & window.rose(DEPTH))
     if len(rows):
-        quarters = np.stack([np.nanmean(part, axis=0) for part in np.array_split(depth[:, rows], 4)])
-        growth[rows] = quarters[-1] - quarters[0]
-        settled_first, settled_second = halves(settled[:, rows])
-        behind[rows] = (
-            (np.diff(quarters, axis=0) > 0).all(axis=0)
-            & (settled_first.sum(axis=0) > 0)
-            & (settled_second.sum(axis=0) > 0)
-            & (np.nanmin(second[:, rows], axis=0) > np.nanmax(first[:, rows], axis=0))
-            & (growth[rows] >= np.maximum(10.0, 0.1 * added[rows]))
-        )
-    seconds = float(window.stamps[-1] - window.stamps[0]) if len(window.stamps) else 0.0
-    return Trend(behind, growth, added, settled.sum(axis=0), seconds)
+        rows = rows[window.covers(rows, FLOW_OUT, constants.trend_seconds(interval), interval, constants.trend_polls)]
+    if len(rows):
+        depth = window.of(DEPTH, rows, np.nan)
+        quarters = np.stack([_means(part) for part in np.array_split(depth, 4)])
+        growth[rows] = np.nan_to_num(quarters[-1] - quarters[0])
+        grew = growth[rows] >= np.maximum(10.0, 0.1 * added[rows])
+        rising = np.flatnonzero(grew & (np.diff(quarters, axis=0) > 0).all(axis=0))
+        low, high = halves(depth[:, rising])
+        first, second = halves(window.of(FLOW_OUT, rows[rising]))
+        apart = np.fmin.reduce(high, axis=0) > np.fmax.reduce(low, axis=0)
+        behind[rows[rising]] = apart & (first.sum(axis=0) > 0) & (second.sum(axis=0) > 0)
+    return Trend(behind, growth, window.rate(FLOW_IN), window.rate(FLOW_OUT), window.seconds)
+
+
+def _means(values: Column) -> Column:
+    """Over the samples, without those that are missing; NaN where all are."""
+    there = ~np.isnan(values)
+    count = there.sum(axis=0)
+    return np.where(there, values, 0.0).sum(axis=0) / np.where(count > 0, count, np.nan)

@@ -15,7 +15,7 @@ from penstock.flow.judge import openmq_rules, rules
 from penstock.flow.judge.churn import Churn
 from penstock.flow.judge.conditions import KINDS, Condition, Scope
 from penstock.flow.judge.constants import Constants
-from penstock.flow.judge.facts import Facts, Seen, facts, time_of
+from penstock.flow.judge.facts import Facts, Seen, Times, facts, time_of
 from penstock.flow.judge.history import (
     EXPIRED,
     KILLED,
@@ -24,10 +24,11 @@ from penstock.flow.judge.history import (
     returns,
     trend,
 )
-from penstock.flow.judge.holds import Holds, progress_of
+from penstock.flow.judge.holds import Holds, Progress, progress_of
 from penstock.flow.judge.ledger import Ledger
 from penstock.flow.judge.measures import Measures, blocked_since
 from penstock.flow.judge.openmq import Openmq
+from penstock.flow.judge.pace import Pace
 from penstock.flow.judge.patience import FEW, Patience
 from penstock.flow.judge.poll import Groups, Poll, Spans
 from penstock.flow.judge.spans import Mask, longer, moved, since
@@ -36,7 +37,7 @@ from penstock.flow.judge.telling import tell
 from penstock.flow.judge.wanted import closed, of_given_kind, of_queues, with_silence
 from penstock.flow.queues import TARGETS, told
 from penstock.flow.series import ClientSeries, Grouping
-from penstock.model import BrokerKind, QueueKind, Role, Snapshot
+from penstock.model import Broker, BrokerKind, QueueKind, Role, Snapshot
 from penstock.table import Column, Index
 
 CLIENT_KINDS = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
@@ -45,7 +46,7 @@ CLIENT_KINDS = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is carried from poll to poll. pace: per consumer, what it settled per second at the last polls."""
+    """What is carried from poll to poll."""
 
     seen: Seen = field(default_factory=Seen)
     holds: Holds = field(default_factory=Holds)
@@ -55,8 +56,7 @@ class Judgement:
     absence: Patience = field(default_factory=Patience)
     ledger: Ledger = field(default_factory=Ledger)
     history: History = field(default_factory=History)
-    pace_index: Index[Any] = field(default_factory=Index.empty)
-    pace: tuple[Column, Column, Column] = field(default_factory=lambda: (np.empty(0), np.empty(0), np.empty(0)))
+    pace: Pace = field(default_factory=Pace)
     churn: Churn = field(default_factory=Churn)
     standing: Mapping[str, Standing] = field(default_factory=dict)
     patience_of_clients: Column = field(default_factory=lambda: np.empty(0))
@@ -82,7 +82,7 @@ class Judgement:
 
     def begun_anew(self, now: float) -> "Judgement":
         """After a restart or a failover: only patience stays, and clients get time to come back."""
-        seen = Seen(interval=self.seen.interval, started=now)
+        seen = Seen(times=Times(interval=self.seen.times.interval, started=now))
         return Judgement(
             seen=seen,
             spans=self.spans.begun_anew(),
@@ -94,7 +94,7 @@ class Judgement:
     def unjudged(self, now: float, constants: Constants) -> "Judgement":
         """After a poll that could not be judged: verdicts stay for a while, then nothing is known."""
         # A broker without a clock is seen by the agent's.
-        stays = now - self.seen.now <= max(constants.verdicts, 3 * np.nan_to_num(self.seen.interval))
+        stays = now - self.seen.times.now <= max(constants.verdicts, 3 * np.nan_to_num(self.seen.times.interval))
         return self if stays or not self.conditions else replace(self, conditions=())
 
     def without_verdict(self, snapshot: Snapshot, constants: Constants) -> "Judgement":
@@ -115,66 +115,92 @@ def judge(
     seen, found = pair[0], of_given_kind(pair[1], groups.queues)
     if found.restarted:
         state = state.begun_anew(found.now)
-    openmq = None
-    if snapshot.broker.kind is BrokerKind.OPENMQ:
-        openmq, found, progress = state.openmq.follow(found, snapshot, constants)
-    else:
-        progress = progress_of(found.consumer, found.now)
-    holds = state.holds.follow(found, progress)
-    spans, dispatch, absence = follow_spans(state, found, constants)
-    patience, of_clients = follow_patience(state.patience, holds, groups.clients, found, constants)
-    history = state.history.follow(found, constants)
-    paces = follow_pace(state, found)
-    per_consumer = consumer_patience(groups, found, of_clients)
-    poll = Poll(
-        found=found,
-        holds=holds,
-        spans=spans,
-        returns=returns(history, constants, found.interval),
-        trend=trend(history, constants, found.interval),
-        ledger=state.ledger.follow(found),
-        history=history,
-        constants=constants,
-        broker=snapshot.broker,
-        groups=groups,
-        client_patience=per_consumer,
-        queue_patience=queue_patience(found, per_consumer, constants),
-        dispatch=dispatch.seconds(constants, found.interval),
-        absence=absence.seconds(constants, found.interval),
-        expected=of_queues(groups.queues, "expected_consumers", TARGETS["expected_consumers"]),
-        closed=closed(groups.queues, snapshot.stamp),
-        at_risk=rules.at_risk(found),
-        pace=np.fmax(np.fmax(paces[0], paces[1]), paces[2]),
-        openmq=openmq,
-        eager=consumer_patience(groups, found, eager_patience(patience, groups.clients, found, constants)),
+    openmq, found, progress = as_its_broker_counts(state, found, snapshot, constants)
+    now = follow(state, found, progress, groups, constants)
+    poll = gathered(now, found, snapshot.broker, groups, snapshot.stamp, constants, openmq)
+    churn = state.churn.follow(
+        found, now.holds, groups.clients, poll.client_patience, state.seen, state.holds, constants.churn_ids
     )
-    churn = state.churn.follow(found, holds, groups.clients, per_consumer, state.seen, state.holds, constants.churn_ids)
     standing = follow_standing(state.standing, poll, state.resumed_at)
-    judgement = Judgement(
+    judgement = replace(
+        now,
         seen=seen,
-        holds=holds,
-        spans=spans,
-        patience=patience,
-        dispatch=dispatch,
-        absence=absence,
-        ledger=poll.ledger,
-        history=history,
-        pace_index=found.consumer.index,
-        pace=paces,
         churn=churn,
         standing=standing,
-        patience_of_clients=of_clients,
         measures=state.measures.follow(poll),
         blocked_since=blocked_since(poll),
-        rings=~np.isnan(found.ring),
         openmq=openmq or state.openmq,
         conditions=with_silence(tell(standing, poll, churn, clock), groups),
-        resumed_at=state.resumed_at,
     )
     return judgement, True
 
 
 # --- what spans polls
+
+
+def as_its_broker_counts(
+    state: Judgement, found: Facts, snapshot: Snapshot, constants: Constants
+) -> tuple[Openmq | None, Facts, Progress]:
+    """The facts with one meaning for both brokers, who made progress, and what only OpenMQ needs."""
+    if snapshot.broker is not None and snapshot.broker.kind is BrokerKind.OPENMQ:
+        return state.openmq.follow(found, snapshot, constants)
+    return None, found, progress_of(found.consumer, found.now)
+
+
+def follow(state: Judgement, found: Facts, progress: Progress, groups: Groups, constants: Constants) -> Judgement:
+    """`state` with what this poll adds to holds, spans, patience, ledger, windows and pace."""
+    holds = state.holds.follow(found, progress)
+    spans, dispatch, absence = follow_spans(state, found, constants)
+    patience, of_clients = follow_patience(state.patience, holds, groups.clients, found, constants)
+    return replace(
+        state,
+        holds=holds,
+        spans=spans,
+        patience=patience,
+        dispatch=dispatch,
+        absence=absence,
+        ledger=state.ledger.follow(found),
+        history=state.history.follow(found, constants),
+        pace=state.pace.follow(found, found.now - state.seen.times.now),
+        patience_of_clients=of_clients,
+        rings=~np.isnan(found.ring),
+    )
+
+
+def gathered(
+    now: Judgement,
+    found: Facts,
+    broker: Broker,
+    groups: Groups,
+    stamp: float,
+    constants: Constants,
+    openmq: Openmq | None,
+) -> Poll:
+    """All that the rules read. stamp: of the poll, by the agent's clock."""
+    per_consumer = consumer_patience(groups, found, now.patience_of_clients)
+    eager = np.empty(0) if openmq is None else eager_patience(now.patience, groups.clients, found, constants)
+    return Poll(
+        found=found,
+        holds=now.holds,
+        spans=now.spans,
+        returns=returns(now.history, constants, found.interval),
+        trend=trend(now.history, constants, found.interval),
+        ledger=now.ledger,
+        history=now.history,
+        constants=constants,
+        broker=broker,
+        groups=groups,
+        client_patience=per_consumer,
+        queue_patience=queue_patience(found, per_consumer, constants),
+        dispatch=now.dispatch.seconds(constants, found.interval),
+        absence=now.absence.seconds(constants, found.interval),
+        expected=of_queues(groups.queues, "expected_consumers", TARGETS["expected_consumers"]),
+        closed=closed(groups.queues, stamp),
+        at_risk=rules.at_risk(found),
+        pace=now.pace.best(),
+        openmq=openmq,
+        eager=eager if openmq is None else consumer_patience(groups, found, eager),
+    )
 
 
 def follow_spans(state: Judgement, found: Facts, constants: Constants) -> tuple[Spans, Patience, Patience]:
@@ -231,30 +257,16 @@ def eager_patience(patience: Patience, clients: Grouping[ClientSeries], found: F
 
 def consumer_patience(groups: Groups, found: Facts, of_clients: Column) -> Column:
     """Per consumer; NaN for those that are not judged: hidden ones, and those of queues that are the broker's own."""
-    member, at = groups.clients.member, found.consumer.queue
     judged = found.queues.column("consumers judged", lambda row: row.kind in CLIENT_KINDS) > 0
-    patience = np.full(len(member), np.nan)
-    here = (member >= 0) & (at >= 0)
-    here[here] = judged[at[here]]
-    patience[here] = of_clients[member[here]]
-    return patience
+    patience = np.append(of_clients, np.nan)[groups.clients.member]
+    return np.where(found.consumer.at_queue(judged, np.False_), patience, np.nan)
 
 
 def queue_patience(found: Facts, per_consumer: Column, constants: Constants) -> Column:
-    longest = np.full(len(found.queues), -np.inf)
-    at = found.consumer.queue
-    here = (at >= 0) & ~np.isnan(per_consumer)
-    np.maximum.at(longest, at[here], per_consumer[here])
-    return np.where(np.isinf(longest), constants.cold, longest)
-
-
-def follow_pace(state: Judgement, found: Facts) -> tuple[Column, Column, Column]:
-    """What each consumer settled per second at this poll and the two before."""
-    index = found.consumer.index
-    step = found.now - state.seen.now
-    rate = found.consumer.d_left / step if step > 0 else np.zeros(len(index))
-    older = [moved(index, state.pace_index, pace, np.nan) for pace in state.pace[1:]]
-    return older[0], older[1], rate
+    """Per queue the longest of its consumers', else cold."""
+    longest = np.full(len(found.queues) + 1, -np.inf)
+    np.fmax.at(longest, found.consumer.queue, per_consumer)
+    return np.where(np.isinf(longest), constants.cold, longest)[:-1]
 
 
 # --- the rules
@@ -287,7 +299,7 @@ def _not_dispatching(poll: Poll) -> tuple[Mask, Column]:
 def _no_consumer(poll: Poll) -> tuple[Mask, Column]:
     spans = poll.spans
     holds = rules.no_consumer(poll.found, spans.ready, spans.absent, poll.absence)
-    coming = ~rules.never_read(poll.found, spans.had_consumer) | (poll.trend.added > 0) | (poll.expected > 0)
+    coming = ~rules.never_read(poll.found, spans.had_consumer) | (poll.trend.rate_in > 0) | (poll.expected > 0)
     wanted = ~poll.closed & ~(poll.expected == 0)
     return holds & coming & wanted & (not poll.found.settling), np.fmax(spans.ready, spans.absent)
 
@@ -436,14 +448,13 @@ def follow_standing(before: Mapping[str, Standing], poll: Poll, resumed_at: floa
     standing = {}
     for name, rule in (RULES if poll.openmq is None else OPENMQ_RULES).items():
         kind = KINDS[name]
-        index = found.consumer.index if kind.scope is Scope.CLIENT else found.queues
         holds, begins = rule(poll)
-        stand = before.get(name, Standing()).follow(index)
-        if kind.event:
-            shown = stand.on & (found.now - stand.last <= poll.constants.event)
-            stand = replace(stand, last=np.where(holds, found.now, stand.last))
-            holds = holds | shown
-        elif name in windows:
-            holds = holds | stand.on
-        standing[name] = stand.judge(holds, begins, found.now, poll.constants.rejoin, at_once=kind.event)
+        stand = before.get(name, Standing()).follow(
+            found.consumer.index if kind.scope is Scope.CLIENT else found.queues
+        )
+        if name in windows:
+            holds = holds.copy()
+            holds[stand.stands()[0]] = True
+        at = np.flatnonzero(holds)
+        standing[name] = stand.judge(at, begins[at], found.now, poll.constants, event=kind.event)
     return standing

@@ -4,17 +4,18 @@ What the judgement measures of each queue and client beside its conditions. Wher
 Times by the broker's clock, seconds.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.flow.judge import rules
-from penstock.flow.judge.history import ADDED, SETTLED, History
+from penstock.flow.judge.facts import Facts, of_known
 from penstock.flow.judge.poll import Poll
 from penstock.flow.judge.spans import Mask, longer, moved, since
-from penstock.table import Column, Index
+from penstock.table import Column, Index, Positions
 
 POINTS = 64
 """Points of the arrival history: it covers ever longer times, ever more coarsely."""
@@ -22,37 +23,37 @@ POINTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """When how much had come: stamps (points), added (points, queues), oldest first."""
+    """When how much had come: stamps, and at each of them what had been added, by the rows of `index`; oldest first."""
 
     index: Index[Any] = field(default_factory=Index.empty)
     stamps: Column = field(default_factory=lambda: np.empty(0))
-    added: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+    added: tuple[Column, ...] = ()
 
-    def follow(self, poll: Poll) -> "Arrivals":
-        found = poll.found
-        past = (
-            moved(found.queues, self.index, self.added, np.nan)
-            if len(self.stamps)
-            else np.empty((0, len(found.queues)))
-        )
-        past = np.where(found.known, past, np.nan)
-        stamps, added = np.append(self.stamps, found.now), np.concatenate([past, found.added[None]])
+    def follow(self, found: Facts) -> "Arrivals":
+        past = self._of(found)
+        stamps, added = np.append(self.stamps, found.now), (*past, found.added.copy())
         if len(stamps) > POINTS:
             # Of the older three quarters every second point goes: what is recent stays fine.
             kept = np.ones(len(stamps), np.bool_)
             kept[1 : 3 * POINTS // 4 : 2] = False
-            stamps, added = stamps[kept], added[kept]
+            stamps, added = stamps[kept], tuple(compress(added, kept))
         return Arrivals(found.queues, stamps, added)
 
-    def time_of(self, number: Column) -> Column:
-        """When the message with this number came, between two points; NaN where it came before the first of them."""
+    def _of(self, found: Facts) -> Sequence[Column]:
+        """What had been added, by the queues of now; NaN where one was not there, or is another since."""
+        past = [moved(found.queues, self.index, added, np.nan) for added in self.added]
+        anew = np.flatnonzero(~found.known & (found.queues.located(self.index) >= 0))
+        return [np.where(found.known, added, np.nan) for added in past] if len(anew) else past
+
+    def time_of(self, number: Column, rows: Positions) -> Column:
+        """When the message with this number came to these rows, between two points; NaN where before the first."""
         if len(self.stamps) < 2:
-            return np.full(len(self.index), np.nan)
-        with np.errstate(invalid="ignore"):
-            after = np.count_nonzero(self.added < number, axis=0)
-        after = np.clip(after + np.count_nonzero(np.isnan(self.added), axis=0), 1, len(self.stamps) - 1)
-        columns = np.arange(len(number))
-        low, high = self.added[after - 1, columns], self.added[after, columns]
+            return np.full(len(rows), np.nan)
+        added = np.stack([one[rows] for one in self.added])
+        after = np.count_nonzero(~(added >= number), axis=0)
+        after = np.clip(after, 1, len(self.stamps) - 1)
+        columns = np.arange(len(rows))
+        low, high = added[after - 1, columns], added[after, columns]
         share = np.where(high > low, (number - low) / np.where(high > low, high - low, 1), 1.0)
         at = self.stamps[after - 1] + share * (self.stamps[after] - self.stamps[after - 1])
         return np.where((number >= low) & (number <= high), at, np.nan)
@@ -69,11 +70,11 @@ class Measures:
 
     def follow(self, poll: Poll) -> "Measures":
         found = poll.found
-        arrivals = self.arrivals.follow(poll)
+        arrivals = self.arrivals.follow(found)
         paging = found.address.paging > 0
         oversize = (found.ready > found.ring) & ~paging
         oversize_since = since(oversize, moved(found.queues, self.index, self.oversize_since, np.nan), found.now)
-        rate_in, rate_out = rates(poll.history)
+        rate_in, rate_out = poll.trend.rate_in, poll.trend.rate_out
         columns = {
             "ring_at_risk": poll.at_risk,
             "ring_scheduled_at_risk": rules.scheduled_at_risk(found),
@@ -96,19 +97,6 @@ def evicted(poll: Poll) -> Column:
     return np.where(openmq.said.removes & openmq.said.balanced, openmq.lost.shown, np.nan)
 
 
-def rates(history: History) -> tuple[Column, Column]:
-    """Messages per second in and settled over the trend window, or as much of it as a queue has been known for."""
-    window = history.window
-    if len(window.stamps) < 2:
-        missing = np.full(len(window.index), np.nan)
-        return missing, missing
-    # The first poll's changes are those before the window began.
-    changes = window.values[1:, [ADDED, SETTLED]]
-    seconds = np.tensordot(np.diff(window.stamps), ~np.isnan(changes), axes=1)
-    per_second = np.nansum(changes, axis=0) / np.where(seconds > 0, seconds, np.nan)
-    return per_second[0], per_second[1]
-
-
 def retention(ring: Column, rate_in: Column, paging: Mask) -> Column:
     """The time span that a full ring covers at the present rate."""
     return np.where((rate_in > 0) & ~paging, ring / np.where(rate_in > 0, rate_in, 1), np.nan)
@@ -129,18 +117,25 @@ def drain(ready: Column, shrinking: Column) -> Column:
 def imbalance(poll: Poll) -> Column:
     """Gini coefficient of what a queue's consumers hold: 0 even, towards 1 all with one; NaN below two consumers."""
     consumer, size = poll.found.consumer, len(poll.found.queues)
-    known = consumer.queue >= 0
-    at, held = consumer.queue[known], consumer.held[known]
-    order = np.lexsort((held, at))
-    at, held = at[order], held[order]
-    count = np.bincount(at, minlength=size)
-    first = np.concatenate(([0], np.cumsum(count)))[:-1]
-    rank = np.arange(len(at)) - first[at] + 1
+    count = of_known(np.bincount(consumer.queue + 1, minlength=size + 1))
+    # Who holds nothing has the lowest ranks, and adds nothing to the sums: only the others are sorted.
+    holding = np.flatnonzero((consumer.held > 0) & (consumer.queue >= 0))
+    at, held = sorted_pairs(consumer.queue[holding], consumer.held[holding])
+    holders = np.bincount(at, minlength=size)
+    rank = np.arange(len(at)) - (np.cumsum(holders) - count)[at] + 1
     total = np.bincount(at, weights=held, minlength=size)
     weighted = np.bincount(at, weights=rank * held, minlength=size)
     meant = (count >= 2) & (total > 0)
     gini = 2 * weighted / np.where(meant, count * total, 1) - (count + 1) / np.maximum(count, 1)
     return np.where(meant, np.maximum(gini, 0.0), np.where(count >= 2, 0.0, np.nan))
+
+
+def sorted_pairs(at: Positions, held: Column) -> tuple[Positions, Column]:
+    """Sorted by `at`, then by `held` (not negative), as one number each: several times faster than by two keys."""
+    step = 2.0 ** np.ceil(np.log2(held.max(initial=1.0) + 1))
+    pairs = np.sort(at * step + held)
+    first = np.floor(pairs / step)
+    return first.astype(np.intp), pairs - first * step
 
 
 def oldest(poll: Poll, arrivals: Arrivals) -> Column:
@@ -151,9 +146,12 @@ def oldest(poll: Poll, arrivals: Arrivals) -> Column:
     """
     found = poll.found
     there = found.messages - found.scheduled
-    selective = found.of_queue(found.consumer.selective.astype(np.float64)) > 0
+    selective = found.of_queue(found.consumer.selective) > 0
     ordered = ~(found.last_value > 0) & ~selective & ~(found.scheduled > 0)
-    return np.where(ordered & (there > 0), arrivals.time_of(found.added - there + 1), np.nan)
+    rows = np.flatnonzero(ordered & (there > 0))
+    came = np.full(len(there), np.nan)
+    came[rows] = arrivals.time_of((found.added - there + 1)[rows], rows)
+    return came
 
 
 def blocked_since(poll: Poll) -> Column:

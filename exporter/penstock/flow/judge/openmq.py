@@ -13,8 +13,9 @@ import numpy as np
 
 from penstock.flow.judge.constants import Constants
 from penstock.flow.judge.facts import ConsumerFacts, Facts, since_said
+from penstock.flow.judge.history import SAMPLES
 from penstock.flow.judge.holds import Progress
-from penstock.flow.judge.spans import Mask, Window, halves, moved, since
+from penstock.flow.judge.spans import Mask, Window, moved, since
 from penstock.flow.judge.windows import WindowEstimate
 from penstock.model import AcknowledgeMode, QueueKind, Snapshot, TransactionState
 from penstock.table import Column, Index, Keys
@@ -228,9 +229,10 @@ class Openmq:
         removing = told.removes & at_limit(found, told) & (known & (removed > MARGIN) | grew)
         # What consumers settled that came and went between two polls is not known: then only dead messages prove it.
         proven = np.where(same_consumers(found) | grew, removed, np.minimum(removed, 0.0))
-        values = np.stack([np.minimum(rejected, np.nan_to_num(found.d_added)), proven])
+        values = np.stack([np.minimum(rejected, np.nan_to_num(found.d_added)), proven]).astype(np.float32)
         values[:, ~known] = np.nan
-        window = self.balances.moved(index, known).push(index, now, values, constants.window_seconds(found.interval))
+        seconds = constants.window_seconds(found.interval)
+        window = self.balances.moved(index, known).push(now, values, seconds, seconds / SAMPLES)
         return {
             "queues": index,
             "removed": since_said(told.removed, moved(index, self.queues, self.removed, np.nan)),
@@ -335,19 +337,3 @@ def near_limit(found: Facts, told: Said) -> Mask:
     allowed = np.where(told.max_producers > 0, told.max_producers, 100.0)
     batch = np.clip(told.limit_messages / allowed, 1.0, 1000.0)
     return told.limit_messages - found.messages <= np.nan_to_num(told.producers) * batch
-
-
-def persistent(window: Window, variable: int, constants: Constants, interval: float) -> Mask:
-    """What the sum of the window is without its largest poll stays above margin and noise; in both halves, thrice."""
-    values = np.nan_to_num(window.values[:, variable])
-    if not len(values):
-        return np.zeros(len(window.index), np.bool_)
-    noise = -np.minimum(values.min(axis=0), 0.0)
-    first, second = halves(values)
-    return (
-        (values.sum(axis=0) - values.max(axis=0) >= constants.margin + constants.noise * noise)
-        & (first.sum(axis=0) > 0)
-        & (second.sum(axis=0) > 0)
-        & (np.count_nonzero(values > 0, axis=0) >= 3)
-        & window.covers(constants.persistent, interval)
-    )

@@ -7,7 +7,8 @@ Those of `rules` hold for both brokers where this module has none of the same na
 import numpy as np
 
 from penstock.flow.judge import rules
-from penstock.flow.judge.openmq import REJECTED, REMOVED, Openmq, Said, at_limit, near_limit, persistent
+from penstock.flow.judge.history import persistent
+from penstock.flow.judge.openmq import REJECTED, REMOVED, Openmq, Said, at_limit, near_limit
 from penstock.flow.judge.poll import Poll
 from penstock.flow.judge.spans import Mask, longer
 from penstock.table import Column, Keys

@@ -108,39 +108,38 @@ class Patience:
 
         patience: of every row, as it was while these gaps lasted.
         """
-        if not len(at):
-            return self
         usual = gaps <= patience[at]
-        state = self.add(at[usual], gaps[usual], constants)
-        for row, gap in zip(at[~usual].tolist(), gaps[~usual].tolist(), strict=True):
-            state = state.spell(row, gap, constants)
-        return state
+        return self.add(at[usual], gaps[usual], constants).spelled(at[~usual], gaps[~usual], constants)
 
     def add(self, at: Positions, gaps: Column, constants: Constants) -> "Patience":
         if not len(at):
             return self
-        weights, longest = self.weights.copy(), self.longest.copy()
-        touched, counts = np.unique(at, return_counts=True)
-        fading = constants.decay**counts
+        weights, weight, longest, q98 = self.weights.copy(), self.weight.copy(), self.longest.copy(), self.q98.copy()
+        counts = np.bincount(at)
+        touched = np.flatnonzero(counts)
+        fading = constants.decay ** counts[touched]
         weights[touched] *= fading[:, None].astype(np.float32)
-        longest[touched] *= fading
         np.add.at(weights, (at, bins(gaps)), np.float32(1))
+        longest[touched] *= fading
         np.maximum.at(longest, at, gaps)
-        weight, q98 = self.weight.copy(), self.q98.copy()
-        weight[touched] = weights[touched].sum(axis=1)
-        q98[touched] = np.minimum(quantile(weights[touched], 0.98), longest[touched])
-        return replace(self, weights=weights, longest=longest, weight=weight, q98=q98)
+        taught = weights[touched]
+        weight[touched] = taught.sum(axis=1)
+        q98[touched] = np.minimum(quantile(taught, 0.98), longest[touched])
+        return replace(self, weights=weights, weight=weight, longest=longest, q98=q98)
 
-    def spell(self, row: int, gap: float, constants: Constants) -> "Patience":
-        spells = self.spells.copy()
-        free = np.flatnonzero(np.isnan(spells[row]))
-        spells[row, free[0]] = gap
-        state = replace(self, spells=spells)
-        if len(free) > 1:
-            return state
-        median = float(np.median(spells[row]))
-        spells[row] = np.nan
-        return state.add(np.array([row]), np.array([median]), constants)
+    def spelled(self, at: Positions, gaps: Column, constants: Constants) -> "Patience":
+        """With gaps that were judged unhealthy; of three of a row their median is learned."""
+        if not len(at):
+            return self
+        spells, medians = self.spells.copy(), []
+        for row, gap in zip(at.tolist(), gaps.tolist(), strict=True):
+            free = np.flatnonzero(np.isnan(spells[row]))
+            spells[row, free[0]] = gap
+            if len(free) == 1:
+                medians.append((row, float(np.median(spells[row]))))
+                spells[row] = np.nan
+        rows = np.array([row for row, _ in medians], np.intp)
+        return replace(self, spells=spells).add(rows, np.array([median for _, median in medians]), constants)
 
 
 def rows_of(values: NDArray[T], origin: Positions, fill: float) -> NDArray[T]:
@@ -159,5 +158,13 @@ def bins(gaps: Column) -> Positions:
 
 def quantile(weights: Histogram, share: float) -> Column:
     """Upper edge of the bin in which each row's cumulative weight reaches `share` of its sum."""
-    sums = np.cumsum(weights, axis=1, dtype=np.float64)
-    return EDGES[np.argmax(sums >= share * sums[:, -1:], axis=1)]
+    by_bin = np.ascontiguousarray(weights.T)
+    reached, wanted = np.zeros(len(weights)), share * weights.sum(axis=1, dtype=np.float64)
+    at = np.zeros(len(weights), np.intp)
+    for weight in by_bin:
+        reached += weight
+        below = reached < wanted
+        if not below.any():
+            break
+        at += below
+    return EDGES[np.minimum(at, BINS - 1)]

@@ -32,20 +32,21 @@ def open_transaction(facts: Facts, holds: Holds, patience: Column) -> Mask:
 
 def redelivery_loop(facts: Facts, returns: Returns) -> Mask:
     """Messages keep coming back while deliveries go on."""
-    return facts.judged & returns.persistent & (returns.delivered > 0) & destructive(facts)
+    loops = facts.judged & returns.persistent & (returns.delivered > 0)
+    return loops & destructive(facts, loops)
 
 
-def destructive(facts: Facts) -> Mask:
+def destructive(facts: Facts, asked: Mask) -> Mask:
     """
-    Queues whose settlements are known to count.
+    Of the queues `asked`, those whose settlements are known to count.
 
     A non-destructive one settles nothing and attempts nothing; a loop delivers more than was ever added.
     """
     consumer = facts.consumer
-    at = np.flatnonzero(consumer.queue >= 0)
-    again = np.zeros(len(consumer.queue))
-    again[at] = consumer.delivered[at] > facts.added[consumer.queue[at]]
-    return (facts.settled > 0) | (facts.attempts > 0) | (facts.of_queue(again) > 0)
+    at = consumer.of(asked)
+    queue = consumer.queue[at]
+    again = facts.queues_of(at[consumer.delivered[at] > facts.added[queue]])
+    return (facts.settled > 0) | (facts.attempts > 0) | again
 
 
 def only_few_fail(returns: Returns, attempts: Column) -> Mask:
@@ -62,17 +63,18 @@ def only_few_fail(returns: Returns, attempts: Column) -> Mask:
 def not_dispatching(facts: Facts, holds: Holds, ready_since: Column, still_since: Column, patience: Column) -> Mask:
     """Messages wait, a consumer that could take them holds nothing, and nothing has moved for longer than usual."""
     waits = longer(ready_since, facts.now, patience) & longer(still_since, facts.now, patience)
-    consumer = facts.consumer
-    at = consumer.queue
-    known = at >= 0
-    idle = np.isnan(holds.hold_since) & known
-    idle[known] &= longer(holds.seen_since[known], facts.now, patience[at[known]])
-    free = facts.of_queue(idle.astype(np.float64))
-    selective = facts.of_queue((idle & consumer.selective).astype(np.float64))
+    waits = waits & facts.judged & (facts.consumers > 0)
+    if not waits.any():
+        return waits
+    consumer, size = facts.consumer, len(waits)
+    at = consumer.of(waits)
+    idle = at[np.isnan(holds.hold_since[at]) & longer(holds.seen_since[at], facts.now, patience[consumer.queue[at]])]
+    free = np.bincount(consumer.queue[idle], minlength=size)
+    selective = np.bincount(consumer.queue[idle[consumer.selective[idle]]], minlength=size)
     nobody_holds = facts.held + facts.of_queue(consumer.uncommitted) == 0
-    served = np.where(facts.exclusive > 0, nobody_holds, np.asarray(True))
+    served = (facts.exclusive == 0) | nobody_holds
     wanted = (selective < free) | (facts.d_added > 0)
-    return facts.judged & (facts.consumers > 0) & waits & (free > 0) & served & wanted
+    return waits & (free > 0) & served & wanted
 
 
 def no_consumer(facts: Facts, ready_since: Column, absent_since: Column, patience: Column) -> Mask:
@@ -129,19 +131,17 @@ def hoarding(facts: Facts, holds: Holds, pace: Column, stalled_on: Mask, constan
     pace: per consumer, the most it settled per second over the last polls. It needs more than half a minute for what it
     holds, so waiting for it is worse than sharing would be. One that is stalled is told as that.
     """
+    shared = facts.judged & (facts.exclusive == 0) & (facts.ready == 0) & (facts.held >= 10)
     consumer = facts.consumer
-    at = consumer.queue
-    known = at >= 0
-    size = len(facts.queues)
-    most = np.zeros(size)
-    np.maximum.at(most, at[known], consumer.held[known])
-    is_holder = known.copy()
-    is_holder[known] &= (consumer.held[known] >= 10) & (consumer.held[known] >= 0.8 * facts.held[at[known]])
-    needs = consumer.held >= constants.persistent * pace
-    holder = facts.of_queue((is_holder & needs & (pace > 0) & ~stalled_on).astype(np.float64)) > 0
-    starving = facts.of_queue(longer(holds.idle_since, facts.now, constants.proof).astype(np.float64)) > 0
-    selective = facts.of_queue(consumer.selective.astype(np.float64)) > 0
-    return facts.judged & (facts.exclusive == 0) & ~selective & (facts.ready == 0) & holder & starving & (most >= 10)
+    at = consumer.of(shared)
+    held = consumer.held[at]
+    much = (held >= 10) & (held >= 0.8 * facts.held[consumer.queue[at]])
+    at, held = at[much], held[much]
+    slow = (pace[at] > 0) & (held >= constants.persistent * pace[at]) & ~stalled_on[at]
+    hoards = facts.queues_of(at[slow])
+    peers = consumer.of(hoards)
+    starving = facts.queues_of(peers[longer(holds.idle_since[peers], facts.now, constants.proof)])
+    return hoards & starving & ~facts.queues_of(peers[consumer.selective[peers]])
 
 
 def too_few_consumers(facts: Facts, expected: Column) -> Mask:

@@ -1,12 +1,13 @@
 """Since when something is so, and what has happened in the last polls."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.table import Column, Index, taken
+from penstock.table import Column, Index, Positions, taken
 
 Mask = NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
@@ -25,7 +26,7 @@ def moved(index: Index[Any], before: Index[Any], values: NDArray[T], fill: T | f
     """
     if index is before:
         return values
-    return taken(values, index.located(before), fill)
+    return taken(values, index.located(before), fill, index.new_since(before))
 
 
 def longer(start: Column, now: float, than: Column | float) -> Mask:
@@ -34,55 +35,137 @@ def longer(start: Column, now: float, than: Column | float) -> Mask:
         return np.asarray(now - start >= than)
 
 
+Values = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """
+    One poll, or several: `first` and `stamp` are the first and the last of them, `begin` is the one before; seconds,
+    NaN where there was none.
+
+    values, missing: (variables, rows); 0 where the value is missing: what changed, or what was so at the end.
+    """
+
+    begin: float
+    first: float
+    stamp: float
+    polls: int
+    values: Values
+    missing: NDArray[np.bool_]
+
+    def moved(self, index: Index[Any], before: Index[Any]) -> "Sample":
+        return replace(
+            self,
+            values=moved(index, before, self.values, 0.0),
+            missing=moved(index, before, self.missing, True),
+        )
+
+    def without(self, rows: Positions) -> "Sample":
+        values, missing = self.values.copy(), self.missing.copy()
+        values[:, rows], missing[:, rows] = 0.0, True
+        return replace(self, values=values, missing=missing)
+
+    def joined(self, later: "Sample", levels: Sequence[int]) -> "Sample":
+        """With the next one as one sample. levels: variables that are no changes."""
+        values = self.values + later.values
+        for level in levels:
+            values[level] = np.where(later.missing[level], self.values[level], later.values[level])
+        return Sample(
+            self.begin, self.first, later.stamp, self.polls + later.polls, values, self.missing & later.missing
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
-    """
-    The last polls' values per row: values (polls, variables, rows), oldest first, NaN where a row was not there yet.
-
-    stamps: of the polls, seconds.
-    """
+    """The last polls' values by the rows of `index`, oldest first."""
 
     index: Index[Any] = field(default_factory=Index.empty)
-    stamps: Column = field(default_factory=lambda: np.empty(0))
-    values: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0, 0)))
+    samples: tuple[Sample, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """From the first sample to the last."""
+        return self.samples[-1].stamp - self.samples[0].stamp if self.samples else 0.0
+
+    @property
+    def polls(self) -> int:
+        return sum(sample.polls for sample in self.samples)
 
     def moved(self, index: Index[Any], known: Mask) -> "Window":
         """By the rows of `index`; those that are not `known` begin anew."""
-        values = moved(index, self.index, self.values, np.nan) if len(self.stamps) else self.values
-        if len(self.stamps) and not known.all():
-            values = np.where(known, values, np.nan)
-        return Window(index, self.stamps, values)
+        samples = self.samples
+        if index is not self.index:
+            samples = tuple(sample.moved(index, self.index) for sample in samples)
+            known = known | (index.located(self.index) < 0)
+        anew = np.flatnonzero(~known)
+        return Window(index, tuple(sample.without(anew) for sample in samples) if len(anew) else samples)
 
-    def push(self, index: Index[Any], stamp: float, values: NDArray[np.float64], seconds: float) -> "Window":
-        """With one more poll, without what is older than `seconds`. values: (variables, rows)."""
-        kept = self.stamps > stamp - seconds - 1e-6
-        past = moved(index, self.index, self.values, np.nan)[kept] if len(self.stamps) else np.empty((0, *values.shape))
-        return Window(index, np.append(self.stamps[kept], stamp), np.concatenate([past, values[None]]))
-
-    def last(self, seconds: float) -> "Window":
-        """The polls of the last `seconds`."""
-        if not len(self.stamps):
-            return self
-        first = int(np.searchsorted(self.stamps, self.stamps[-1] - seconds - 1e-6, side="right"))
-        return Window(self.index, self.stamps[first:], self.values[first:])
-
-    def seen(self) -> NDArray[np.intp]:
-        """Of how many polls each row has values."""
-        return np.count_nonzero(~np.isnan(self.values[:, 0, :]), axis=0)
-
-    def covers(self, seconds: float, interval: float, least: int = 3) -> Mask:
+    def push(
+        self, stamp: float, values: NDArray[np.float32], seconds: float, resolution: float, levels: Sequence[int] = ()
+    ) -> "Window":
         """
-        Whether each row has values of enough of the polls that `seconds` should hold, since long enough.
+        With one more poll, without what is older than `seconds`. values: (variables, rows), NaN = missing.
+
+        What does not go beyond `resolution` (seconds) with the last sample is joined to it.
+        """
+        missing = np.isnan(values)
+        last = self.samples[-1] if self.samples else None
+        sample = Sample(
+            last.stamp if last else np.nan, stamp, stamp, 1, np.where(missing, np.float32(0), values), missing
+        )
+        kept = [one for one in self.samples if one.stamp > stamp - seconds - 1e-6]
+        if kept and stamp - kept[-1].begin <= resolution:
+            sample = kept.pop().joined(sample, levels)
+        return Window(self.index, (*kept, sample))
+
+    def sum(self, variable: int) -> Column:
+        """Per row over all samples."""
+        total = np.zeros(len(self.index))
+        for sample in self.samples:
+            total += sample.values[variable]
+        return total
+
+    def rate(self, variable: int) -> Column:
+        """Per row its change per second over the time for which it is known, NaN where that is none."""
+        total, seconds = np.zeros(len(self.index)), np.zeros(len(self.index))
+        for sample in self.samples:
+            if np.isnan(sample.begin):
+                continue
+            total += sample.values[variable]
+            np.add(seconds, sample.stamp - sample.begin, out=seconds, where=~sample.missing[variable])
+        return total / np.where(seconds > 0, seconds, np.nan)
+
+    def rose(self, variable: int) -> Mask:
+        """Where the last sample's value is above the first one's, or one of them is missing."""
+        if not self.samples:
+            return np.zeros(len(self.index), np.bool_)
+        first, last = self.samples[0], self.samples[-1]
+        return (last.values[variable] > first.values[variable]) | first.missing[variable] | last.missing[variable]
+
+    def of(self, variable: int, rows: Positions, missing: float = 0.0) -> Column:
+        """(samples, rows) of some rows; `missing` where a value is."""
+        if not self.samples:
+            return np.empty((0, len(rows)))
+        values = np.stack([sample.values[variable, rows] for sample in self.samples]).astype(np.float64)
+        if missing != 0.0:
+            values[np.stack([sample.missing[variable, rows] for sample in self.samples])] = missing
+        return values
+
+    def covers(self, rows: Positions, variable: int, seconds: float, interval: float, least: int = 3) -> Mask:
+        """
+        Whether these rows have values of enough of the polls that `seconds` should hold, since long enough.
 
         A window that misses two in five polls, or has only begun, proves nothing.
         """
-        if not len(self.stamps):
-            return np.zeros(len(self.index), np.bool_)
+        if not self.samples:
+            return np.zeros(len(rows), np.bool_)
         expected = max(seconds / max(interval, 1e-9), 1.0)
-        there = ~np.isnan(self.values[:, 0, :])
-        first = np.where(there.any(axis=0), self.stamps[np.argmax(there, axis=0)], np.inf)
-        spans = self.stamps[-1] - first >= seconds - 1.5 * interval
-        return spans & (self.seen() >= max(least, 0.6 * expected))
+        there = np.stack([~sample.missing[variable, rows] for sample in self.samples])
+        polls, begins = (np.array([getattr(sample, name) for sample in self.samples]) for name in ("polls", "first"))
+        first = np.where(there.any(axis=0), begins[np.argmax(there, axis=0)], np.inf)
+        spans = self.samples[-1].stamp - first >= seconds - 1.5 * interval
+        return spans & (polls @ there >= max(least, 0.6 * expected))
 
 
 def halves(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

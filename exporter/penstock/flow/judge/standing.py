@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.flow.judge.spans import Mask, moved
-from penstock.table import Column, Index
+from penstock.flow.judge.constants import Constants
+from penstock.flow.judge.spans import Mask, T
+from penstock.table import Column, Index, Positions
 
 POLLS = 2
 
@@ -15,14 +16,15 @@ POLLS = 2
 @dataclass(frozen=True, slots=True)
 class Standing:
     """
-    One condition over the rows of `index`.
+    One condition, of those rows of `index` at which it holds, stands, or did a while ago: most never have it.
 
-    run: polls in a row at which the rule said the same, negative for "does not hold". on: the condition stands.
-    since: its beginning as the rule said when it began to hold, NaN where it neither holds nor stands.
-    left_since, left_at: its last beginning and end, to go on from.
+    at: their positions, ascending; the columns stand by it. run: polls in a row at which the rule said the same,
+    negative for "does not hold". on: the condition stands. since: its beginning as the rule said when it began to hold,
+    NaN where it neither holds nor stands. left_since, left_at: its last beginning and end, to go on from.
     """
 
     index: Index[Any] = field(default_factory=Index.empty)
+    at: Positions = field(default_factory=lambda: np.empty(0, np.intp))
     run: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     on: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
     since: Column = field(default_factory=lambda: np.empty(0))
@@ -32,69 +34,82 @@ class Standing:
     """Of an event: when it last happened."""
 
     def follow(self, index: Index[Any]) -> "Standing":
+        """By the rows of `index`; what is gone is forgotten."""
         if index is self.index:
             return self
-        if self.untouched:
-            return Standing.new(index)
+        at = index.positions(self.index.keys[self.at])
+        return self._of(np.flatnonzero(at >= 0), index, at[at >= 0])
+
+    def _of(self, rows: Positions | Mask, index: Index[Any], at: Positions) -> "Standing":
         return Standing(
             index,
-            moved(index, self.index, self.run, 0),
-            moved(index, self.index, self.on, False),
-            moved(index, self.index, self.since, np.nan),
-            moved(index, self.index, self.left_since, np.nan),
-            moved(index, self.index, self.left_at, -np.inf),
-            moved(index, self.index, self.last, -np.inf),
+            at,
+            self.run[rows],
+            self.on[rows],
+            self.since[rows],
+            self.left_since[rows],
+            self.left_at[rows],
+            self.last[rows],
         )
 
-    @classmethod
-    def new(cls, index: Index[Any]) -> "Standing":
-        """Nothing has held yet."""
-        size = len(index)
-        return cls(
-            index,
-            np.zeros(size, np.int64),
-            np.zeros(size, np.bool_),
-            np.full(size, np.nan),
-            np.full(size, np.nan),
-            np.full(size, -np.inf),
-            np.full(size, -np.inf),
-        )
+    def stands(self) -> tuple[Positions, Column]:
+        """Where it stands, and since when."""
+        return self.at[self.on], self.since[self.on]
 
-    @property
-    def quiet(self) -> bool:
-        """It stands nowhere, and was not about to."""
-        return not self.on.any() and not (self.run > 0).any()
-
-    @property
-    def untouched(self) -> bool:
-        """Quiet, and nothing is remembered of an earlier time."""
-        return self.quiet and bool(np.isneginf(self.left_at).all()) and bool(np.isneginf(self.last).all())
-
-    def judge(self, holds: Mask, begins: Column, now: float, rejoin: float, *, at_once: bool = False) -> "Standing":
+    def judge(
+        self, holds: Positions, begins: Column, now: float, constants: Constants, *, event: bool = False
+    ) -> "Standing":
         """
-        After a poll at which the rule says `holds`, with the beginning `begins` (NaN: this poll).
+        After a poll at which the rule says that it `holds` there, with the beginnings `begins` (NaN: this poll).
 
-        rejoin: seconds within which a condition that comes back goes on from its earlier beginning.
-        at_once: an event; it needs no second poll, neither to come nor to go.
+        event: it needs no second poll, neither to come nor to go, and is shown for a while.
         """
-        if self.quiet and not holds.any():
+        if not len(holds) and not len(self.at):
             return self
-        need = 1 if at_once else POLLS
+        before = self._with(holds)
+        here = np.searchsorted(before.at, holds)
+        now_holds = np.zeros(len(before.at), np.bool_)
+        now_holds[here] = True
+        begin = np.full(len(before.at), now)
+        begin[here] = np.where(np.isnan(begins), now, begins)
+        last = np.where(now_holds, now, before.last) if event else before.last
+        if event:
+            now_holds |= before.on & (now - last <= constants.event)
+        return before._judged(now_holds, begin, last, now, constants.rejoin, need=1 if event else POLLS)  # noqa: SLF001
+
+    def _judged(self, holds: Mask, begin: Column, last: Column, now: float, rejoin: float, *, need: int) -> "Standing":
         run = np.where(holds, np.maximum(self.run, 0) + 1, np.minimum(self.run, 0) - 1)
         on = (run >= need) | (self.on & (run > -need))
         came, went = on & ~self.on, self.on & ~on
-        begin = np.where(np.isnan(begins), now, begins)
         back = now - self.left_at <= rejoin
         # Of the first of the polls that must agree: it did not begin with the last of them.
         begin = np.where(self.on | (run > 1), self.since, begin)
         begin = np.where(came & back, np.fmin(begin, self.left_since), begin)
         since = np.where(on | holds, begin, np.nan)
+        left_since, left_at = np.where(went, self.since, self.left_since), np.where(went, now, self.left_at)
+        judged = Standing(self.index, self.at, run, on, since, left_since, left_at, last)
+        lasts = on | (run > 0) | (now - left_at <= rejoin)
+        return judged if lasts.all() else judged._of(lasts, self.index, self.at[lasts])
+
+    def _with(self, more: Positions) -> "Standing":
+        """Also with the rows `more`, of which nothing is known where they were not there."""
+        at = np.union1d(self.at, more)
+        if len(at) == len(self.at):
+            return self
+        here = np.searchsorted(at, self.at)
+
+        def column(values: NDArray[T], unknown: float) -> NDArray[T]:
+            moved = np.full(len(at), unknown, values.dtype)
+            moved[here] = values
+            return moved
+
         return Standing(
             self.index,
-            run,
-            on,
-            since,
-            np.where(went, self.since, self.left_since),
-            np.where(went, now, self.left_at),
-            self.last,
+            at,
+            column(self.run, 0),
+            column(self.on, False),
+            column(self.since, np.nan),
+            column(self.left_since, np.nan),
+            column(self.left_at, -np.inf),
+            column(self.last, -np.inf),
         )

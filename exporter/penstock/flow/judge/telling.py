@@ -1,6 +1,7 @@
 """From standing conditions to what is told: severity, evidence, and whose they are."""
 
 from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
 
 import numpy as np
 
@@ -8,15 +9,18 @@ from penstock.flow.clock import Clock
 from penstock.flow.judge import openmq_rules, rules
 from penstock.flow.judge.churn import Churn
 from penstock.flow.judge.conditions import KINDS, Condition, Kind, Scope, Severity
-from penstock.flow.judge.history import ADDED
 from penstock.flow.judge.poll import Poll
 from penstock.flow.judge.spans import Mask, longer
 from penstock.flow.judge.standing import Standing
+from penstock.flow.judge.wanted import of_queues as series_column
+from penstock.flow.queues import TARGETS
 from penstock.flow.rules import RingLoss
-from penstock.table import Positions
+from penstock.table import Column, Positions
 
 DEFAULT_ATTEMPTS = 10.0
 """max-delivery-attempts where the settings do not say."""
+SEVERITIES = tuple(Severity)
+"""By number."""
 
 
 def tell(standing: Mapping[str, Standing], poll: Poll, churn: Churn, clock: Clock) -> tuple[Condition, ...]:
@@ -24,14 +28,9 @@ def tell(standing: Mapping[str, Standing], poll: Poll, churn: Churn, clock: Cloc
     told: list[Condition] = []
     critical = without_progress(poll)
     for name, stand in standing.items():
-        kind = KINDS[name]
-        at = np.flatnonzero(stand.on)
-        if not len(at):
-            continue
-        if kind.scope is Scope.CLIENT:
-            told += of_clients(kind, at, stand, poll, critical, clock)
-        else:
-            told += of_queues(kind, at, stand, poll, critical, clock)
+        kind, (at, since) = KINDS[name], stand.stands()
+        if len(at):
+            told += (of_clients if kind.scope is Scope.CLIENT else of_queues)(kind, at, since, poll, critical, clock)
     return (*told, *churning(churn, poll, critical, clock), *vanished(churn, poll, clock))
 
 
@@ -43,91 +42,78 @@ def without_progress(poll: Poll) -> Mask:
 
 
 def of_queues(
-    kind: Kind, at: Positions, stand: Standing, poll: Poll, critical: Mask, clock: Clock
+    kind: Kind, at: Positions, since: Column, poll: Poll, critical: Mask, clock: Clock
 ) -> Iterator[Condition]:
     queues = poll.groups.queues
-    for i in at.tolist():
-        member = queues.member[i]
-        if member < 0:
-            continue
-        series = queues.index.rows[member]
-        yield Condition(
-            kind.name,
-            series.broker,
-            series.address,
-            series.queue,
-            "",
-            severity(kind, i, poll, critical=bool(critical[i])),
-            float(stand.since[i]) - clock.applied,
-            evidence(kind, poll, i, float(stand.since[i])),
-        )
+    shown = queues.member[at] >= 0
+    at, since = at[shown], since[shown]
+    series = queues.index.rows[queues.member[at]].tolist()
+    severities = severity(kind, at, poll, critical)
+    begins = (since - clock.applied).tolist()
+    for of, how, begin, numbers in zip(series, severities, begins, evidence(kind, poll, at, since), strict=True):
+        yield Condition(kind.name, of.broker, of.address, of.queue, "", how, begin, numbers)
 
 
 def of_clients(
-    kind: Kind, at: Positions, stand: Standing, poll: Poll, critical: Mask, clock: Clock
+    kind: Kind, at: Positions, since: Column, poll: Poll, critical: Mask, clock: Clock
 ) -> Iterator[Condition]:
     """One condition a client, with the numbers of its consumer that is in it longest."""
     clients = poll.groups.clients
-    of: dict[int, list[int]] = {}
-    for i in at.tolist():
-        if clients.member[i] >= 0:
-            of.setdefault(int(clients.member[i]), []).append(i)
-    for member, rows in of.items():
-        series = clients.index.rows[member]
-        worst = min(rows, key=lambda i: float(stand.since[i]))
-        queue = int(poll.found.consumer.queue[worst])
-        yield Condition(
-            kind.name,
-            series.broker,
-            series.address,
-            series.queue,
-            series.client,
-            severity(kind, queue, poll, critical=queue >= 0 and bool(critical[queue])),
-            float(stand.since[worst]) - clock.applied,
-            evidence(kind, poll, worst, float(stand.since[worst])),
-            consumers=len(rows),
-        )
+    worst, since, count = longest(clients.member[at], at, since)
+    series = clients.index.rows[clients.member[worst]].tolist()
+    severities = severity(kind, poll.found.consumer.queue[worst], poll, critical)
+    begins = (since - clock.applied).tolist()
+    told = zip(series, severities, begins, evidence(kind, poll, worst, since), count.tolist(), strict=True)
+    for of, how, begin, numbers, consumers in told:
+        yield Condition(kind.name, of.broker, of.address, of.queue, of.client, how, begin, numbers, consumers)
 
 
-def severity(kind: Kind, queue: int, poll: Poll, *, critical: bool) -> Severity:
-    if kind.name == "ring_losing" and not losing_is_lawful(queue, poll):
-        return Severity.WARNING
-    if kind.info or is_notice(kind.name, queue, poll):
-        return Severity.INFO
-    return Severity.CRITICAL if critical else Severity.WARNING
+def longest(of: Positions, at: Positions, since: Column) -> tuple[Positions, Column, Positions]:
+    """By group `of` (those at -1 left out): the one of `at` with the earliest beginning, that, and their number."""
+    shown = np.flatnonzero(of >= 0)
+    order = shown[np.lexsort((since[shown], of[shown]))]
+    _, first, count = np.unique(of[order], return_index=True, return_counts=True)
+    return at[order[first]], since[order[first]], count
 
 
-def is_notice(name: str, queue: int, poll: Poll) -> bool:
-    """Conditions that warn in one form and only inform in another."""
-    if name == "redelivery_loop":
+def severity(kind: Kind, queues: Positions, poll: Poll, critical: Mask) -> list[Severity]:
+    """Of a condition at these queues, -1 where the queue is not known."""
+    urgent = np.append(critical & (not kind.info), np.False_)[queues]
+    level = np.where(urgent, Severity.CRITICAL, Severity.WARNING)
+    level[is_notice(kind, queues, poll)] = Severity.INFO
+    return [SEVERITIES[one] for one in level.tolist()]
+
+
+def is_notice(kind: Kind, queues: Positions, poll: Poll) -> Mask:
+    """Conditions that only inform, always or in one of their forms."""
+    if kind.name == "ring_losing":
+        return losing_is_lawful(queues, poll)
+    if kind.name == "redelivery_loop":
         attempts = np.full(len(poll.found.queues), DEFAULT_ATTEMPTS)
-        return bool(rules.only_few_fail(poll.returns, attempts)[queue])
-    if name == "no_consumer":
-        unexpected = not poll.expected[queue] > 0
-        return unexpected and bool(rules.never_read(poll.found, poll.spans.had_consumer)[queue])
-    if name == "paused":
-        return not poll.found.ready[queue] > 0
-    return False
+        return rules.only_few_fail(poll.returns, attempts)[queues]
+    if kind.name == "no_consumer":
+        unexpected = ~(poll.expected > 0)
+        return (unexpected & rules.never_read(poll.found, poll.spans.had_consumer))[queues]
+    if kind.name == "paused":
+        return ~(poll.found.ready[queues] > 0)
+    return np.full(len(queues), kind.info)
 
 
-def losing_is_lawful(queue: int, poll: Poll) -> bool:
+def losing_is_lawful(queues: Positions, poll: Poll) -> Mask:
     """Discarding is what a ring is for, unless the operator says otherwise or wants it to cover more time."""
-    queues = poll.groups.queues
-    said = queues.index.rows[queues.member[queue]].said
-    if said.ring_loss is RingLoss.ALERT:
-        return False
-    window, target = poll.history.window, said.ring_retention
-    if target is None or len(window.stamps) < 2:
-        return True
-    # The first poll's arrivals are those before the window began.
-    came = window.values[1:, ADDED, queue].sum()
-    return not poll.found.ring[queue] * (window.stamps[-1] - window.stamps[0]) < target * came
+    alert = series_column(poll.groups.queues, "ring alert", lambda series: series.said.ring_loss is RingLoss.ALERT)
+    target = series_column(poll.groups.queues, "ring_retention_target", TARGETS["ring_retention_target"])
+    short = poll.found.ring < target * poll.trend.rate_in
+    return ~((alert > 0) | short)[queues]
 
 
 def churning(churn: Churn, poll: Poll, critical: Mask, clock: Clock) -> Iterator[Condition]:
-    clients, now = poll.groups.clients, poll.found.now
     standing = churn.standing()
-    at = {row.name: i for i, row in enumerate(poll.found.queues)} if standing else {}
+    if not standing:
+        return
+    clients, now = poll.groups.clients, poll.found.now
+    present = clients.count()
+    at = {row.name: i for i, row in enumerate(poll.found.queues)}
     for client, spell in standing.items():
         idle = spell.queue in at and bool(critical[at[spell.queue]])
         yield Condition(
@@ -139,7 +125,7 @@ def churning(churn: Churn, poll: Poll, critical: Mask, clock: Clock) -> Iterator
             Severity.CRITICAL if idle else Severity.WARNING,
             spell.begin - clock.applied,
             {"consumers_seen": float(spell.ids), "age": now - spell.begin, "patience": spell.patience},
-            consumers=clients.rows_of(client),
+            consumers=int(clients.number_of(client, present)),
         )
 
 
@@ -160,178 +146,168 @@ def vanished(churn: Churn, poll: Poll, clock: Clock) -> Iterator[Condition]:
 
 # --- evidence: the numbers that a rule rests on
 
-Evidence = Callable[[Poll, int], dict[str, float]]
+Columns = dict[str, Column]
+Evidence = Callable[[Poll, Positions], Columns]
+"""By name the numbers of some rows."""
 
 
-def evidence(kind: Kind, poll: Poll, i: int, since: float) -> dict[str, float]:
-    """The numbers of row `i`; what the broker did not say is not there. `since`: of the condition."""
-    numbers = {"age": poll.found.now - since} | EVIDENCE[kind.name](poll, i)
-    return {name: value for name, value in numbers.items() if np.isfinite(value)}
+def evidence(kind: Kind, poll: Poll, at: Positions, since: Column) -> list[dict[str, float]]:
+    """The numbers of the rows `at`; what the broker did not say is not there. `since`: of the condition."""
+    columns = {"age": poll.found.now - since} | EVIDENCE[kind.name](poll, at)
+    values = np.stack([*columns.values()], axis=1)
+    rows = [dict(zip(columns, row, strict=True)) for row in values.tolist()]
+    for i in np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
+        rows[i] = {name: value for name, value in rows[i].items() if isfinite(value)}
+    return rows
 
 
-def _holding(poll: Poll, i: int) -> dict[str, float]:
+def _holding(poll: Poll, at: Positions) -> Columns:
     consumer = poll.found.consumer
-    queue = int(consumer.queue[i])
-    numbers = {
-        "held": float(consumer.held[i]),
-        "uncommitted": float(consumer.uncommitted[i]),
-        "age": poll.found.now - float(poll.holds.mark[i]),
-        "patience": float(poll.client_patience[i]),
+    return {
+        "held": consumer.held[at],
+        "uncommitted": consumer.uncommitted[at],
+        "age": poll.found.now - poll.holds.mark[at],
+        "patience": poll.client_patience[at],
+        "at_risk": np.append(poll.at_risk, np.nan)[consumer.queue[at]],
     }
-    if queue >= 0:
-        numbers["at_risk"] = float(poll.at_risk[queue])
-    return numbers
 
 
 def _queue(*names: str) -> Evidence:
-    return lambda poll, i: {name: float(getattr(poll.found, name)[i]) for name in names}
+    return lambda poll, at: {name: getattr(poll.found, name)[at] for name in names}
 
 
-def _redelivery(poll: Poll, i: int) -> dict[str, float]:
-    told = poll.returns
-    return {
-        "returned": float(told.returned[i]),
-        "delivered": float(told.delivered[i]),
-        "settled": float(told.settled[i]),
-        "killed": float(told.killed[i]),
-    }
+def _redelivery(poll: Poll, at: Positions) -> Columns:
+    return {name: getattr(poll.returns, name)[at] for name in ("returned", "delivered", "settled", "killed")}
 
 
-def _waiting(poll: Poll, i: int) -> dict[str, float]:
+def _waiting(poll: Poll, at: Positions) -> Columns:
     found, spans = poll.found, poll.spans
-    still = float(np.fmax(spans.ready[i], spans.still[i]))
     return {
-        "ready": float(found.ready[i]),
-        "consumers": float(found.consumers[i]),
-        "age": found.now - still,
-        "patience": float(max(poll.queue_patience[i], poll.dispatch[i])),
-        "dispatch_at": float(found.dispatch_at[i]),
-    } | _asks_not(poll, i)
+        "ready": found.ready[at],
+        "consumers": found.consumers[at],
+        "age": found.now - np.fmax(spans.ready[at], spans.still[at]),
+        "patience": np.fmax(poll.queue_patience[at], poll.dispatch[at]),
+        "dispatch_at": found.dispatch_at[at],
+    } | _asks_not(poll, at)
 
 
-def _asks_not(poll: Poll, i: int) -> dict[str, float]:
+def _asks_not(poll: Poll, at: Positions) -> Columns:
     """On OpenMQ: consumers that are paused with nothing in hand, because their application does not call receive()."""
     if poll.openmq is None:
         return {}
-    consumer = poll.found.consumer
+    asks_not = openmq_rules.of(poll)[1].flow_paused & (poll.found.consumer.held == 0)
+    return {"paused": poll.found.of_queue(asks_not)[at]}
+
+
+def _absent(poll: Poll, at: Positions) -> Columns:
+    found, spans = poll.found, poll.spans
     return {
-        "paused": float((openmq_rules.of(poll)[1].flow_paused & (consumer.queue == i) & (consumer.held == 0)).sum())
+        "ready": found.ready[at],
+        "age": found.now - np.fmax(spans.ready[at], spans.absent[at]),
+        "patience": poll.absence[at],
+        "rate": poll.trend.rate_in[at],
     }
 
 
-def _absent(poll: Poll, i: int) -> dict[str, float]:
-    found, spans, trend = poll.found, poll.spans, poll.trend
-    return {
-        "ready": float(found.ready[i]),
-        "age": found.now - float(np.fmax(spans.ready[i], spans.absent[i])),
-        "patience": float(poll.absence[i]),
-        "rate": float(trend.added[i]) / max(trend.seconds, 1.0),
-    }
+def _few(poll: Poll, at: Positions) -> Columns:
+    return {"consumers": poll.found.consumers[at], "expected": poll.expected[at]}
 
 
-def _few(poll: Poll, i: int) -> dict[str, float]:
-    return {"consumers": float(poll.found.consumers[i]), "expected": float(poll.expected[i])}
-
-
-def _frozen(poll: Poll, i: int) -> dict[str, float]:
+def _frozen(poll: Poll, at: Positions) -> Columns:
     found = poll.found
     return {
-        "delivering_bytes": float(found.delivering_bytes[i]),
-        "limit_bytes": float(found.address.page_read_bytes[i]),
-        "ready": float(found.ready[i]),
+        "delivering_bytes": found.delivering_bytes[at],
+        "limit_bytes": found.address.page_read_bytes[at],
+        "ready": found.ready[at],
     }
 
 
-def _full(poll: Poll, i: int) -> dict[str, float]:
-    return {"limit_percent": float(poll.found.address.limit_percent[i]), "ready": float(poll.found.ready[i])}
+def _full(poll: Poll, at: Positions) -> Columns:
+    return {"limit_percent": poll.found.address.limit_percent[at], "ready": poll.found.ready[at]}
 
 
-def _losing(poll: Poll, i: int) -> dict[str, float]:
-    step = max(poll.found.interval, 1e-9)
+def _losing(poll: Poll, at: Positions) -> Columns:
     return {
-        "evicted": float(poll.ledger.evicted[i]),
-        "rate": float(poll.ledger.grew[i]) / step,
-        "ring": float(np.nan_to_num(poll.found.ring[i])),
+        "evicted": poll.ledger.evicted[at],
+        "rate": poll.ledger.grew[at] / max(poll.found.interval, 1e-9),
+        "ring": np.nan_to_num(poll.found.ring[at]),
     }
 
 
-def _lost(poll: Poll, i: int) -> dict[str, float]:
+def _lost(poll: Poll, at: Positions) -> Columns:
     ledger = poll.ledger
     return {
-        "lost": float(np.nan_to_num(ledger.lost_last[i])),
-        "lost_in_all": float(ledger.by_consumers[i]),
-        "evicted": float(ledger.evicted[i]),
+        "lost": np.nan_to_num(ledger.lost_last[at]),
+        "lost_in_all": ledger.by_consumers[at],
+        "evicted": ledger.evicted[at],
     }
 
 
 def _rate(variable: str) -> Evidence:
-    def evidence(poll: Poll, i: int) -> dict[str, float]:
-        changed = float(getattr(poll.found, variable)[i])
-        return {"rate": changed / max(poll.found.interval, 1e-9)}
-
-    return evidence
+    return lambda poll, at: {"rate": getattr(poll.found, variable)[at] / max(poll.found.interval, 1e-9)}
 
 
-def _behind(poll: Poll, i: int) -> dict[str, float]:
-    trend, consumers = poll.trend, float(poll.found.consumers[i])
-    seconds = max(trend.seconds, 1.0)
-    rate_in, rate_out = float(trend.added[i]) / seconds, float(trend.settled[i]) / seconds
+def _behind(poll: Poll, at: Positions) -> Columns:
+    trend, consumers = poll.trend, poll.found.consumers[at]
+    rate_in, rate_out = trend.rate_in[at], trend.rate_out[at]
+    needed = np.ceil(consumers * rate_in / np.where(rate_out > 0, rate_out, np.nan))
     return {
-        "growth": float(trend.growth[i]),
+        "growth": trend.growth[at],
         "rate_in": rate_in,
         "rate_out": rate_out,
         "consumers": consumers,
-        "consumers_needed": float(np.ceil(consumers * rate_in / rate_out)) if rate_out > 0 else consumers,
+        "consumers_needed": np.where(rate_out > 0, needed, consumers),
     }
 
 
-def _hoard(poll: Poll, i: int) -> dict[str, float]:
-    consumer = poll.found.consumer
-    mine = consumer.held[consumer.queue == i]
-    return {
-        "most": float(mine.max(initial=0.0)),
-        "held": float(poll.found.held[i]),
-        "consumers": float(poll.found.consumers[i]),
-    }
+def _hoard(poll: Poll, at: Positions) -> Columns:
+    found = poll.found
+    consumer = found.consumer
+    most = np.zeros(len(found.queues))
+    known = consumer.queue >= 0
+    np.maximum.at(most, consumer.queue[known], consumer.held[known])
+    return {"most": most[at], "held": found.held[at], "consumers": found.consumers[at]}
 
 
 # --- of OpenMQ
 
 
-def _shared(poll: Poll, i: int) -> dict[str, float]:
-    starving = np.zeros(len(poll.found.queues), np.bool_)
-    starving[i] = True
-    return _waiting(poll, i) | {"held": openmq_rules.held_by(poll, i, starving)[0]}
+def _shared(poll: Poll, at: Positions) -> Columns:
+    def held(i: int) -> float:
+        starving = np.zeros(len(poll.found.queues), np.bool_)
+        starving[i] = True
+        return openmq_rules.held_by(poll, i, starving)[0]
+
+    return _waiting(poll, at) | {"held": np.array([held(i) for i in at.tolist()])}
 
 
-def _uncommitted(poll: Poll, i: int) -> dict[str, float]:
+def _uncommitted(poll: Poll, at: Positions) -> Columns:
     state, told = openmq_rules.of(poll)
-    begin = float(np.fmin(state.held_since[i], told.transaction_since[i]))
     return {
-        "uncommitted": float(told.held[i]),
-        "age": poll.found.now - begin,
-        "patience": float(poll.queue_patience[i]),
+        "uncommitted": told.held[at],
+        "age": poll.found.now - np.fmin(state.held_since, told.transaction_since)[at],
+        "patience": poll.queue_patience[at],
     }
 
 
-def _limited(poll: Poll, i: int) -> dict[str, float]:
+def _limited(poll: Poll, at: Positions) -> Columns:
     """Of a full destination: what is there against its limit, who sends, what was refused or removed."""
     if poll.openmq is None:
-        return _full(poll, i)
+        return _full(poll, at)
     state, told = openmq_rules.of(poll)
     return {
-        "ready": float(poll.found.ready[i]),
-        "limit": float(told.limit_messages[i]),
-        "producers": float(told.producers[i]),
-        "rejected": float(state.rejected.shown[i]),
-        "evicted": float(state.lost.shown[i]),
-        "removed": float(poll.found.d_settled[i] - poll.found.d_left[i]),
+        "ready": poll.found.ready[at],
+        "limit": told.limit_messages[at],
+        "producers": told.producers[at],
+        "rejected": state.rejected.shown[at],
+        "evicted": state.lost.shown[at],
+        "removed": (poll.found.d_settled - poll.found.d_left)[at],
     }
 
 
-def _removed(poll: Poll, i: int) -> dict[str, float]:
-    changed = float(poll.found.d_settled[i] - poll.found.d_left[i])
-    return {"rate": max(changed, 0.0) / max(poll.found.interval, 1e-9)}
+def _removed(poll: Poll, at: Positions) -> Columns:
+    changed = (poll.found.d_settled - poll.found.d_left)[at]
+    return {"rate": np.maximum(changed, 0.0) / max(poll.found.interval, 1e-9)}
 
 
 EVIDENCE: Mapping[str, Evidence] = {
