@@ -6,12 +6,13 @@ from pathlib import Path
 
 from penstock.config import Broker, Config, TemporaryQueues
 from penstock.config.model import Transport as Via
-from penstock.errors import ConfigError
 from penstock.flow.policy import Limits, Policy
 from penstock.model import BrokerKind
 from penstock.sources import openmq
 from penstock.sources.artemis import ArtemisReader, ReaderOptions
 from penstock.sources.clients import NameMap
+from penstock.sources.jmx import JmxTarget, JmxTransport
+from penstock.sources.jmxquery import JmxQueryTransport
 from penstock.sources.jolokia import ARTEMIS, OPENMQ, JolokiaTarget, JolokiaTransport, Tls
 from penstock.sources.portmapper import WithPortMapper
 from penstock.sources.recording import Recorder, RecordingTransport
@@ -41,12 +42,28 @@ def reader_over(
 def open_transport(broker: Broker) -> Transport:
     if broker.recording is not None:
         return RecordingTransport(broker.recording)
-    if broker.transport is not Via.JOLOKIA:
-        raise ConfigError(f"broker {broker.name}: transport {broker.transport} is not in this version yet; use jolokia")
+    inner: Transport
+    match broker.transport:
+        case Via.JMX:
+            inner = JmxTransport(jmx_target(broker))
+        case Via.JMXQUERY:
+            inner = JmxQueryTransport(jmx_target(broker))
+        case _:
+            inner = jolokia(broker, reuse_connections=broker.kind is not BrokerKind.OPENMQ)
     if broker.kind is BrokerKind.OPENMQ:
-        host, port = broker.port_mapper_at()
-        return WithPortMapper(jolokia(broker, reuse_connections=False), host, port)
-    return jolokia(broker)
+        return WithPortMapper(inner, *broker.port_mapper_at())
+    return inner
+
+
+def jmx_target(broker: Broker) -> JmxTarget:
+    return JmxTarget(
+        url=broker.url,
+        username=broker.username,
+        password=lambda: broker.password() or "",
+        java=broker.java,
+        jars=() if broker.imqjmx_jar is None else (broker.imqjmx_jar,),
+        max_answer_bytes=broker.max_answer,
+    )
 
 
 def jolokia(broker: Broker, *, reuse_connections: bool = True) -> JolokiaTransport:

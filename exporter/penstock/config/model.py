@@ -173,7 +173,7 @@ class Broker(Section):
     java: File | None = None
     """The `java` (11 or later) of jmx and jmxquery, when not that of JAVA_HOME or PATH."""
     imqjmx_jar: File | None = None
-    """OpenMQ's `imqjmx.jar`, which jmx and jmxquery need where the broker runs with `imq.hostname`."""
+    """OpenMQ's `imqjmx.jar`, which `jmx` needs where the broker runs with `imq.hostname`."""
     page_rows: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 5000
     """Consumers of an Artemis asked for in one call."""
     max_answer: Annotated[Size, between(2**16, 2**32, format_size)] = 64 * 2**20
