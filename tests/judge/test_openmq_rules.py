@@ -345,3 +345,45 @@ def test_other_intervals(interval: float) -> None:
         "consumers": {"c": {"N": 500, "T": 490, "flow_paused": 1}},
     })  # fmt: skip
     assert world.names == {"stalled"}
+
+
+# --- what is shown beside the conditions
+
+
+def test_the_connection_and_the_client_that_fill_it_are_named() -> None:
+    world = shared_connection(1)
+    (row,) = world.tables["connection_cause"].index
+    assert (row.connection, row.client, row.cause) == ("1", "app", "connection_paused")
+    assert len(shared_connection(2).tables["connection_cause"]) == 0
+
+
+def test_rejected_messages_are_a_counter_of_the_address() -> None:
+    world = judged()
+    shown = []
+    for i in range(5):
+        world.poll({"q": {"A": 1000 + 20 * i, "K": 0, "M": 1000, "D": 0}})
+        shown.append(float(world.tables["address"]["messages_rejected"][0]))
+    assert shown == [0, 0, 20, 40, 60]
+
+
+def test_limit_and_resume_level_are_measured_between_pauses() -> None:
+    """Limit 1000 at 50 %: a slow consumer, paused at each poll, of which some see two windows more."""
+    world = judged()
+    windows = np.cumsum([0, 1, 1, 2, 1, 1, 3, 1])
+    for i, count in enumerate(windows.tolist()):
+        world.poll(
+            {"q": {"A": 50_000, "K": 500 * count, "M": 50_000 - 500 * count, "D": 700}},
+            {"c": {"N": 1000 + 500 * count, "T": 700 + 30 * i, "L": world.now + 10, "flow_paused": 1}},
+        )
+    table = world.tables["consumer"]
+    assert (table["flow_limit"].tolist(), table["flow_resume"].tolist()) == ([1000.0], [500.0])
+
+
+def test_limits_are_absent_while_too_little_was_seen() -> None:
+    world = judged()
+    for i in range(5):
+        world.poll(
+            {"q": {"A": 50_000, "K": 500 * i, "M": 50_000 - 500 * i, "D": 700}},
+            {"c": {"N": 1000 + 500 * i, "T": 700, "L": world.now + 10, "flow_paused": 1}},
+        )
+    assert np.isnan(world.tables["consumer"]["flow_limit"]).all()

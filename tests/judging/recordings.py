@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from judging import openmq
 from penstock.flow.assess import State, assess
 from penstock.flow.judge.conditions import Condition, Severity
 from penstock.flow.judge.constants import Constants
@@ -106,9 +107,11 @@ def lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def judge(path: Path, truth: dict[str, Any], constants: Constants) -> Verdict:
     verdict = Verdict(path.name)
-    samples, state, policy = Samples(), State(), Policy("recorded", constants=constants)
+    of_openmq = path.parent.name == "openmq"
+    samples: Samples | openmq.Samples = openmq.Samples() if of_openmq else Samples()
+    state, policy = State(), Policy("recorded", constants=constants)
     begin = np.nan
-    for line in lines(path):
+    for line in openmq.without_the_run_before(lines(path)) if of_openmq else lines(path):
         if "meta" in line:
             continue
         if "event" in line:
@@ -140,9 +143,13 @@ def compare(verdict: Verdict, truth: dict[str, Any]) -> None:
 
 
 def main(directory: Path, cold: float, trend: float) -> int:
-    truth = json.loads((directory / "truth.json").read_text(encoding="utf-8"))["artemis"]
+    truth = json.loads((directory / "truth.json").read_text(encoding="utf-8"))
     constants = replace(Constants(), cold=cold, trend=trend)
-    verdicts = [judge(directory / "artemis" / f"{name}.jsonl.gz", truth[name], constants) for name in sorted(truth)]
+    verdicts = [
+        judge(directory / kind / f"{name}.jsonl.gz", truth[kind][name], constants)
+        for kind in ("artemis", "openmq")
+        for name in sorted(truth[kind])
+    ]
     for verdict in verdicts:
         print(verdict.line())  # noqa: T201 - the result
     missing = sum(bool(verdict.missing) for verdict in verdicts)

@@ -22,6 +22,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "producer": ("broker", "address", "client"),
     "consumer": ("broker", "address", "queue", "client", "consumer"),
     "connection": ("broker", "connection", "client"),
+    "connection_cause": ("broker", "connection", "client", "cause"),
     "link": ("broker", "link", "kind"),
     "collector": ("broker", "collector"),
     "poll": ("broker", "result"),
@@ -229,6 +230,14 @@ ADDRESS: Final = (
         "address",
         "messages_added",
         source="Artemis: RoutedMessageCount; OpenMQ: NumMsgsIn",
+    ),
+    Family(
+        "mq_address_messages_rejected_total",
+        "counter",
+        "Messages that a full address, or one that takes none so large, refused since the agent watches.",
+        "address",
+        "messages_rejected",
+        source="OpenMQ: NumMsgsIn less NumMsgsOut, NumMsgs and NumMsgsHeldInTransaction",
     ),
     Family(
         "mq_address_messages_unrouted_total",
@@ -695,6 +704,22 @@ CONSUMER: Final = (
         "flow_paused",
         source="OpenMQ: getConsumerInfo FlowPaused",
     ),
+    Family(
+        "mq_consumer_flow_limit_messages",
+        "gauge",
+        "Messages at which delivery to the consumer stops, as measured from outside; absent until known.",
+        "consumer",
+        "flow_limit",
+        source="OpenMQ: getConsumerInfo NumMsgs at each pause",
+    ),
+    Family(
+        "mq_consumer_flow_resume_messages",
+        "gauge",
+        "Messages in the client at which it asks for more, as measured from outside; absent until known.",
+        "consumer",
+        "flow_resume",
+        source="OpenMQ: getConsumerInfo NumMsgs at each pause",
+    ),
 )
 
 CONNECTION: Final = (
@@ -747,6 +772,14 @@ CONNECTION: Final = (
         "connection",
         "sessions",
         source="Artemis: listConnections sessionCount",
+    ),
+    Family(
+        "mq_connection_unhealthy",
+        "gauge",
+        "Conditions of the connection, by cause; always 1. connection_paused: the client uses up its flow limit.",
+        "connection_cause",
+        "unhealthy",
+        source="Penstock: its judgement",
     ),
 )
 

@@ -17,6 +17,7 @@ from penstock.flow.consumers import Consumers, client_table, consumer_table
 from penstock.flow.health import Eviction, client_causes, client_measures, evictions, queue_causes, queue_measures
 from penstock.flow.judge.judge import Judgement, judge
 from penstock.flow.judge.poll import Groups
+from penstock.flow.openmq_measures import connection_causes, consumer_limits, rejected
 from penstock.flow.policy import Policy
 from penstock.flow.queues import Queues, queue_table
 from penstock.flow.series import BrokerSeries, ClientSeries, Grouping
@@ -84,6 +85,7 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)
         state = replace(state, consumers=consumers, judgement=judgement)
         tables |= health(state, tables, consumers.clients)
+        tables |= of_openmq(state, tables, policy)
         state = replace(state, evictions=tables["eviction"].index)
     else:
         state = replace(state, judgement=state.judgement.without_verdict(snapshot, policy.constants))
@@ -114,6 +116,19 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
     for name, columns in measured.items():
         if name in tables:
             found[name] = Table(tables[name].index, {**tables[name].columns, **columns})
+    return found
+
+
+def of_openmq(state: State, tables: Tables, policy: Policy) -> dict[str, Table[Any]]:
+    """What only an OpenMQ broker has: measured limits, rejects, connections that one consumer fills."""
+    judgement, consumer = state.judgement, tables["consumer"]
+    found: dict[str, Table[Any]] = {"connection_cause": connection_causes(judgement, policy.broker)}
+    limits = consumer_limits(judgement, state.consumers.index.keys)
+    found["consumer"] = Table(consumer.index, {**consumer.columns, **limits})
+    if "address" in tables:
+        address = tables["address"]
+        columns = rejected(judgement, state.queues.grouping, state.addresses.of_queue, address.index)
+        found["address"] = Table(address.index, {**address.columns, **columns})
     return found
 
 

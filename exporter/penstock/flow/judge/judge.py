@@ -122,6 +122,8 @@ def judge(
         found, now.holds, groups.clients, poll.client_patience, state.seen, state.holds, constants.churn_ids
     )
     standing = follow_standing(state.standing, poll, state.resumed_at)
+    if openmq is not None:
+        openmq = replace(openmq, blockers=openmq_rules.blocking(poll, standing["connection_paused"].on))
     judgement = replace(
         now,
         seen=seen,

@@ -186,6 +186,8 @@ class Openmq:
     dead_at: float = -np.inf
     """When the dead message queue was last seen to take something in."""
     said: Said | None = None
+    blockers: tuple[tuple[int, str], ...] = ()
+    """Connections by key whose limit one consumer uses up while others starve, and its client."""
 
     def follow(self, found: Facts, snapshot: Snapshot, constants: Constants) -> tuple["Openmq", Facts, Progress]:
         """The state after this poll, the facts as the rules expect them, and which consumers made progress."""

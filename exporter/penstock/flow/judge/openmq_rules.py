@@ -143,6 +143,16 @@ def removed_unsettled(poll: Poll) -> Mask:
     return poll.found.judged & said.balanced & ~said.removes & lasting
 
 
+def blocking(poll: Poll, paused: Mask) -> tuple[tuple[int, str], ...]:
+    """Connections by key, and the client that uses up their limit; paused: queues of which that stands."""
+    if not paused.any():
+        return ()
+    connection = of(poll)[1].connection
+    at = np.flatnonzero(blockers(poll) & np.isin(connection, starving_connections(poll, paused)))
+    rows = poll.found.consumer.index.rows
+    return tuple(sorted({(int(connection[i]), rows[i].client) for i in at.tolist()}))
+
+
 def held_by(poll: Poll, queue: int, starving: Mask) -> tuple[float, Column]:
     """What the blockers of a starving queue's connections hold, and the keys of these connections."""
     found, connection = poll.found, of(poll)[1].connection
