@@ -57,5 +57,5 @@ def test_a_simulated_slow_consumer(limit: int, threshold: int) -> None:
 
 
 def test_never_paused_or_fast_gives_no_estimate() -> None:
-    assert np.isnan(estimated([(100.0 * i, 5, False) for i in range(20)])).all()
-    assert np.isnan(estimated([(37.0 * i * i + 3 * i, 5, True) for i in range(20)] + [(99_999.0, 5, True)])).all()
+    assert np.isnan(estimated([(100.0 * i, 5.0, False) for i in range(20)])).all()
+    assert np.isnan(estimated([(37.0 * i * i + 3 * i, 5.0, True) for i in range(20)] + [(99_999.0, 5.0, True)])).all()

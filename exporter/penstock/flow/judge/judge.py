@@ -123,7 +123,7 @@ def judge(
     )
     standing = follow_standing(state.standing, poll, state.resumed_at)
     if openmq is not None:
-        openmq = replace(openmq, blockers=openmq_rules.blocking(poll, standing["connection_paused"].on))
+        openmq = replace(openmq, blockers=openmq_rules.blocking(poll, standing["connection_paused"].stands()[0]))
     judgement = replace(
         now,
         seen=seen,

@@ -11,7 +11,7 @@ from penstock.flow.judge.history import persistent
 from penstock.flow.judge.openmq import REJECTED, REMOVED, Openmq, Said, at_limit, near_limit
 from penstock.flow.judge.poll import Poll
 from penstock.flow.judge.spans import Mask, longer
-from penstock.table import Column, Keys
+from penstock.table import Column, Keys, Positions
 
 
 def of(poll: Poll) -> tuple[Openmq, Said]:
@@ -143,12 +143,14 @@ def removed_unsettled(poll: Poll) -> Mask:
     return poll.found.judged & said.balanced & ~said.removes & lasting
 
 
-def blocking(poll: Poll, paused: Mask) -> tuple[tuple[int, str], ...]:
+def blocking(poll: Poll, paused: Positions) -> tuple[tuple[int, str], ...]:
     """Connections by key, and the client that uses up their limit; paused: queues of which that stands."""
-    if not paused.any():
+    if not len(paused):
         return ()
+    starving = np.zeros(len(poll.found.queues), np.bool_)
+    starving[paused] = True
     connection = of(poll)[1].connection
-    at = np.flatnonzero(blockers(poll) & np.isin(connection, starving_connections(poll, paused)))
+    at = np.flatnonzero(blockers(poll) & np.isin(connection, starving_connections(poll, starving)))
     rows = poll.found.consumer.index.rows
     return tuple(sorted({(int(connection[i]), rows[i].client) for i in at.tolist()}))
 
