@@ -1,0 +1,39 @@
+{{- /* Values that contradict each other, each told with its key. */ -}}
+{{- define "penstock.checks" -}}
+{{- $v := .Values -}}
+{{- $discovery := default dict $v.config.discovery -}}
+{{- if and (not $v.existingConfigSecret) (not $v.config.brokers) (not $discovery.dns) (not $discovery.files) -}}
+{{- fail "config.brokers: name at least one broker (or set config.discovery, or existingConfigSecret)" -}}
+{{- end -}}
+{{- if and (eq $v.kind "Deployment") (gt (int $v.replicas) 1) -}}
+{{- fail "replicas: several agents need kind: StatefulSet; with a Deployment each would watch every broker" -}}
+{{- end -}}
+{{- if and (eq $v.kind "StatefulSet") $v.persistence.existingClaim -}}
+{{- fail "persistence.existingClaim: a StatefulSet makes a claim for each of its pods; leave it empty" -}}
+{{- end -}}
+{{- if and $v.web.config $v.web.existingSecret -}}
+{{- fail "web.existingSecret: stands beside web.config; give only one of the two" -}}
+{{- end -}}
+{{- if and $v.serviceMonitor.enabled $v.podMonitor.enabled -}}
+{{- fail "podMonitor.enabled: with serviceMonitor.enabled too every agent would be scraped twice; enable one of the two" -}}
+{{- end -}}
+{{- if and (hasKey $v.web.config "tls_server_config") $v.serviceMonitor.enabled (ne $v.serviceMonitor.scheme "https") -}}
+{{- fail "serviceMonitor.scheme: must be https, as web.config has tls_server_config" -}}
+{{- end -}}
+{{- if ne $v.trends.mode "disabled" -}}
+{{- if not (and $v.trends.history $v.trends.out) -}}
+{{- fail "trends.history, trends.out: say where history is and where results go, such as s3://bucket/history and s3://bucket/trends" -}}
+{{- end -}}
+{{- if not (hasPrefix "s3://" $v.trends.history) -}}
+{{- if eq $v.trends.mode "sparkoperator" -}}
+{{- fail "trends.history: the pods of a Spark cluster cannot read a file of the agent; use s3://…" -}}
+{{- end -}}
+{{- if eq $v.kind "StatefulSet" -}}
+{{- fail "trends.history: each pod of a StatefulSet has a claim of its own, which the trend job cannot read; use s3://… or kind: Deployment" -}}
+{{- end -}}
+{{- if not (and $v.persistence.enabled (or $v.persistence.existingClaim (has "ReadWriteMany" $v.persistence.accessModes))) -}}
+{{- fail "trends.history: the trend job could not read it: use s3://…, or persistence.enabled with accessModes [ReadWriteMany] or an existingClaim that both can mount" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

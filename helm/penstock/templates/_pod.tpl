@@ -1,0 +1,139 @@
+{{- define "penstock.pod" -}}
+{{- $name := include "penstock.fullname" . -}}
+metadata:
+  annotations:
+    checksum/config: {{ toJson .Values.config | sha256sum }}
+    checksum/secrets: {{ toJson .Values.secrets.values | sha256sum }}
+    {{- with .Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  labels:
+    {{- include "penstock.labels" . | nindent 4 }}
+    {{- with .Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "penstock.serviceAccountName" . }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
+  securityContext:
+    {{- toYaml .Values.podSecurityContext | nindent 4 }}
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- range . }}
+    - name: {{ . }}
+    {{- end }}
+  {{- end }}
+  containers:
+    - name: penstock
+      image: {{ include "penstock.image" (dict "root" $) }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      args:
+        - run
+        - --config.file=/etc/penstock/penstock.yaml
+        - --storage.path=/data
+        - --log.level={{ .Values.logLevel }}
+        - --log.format={{ .Values.logFormat }}
+        {{- if include "penstock.hasWeb" . }}
+        - --web.config.file=/etc/penstock/web/web.yaml
+        {{- end }}
+        {{- if and (eq .Values.kind "StatefulSet") (gt (int .Values.replicas) 1) }}
+        - --shard=$(POD_NAME)/{{ .Values.replicas }}
+        {{- end }}
+        {{- with .Values.extraArgs }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      env:
+        - name: POD_NAME
+          valueFrom: {fieldRef: {fieldPath: metadata.name}}
+        {{- with .Values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- if or .Values.secrets.values .Values.secrets.existing .Values.extraEnvFrom }}
+      envFrom:
+        {{- if .Values.secrets.values }}
+        - secretRef: {name: {{ $name }}-secrets}
+        {{- end }}
+        {{- range .Values.secrets.existing }}
+        - secretRef: {name: {{ . }}}
+        {{- end }}
+        {{- with .Values.extraEnvFrom }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- end }}
+      ports:
+        - {name: http, containerPort: 19771, protocol: TCP}
+      livenessProbe:
+        {{- include "penstock.probe" (dict "root" $ "path" "/-/healthy" "timing" .Values.probes.liveness) | nindent 8 }}
+      readinessProbe:
+        {{- include "penstock.probe" (dict "root" $ "path" "/-/ready" "timing" .Values.probes.readiness) | nindent 8 }}
+      resources:
+        {{- toYaml .Values.resources | nindent 8 }}
+      securityContext:
+        {{- toYaml .Values.securityContext | nindent 8 }}
+      volumeMounts:
+        - {name: config, mountPath: /etc/penstock/penstock.yaml, subPath: penstock.yaml, readOnly: true}
+        - {name: data, mountPath: /data}
+        - {name: tmp, mountPath: /tmp}
+        {{- if include "penstock.hasWeb" . }}
+        - {name: web, mountPath: /etc/penstock/web, readOnly: true}
+        {{- end }}
+        {{- if .Values.web.tlsSecret }}
+        - {name: tls, mountPath: /etc/penstock/tls, readOnly: true}
+        {{- end }}
+        {{- if or .Values.secrets.values .Values.secrets.existing }}
+        - {name: secrets, mountPath: /etc/penstock/secrets, readOnly: true}
+        {{- end }}
+        {{- with .Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+  volumes:
+    - name: config
+      {{- if .Values.existingConfigSecret }}
+      secret: {secretName: {{ .Values.existingConfigSecret }}}
+      {{- else }}
+      configMap: {name: {{ $name }}}
+      {{- end }}
+    - name: tmp
+      emptyDir: {sizeLimit: 64Mi}
+    {{- if not (and .Values.persistence.enabled (eq .Values.kind "StatefulSet")) }}
+    - name: data
+      {{- if .Values.persistence.enabled }}
+      persistentVolumeClaim: {claimName: {{ default $name .Values.persistence.existingClaim }}}
+      {{- else }}
+      emptyDir: {}
+      {{- end }}
+    {{- end }}
+    {{- if include "penstock.hasWeb" . }}
+    - name: web
+      secret: {secretName: {{ default (printf "%s-web" $name) .Values.web.existingSecret }}}
+    {{- end }}
+    {{- with .Values.web.tlsSecret }}
+    - name: tls
+      secret: {secretName: {{ . }}}
+    {{- end }}
+    {{- if or .Values.secrets.values .Values.secrets.existing }}
+    - name: secrets
+      projected:
+        sources:
+          {{- if .Values.secrets.values }}
+          - secret: {name: {{ $name }}-secrets}
+          {{- end }}
+          {{- range .Values.secrets.existing }}
+          - secret: {name: {{ . }}}
+          {{- end }}
+    {{- end }}
+    {{- with .Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- range $key := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" }}
+  {{- with get $.Values $key }}
+  {{ $key }}:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- end }}
+  {{- with .Values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+{{- end }}
