@@ -21,6 +21,7 @@ help:
 	@echo "make soak-healthy [DURATION=7200 SEED=1]  healthy load on a real broker, every alarm is false (2 h)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
 	@echo "make bench-tick, bench-judge, bench-scrape, bench-growth, bench-broker   what it costs, see docs/performance.md (4 to 20 min)"
+	@echo "make test-chart  the Helm chart with helm itself (first time 10 min; needs Go); make chart-golden writes its golden files"
 	@echo "make clean   removes what was made here; downloads stay in ~/.cache/penstock (or PENSTOCK_CACHE)"
 
 demo: $(VENV)/.demo
@@ -114,3 +115,21 @@ test-alertmanager: $(VENV)/.test .tools/amtool .tools/alertmanager  # the Alertm
 .tools/amtool .tools/alertmanager:
 	@command -v go >/dev/null || { echo "test-alertmanager needs Go 1.24 or newer: https://go.dev/dl" >&2; exit 1; }
 	GOBIN=$(CURDIR)/.tools go install $(ALERTMANAGER)/$(@F)@v0.31.1
+
+.PHONY: test-chart chart-golden tools-helm
+
+# helm, built from source by Go into .tools; 10 min the first time
+TOOLS := $(abspath .tools)
+HELM ?= $(TOOLS)/helm
+
+tools-helm: $(TOOLS)/helm
+
+$(TOOLS)/helm:
+	GOBIN=$(TOOLS) nice go install -p 2 helm.sh/helm/v4/cmd/helm@v4.3.1
+
+test-chart: $(VENV)/.test $(HELM)
+	HELM=$(HELM) $(BIN)/pytest tests/deploy
+
+chart-golden: $(VENV)/.test $(HELM)
+	$(BIN)/python helm/generate.py
+	HELM=$(HELM) PYTHONPATH=tests $(BIN)/python -m deploy.chart

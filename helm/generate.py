@@ -1,4 +1,5 @@
-"""`python helm/generate.py [--check]`: the chart's values.schema.json and README.md, from values.yaml and the config model."""
+# ruff: noqa: INP001 - a script beside the chart, no package
+"""`python helm/generate.py [--check]`: values.schema.json and README.md of the chart, from values and config model."""
 
 import json
 import re
@@ -20,8 +21,8 @@ FREE = {
     "podMonitor.metricRelabelings", "prometheusRule.labels", "dashboards.labels", "dashboards.instanceSelector",
     "networkPolicy.from", "networkPolicy.egress", "serviceAccount.annotations", "probes.liveness", "probes.readiness",
     "resources", "podSecurityContext", "securityContext", "podAnnotations", "podLabels", "nodeSelector", "tolerations",
-    "affinity", "topologySpreadConstraints", "extraArgs", "extraEnv", "extraEnvFrom", "extraVolumes", "extraVolumeMounts",
-    "extraManifests", "persistence.accessModes",
+    "affinity", "topologySpreadConstraints", "extraArgs", "extraEnv", "extraEnvFrom", "extraVolumes",
+    "extraVolumeMounts", "extraManifests", "persistence.accessModes",
 }  # fmt: skip
 """Values whose inside is Kubernetes' or the operator's own matter."""
 
@@ -87,8 +88,9 @@ secrets:
   existing: [artemis-exporter]   # a Secret with the key B1_PASSWORD
 ```
 
-Several agents for many brokers: `kind: StatefulSet` and `replicas`. Each broker is watched by exactly one pod; when that pod is
-down, its brokers are a visible gap (`mq_up` is absent) until it is back. A change of `replicas` moves about one broker in N.
+Several agents for many brokers: `kind: StatefulSet` and `replicas`. Each broker is watched by exactly one pod; when
+that pod is down, its brokers are a visible gap (`mq_up` is absent) until it is back. A change of `replicas` moves
+about one broker in N.
 
 ## Values
 

@@ -1,0 +1,105 @@
+"""The sidecars, the unit and the compose file: what they say holds."""
+
+import configparser
+import copy
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from penstock.cli import main
+from penstock.config import load
+from penstock.server import DEFAULT_PORT
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+SIDECAR = DEPLOY / "sidecar"
+BROKER = {
+    "apiVersion": "apps/v1",
+    "kind": "StatefulSet",
+    "metadata": {"name": "ex-aao-ss"},
+    "spec": {
+        "serviceName": "ex-aao-hdls-svc",
+        "selector": {"matchLabels": {"app": "broker"}},
+        "template": {
+            "metadata": {"labels": {"app": "broker"}},
+            "spec": {"containers": [{"name": "broker", "image": "broker:1"}]},
+        },
+    },
+}
+
+
+def patched(patch: dict[str, Any], target: Any = BROKER) -> Any:
+    """As a strategic merge does it for what the patches use: maps merge, lists of named things are joined."""
+    if not isinstance(target, dict):
+        return patch
+    made = copy.deepcopy(target)
+    for key, value in patch.items():
+        if isinstance(value, list):
+            made[key] = [*made.get(key, []), *value]
+        elif isinstance(value, dict):
+            made[key] = patched(value, made.get(key, {}))
+        else:
+            made[key] = value
+    return made
+
+
+def patch(name: str) -> Any:
+    return yaml.safe_load((SIDECAR / name).read_text())
+
+
+PATCHES = {
+    "plain": lambda: patch("statefulset-patch.yaml"),
+    "native": lambda: patch("statefulset-native-patch.yaml"),
+    "operator": lambda: patch("activemqartemis.yaml")["spec"]["resourceTemplates"][0]["patch"],
+}
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_a_patched_broker_is_a_lawful_object(name: str) -> None:
+    made = patched(PATCHES[name]())
+    kubernetes_validate.validate(made, "1.37", strict=True)
+    assert (
+        made["spec"]["template"]["metadata"]["labels"].items()
+        >= patch("podmonitor.yaml")["spec"]["selector"]["matchLabels"].items()
+    )
+
+
+def test_the_three_ways_run_the_same_sidecar() -> None:
+    plain = PATCHES["plain"]()["spec"]["template"]["spec"]
+    native = PATCHES["native"]()["spec"]["template"]["spec"]
+    operator = PATCHES["operator"]()["spec"]["template"]["spec"]
+    assert native["initContainers"][0].pop("restartPolicy") == "Always"
+    assert plain["containers"] == operator["containers"] == native["initContainers"]
+    assert plain["volumes"] == operator["volumes"] == native["volumes"]
+    assert plain["containers"][0]["ports"][0]["containerPort"] == DEFAULT_PORT
+
+
+def test_the_sidecars_configuration_takes_its_name_from_the_pod() -> None:
+    config = load(SIDECAR / "penstock.yaml", {"POD_NAME": "ex-aao-ss-0", "PENSTOCK_PASSWORD": "x"})
+    assert [broker.name for broker in config.brokers] == ["ex-aao-ss-0"]
+
+
+def test_the_plain_configuration_is_valid(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("x")
+    text = (DEPLOY / "plain" / "penstock.yaml").read_text()
+    (tmp_path / "penstock.yaml").write_text(text.replace("/run/secrets/broker-password", str(tmp_path / "password")))
+    assert load(tmp_path / "penstock.yaml", {}).brokers
+
+
+def test_the_compose_file_mounts_what_the_configuration_names() -> None:
+    compose = yaml.safe_load((DEPLOY / "plain" / "compose.yaml").read_text())
+    service = compose["services"]["penstock"]
+    assert (DEPLOY / "plain" / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+    assert service["ports"] == [f"127.0.0.1:{DEFAULT_PORT}:{DEFAULT_PORT}"]
+    assert set(service["secrets"]) == set(compose["secrets"])
+
+
+def test_the_unit_starts_a_command_that_there_is() -> None:
+    unit = configparser.RawConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(DEPLOY / "plain" / "penstock.service")
+    _, command, *options = unit["Service"]["ExecStart"].split()
+    known = {option for parameter in main.get_command(None, command).params for option in parameter.opts}  # type: ignore[arg-type,union-attr]
+    assert {option.partition("=")[0] for option in options} <= known

@@ -1,0 +1,36 @@
+"""The shipped sidecar configuration beside a real broker on loopback: named as its pod, probed as in the pod."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.agent import Agent
+from penstock.demo.broker import Broker
+
+DEPLOY = Path(__file__).parents[2] / "deploy" / "sidecar"
+
+
+@pytest.fixture
+def sidecar(artemis: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
+    shipped = (DEPLOY / "penstock.yaml").read_text()
+    assert "http://127.0.0.1:8161/console/jolokia/" in shipped
+    configuration = yaml.safe_load(shipped.replace("http://127.0.0.1:8161/console/jolokia/", artemis.jolokia_url))
+    configuration["brokers"][0]["origin"] = artemis.origin
+    configuration |= {"interval": "3s", "timeout": "2900ms"}  # a broker's first answer takes a second
+    monkeypatch.setenv("POD_NAME", "ex-aao-ss-0")
+    monkeypatch.setenv("PENSTOCK_PASSWORD", artemis.accounts["exporter"].password)
+    assert configuration["brokers"][0]["username"] == "exporter"
+    with Agent(tmp_path, **configuration) as agent:
+        yield agent
+
+
+def test_a_sidecar_is_named_as_its_pod_and_answers_its_probes(sidecar: Agent) -> None:
+    patch = yaml.safe_load((DEPLOY / "statefulset-patch.yaml").read_text())
+    container = patch["spec"]["template"]["spec"]["containers"][0]
+    assert sidecar.request(container["livenessProbe"]["httpGet"]["path"])[0] == 200
+    scrape = sidecar.until(
+        lambda scrape: scrape.find("mq_up", broker="ex-aao-ss-0"), [({"broker": "ex-aao-ss-0"}, 1.0)]
+    )
+    assert scrape.names("broker") == {"ex-aao-ss-0"}
