@@ -61,7 +61,7 @@ def test_half_is_forgotten_in_seven_hundred_gaps() -> None:
 
 def test_gaps_of_one_poll_count_each() -> None:
     state = Patience().follow(Index.of(["a", "b"]))
-    state = state.learn(np.array([1, 1, 0]), np.array([2.0, 8.0, 1.0]), np.full(2, 300.0), CONSTANTS)
+    state = state.learn(np.array([1, 1, 0]), np.array([2.0, 8.0, 1.0]), np.full(3, 300.0), CONSTANTS)
     assert state.weight.tolist() == [1, 2]
     assert state.longest.tolist() == [1, 8]
 

@@ -324,9 +324,11 @@ def learned_again(kept: TaughtClients | TaughtQueues, rows: Sequence[Any]) -> Pa
     weights[kept.at] = kept.weights
     by_row = weights.reshape(-1, BINS)
     spells = kept.spells.reshape(-1, SPELLS)
+    numbers = zip(by_row.sum(axis=1).tolist(), kept.longest.tolist(), kept.q98.tolist(), strict=True)
     return Patience(
         parked={
-            row: Learned(by_row[i], float(kept.longest[i]), float(kept.q98[i]), spells[i]) for i, row in enumerate(rows)
+            row: Learned(by_row[i], *of_row, spells[i])
+            for i, (row, of_row) in enumerate(zip(rows, numbers, strict=True))
         }
     )
 
@@ -356,6 +358,7 @@ def goes_on(memory: Memory, taught_before: Judgement, snapshot: Snapshot, policy
             {client_series(name, policy): left for name, left in memory.left},
             consumers,
             np.isin(consumers.keys, memory.churned),
+            first=-np.inf,
         ),
         standing={
             name: standing_again(consumers if KINDS[name].scope is Scope.CLIENT else queues, kept)

@@ -66,6 +66,8 @@ class Churn:
     """The clients at the poll before: whose a vanished consumer was."""
     ended: Mapping[ClientSeries, Spell] = field(default_factory=dict)
     """Spells with a condition that ended at this poll: it takes a second one to leave."""
+    first: float = np.nan
+    """The first poll: who was found at it may have received what it did long before."""
 
     def follow(
         self,
@@ -82,7 +84,8 @@ class Churn:
         poll before.
         """
         lasting, ended = self._lasting(found)
-        holders = idle_holders(found, clients) & ~np.isnan(patience)
+        first = found.now if np.isnan(self.first) else self.first
+        holders = idle_holders(found, clients, holds.seen_since > first) & ~np.isnan(patience)
         # Progress on a queue ends the spell, and with it who was counted. Only those that have just come can be churn.
         recent = found.now - holds.seen_since <= 3 * found.interval
         counted = moved(found.consumer.index, self.consumers, self.counted, False)
@@ -101,6 +104,7 @@ class Churn:
             holders & (recent | counted),
             clients,
             ended,
+            first,
         )
 
     def _lasting(self, found: Facts) -> tuple[dict[ClientSeries, Spell], dict[ClientSeries, Spell]]:
@@ -136,11 +140,11 @@ class Churn:
         return {**self.ended, **{client: spell for client, spell in self.spells.items() if spell.on}}
 
 
-def idle_holders(found: Facts, clients: Grouping[ClientSeries]) -> Mask:
-    """Consumers that hold or have received something from a queue that settles nothing."""
+def idle_holders(found: Facts, clients: Grouping[ClientSeries], came: Mask) -> Mask:
+    """Consumers that hold something from a queue that settles nothing, or have received it since they `came`."""
     consumer = found.consumer
     idle = consumer.at_queue((found.d_settled <= 0) & found.known, np.False_)
-    return idle & (clients.member >= 0) & ((consumer.held > 0) | (consumer.delivered > 0))
+    return idle & (clients.member >= 0) & ((consumer.held > 0) | ((consumer.delivered > 0) & came))
 
 
 def joined(

@@ -125,17 +125,21 @@ def trend(history: History, constants: Constants, interval: float) -> Trend:
     behind, growth = np.zeros(len(added), np.bool_), np.zeros(len(added))
     rows = np.flatnonzero((settled > 0) & window.rose(DEPTH))
     if len(rows):
-        rows = rows[window.covers(rows, FLOW_OUT, constants.trend_seconds(interval), interval, constants.trend_polls)]
-    if len(rows):
         depth = window.of(DEPTH, rows, np.nan)
         quarters = np.stack([_means(part) for part in np.array_split(depth, 4)])
         growth[rows] = np.nan_to_num(quarters[-1] - quarters[0])
         grew = growth[rows] >= np.maximum(10.0, 0.1 * added[rows])
         rising = np.flatnonzero(grew & (np.diff(quarters, axis=0) > 0).all(axis=0))
-        low, high = halves(depth[:, rising])
-        first, second = halves(window.of(FLOW_OUT, rows[rising]))
-        apart = np.fmin.reduce(high, axis=0) > np.fmax.reduce(low, axis=0)
-        behind[rows[rising]] = apart & (first.sum(axis=0) > 0) & (second.sum(axis=0) > 0)
+        depth, rows = depth[:, rising], rows[rising]
+    if len(rows):
+        low, high = halves(depth)
+        first, second = halves(window.of(FLOW_OUT, rows))
+        behind[rows] = (
+            (np.fmin.reduce(high, axis=0) > np.fmax.reduce(low, axis=0))
+            & (first.sum(axis=0) > 0)
+            & (second.sum(axis=0) > 0)
+            & window.covers(rows, FLOW_OUT, constants.trend_seconds(interval), interval, constants.trend_polls)
+        )
     return Trend(behind, growth, window.rate(FLOW_IN), window.rate(FLOW_OUT), window.seconds)
 
 

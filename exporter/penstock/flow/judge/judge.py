@@ -234,7 +234,7 @@ def follow_spans(state: Judgement, found: Facts, constants: Constants) -> tuple[
 
 def taught(patience: Patience, ended: Mask, gaps: Column, constants: Constants, interval: float) -> Patience:
     at = np.flatnonzero(ended & (gaps > 0))
-    return patience.learn(at, gaps[at], patience.seconds(constants, interval), constants)
+    return patience.learn(at, gaps[at], patience.seconds_of(at, constants, interval), constants)
 
 
 def follow_patience(
@@ -243,9 +243,10 @@ def follow_patience(
     """What the clients taught by this poll, and the patience of each of them."""
     patience = before.follow(clients.index)
     configured = clients.index.column("patience", lambda series: told(series.said.patience))
-    seconds = patience.seconds(constants, found.interval, configured)
-    learns = ~np.isnan(holds.gaps) & (clients.member >= 0)
-    patience = patience.learn(clients.member[learns], holds.gaps[learns], seconds, constants)
+    learns = np.flatnonzero(~np.isnan(holds.gaps) & (clients.member >= 0))
+    at = clients.member[learns]
+    before_these = patience.seconds_of(at, constants, found.interval, configured)
+    patience = patience.learn(at, holds.gaps[learns], before_these, constants)
     return patience, patience.seconds(constants, found.interval, configured)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from penstock.flow.judge import rules
 from penstock.flow.judge.facts import Facts, of_known
 from penstock.flow.judge.poll import Poll
-from penstock.flow.judge.spans import Mask, longer, moved, since
+from penstock.flow.judge.spans import Mask, moved, since
 from penstock.table import Column, Index, Positions
 
 POINTS = 64
@@ -156,9 +156,8 @@ def oldest(poll: Poll, arrivals: Arrivals) -> Column:
 
 def blocked_since(poll: Poll) -> Column:
     """Per client since when the oldest of its consumers holds something and settles nothing; NaN where none does."""
-    clients = poll.groups.clients
-    mark = np.where(longer(poll.holds.mark, poll.found.now, 0.0), poll.holds.mark, np.nan)
-    here = (clients.member >= 0) & ~np.isnan(mark)
+    clients, mark = poll.groups.clients, poll.holds.mark
+    here = np.flatnonzero(~np.isnan(mark) & (clients.member >= 0))
     earliest = np.full(len(clients.index), np.inf)
     np.minimum.at(earliest, clients.member[here], mark[here])
     return np.where(np.isinf(earliest), np.nan, earliest)

@@ -34,6 +34,7 @@ class Learned:
     """What was learned of one thing: its row of a `Patience`."""
 
     weights: Histogram
+    weight: float
     longest: float
     q98: float
     spells: Column
@@ -76,7 +77,7 @@ class Patience:
             if known is not None:
                 weights[row], spells[row] = known.weights, known.spells
                 numbers["longest"][row] = known.longest
-                numbers["weight"][row] = weights[row].sum()
+                numbers["weight"][row] = known.weight
                 numbers["q98"][row] = known.q98
         # Rows that are numbered anew take theirs back at the next poll: nothing is forgotten in between.
         while len(index) and len(parked) > PARKED:
@@ -88,42 +89,52 @@ class Patience:
         return replace(self.follow(Index.empty()), index=Index.empty())
 
     def learned(self, row: int) -> "Learned":
-        return Learned(
-            self.weights[row].copy(), float(self.longest[row]), float(self.q98[row]), self.spells[row].copy()
-        )
+        weight, longest, q98 = (float(column[row]) for column in (self.weight, self.longest, self.q98))
+        return Learned(self.weights[row].copy(), weight, longest, q98, self.spells[row].copy())
 
     def seconds(self, constants: Constants, interval: float, configured: Column | None = None) -> Column:
         """The patience of each row; a configured one (not NaN) wins."""
+        return self.seconds_of(slice(None), constants, interval, configured)
+
+    def seconds_of(
+        self, rows: Positions | slice, constants: Constants, interval: float, configured: Column | None = None
+    ) -> Column:
+        """The same of some rows; `configured` is of all."""
+        weight = self.weight[rows]
         factor, cold = constants.factor, constants.cold
-        usual = np.where(self.weight < FEW, self.longest, self.q98)
-        learned = np.where(self.weight < MANY, np.maximum(cold, factor * usual), factor * usual)
+        usual = factor * np.where(weight < FEW, self.longest[rows], self.q98[rows])
+        learned = np.where(weight < MANY, np.maximum(cold, usual), usual)
         floor = constants.floor_seconds(interval)
         # A cold patience below the floor was asked for, as in short recordings.
         patience = np.clip(learned, min(floor, cold), max(constants.cap, cold))
-        return patience if configured is None else np.where(np.isnan(configured), patience, configured)
+        if configured is None:
+            return patience
+        said = configured[rows]
+        return np.where(np.isnan(said), patience, said)
 
     def learn(self, at: Positions, gaps: Column, patience: Column, constants: Constants) -> "Patience":
         """
         With `gaps` (seconds) of the rows `at`, which may name a row several times.
 
-        patience: of every row, as it was while these gaps lasted.
+        patience: of each gap's row, as it was while the gap lasted.
         """
-        usual = gaps <= patience[at]
+        usual = gaps <= patience
         return self.add(at[usual], gaps[usual], constants).spelled(at[~usual], gaps[~usual], constants)
 
     def add(self, at: Positions, gaps: Column, constants: Constants) -> "Patience":
         if not len(at):
             return self
-        weights, weight, longest, q98 = self.weights.copy(), self.weight.copy(), self.longest.copy(), self.q98.copy()
         counts = np.bincount(at)
         touched = np.flatnonzero(counts)
+        place = np.cumsum(counts > 0)[at] - 1
         fading = constants.decay ** counts[touched]
-        weights[touched] *= fading[:, None].astype(np.float32)
-        np.add.at(weights, (at, bins(gaps)), np.float32(1))
+        taught = self.weights[touched] * fading[:, None].astype(np.float32)
+        np.add.at(taught, (place, bins(gaps)), np.float32(1))
+        weights, weight, longest, q98 = self.weights.copy(), self.weight.copy(), self.longest.copy(), self.q98.copy()
+        weights[touched] = taught
+        weight[touched] = weight[touched] * fading + counts[touched]
         longest[touched] *= fading
         np.maximum.at(longest, at, gaps)
-        taught = weights[touched]
-        weight[touched] = taught.sum(axis=1)
         q98[touched] = np.minimum(quantile(taught, 0.98), longest[touched])
         return replace(self, weights=weights, weight=weight, longest=longest, q98=q98)
 
@@ -159,7 +170,8 @@ def bins(gaps: Column) -> Positions:
 def quantile(weights: Histogram, share: float) -> Column:
     """Upper edge of the bin in which each row's cumulative weight reaches `share` of its sum."""
     by_bin = np.ascontiguousarray(weights.T)
-    reached, wanted = np.zeros(len(weights)), share * weights.sum(axis=1, dtype=np.float64)
+    reached = np.zeros(len(weights), np.float32)
+    wanted = (share * by_bin.sum(axis=0, dtype=np.float64)).astype(np.float32)
     at = np.zeros(len(weights), np.intp)
     for weight in by_bin:
         reached += weight

@@ -128,13 +128,13 @@ class Window:
 
     def rate(self, variable: int) -> Column:
         """Per row its change per second over the time for which it is known, NaN where that is none."""
-        total, seconds = np.zeros(len(self.index)), np.zeros(len(self.index))
-        for sample in self.samples:
-            if np.isnan(sample.begin):
-                continue
+        samples = self.samples if self.samples and not np.isnan(self.samples[0].begin) else self.samples[1:]
+        total, unknown = np.zeros(len(self.index)), np.zeros(len(self.index))
+        for sample in samples:
             total += sample.values[variable]
-            np.add(seconds, sample.stamp - sample.begin, out=seconds, where=~sample.missing[variable])
-        return total / np.where(seconds > 0, seconds, np.nan)
+            unknown[np.flatnonzero(sample.missing[variable])] += sample.stamp - sample.begin
+        seconds = sum(sample.stamp - sample.begin for sample in samples) - unknown
+        return total / np.where(seconds > 1e-3, seconds, np.nan)
 
     def rose(self, variable: int) -> Mask:
         """Where the last sample's value is above the first one's, or one of them is missing."""
