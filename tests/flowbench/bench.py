@@ -68,6 +68,8 @@ class Notes:
                 first = now if known is None else known.at
                 of_queue[condition.name] = Told(first, condition.severity, patience)
         for scene in self.scenes:
+            if scene.each_poll is not None and scene.broker.name == watch.name:
+                scene.each_poll(watch)
             for what, seen in list(scene.shows.items()):
                 if (scene.scenario.name, what) not in self.shown and scene.broker.name == watch.name and seen(watch):
                     self.shown[scene.scenario.name, what] = now

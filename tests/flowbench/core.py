@@ -108,25 +108,19 @@ class CoreClient:
 
     def counts(self) -> dict[str, float]:
         """Its own counts; times in seconds since 1970, 0 = never."""
-        said = dict(word.split("=", 1) for word in self._process.ask("counts", self._name))
-        said.pop("numbers")
-        counts = {key: float(value) for key, value in said.items()}
-        return {key: value / 1000 if "last_" in key or "since" in key else value for key, value in counts.items()}
+        return _counts(self._process.ask("counts", self._name))
 
     def numbers(self) -> list[int]:
-        """The numbers of the messages it received, in order; only with the option `numbers`."""
-        said = dict(word.split("=", 1) for word in self._process.ask("counts", self._name))
-        return [int(one) for one in said["numbers"].split(",") if one]
+        """The numbers of the messages it has settled, in order; only with the option `numbers`."""
+        (said,) = self._process.ask("numbers", self._name)
+        return [int(one) for one in said.split(",") if one]
 
-    def acknowledge(self) -> None:
-        """Acknowledge or commit all in hand."""
-        self._process.ask("acknowledge", self._name)
-
-    def close(self) -> None:
-        """Leave in good order; what is in hand goes back to its queue."""
-        if self._open:
-            self._open = False
-            self._process.ask("close", self._name)
+    def close(self) -> dict[str, float]:
+        """Leave in good order; what is in hand goes back to its queue. Its last counts, none at the second time."""
+        if not self._open:
+            return {}
+        self._open = False
+        return _counts(self._process.ask("close", self._name))
 
     def __enter__(self) -> Self:
         return self
@@ -134,3 +128,8 @@ class CoreClient:
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(DemoError):  # its process was killed
             self.close()
+
+
+def _counts(words: list[str]) -> dict[str, float]:
+    said = {key: float(value) for key, value in (word.split("=", 1) for word in words)}
+    return {key: value / 1000 if "last_" in key or "since" in key else value for key, value in said.items()}

@@ -73,7 +73,7 @@ def pull_receive(scene: Scene) -> None:
     plays(scene, loads.pull, least=50)
 
 
-@_healthy
+@scenario(Place.HEALTHY, notices=("redelivery_loop",))
 def few_fail(scene: Scene) -> None:
     plays(scene, scene.dice.choice([loads.failing_release, loads.failing_rollback]), least=50)
 
@@ -101,8 +101,7 @@ def browser(scene: Scene) -> None:
     """A browser that looks again and again at a queue that is worked off slowly."""
     queue = scene.queue()
     browsing = scene.jms(queue, mode="browse", pull_ms=3000)
-    scene.open(AmqpConsumer, queue, credit=5, work=0.5)
-    scene.open(AmqpProducer, queue, client="producer").run(1.5)
+    loads.bursts(30, 60)(scene.load, queue)
     scene.rest()
     scene.attest("it browsed", browsing.counts()["received"] > 20)
 
@@ -175,7 +174,7 @@ def dead_letter_queue(scene: Scene) -> None:
 @_healthy
 def offline_durable(scene: Scene) -> None:
     """A durable subscriber that is away for minutes while messages come."""
-    topic, name = scene.queue(), "sub"
+    topic, name = scene.name(), "sub"
     client = f"{topic}.subscriber"
     scene.queues.append(f"{client}.{name}")
 

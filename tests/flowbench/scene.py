@@ -109,6 +109,8 @@ class Scene:
     truths: list[tuple[str, bool]] = field(default_factory=list)
     figures: list[tuple[str, float, float]] = field(default_factory=list)
     shows: dict[str, Callable[[Watch], bool]] = field(default_factory=dict)
+    each_poll: Callable[[Watch], None] | None = None
+    """Called after each poll of its broker."""
     trouble: str = ""
 
     @property
@@ -134,10 +136,14 @@ class Scene:
 
     # --- what is set up
 
+    def name(self) -> str:
+        """A random name of a queue, which is watched from now on."""
+        self.queues.append(f"{self.dice.choice(_WORDS)}.{self.dice.randrange(1_000_000)}")
+        return self.queues[-1]
+
     def queue(self, **options: Any) -> str:
-        """A new queue with a random name."""
-        name = f"{self.dice.choice(_WORDS)}.{self.dice.randrange(1_000_000)}"
-        self.queues.append(name)
+        """A new queue."""
+        name = self.name()
         self.broker.manage.create_queue(name, **options)
         return name
 

@@ -9,9 +9,11 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import javax.jms.Connection;
+import javax.jms.DeliveryMode;
 import javax.jms.JMSException;
 import javax.jms.Message;
 import javax.jms.MessageConsumer;
+import javax.jms.MessageProducer;
 import javax.jms.Queue;
 import javax.jms.QueueBrowser;
 import javax.jms.Session;
@@ -20,7 +22,7 @@ import org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory;
 
 /**
  * JMS clients of the Core protocol, driven by lines on stdin; each command is answered by one line on stdout that
- * begins with its number. Commands: NUMBER TAB open|counts|acknowledge|close TAB ID TAB KEY=VALUE TAB ...
+ * begins with its number. Commands: NUMBER TAB open|counts|numbers|close TAB ID TAB KEY=VALUE TAB ...
  */
 public final class CoreClients {
     private static final Map<String, Client> CLIENTS = new ConcurrentHashMap<>();
@@ -52,12 +54,12 @@ public final class CoreClients {
                     return "ok";
                 case "counts":
                     return "ok\t" + CLIENTS.get(id).counts();
-                case "acknowledge":
-                    CLIENTS.get(id).acknowledgeAll();
-                    return "ok";
+                case "numbers":
+                    return "ok\t" + CLIENTS.get(id).numbers();
                 case "close":
-                    CLIENTS.remove(id).close();
-                    return "ok";
+                    Client closing = CLIENTS.remove(id);
+                    closing.close();
+                    return "ok\t" + closing.counts();
                 default:
                     return "error\tunknown command " + words[1];
             }
@@ -85,6 +87,7 @@ public final class CoreClients {
         private final long commitMillis;
         private final double returns;
         private final boolean poisoned;
+        private final AtomicLong sent = new AtomicLong();
         private final AtomicLong received = new AtomicLong();
         private final AtomicLong acknowledged = new AtomicLong();
         private final AtomicLong returned = new AtomicLong();
@@ -93,10 +96,11 @@ public final class CoreClients {
         private volatile long lastReturn;
         private final CountDownLatch ending = new CountDownLatch(1);
         private final StringBuilder numbers = new StringBuilder();
+        private final StringBuilder unsettled = new StringBuilder();
         private final java.util.Random dice;
+        private final long began = System.currentTimeMillis();
         private long open;
         private long lastCommit = System.currentTimeMillis();
-        private Message last;
         private ActiveMQConnectionFactory factory;
         private Connection connection;
         private Session session;
@@ -127,6 +131,13 @@ public final class CoreClients {
             }
             session = connection.createSession(mode.equals("transacted"), acknowledgeMode());
             Queue queue = session.createQueue(options.get("queue"));
+            if (mode.equals("produce")) {
+                connection.start();
+                MessageProducer producer = session.createProducer(queue);
+                producer.setDeliveryMode(DeliveryMode.NON_PERSISTENT);
+                pull(() -> produce(producer));
+                return;
+            }
             if (mode.equals("browse")) {
                 QueueBrowser browser = session.createBrowser(queue);
                 connection.start();
@@ -164,7 +175,7 @@ public final class CoreClients {
 
         /** Every pull_ms one step, in a thread of its own. */
         private void pull(Step step) {
-            long pause = number("pull_ms", 1000);
+            long pause = number("pull_ms", 20);
             puller = new Thread(() -> {
                 try {
                     while (!ending.await(pause, TimeUnit.MILLISECONDS)) {
@@ -176,6 +187,15 @@ public final class CoreClients {
             });
             puller.setDaemon(true);
             puller.start();
+        }
+
+        /** What is due by now at the rate, one after the other. */
+        private void produce(MessageProducer producer) throws Exception {
+            long due = number("rate", 1) * (System.currentTimeMillis() - began) / 1000;
+            while (sent.get() < due && ending.getCount() > 0) {
+                producer.send(session.createTextMessage(sent.get() + " "));
+                sent.incrementAndGet();
+            }
         }
 
         private void receive() throws Exception {
@@ -215,10 +235,10 @@ public final class CoreClients {
                 lastReturn = System.currentTimeMillis();
                 returned.addAndGet(open + 1);
                 open = 0;
+                unsettled.setLength(0);
                 session.rollback();
                 return;
             }
-            last = message;
             open++;
             boolean due = commitMillis > 0
                 ? System.currentTimeMillis() - lastCommit >= commitMillis
@@ -244,30 +264,35 @@ public final class CoreClients {
             lastCommit = lastAck = System.currentTimeMillis();
             acknowledged.addAndGet(open);
             open = 0;
-        }
-
-        void acknowledgeAll() throws JMSException {
-            settle(last);
+            synchronized (numbers) {
+                numbers.append(unsettled);
+            }
+            unsettled.setLength(0);
         }
 
         private void note(Message message) throws JMSException {
             if (message instanceof TextMessage && options.containsKey("numbers")) {
-                synchronized (numbers) {
-                    numbers.append(((TextMessage) message).getText().split(" ", 2)[0]).append(',');
-                }
+                unsettled.append(((TextMessage) message).getText().split(" ", 2)[0]).append(',');
+            }
+        }
+
+        String numbers() {
+            synchronized (numbers) {
+                return numbers.toString();
             }
         }
 
         String counts() {
-            synchronized (numbers) {
-                return String.join("\t", "received=" + received, "acknowledged=" + acknowledged, "returned=" + returned,
-                    "last_ack=" + lastAck, "stuck_since=" + firstStuck, "last_return=" + lastReturn,
-                    "numbers=" + numbers);
-            }
+            return String.join("\t", "sent=" + sent, "received=" + received, "acknowledged=" + acknowledged,
+                "returned=" + returned, "last_ack=" + lastAck, "stuck_since=" + firstStuck,
+                "last_return=" + lastReturn);
         }
 
         void close() throws Exception {
             ending.countDown();
+            if (mode.equals("produce")) {
+                puller.join(5000);
+            }
             if (connection != null) {
                 connection.close();
             }

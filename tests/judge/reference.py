@@ -13,6 +13,7 @@ from typing import Any
 from penstock.flow.judge.constants import Constants
 
 Numbers = Mapping[str, Any]
+PATIENT = ("stalled", "open_transaction", "no_consumer", "not_dispatching")
 Thing = tuple[str, str]
 """Condition, and the queue's name or the consumer's id."""
 
@@ -26,11 +27,12 @@ class Standing:
     left: tuple[float, float] = (nan, nan)
     """Its last beginning and end."""
 
-    def poll(self, holds: bool, begin: float, now: float) -> None:
+    def poll(self, holds: bool, begin: float, now: float, ripe: bool) -> None:
+        """ripe: it may come; the rule may have agreed before."""
         if holds and not (self.holds and self.holds[-1]):
             self.begin = begin
         self.holds = [*self.holds[-1:], holds]
-        if not self.on and self.holds == [True, True]:
+        if not self.on and self.holds == [True, True] and ripe:
             self.on, self.since = True, self.begin
             if now - self.left[1] <= 60:
                 self.since = min(self.since, self.left[0])
@@ -82,7 +84,7 @@ class Reference:
         self.holder = {name: self._hold(name, one, changes[name], now) for name, one in consumers.items()}
         for name, one in consumers.items():
             mark = self.holder[name]["mark"]
-            late = not isnan(mark) and now - mark >= self.constants.cold
+            late = not isnan(mark) and now - mark >= self._nearly
             told["stalled", name] = late and one["W"] == 0, mark
             told["open_transaction", name] = late and one["W"] > 0, mark
         self.past = {name: self.past.get(name) or Past() for name in queues}
@@ -92,8 +94,14 @@ class Reference:
         self.queues, self.consumers = dict(queues), dict(consumers)
         self.standing = {thing: self.standing.get(thing, Standing()) for thing in told}
         for thing, (holds, begin) in told.items():
-            self.standing[thing].poll(holds, begin, now)
+            ripe = thing[0] not in PATIENT or now - begin >= self.constants.cold
+            self.standing[thing].poll(holds, begin, now, ripe)
         return {thing: standing.since for thing, standing in self.standing.items() if standing.on}
+
+    @property
+    def _nearly(self) -> float:
+        """One poll before the patience is over the rules agree that it will be."""
+        return self.constants.cold - (0 if isnan(self.interval) else self.interval)
 
     # --- consumers
 
@@ -148,7 +156,7 @@ class Reference:
         else:
             past.polls = [*(one for one in past.polls if one[0] >= self.stamps[0]), (now, d)]
         ready = max(0, queue["M"] - queue["D"] - queue["S"])
-        past.had = past.had or bool(mine) or queue["K"] > 0
+        past.had = past.had or (isnan(past.absent) if known else queue["K"] > 0)
         past.absent = _since(not mine and not d["K"] > 0, past.absent, now)
         past.ready = _since(ready > 0, past.ready, now)
         past.still = _since(known and not d["K"] > 0 and not delivered > 0, past.still, now)
@@ -163,12 +171,12 @@ class Reference:
     def _no_consumer(self, past: Past, now: float) -> tuple[bool, float]:
         begin = max(past.absent, past.ready) if not isnan(past.absent + past.ready) else nan
         grows = sum(d["A"] for _, d in self._window(past, 300.0)) > 0
-        return now - begin >= self.constants.cold and (past.had or grows), begin
+        return now - begin >= self._nearly and (past.had or grows), begin
 
     def _not_dispatching(
         self, past: Past, queue: Numbers, mine: Mapping[str, Numbers], d: Mapping[str, float], now: float
     ) -> tuple[bool, float]:
-        cold = self.constants.cold
+        cold = self._nearly
         begin = max(past.still, past.ready) if not isnan(past.still + past.ready) else nan
         free = [key for key in mine if isnan(self.holder[key]["hold"]) and now - self.holder[key]["seen"] >= cold]
         if queue.get("exclusive") and any(one["T"] + one["W"] > 0 for one in mine.values()):

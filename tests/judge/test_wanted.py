@@ -18,7 +18,7 @@ def wanted(**said: float) -> Judged:
 
 def test_a_configured_patience_wins() -> None:
     judged = wanted(patience=60.0)
-    for _ in range(5):
+    for _ in range(4):
         judged.poll({"q": HELD}, {"c": HOLDER})
     assert not judged.names
     judged.poll({"q": HELD}, {"c": HOLDER})

@@ -173,7 +173,10 @@ def joined(
 
 def judged(spell: Spell, found: Facts, present: float, ids: int) -> Spell:
     """Whether it stands: at least `ids` consumers came, at three polls, in longer than their patience."""
-    lasts = found.now - spell.begin >= spell.patience and spell.polls >= OLD
+    age = found.now - spell.begin
+    # It may agree one poll early, as all that patience decides.
+    lasts = age >= spell.patience - found.interval and spell.polls >= OLD
     holds = lasts and spell.ids >= max(ids, 2 * present + 1) and not found.settling
     run = max(spell.run, 0) + 1 if holds else min(spell.run, 0) - 1
-    return replace(spell, run=run, on=run >= POLLS or (spell.on and run > -POLLS))
+    comes = run >= POLLS and age >= spell.patience
+    return replace(spell, run=run, on=comes or (spell.on and run > -POLLS))

@@ -278,12 +278,25 @@ Rule = Callable[[Poll], tuple[Mask, Column]]
 """What a rule says at this poll, and since when by its own account (NaN: this poll)."""
 
 
+def nearly(poll: Poll, patience: Column) -> Column:
+    """
+    One poll before the patience is over a rule may begin to agree: what it rests on was so all the time.
+
+    It comes when the patience is over; without this each such condition would be told a poll later than it could be.
+    """
+    return patience - np.nan_to_num(poll.found.interval)
+
+
+def dispatch_patience(poll: Poll) -> Column:
+    return np.maximum(poll.queue_patience, poll.dispatch)
+
+
 def _stalled(poll: Poll) -> tuple[Mask, Column]:
-    return rules.stalled(poll.found, poll.holds, poll.client_patience), poll.holds.mark
+    return rules.stalled(poll.found, poll.holds, nearly(poll, poll.client_patience)), poll.holds.mark
 
 
 def _open_transaction(poll: Poll) -> tuple[Mask, Column]:
-    return rules.open_transaction(poll.found, poll.holds, poll.client_patience), poll.holds.mark
+    return rules.open_transaction(poll.found, poll.holds, nearly(poll, poll.client_patience)), poll.holds.mark
 
 
 def _redelivery_loop(poll: Poll) -> tuple[Mask, Column]:
@@ -292,8 +305,7 @@ def _redelivery_loop(poll: Poll) -> tuple[Mask, Column]:
 
 
 def _not_dispatching(poll: Poll) -> tuple[Mask, Column]:
-    patience = np.maximum(poll.queue_patience, poll.dispatch)
-    spans = poll.spans
+    patience, spans = nearly(poll, dispatch_patience(poll)), poll.spans
     holds = rules.not_dispatching(poll.found, poll.holds, spans.ready, spans.still, patience)
     silenced = rules.paused(poll.found) | _depaging_frozen(poll)[0]
     return holds & ~silenced, np.fmax(spans.ready, spans.still)
@@ -301,7 +313,7 @@ def _not_dispatching(poll: Poll) -> tuple[Mask, Column]:
 
 def _no_consumer(poll: Poll) -> tuple[Mask, Column]:
     spans = poll.spans
-    holds = rules.no_consumer(poll.found, spans.ready, spans.absent, poll.absence)
+    holds = rules.no_consumer(poll.found, spans.ready, spans.absent, nearly(poll, poll.absence))
     coming = ~rules.never_read(poll.found, spans.had_consumer) | (poll.trend.rate_in > 0) | (poll.expected > 0)
     wanted = ~poll.closed & ~(poll.expected == 0)
     return holds & coming & wanted & (not poll.found.settling), np.fmax(spans.ready, spans.absent)
@@ -434,6 +446,17 @@ OPENMQ_RULES: Mapping[str, Rule] = {
 }
 
 
+PATIENT: Mapping[Rule, Callable[[Poll], Column]] = {
+    _stalled: lambda poll: poll.client_patience,
+    _open_transaction: lambda poll: poll.client_patience,
+    _no_consumer: lambda poll: poll.absence,
+    _not_dispatching: dispatch_patience,
+    _openmq_not_dispatching: dispatch_patience,
+    _connection_paused: dispatch_patience,
+}
+"""The rules that agree one poll early, and how long they must have held to come."""
+
+
 def windows_begun_anew(poll: Poll, resumed_at: float) -> frozenset[str]:
     """Conditions whose window is too short since the agent's restart to say anything: what stood goes on so long."""
     constants, interval = poll.constants, poll.found.interval
@@ -459,5 +482,6 @@ def follow_standing(before: Mapping[str, Standing], poll: Poll, resumed_at: floa
             holds = holds.copy()
             holds[stand.stands()[0]] = True
         at = np.flatnonzero(holds)
-        standing[name] = stand.judge(at, begins[at], found.now, poll.constants, event=kind.event)
+        ripe = longer(begins[at], found.now, PATIENT[rule](poll)[at]) if rule in PATIENT else None
+        standing[name] = stand.judge(at, begins[at], found.now, poll.constants, event=kind.event, ripe=ripe)
     return standing

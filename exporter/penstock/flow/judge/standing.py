@@ -57,12 +57,20 @@ class Standing:
         return self.at[self.on], self.since[self.on]
 
     def judge(
-        self, holds: Positions, begins: Column, now: float, constants: Constants, *, event: bool = False
+        self,
+        holds: Positions,
+        begins: Column,
+        now: float,
+        constants: Constants,
+        *,
+        event: bool = False,
+        ripe: Mask | None = None,
     ) -> "Standing":
         """
         After a poll at which the rule says that it `holds` there, with the beginnings `begins` (NaN: this poll).
 
-        event: it needs no second poll, neither to come nor to go, and is shown for a while.
+        event: it needs no second poll, neither to come nor to go, and is shown for a while. ripe: of those that hold,
+        which may come at this poll; the poll before may have agreed already.
         """
         if not len(holds) and not len(self.at):
             return self
@@ -75,11 +83,17 @@ class Standing:
         last = np.where(now_holds, now, before.last) if event else before.last
         if event:
             now_holds |= before.on & (now - last <= constants.event)
-        return before._judged(now_holds, begin, last, now, constants.rejoin, need=1 if event else POLLS)  # noqa: SLF001
+        may_come = np.ones(len(before.at), np.bool_)
+        if ripe is not None:
+            may_come[here] = ripe
+        need = 1 if event else POLLS
+        return before._judged(now_holds, begin, last, now, constants.rejoin, need, may_come)  # noqa: SLF001
 
-    def _judged(self, holds: Mask, begin: Column, last: Column, now: float, rejoin: float, *, need: int) -> "Standing":
+    def _judged(
+        self, holds: Mask, begin: Column, last: Column, now: float, rejoin: float, need: int, may_come: Mask
+    ) -> "Standing":
         run = np.where(holds, np.maximum(self.run, 0) + 1, np.minimum(self.run, 0) - 1)
-        on = (run >= need) | (self.on & (run > -need))
+        on = ((run >= need) & may_come) | (self.on & (run > -need))
         came, went = on & ~self.on, self.on & ~on
         back = now - self.left_at <= rejoin
         # Of the first of the polls that must agree: it did not begin with the last of them.
