@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.agent import entry
-from flowbench import faults, healthy, rings
+from flowbench import faults, healthy, learned, rings
 from flowbench.core import CoreProcess
 from flowbench.observer import Observer
 from flowbench.rivals import Alarm, rival_alarms
@@ -29,7 +29,7 @@ from penstock.demo.artemis import ArtemisBroker
 from penstock.flow.judge.conditions import Severity
 from penstock.flow.judge.constants import Constants
 
-ALL_OF = (faults, healthy, rings)
+ALL_OF = (faults, healthy, learned, rings)
 """The modules that register scenarios."""
 START_SECONDS = 15.0
 """Scenarios start at random times within it."""
@@ -121,13 +121,17 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """seconds: how long everything plays; cold: patience before anything is learned; trend: that window."""
+    """
+    seconds: how long everything plays; start: within so many of them all begin. cold: patience before anything is
+    learned; trend: that window.
+    """
 
     seed: int
     interval: float
     seconds: float
     cold: float = DEFAULTS.cold
     trend: float = DEFAULTS.trend
+    start: float = START_SECONDS
 
     @classmethod
     def whole(cls, seed: int, interval: float) -> "Run":
@@ -171,6 +175,7 @@ def play(scenarios: Sequence[Scenario], run: Run, folder: Path) -> list[Result]:
             Observer(
                 folder / "agent",
                 brokers=[entry(broker) for broker in made.values()],
+                memory=lambda name: learned.memory() if name == Place.LEARNED else None,
                 on_poll=notes.take,
                 interval=f"{run.interval:g}s",
                 judgement=judgement,
@@ -180,7 +185,7 @@ def play(scenarios: Sequence[Scenario], run: Run, folder: Path) -> list[Result]:
             load = stage(made[one.place], core, run.seed, one.name, ending)
             notes.scenes.append(Scene(one, load, observer, run.interval, run.cold))
         threads = [
-            threading.Thread(target=_play, args=(scene, dice.uniform(0, START_SECONDS)), name=scene.scenario.name)
+            threading.Thread(target=_play, args=(scene, dice.uniform(0, run.start)), name=scene.scenario.name)
             for scene in notes.scenes
         ]
         for thread in threads:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from flowbench import loads
 from flowbench.faults import bridge, link_up, listeners
@@ -13,7 +14,7 @@ _healthy = scenario(Place.HEALTHY)
 _loses = scenario(Place.HEALTHY, notices=("ring_losing",))
 
 
-def plays(scene: Scene, load: Callable[[Load, str], None], *, least: int = 1, **options: bool | int) -> str:
+def plays(scene: Scene, load: Callable[[Load, str], None], *, least: int = 1, **options: Any) -> str:
     """A load of `loads` to the end of the run, which must have settled something."""
     queue = scene.queue(**options)
     load(scene.load, queue)

@@ -40,6 +40,8 @@ class Place(StrEnum):
     HEALTHY = "healthy"
     DISK = "disk"
     """Its disk is full."""
+    LEARNED = "learned"
+    """Its clients are known from an earlier run."""
     RESTARTED = "restarted"
     """Restarted and killed while clients work."""
 
@@ -141,9 +143,12 @@ class Scene:
         self.queues.append(f"{self.dice.choice(_WORDS)}.{self.dice.randrange(1_000_000)}")
         return self.queues[-1]
 
-    def queue(self, **options: Any) -> str:
-        """A new queue."""
-        name = self.name()
+    def queue(self, *, name: str = "", **options: Any) -> str:
+        """A new queue, with a random name unless it is given."""
+        if name:
+            self.queues.append(name)
+        else:
+            name = self.name()
         self.broker.manage.create_queue(name, **options)
         return name
 
@@ -203,6 +208,12 @@ class Scene:
             return np.nan
         at = [i for i, series in enumerate(shown.index.rows) if series.queue == queue]
         return float(shown[column][at[0]]) if at else np.nan
+
+    def patience(self) -> float:
+        """The shortest that the agent shows of a client of this scenario, seconds."""
+        table = self.watch.tables["client"]
+        at = [i for i, series in enumerate(table.index.rows) if series.queue in self.queues]
+        return float(np.nanmin(table["patience"][at])) if at else np.nan
 
 
 def stage(broker: ArtemisBroker, core: CoreProcess, seed: int, name: str, ending: threading.Event) -> Load:
