@@ -54,12 +54,15 @@ class Notes:
     shown: dict[tuple[str, str], float] = field(default_factory=dict)
     """When a scene's further thing was first to be seen."""
     scenes: list[Scene] = field(default_factory=list)
+    polls: dict[str, list[float]] = field(default_factory=dict)
+    """When the polls of each broker were over."""
     closed: bool = False
 
     def take(self, watch: Watch) -> None:
         if self.closed:
             return
         now = time.time()
+        self.polls.setdefault(watch.name, []).append(now)
         for condition in watch._state.judgement.conditions:
             of_queue = self.told.setdefault(condition.queue, {})
             known = of_queue.get(condition.name)
@@ -234,7 +237,8 @@ def result_of(scene: Scene, notes: Notes, run: Run) -> Result:
             result.missing.append(name)
             continue
         patience = told[name][0].patience if name in told else run.cold
-        result.bound[name] = bound(within, patience, run)
+        polls = [at - begin for at in notes.polls.get(scene.broker.name, ())]
+        result.bound[name] = bound(within, patience, run, polls)
         if result.seconds[name] > result.bound[name]:
             result.late.append(name)
     result.figures = [f"{what}: told {one:g}, true {other:g}" for what, one, other in scene.figures if one != other]
@@ -246,8 +250,13 @@ def result_of(scene: Scene, notes: Notes, run: Run) -> Result:
     return result
 
 
-def bound(within: Within, patience: float, run: Run) -> float:
-    """Seconds from the begin of a fault within which it has to be told."""
+def bound(within: Within, patience: float, run: Run, polls: Sequence[float]) -> float:
+    """
+    Seconds from the begin of a fault within which it has to be told.
+
+    polls: when each poll was over, seconds from the begin. Two polls are two that were made: where the machine is
+    loaded some are skipped.
+    """
     if within is Within.PROOF:
         return max(PROOF_SECONDS, DEFAULTS.proof + 2 * run.interval)
     lasts = {
@@ -256,7 +265,8 @@ def bound(within: Within, patience: float, run: Run) -> float:
         Within.TREND: max(run.trend, DEFAULTS.trend_polls * run.interval),
         Within.LATER: run.seconds,
     }
-    return lasts[within] + 2 * run.interval
+    made = [at for at in polls if at >= lasts[within]]
+    return max([lasts[within] + 2 * run.interval, *made[1:2]])
 
 
 # --- tell

@@ -284,7 +284,8 @@ def depaging_frozen(scene: Scene) -> None:
     scene.settings(queue, addressFullMessagePolicy="PAGE", **small)
     holder = scene.open(AmqpHolder, queue, credit=5000, client="holder")
     with AmqpProducer(scene.load.endpoint, queue, size=1000) as producer:
-        producer.send(3000)
+        for _ in range(30):
+            producer.send(100)
     peer = scene.open(AmqpConsumer, queue, client="peer")
     scene.until("the holder has all it may", lambda: scene.count(queue, "DeliveringSize") >= 400_000)
     scene.wait(2)
@@ -301,8 +302,10 @@ def full_address(scene: Scene, policy: str) -> None:
     queue = scene.queue()
     scene.settings(queue, maxSizeBytes=200_000, pageSizeBytes=100_000, addressFullMessagePolicy=policy)
     scene.open(AmqpHolder, queue, credit=5)
-    # STOMP, which the broker stops at once; an AMQP client spends its credit of 1,000 messages before.
-    producer = scene.open(StompProducer, queue, client="producer", size=5_000).run(scene.dice.uniform(10, 20))
+    if policy == "BLOCK":  # AMQP spends its credit of 1,000 messages before it is stopped, STOMP is never
+        scene.jms(queue, mode="produce", rate=scene.dice.randint(10, 20), size=5_000)
+    else:
+        producer = scene.open(StompProducer, queue, client="producer", size=5_000).run(scene.dice.uniform(10, 20))
     address = scene.broker.manage.address_mbean(queue)
     read = scene.broker.manage.read
     scene.until("the address is full", lambda: float(read(address, "AddressLimitPercent")) >= 100)

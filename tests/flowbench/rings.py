@@ -85,14 +85,15 @@ def ring_loss_by_rollback(scene: Scene) -> None:
 def ring_scheduled_loss(scene: Scene) -> None:
     """Scheduled messages that fall due in a full ring, one after the other."""
     queue = scene.queue(ring_size=10)
-    due = 5 * scene.interval + 10
+    due = 8 * scene.interval + 20
     with AmqpProducer(scene.load.endpoint, queue) as producer:
         producer.send(10)
         for number in range(8):
             producer.send(delay_ms=int((due + number * scene.interval / 2) * 1000))
-        scene.polls(3)
+        scene.until("they are seen", lambda: np.isfinite(scene.told("queue", "ring_scheduled_at_risk", queue)))
+        scene.polls(2)
         scene.figures.append(("scheduled at risk", scene.told("queue", "ring_scheduled_at_risk", queue), 8))
-        scene.until("the first falls due", lambda: scene.count(queue, "ScheduledCount") < 8, timeout=due + 30)
+        scene.until("the first falls due", lambda: scene.count(queue, "ScheduledCount") < 8, timeout=due + 60)
         scene.begin()
         scene.until("all are due", lambda: scene.count(queue, "ScheduledCount") == 0, timeout=6 * scene.interval + 30)
         settled(scene, queue)
@@ -119,7 +120,7 @@ def ring_shrunk(scene: Scene) -> None:
         compare(scene, queue, producer.counts.sent, set())
 
 
-@scenario(notices=_lawful, also=("ring_lost_by_consumer", "redelivery_loop"))
+@scenario(notices=(*_lawful, "dead_lettering"), also=("ring_lost_by_consumer", "redelivery_loop"))
 def ring_redelivery(scene: Scene) -> None:
     """Some are rolled back and delivered again, some go to the dead letters; the ring fits them all."""
     queue, dead = scene.queue(ring_size=200), scene.queue()

@@ -191,9 +191,10 @@ public final class CoreClients {
 
         /** What is due by now at the rate, one after the other. */
         private void produce(MessageProducer producer) throws Exception {
+            String padding = "x".repeat((int) number("size", 0));
             long due = number("rate", 1) * (System.currentTimeMillis() - began) / 1000;
             while (sent.get() < due && ending.getCount() > 0) {
-                producer.send(session.createTextMessage(sent.get() + " "));
+                producer.send(session.createTextMessage(sent.get() + " " + padding));
                 sent.incrementAndGet();
             }
         }
