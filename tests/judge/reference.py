@@ -50,6 +50,7 @@ class Past:
     still: float = nan
     had: bool = False
     sightings: list[tuple[float, bool]] = field(default_factory=list)
+    delivering: list[float] = field(default_factory=list)
     usable_at: float = nan
     returning: bool = False
     evicted: float = nan
@@ -247,6 +248,7 @@ class Reference:
     def _ledger(
         self, past: Past, queue: Numbers, left: float, d: Mapping[str, float], now: float, *, known: bool
     ) -> None:
+        past.delivering = [*past.delivering[-2:], queue["D"]]
         if "ring" not in queue:
             return
         balance = queue["A"] - queue["K"] - queue["E"] - queue["X"] - queue["M"]
@@ -258,6 +260,8 @@ class Reference:
             counts = min(before[-1][0], balance)
         elif known and now - past.usable_at > 60:
             counts = min(one for one, _ in past.sightings[-3:])
+        elif known and before and balance - before[-1][0] >= 2 * max(past.delivering) + 3:
+            counts = before[-1][0]
         if usable or isnan(past.usable_at):
             past.usable_at = now
         past.returning = returning

@@ -272,6 +272,12 @@ def test_under_endless_returns_the_smallest_of_the_last_three_counts_after_a_min
     assert shown[9] == 6
 
 
+@pytest.mark.parametrize(("growth", "told"), [(4, 0), (5, 5)])
+def test_under_endless_returns_a_sum_that_outgrew_what_is_delivered_twice_counts(growth: int, told: float) -> None:
+    """One is held: five are more than twice that and three."""
+    assert sightings([0, 0, growth, 2 * growth], range(2, 20))[3] == told
+
+
 @pytest.mark.parametrize(
     ("left", "went", "usable"),
     [(3, "", True), (4, "", False), (13, "K", True), (13, "E", True), (13, "X", True), (14, "X", False)],
