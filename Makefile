@@ -88,7 +88,10 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 	$(BIN)/pip install --quiet -e '.[all]' --group test --group lint
 	@touch $@
 
-.PHONY: bench-tick bench-judge bench-scrape bench-growth bench-broker
+bench-forecast: $(VENV)/.test  # scores the forecast on the M4 hourly series: M4_TRAIN=Hourly-train.csv [M4_TEST=...] (1 min)
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.forecast
+
+.PHONY: bench-forecast bench-tick bench-judge bench-scrape bench-growth bench-broker
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (4 min)
 	$(BIN)/python -m bench.tick

@@ -79,6 +79,10 @@ class Store:
         """A Parquet file, there whole or not at all."""
         self._write(name, lambda sink: pq.write_table(table, sink, **{**parquet_options(table.schema), **options}))
 
+    def write_with(self, name: str, fill: Callable[[Any], Any]) -> None:
+        """What `fill` writes into the file that it is given, there whole or not at all."""
+        self._write(name, fill)
+
     def write_bytes(self, name: str, content: bytes) -> None:
         self._write(name, lambda sink: sink.write(content))
 

@@ -1,0 +1,246 @@
+"""
+What the tiers say of each queue and broker: level, growth, rhythm, forecast, losses, time to limits.
+
+One function per series, pure; Spark runs it bucket by bucket, each task on its part of the hourly rows.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from penstock.history.store import Store
+from penstock.trends.forecast import WEEK as HOURS
+from penstock.trends.forecast import forecast
+from penstock.trends.growth import days_to, growth
+from penstock.trends.kernel import TIERS, Columns, increases, percentile
+from penstock.trends.session import over
+from penstock.trends.tiers import BUCKETS, as_columns, read_bucket
+
+HORIZON: Final = 168
+WINDOW_DAYS: Final = 90
+HOUR: Final = 3600
+LEAST_HOURS: Final = 21 * 24
+"""Of evidence, below which no forecast is made."""
+LEAST_COVERAGE: Final = 0.5
+SCORES: Final = 100
+
+Series = NDArray[np.float64]
+Plain = dict[str, Any]
+
+
+def analyse(session: Any, out: Store, days: Sequence[str], kind: str) -> list[Plain]:
+    """The facts of every series of a kind over the given days, by broker and name."""
+    units = [json.dumps({"bucket": bucket, "days": list(days)}) for bucket in range(BUCKETS)]
+    schema = pa.schema([("facts", pa.string())])
+    table = over(session, units, partial(analyse_units, out.url, kind), schema)
+    facts = [json.loads(text) for text in table["facts"].to_pylist()]
+    return sorted(facts, key=lambda one: (one["broker"], one.get("address", ""), one.get("queue", "")))
+
+
+def analyse_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
+    """In a Spark worker."""
+    store, tier = Store(url), TIERS[kind]
+    for batch in batches:
+        for text in batch.column(0).to_pylist():
+            unit = json.loads(text)
+            names = [f"h1/kind={kind}/dt={day}/part.parquet" for day in unit["days"]]
+            rows = as_columns(read_bucket(store, [n for n in names if store.exists(n)], unit["bucket"], tier), tier)
+            for one in split(rows):
+                facts = queue_facts(one) if kind == "queue" else broker_facts(one)
+                yield pa.record_batch([pa.array([json.dumps(facts)])], names=["facts"])
+
+
+def split(rows: Columns) -> Iterator[dict[str, Any]]:
+    """The rows of each series, its bins with them."""
+    edges = np.flatnonzero(np.diff(rows["sid"], prepend=-1))
+    ends = np.append(edges[1:], len(rows["sid"]))
+    bin_ends = np.concatenate([[0], np.cumsum(rows["hist_len"])]) if "hist_len" in rows else None
+    for begin, end in zip(edges.tolist(), ends.tolist(), strict=True):
+        one = {name: column[begin:end] for name, column in rows.items() if name not in ("hist_at", "hist_n")}
+        if bin_ends is not None:
+            one |= {name: rows[name][bin_ends[begin] : bin_ends[end]] for name in ("hist_at", "hist_n")}
+        yield one
+
+
+def regular(rows: Columns, values: Series, how: str = "sum") -> Series:
+    """One value per hour from the first to the last, NaN where none is known; lives of an hour are put together."""
+    at = ((rows["start"] - rows["start"].min()) // HOUR).astype(np.int64)
+    size = int(at.max()) + 1
+    seen = np.bincount(at[np.isfinite(values)], minlength=size) > 0
+    if how == "max":
+        out = np.full(size, -np.inf)
+        np.fmax.at(out, at, values)
+    else:
+        out = np.bincount(at, weights=np.nan_to_num(values), minlength=size)
+    return np.where(seen, out, np.nan)
+
+
+def filled(values: Series) -> Series:
+    """Gaps filled with the hour of the week's median, so that a forecast can be made; no rate is told from these."""
+    out = values.copy()
+    hour = np.arange(len(out)) % HOURS
+    for missing in np.flatnonzero(np.isnan(out)).tolist():
+        alike = values[hour == hour[missing]]
+        out[missing] = np.nanmedian(alike) if np.isfinite(alike).any() else np.nanmedian(values)
+    return out
+
+
+def coverage(rows: Columns) -> float:
+    """Share of the polls that should be there from the first to the last hour."""
+    hours = (rows["start"].max() - rows["start"].min()) / HOUR + 1
+    expected = float(np.max(rows["expected"])) * hours
+    return min(float(rows["n"].sum()) / expected, 1.0) if expected else np.nan
+
+
+def complete(rows: Columns, counter: str) -> Series:
+    """Hourly growth of a counter; hours of which too little was seen are missing, not small."""
+    grown = regular(rows, increases(rows, counter))
+    polls = regular(rows, rows["n"].astype(float))
+    expected = regular(rows, rows["expected"], "max")
+    return np.where(polls >= LEAST_COVERAGE * expected, grown, np.nan)
+
+
+def queue_facts(rows: Columns) -> Plain:
+    first = int(rows["start"].min())
+    came, left = complete(rows, "added"), complete(rows, "acknowledged")
+    mean_depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
+    peak = regular(rows, rows["messages_max"], "max")
+    lost = regular(rows, increases(rows, "evicted"))
+    ring = float(rows["ring_limit_max"][-1])
+    facts: Plain = {
+        **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "queue_kind")},
+        "first": first,
+        "last": int(rows["start"].max()) + HOUR,
+        "coverage": coverage(rows),
+        "lives": len(np.unique(rows["inc"])),
+        "consumers": float(rows["consumers_sum"][-1] / max(rows["n"][-1], 1)),
+        "messages": {
+            "last": float(mean_depth[-1]),
+            "mean": float(np.nanmean(mean_depth)),
+            "peak": float(np.nanmax(peak)),
+            "p95": percentile(rows["hist_at"], rows["hist_n"], 0.95),
+        },
+        "bytes_peak": _finite_max(rows["bytes_max"]),
+        "added": float(np.nansum(came)),
+        "acknowledged": float(np.nansum(left)),
+        "expired": float(np.nansum(increases(rows, "expired"))),
+        "killed": float(np.nansum(increases(rows, "killed"))),
+        "evicted": float(np.nansum(lost)) if np.isfinite(lost).any() else np.nan,
+        "ring": ring,
+        "traffic": trend(came),
+        "backlog": trend(mean_depth),
+        "profile": profile(came, first),
+        "daily": _daily(came, first),
+        "daily_peak": _daily(peak, first, np.nanmax),
+        "forecasts": {name: foreseen(values) for name, values in (("added", came), ("messages", mean_depth))},
+    }
+    facts["idle_hours"] = idle_hours(came, left)
+    facts["ring_advice"] = ring_advice(ring, came, lost, facts["messages"]["peak"])
+    told: Plain = cleaned(facts)
+    return told
+
+
+def trend(hourly: Series) -> Plain:
+    now = growth(hourly)
+    relative = now.slope / abs(now.level) if now.level and np.isfinite(now.level) else np.nan
+    return {
+        "slope": now.slope, "low": now.low, "high": now.high, "level": now.level, "relative": relative,
+        "step_hour": now.step, "weeks": now.weeks, "clear": now.clear,
+    }  # fmt: skip
+
+
+def profile(hourly: Series, first: int) -> list[float]:
+    """Median by hour of the week, Monday 00:00 UTC first."""
+    at = (first // HOUR + np.arange(len(hourly)) + 72) % HOURS
+    return [
+        float(np.nanmedian(hourly[at == h])) if np.isfinite(hourly[at == h]).any() else np.nan for h in range(HOURS)
+    ]
+
+
+def _daily(hourly: Series, first: int, how: Any = np.nansum) -> list[list[float]]:
+    """[day number since 1970, value] of each day with anything known."""
+    day = (first // HOUR + np.arange(len(hourly))) // 24
+    known = np.isfinite(hourly)
+    return [[int(d), float(how(hourly[(day == d) & known]))] for d in np.unique(day[known])]
+
+
+def foreseen(hourly: Series) -> Plain | None:
+    """The forecast of the next week with what the interval needs; None where too little or nothing is known."""
+    if np.isfinite(hourly).sum() < LEAST_HOURS or np.isfinite(hourly).mean() < LEAST_COVERAGE or np.nanmax(hourly) == 0:
+        return None
+    y = filled(hourly)
+    made = forecast(y, HORIZON, season=HOURS)
+    if not np.isfinite(made.mase):
+        return None
+    picked = made.scores[np.linspace(0, len(made.scores) - 1, SCORES).astype(int)]
+    return {
+        "values": made.values.tolist(), "scale": made.scale.tolist(), "scores": picked.tolist(),
+        "mase": made.mase, "naive": made.naive, "shown": made.worth_showing, "recent": y[-2 * HOURS :].tolist(),
+    }  # fmt: skip
+
+
+def idle_hours(came: Series, left: Series) -> int:
+    """Hours without any traffic at the end of what is known."""
+    busy = np.flatnonzero((np.nan_to_num(came) > 0) | (np.nan_to_num(left) > 0))
+    return len(came) - (int(busy[-1]) + 1 if len(busy) else 0)
+
+
+def ring_advice(ring: float, came: Series, lost: Series, peak: float) -> Plain | None:
+    """The ring size that would have kept 99.9 % of the hours from losing; None without a ring or without loss."""
+    if not np.isfinite(ring) or not np.nansum(lost) > 0:
+        return None
+    needed = ring + float(np.nanquantile(lost, 0.999))
+    busiest = float(np.nanquantile(came, 0.99))
+    return {
+        "size": float(np.ceil(needed / 1000) * 1000),
+        "lost": float(np.nansum(lost)),
+        "covers_hours": ring / busiest if busiest else np.nan,
+        "peak": peak,
+    }
+
+
+def broker_facts(rows: Columns) -> Plain:
+    memory = regular(rows, rows["memory_used_bytes_sum"]) / regular(rows, rows["n"].astype(float))
+    disk = regular(rows, rows["disk_used_ratio_sum"]) / regular(rows, rows["n"].astype(float))
+    limits = {"memory": float(rows["memory_limit_bytes_max"][-1]), "disk": float(rows["disk_limit_ratio_max"][-1])}
+    uptime = rows["uptime_max"]
+    facts: Plain = {
+        "broker": str(rows["broker"][-1]),
+        "first": int(rows["start"].min()),
+        "last": int(rows["start"].max()) + HOUR,
+        "coverage": coverage(rows),
+        "missing_hours": int(np.isnan(memory).sum()),
+        "restarts": int((np.diff(uptime) < 0).sum()),
+        "limits": {},
+    }
+    for name, series in (("memory", memory), ("disk", disk)):
+        now = growth(series)
+        low, high = days_to(limits[name], now)
+        facts["limits"][name] = {
+            "limit": limits[name], "level": now.level, "peak": _finite_max(series), "days_low": low, "days_high": high,
+            "clear": now.clear, "slope": now.slope, "daily": _daily(series, facts["first"], np.nanmean),
+        }  # fmt: skip
+    told: Plain = cleaned(facts)
+    return told
+
+
+def _finite_max(values: Series) -> float:
+    return float(np.nanmax(values)) if np.isfinite(values).any() else np.nan
+
+
+def cleaned(value: Any) -> Any:
+    """As JSON can hold it: what is not known is None, what never comes is "never"."""
+    if isinstance(value, dict):
+        return {key: cleaned(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [cleaned(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return "never" if np.isposinf(value) else None if not np.isfinite(value) else value
+    return value

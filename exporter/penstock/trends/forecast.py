@@ -1,0 +1,216 @@
+"""
+Forecasts of hourly series with intervals, and the back-test that says whether they are worth showing. Numpy only.
+
+An ensemble: direct ridge regression on lags (plain and on logarithms), the seasonal naive, and medians by hour of the
+week; each weighs by the inverse square of its error in rolling origins. Intervals come from the errors of the same
+origins, per series and horizon, with one quantile pooled over the fleet.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Series = NDArray[np.float64]
+Model = Callable[[Series, int], Series]
+
+DAY: Final = 24
+WEEK: Final = 168
+ORIGINS: Final = 8
+RIDGE: Final = 1.0
+LEAST_DAYS: Final = 10
+"""Of a series below this only the seasonal naive is made, and not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """
+    values: by hour ahead. scale: expected absolute error by hour ahead. scores: errors of the back-test in units of
+    `scale`. mase: of the ensemble, in the back-test, over that of the seasonal naive (`naive`).
+    """
+
+    values: Series
+    scale: Series
+    scores: Series
+    mase: float
+    naive: float
+
+    @property
+    def worth_showing(self) -> bool:
+        return bool(self.mase < self.naive)
+
+
+def seasonal_naive(season: int) -> Model:
+    def model(y: Series, horizon: int) -> Series:
+        return np.tile(y[-season:], horizon // season + 1)[:horizon] if len(y) >= season else np.full(horizon, y[-1])
+
+    return model
+
+
+def week_medians(y: Series, horizon: int) -> Series:
+    """The median of the last four weeks at each hour of the week, moved to the level of the last week."""
+    weeks = min(len(y) // WEEK, 4)
+    if weeks < 2:
+        return seasonal_naive(DAY)(y, horizon)
+    recent = y[-weeks * WEEK :].reshape(weeks, WEEK)
+    usual = np.median(recent, axis=0)
+    return np.tile(usual + np.median(recent[-1] - usual), horizon // WEEK + 1)[:horizon]
+
+
+def lags_of(length: int, horizon: int) -> list[int]:
+    """Lags behind the first hour of the horizon's own day, whole days and weeks back."""
+    wanted = [0, DAY, 6 * DAY, 7 * DAY, 13 * DAY]
+    return [lag for lag in wanted if lag + horizon + 3 * WEEK // 2 <= length] or [0]
+
+
+def ridge(*, logarithm: bool) -> Model:
+    """One regression per series for all hours ahead of one day: the same hour on earlier days, and recent levels."""
+
+    def model(y: Series, horizon: int) -> Series:
+        floor = min(float(y.min()), 0.0)
+        z = np.log1p(y - floor) if logarithm else y
+        spread = float(np.std(z)) or 1.0
+        centre = float(np.mean(z))
+        z = (z - centre) / spread
+        out = np.empty(horizon)
+        for first in range(0, horizon, DAY):
+            width = min(DAY, horizon - first)
+            out[first : first + width] = _one_day(z, first, width)
+        out = out * spread + centre
+        if not logarithm:
+            return out
+        made: Series = np.expm1(np.minimum(out, np.log1p(2 * (y.max() - floor) + 1))) + floor
+        return made
+
+    return model
+
+
+def _one_day(z: Series, ahead: int, width: int) -> Series:
+    """Hours ahead+1 … ahead+width, from the same hour some days back and the levels at the origin."""
+    back = ahead + DAY  # the nearest day that is known for all of these hours
+    lags = [back + lag for lag in lags_of(len(z), back)]
+    longest = max(lags)
+    targets = np.arange(max(longest, back + WEEK), len(z))
+    if len(targets) < 2 * DAY:
+        return np.tile(z[-DAY:], 2)[:width]
+    sums = np.concatenate([[0.0], np.cumsum(z)])
+
+    def features(at: NDArray[np.int64], source: Series) -> Series:
+        # Levels end where the origin of that hour of the day would have been.
+        origin = at - ahead - (at - len(z)) % DAY
+        origin = np.clip(origin, WEEK, len(source))
+        levels = [(sums[origin] - sums[origin - span]) / span for span in (DAY, WEEK)]
+        last = source[np.minimum(origin, len(source)) - 1]
+        same = [source[np.minimum(at - lag, len(source) - 1)] for lag in lags]
+        return np.stack([*same, *levels, last, np.ones(len(at))], axis=1)
+
+    x = features(targets, z)
+    recency = 0.5 ** ((len(z) - targets) / (3 * WEEK))
+    weighted = x * recency[:, None]
+    penalty = RIDGE * np.eye(x.shape[1])
+    penalty[-1, -1] = 1e-6
+    beta = np.linalg.solve(weighted.T @ x + penalty, weighted.T @ z[targets])
+    ahead_at = np.arange(len(z) + ahead, len(z) + ahead + width)
+    made: Series = features(ahead_at, z) @ beta
+    return made
+
+
+MODELS: Final[dict[str, Model]] = {
+    "naive": seasonal_naive(DAY),
+    "naive_week": seasonal_naive(WEEK),
+    "week_medians": week_medians,
+    "ridge": ridge(logarithm=False),
+    "ridge_log": ridge(logarithm=True),
+}
+
+
+def forecast(y: Series, horizon: int, season: int = DAY, models: Sequence[str] = tuple(MODELS)) -> Forecast:
+    """
+    y: hourly values without gaps, oldest first; horizon: hours ahead. What counts never falls below 0 unless y does.
+
+    season: of the seasonal naive that the back-test compares with.
+    """
+    origins = origins_of(len(y), horizon)
+    names = list(models) if origins else ["naive"]
+    errors: dict[str, list[float]] = {name: [] for name in names} if origins else {}
+    made: list[dict[str, Series]] = []
+    for origin in origins:
+        now = {name: clipped(MODELS[name](y[:origin], horizon), y[:origin]) for name in names}
+        made.append(now)
+        for name in names:
+            errors[name].append(float(np.abs(now[name] - y[origin : origin + horizon]).mean()))
+    weights = weights_of(errors, names)
+    values = clipped(mixed({name: MODELS[name](y, horizon) for name in names}, weights), y)
+    unit = float(np.abs(y[season:] - y[:-season]).mean()) if len(y) > season else 0.0
+    if not origins or unit == 0:
+        return Forecast(values, np.full(horizon, np.nan), np.empty(0), np.nan, np.nan)
+    # Each origin is told by the weights of the others: its own errors must not choose for it.
+    residuals = np.stack([
+        mixed(now, weights_of({n: [e for j, e in enumerate(errors[n]) if j != i] for n in names}, names))
+        - y[origin : origin + horizon]
+        for i, (origin, now) in enumerate(zip(origins, made, strict=True))
+    ])  # fmt: skip
+    naive = [seasonal_naive(season)(y[:origin], horizon) - y[origin : origin + horizon] for origin in origins]
+    scale = scale_of(residuals, unit)
+    return Forecast(
+        values,
+        scale,
+        np.sort((np.abs(residuals) / scale).ravel()),
+        float(np.abs(residuals).mean() / unit),
+        float(np.abs(np.stack(naive)).mean() / unit),
+    )
+
+
+def origins_of(length: int, horizon: int) -> list[int]:
+    """Where the back-test stands: the last ones first, a day apart, each with enough before it."""
+    found = [length - horizon - DAY * step for step in range(ORIGINS)]
+    return [origin for origin in found if origin >= max(LEAST_DAYS * DAY, 2 * horizon)]
+
+
+def weights_of(errors: dict[str, list[float]], names: Sequence[str]) -> dict[str, float]:
+    if not errors or not errors[names[0]]:
+        return dict.fromkeys(names, 1 / len(names))
+    mean = {name: float(np.mean(errors[name])) + 1e-12 for name in names}
+    inverse = {name: mean[name] ** -2 for name in names}
+    total = sum(inverse.values())
+    return {name: inverse[name] / total for name in names}
+
+
+def mixed(made: dict[str, Series], weights: dict[str, float]) -> Series:
+    total: Series = np.sum([weights[name] * values for name, values in made.items()], axis=0)
+    return total
+
+
+def clipped(values: Series, y: Series) -> Series:
+    """Within what is thinkable: no count below 0, nothing far above what was ever seen."""
+    low, high = float(y.min()), float(y.max())
+    reach = high - low
+    return np.clip(values, min(low - reach, 0.0) if low < 0 else max(low - reach, 0.0), high + reach)
+
+
+def scale_of(residuals: Series, unit: float) -> Series:
+    """Usual error by hour ahead: by day ahead and hour of the day, drawn to the day's mean as the origins are few."""
+    absolute = np.abs(residuals).mean(axis=0)
+    out = np.empty(len(absolute))
+    for first in range(0, len(absolute), DAY):
+        day = absolute[first : first + DAY]
+        out[first : first + DAY] = (day + day.mean()) / 2
+    return np.maximum(out, 0.02 * unit)
+
+
+INFLATION: Final = 1.08
+"""Of the interval: the errors of a back-test are a little smaller than those of what comes."""
+
+
+def pooled_quantile(scores: Sequence[Series], share: float = 0.95) -> float:
+    """How many scales wide an interval must be to hold `share`, over the whole fleet; NaN without any."""
+    every = np.concatenate([np.empty(0), *scores])
+    return float(np.quantile(every, share)) * INFLATION if len(every) else np.nan
+
+
+def interval(made: Forecast, width: float, y: Series) -> tuple[Series, Series]:
+    """Lower and upper bound; `width` of `pooled_quantile`."""
+    low, high = made.values - width * made.scale, made.values + width * made.scale
+    return (np.maximum(low, 0.0) if y.min() >= 0 else low), high

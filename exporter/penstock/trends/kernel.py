@@ -1,0 +1,206 @@
+"""
+Rows of raw history → one row per series, life of its counters and hour; and those → one per day.
+
+Plain numpy, no Spark. Every aggregate merges: minimum, maximum, sum, and counts in logarithmic bins. Of a counter the
+lowest and highest value of one life are kept; what it grew from one row to the next follows from both (`increases`).
+So each day depends on its own files alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column = NDArray[np.float64]
+Columns = Mapping[str, NDArray[Any]]
+MICRO: Final = 1_000_000
+HOUR: Final = 3600
+DAY: Final = 86400
+BINS_PER_OCTAVE: Final = 8
+MAX_BINS: Final = 8 * 50
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """What of a kind is kept. texts: labels. gauges: column → how it is summed up. counters: never fall in one life."""
+
+    texts: tuple[str, ...]
+    gauges: Mapping[str, tuple[str, ...]]
+    counters: tuple[str, ...] = ()
+    histogram: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is read of the raw rows."""
+        return ("stamp", "broker", "sid", "inc", *self.texts, *self.gauges, *self.counters, "interval")
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        return tuple(f"{name}_{how}" for name, ways in self.gauges.items() for how in ways)
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        return tuple(f"{end}_{name}" for name in self.counters for end in ("lo", "hi"))
+
+
+QUEUE: Final = Tier(
+    texts=("address", "queue", "queue_kind"),
+    gauges={
+        "messages": ("min", "max", "sum"),
+        "delivering": ("max", "sum"),
+        "consumers": ("min", "sum"),
+        "bytes": ("max", "sum"),
+        "ring_limit": ("max",),
+    },
+    counters=("added", "acknowledged", "expired", "killed", "removed", "evicted"),
+    histogram="messages",
+)
+BROKER: Final = Tier(
+    texts=(),
+    gauges={
+        "connections": ("max", "sum"),
+        "memory_used_bytes": ("max", "sum"),
+        "memory_limit_bytes": ("max",),
+        "disk_used_ratio": ("max", "sum"),
+        "disk_limit_ratio": ("max",),
+        "uptime": ("min", "max"),
+    },
+)
+TIERS: Final[Mapping[str, Tier]] = {"queue": QUEUE, "broker": BROKER}
+REDUCE: Final = {"min": np.fmin, "max": np.fmax, "lo": np.fmin, "hi": np.fmax}
+
+
+def bins(values: Column) -> NDArray[np.int64]:
+    """Bin of each value: 0 for nothing, then eight for each doubling."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = 1 + np.floor(BINS_PER_OCTAVE * np.log2(np.maximum(values, 1.0)))
+    found: NDArray[np.int64] = np.where(values >= 1, np.minimum(at, MAX_BINS - 1), 0).astype(np.int64)
+    return found
+
+
+def bin_value(at: NDArray[np.int64]) -> Column:
+    """The middle of a bin."""
+    return np.where(at > 0, 2 ** ((at - 0.5) / BINS_PER_OCTAVE), 0.0)
+
+
+def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
+    """
+    rows: raw columns as long as each other in any order; stamp in microseconds (int64), numbers float64, NaN = missing.
+
+    A row that stands twice (series and stamp the same) counts once. Ascending by sid, inc, start (seconds).
+    """
+    rows = distinct(rows)
+    start = rows["stamp"] // (HOUR * MICRO) * HOUR
+    edges = starts_of(rows["sid"], rows["inc"], start)
+    size = len(start)
+    found: dict[str, NDArray[Any]] = {name: rows[name][edges] for name in ("broker", "sid", "inc", *tier.texts)}
+    found["start"] = start[edges]
+    found["n"] = np.diff(np.append(edges, size))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = HOUR / _reduced(np.fmax, rows["interval"], edges)
+    found["expected"] = np.rint(np.nan_to_num(expected, posinf=0.0))
+    for name, ways in tier.gauges.items():
+        for how in ways:
+            found[f"{name}_{how}"] = _aggregate(how, rows[name], edges)
+    for name in tier.counters:
+        for end in ("lo", "hi"):
+            found[f"{end}_{name}"] = _aggregate(end, rows[name], edges)
+    if tier.histogram:
+        found |= histogram(rows[tier.histogram], edges, size)
+    return found
+
+
+def distinct(rows: Columns) -> Columns:
+    """Ascending by series, life and time, each once."""
+    sid, inc, stamp = rows["sid"], rows["inc"], rows["stamp"]
+    if len(sid) < 2:
+        return rows
+    step_sid, step_inc, step = np.diff(sid), np.diff(inc), np.diff(stamp)
+    ordered = (step_sid > 0) | ((step_sid == 0) & ((step_inc > 0) | ((step_inc == 0) & (step > 0))))
+    if ordered.all():
+        return rows
+    order = np.lexsort((stamp, inc, sid))
+    sid, stamp, inc = sid[order], stamp[order], inc[order]
+    same = (np.diff(sid) == 0) & (np.diff(inc) == 0) & (np.diff(stamp) == 0)
+    order = order[np.concatenate([[True], ~same])]
+    return {name: column[order] for name, column in rows.items()}
+
+
+def starts_of(*keys: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Where in rows that are sorted by `keys` each group begins."""
+    if not len(keys[0]):
+        return np.empty(0, np.intp)
+    differs = np.zeros(len(keys[0]) - 1, np.bool_)
+    for key in keys:
+        differs |= key[1:] != key[:-1]
+    return np.concatenate([[0], np.flatnonzero(differs) + 1])
+
+
+def _reduced(how: np.ufunc, values: Column, edges: NDArray[np.intp]) -> Column:
+    reduced: Column = how.reduceat(values, edges) if len(edges) else np.empty(0)
+    return reduced
+
+
+def _aggregate(how: str, values: Column, edges: NDArray[np.intp]) -> Column:
+    if how == "sum":
+        return _reduced(np.add, np.nan_to_num(values), edges)
+    return _reduced(REDUCE[how], values, edges)
+
+
+def histogram(values: Column, edges: NDArray[np.intp], size: int) -> dict[str, NDArray[Any]]:
+    """Per group the bins that hold anything and how much: `hist_at`, `hist_n`, and `hist_len` of each group."""
+    group = np.repeat(np.arange(len(edges)), np.diff(np.append(edges, size)))
+    here = ~np.isnan(values)
+    code, count = np.unique(group[here] * MAX_BINS + bins(values[here]), return_counts=True)
+    lengths = np.bincount(code // MAX_BINS, minlength=len(edges))
+    return {"hist_at": code % MAX_BINS, "hist_n": count, "hist_len": lengths}
+
+
+def merged(tier: Tier, rows: Columns, seconds: int = DAY) -> dict[str, NDArray[Any]]:
+    """Rows of a finer tier → rows of a coarser one; `rows` ascending by sid, inc, start."""
+    start = rows["start"] // seconds * seconds
+    edges = starts_of(rows["sid"], rows["inc"], start)
+    found: dict[str, NDArray[Any]] = {name: rows[name][edges] for name in ("broker", "sid", "inc", *tier.texts)}
+    found["start"] = start[edges]
+    found["n"] = _reduced(np.add, rows["n"], edges)
+    found["expected"] = _reduced(np.fmax, rows["expected"], edges) * (seconds / HOUR)
+    for column in (*tier.summed, *tier.bounds):
+        how = column.rpartition("_")[2] if column in tier.summed else column[:2]
+        found[column] = _aggregate(how, rows[column], edges)
+    if tier.histogram:
+        group = np.repeat(np.repeat(np.arange(len(edges)), np.diff(np.append(edges, len(start)))), rows["hist_len"])
+        code, at = np.unique(group * MAX_BINS + rows["hist_at"], return_inverse=True)
+        counts = np.bincount(at, weights=rows["hist_n"], minlength=len(code)).astype(np.int64)
+        found |= {
+            "hist_at": code % MAX_BINS,
+            "hist_n": counts,
+            "hist_len": np.bincount(code // MAX_BINS, minlength=len(edges)),
+        }
+    return found
+
+
+def increases(rows: Columns, counter: str) -> Column:
+    """
+    How much a counter grew in each row, the step from the row before of the same life with it.
+
+    rows: ascending by sid, inc, start; NaN where the counter was not there.
+    """
+    low, high = rows[f"lo_{counter}"], rows[f"hi_{counter}"]
+    if not len(low):
+        return high - low
+    same = np.concatenate([[False], (np.diff(rows["sid"]) == 0) & (np.diff(rows["inc"]) == 0)])
+    before = np.concatenate([[np.nan], high[:-1]])
+    step = np.where(same, np.maximum(low - before, 0.0), 0.0)
+    grown: Column = high - low + np.nan_to_num(step)
+    return grown
+
+
+def percentile(at: NDArray[np.int64], counts: NDArray[np.int64], share: float) -> float:
+    """The value below which `share` of the counted lie, to a twelfth of itself; NaN of nothing."""
+    if not len(at):
+        return np.nan
+    order = np.argsort(at)
+    reached = np.cumsum(counts[order])
+    return float(bin_value(at[order][np.searchsorted(reached, share * reached[-1])][None])[0])

@@ -1,0 +1,110 @@
+"""Killed at any moment: what was told to be safe is there, once, after the next run."""
+
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history.polls import Clock, judged, recorded, rows, writer
+from penstock.history import spool
+from penstock.history.publish import publish
+from penstock.history.schema import KINDS
+from penstock.history.store import Store, StoreError
+from penstock.history.writer import Poll
+
+BEGIN = 1_800_000_000.0
+
+
+def test_killed_while_writing_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    safe: list[float] = []
+    chance = random.Random(7)  # noqa: S311 - repeatable
+    for run in range(4):
+        first = BEGIN + run * 100_000
+        child = subprocess.Popen(
+            [sys.executable, "-m", "history.crash_child", str(tmp_path), str(first)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[1],
+        )
+        assert child.stdout
+        for _ in range(chance.randint(20, 200)):
+            safe += [float(child.stdout.readline())]
+        child.send_signal(signal.SIGKILL)
+        safe += [float(line) for line in child.stdout.read().split("\n")[:-1]]
+        child.wait()
+        child.stdout.close()
+    clock = Clock()
+    clock.now = BEGIN + 1_000_000
+    last = writer(tmp_path, clock)
+    last.finish()
+    store = Store(str(tmp_path / "history"))
+    found = [row["agent_clock"] for row in rows(store, "broker")]
+    assert len(found) == len(set(found)), "a poll stands twice"
+    assert set(safe) <= set(found)
+    assert len(found) <= len(safe) + 4, "at most the poll under way is more than what was told"
+    assert len(rows(store, "queue")) == len(found)
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_killed_while_publishing_it_is_published_once(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    clock.now = BEGIN
+    history = writer(tmp_path, clock)
+    for poll in judged(recorded("stuck-listener")):
+        history._keep(Poll("b", poll.snapshot, poll.conditions, poll.evicted, 5.0))
+    history._spool.rotate()
+    store = Store(str(tmp_path / "history"))
+    segment = history._spool.closed()[0]
+    wanted = {kind: len(spool.read(segment, kind)) for kind in KINDS}
+    steps = iter(range(100))
+
+    def killed(*_: object) -> None:
+        if next(steps) == at:
+            raise KeyboardInterrupt
+
+    def killed_before(real: Callable[..., None]) -> Callable[..., None]:
+        def step(*arguments: Any) -> None:
+            killed()
+            real(*arguments)
+
+        return step
+
+    monkeypatch.setattr(Store, "_write", killed_before(Store._write))
+    monkeypatch.setattr(spool, "remove", killed_before(spool.remove))
+    with pytest.raises(KeyboardInterrupt):
+        publish(segment, store, "a1")
+    monkeypatch.undo()
+    publish(segment, store, "a1")
+    assert {kind: len(rows(store, kind)) for kind in KINDS} == wanted
+    assert not segment.exists()
+
+
+def test_what_cannot_be_published_waits_and_the_oldest_goes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    clock.now = BEGIN
+    history = writer(tmp_path, clock, publish=10.0, spool=300_000)
+    poll = next(iter(judged(recorded("ring-overflow"))))
+
+    def down(*_: object) -> None:
+        raise StoreError("the bucket: not reachable")
+
+    monkeypatch.setattr(Store, "_write", down)
+    for _ in range(60):
+        clock.now += 10.0
+        history.step(Poll("b", poll.snapshot, poll.conditions, poll.evicted, 10.0))
+    assert history.dropped_segments > 0
+    assert history._spool.bytes() < 400_000
+    assert "not reachable" in history.failing
+    assert history.numbers()["history_success"] == 0
+    monkeypatch.undo()
+    kept = len(history._spool.closed())
+    history.finish()
+    assert history.numbers()["history_success"] == 1
+    assert len(Store(str(tmp_path / "history")).files("raw/kind=broker")) >= kept > 0

@@ -1,0 +1,107 @@
+"""The kernel against DuckDB and against Spark's window functions: the same rows, to the last digit."""
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.history.store import Store
+from penstock.trends.kernel import QUEUE, increases, merged, percentile
+from penstock.trends.tiers import as_columns, daily, rolled
+from trends.rows import untidy
+
+TIERS = """
+SELECT sid, inc, epoch(date_trunc('hour', stamp))::BIGINT AS start, count(*) AS n,
+       min(messages) AS low, max(messages) AS high, sum(messages) AS total, min(added) AS lo, max(added) AS hi
+FROM (SELECT DISTINCT sid, inc, stamp, messages, added FROM rows) GROUP BY ALL ORDER BY sid, inc, start
+"""
+INCREASE = """
+SELECT sid, epoch(date_trunc('hour', stamp))::BIGINT AS start, sum(grown)::BIGINT AS grown FROM (
+  SELECT sid, stamp, added - lag(added) OVER (PARTITION BY sid, inc ORDER BY stamp) AS grown
+  FROM (SELECT DISTINCT sid, inc, stamp, added FROM rows WHERE added IS NOT NULL))
+GROUP BY ALL HAVING grown IS NOT NULL ORDER BY sid, start
+"""
+
+
+def asked(query: str, rows: Any) -> list[tuple[Any, ...]]:
+    """What DuckDB says; `rows` is the table that the query names."""
+    with duckdb.connect() as database:
+        database.execute("SET TimeZone = 'UTC'")
+        database.register("rows", rows)
+        return database.execute(query).fetchall()
+
+
+def kernel(directory: Path, rows: Any, files: int = 1) -> Any:
+    store = Store(str(directory))
+    names = [f"raw/{i}.parquet" for i in range(files)]
+    for i, name in enumerate(names):
+        store.write_table(name, rows.take(pa.array(np.arange(i, len(rows), files))))
+    return rolled(store, "queue", names)
+
+
+def by_hour(columns: Any) -> list[tuple[int, int, int]]:
+    grown = increases(columns, "added")
+    sums: dict[tuple[int, int], float] = {}
+    for sid, start, by in zip(columns["sid"].tolist(), columns["start"].tolist(), grown.tolist(), strict=True):
+        if not np.isnan(by):
+            sums[sid, start] = sums.get((sid, start), 0.0) + by
+    return sorted((*key, int(value)) for key, value in sums.items())
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("files", [1, 7])
+def test_hours_are_those_of_duckdb(seed: int, files: int, tmp_path: Path) -> None:
+    rows = untidy(seed)
+    table = kernel(tmp_path, rows, files)
+    table = table.sort_by([("sid", "ascending"), ("inc", "ascending"), ("start", "ascending")])
+    wanted = asked(TIERS, rows)
+    names = ("sid", "inc", "start", "n", "messages_min", "messages_max", "messages_sum", "lo_added", "hi_added")
+    assert list(zip(*(table[name].to_pylist() for name in names), strict=True)) == wanted
+    assert {row[0] for row in wanted} == set(rows["sid"].to_pylist())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_growth_by_life_is_that_of_a_window_over_single_polls(seed: int, tmp_path: Path) -> None:
+    rows = untidy(seed)
+    wanted = [(sid, start, grown) for sid, start, grown in asked(INCREASE, rows) if grown]
+    found = [row for row in by_hour(as_columns(kernel(tmp_path, rows), QUEUE)) if row[2]]
+    assert found == wanted
+    assert len(rows) > 3000
+
+
+def test_spark_windows_say_the_same(spark: Any, tmp_path: Path) -> None:
+    rows = untidy(9)
+    Store(str(tmp_path)).write_table("rows.parquet", rows)
+    spark.read.parquet(str(tmp_path / "rows.parquet")).createOrReplaceTempView("rows")
+    sql = INCREASE.replace("epoch(date_trunc('hour', stamp))::BIGINT", "unix_timestamp(date_trunc('hour', stamp))")
+    sql = sql.replace("sum(grown)::BIGINT", "cast(sum(grown) as bigint)").replace(
+        "GROUP BY ALL HAVING", "GROUP BY 1, 2 HAVING"
+    )
+    wanted = [tuple(row) for row in spark.sql(sql.replace("HAVING grown", "HAVING sum(grown)")).collect() if row[2]]
+    assert [row for row in by_hour(as_columns(kernel(tmp_path, rows), QUEUE)) if row[2]] == wanted
+
+
+def test_days_made_of_hours_are_days_made_of_polls(tmp_path: Path) -> None:
+    rows = untidy(3)
+    day = daily(kernel(tmp_path, rows), QUEUE).sort_by(
+        [("sid", "ascending"), ("inc", "ascending"), ("start", "ascending")]
+    )
+    wanted = asked(TIERS.replace("'hour'", "'day'"), rows)
+    names = ("sid", "inc", "start", "n", "messages_min", "messages_max", "messages_sum", "lo_added", "hi_added")
+    assert list(zip(*(day[name].to_pylist() for name in names), strict=True)) == wanted
+
+
+def test_percentiles_of_bins_merge(tmp_path: Path) -> None:
+    rows = untidy(5)
+    columns = merged(QUEUE, as_columns(kernel(tmp_path, rows), QUEUE), 10_000 * 86400)
+    at = np.concatenate([[0], np.cumsum(columns["hist_len"])])
+    messages = asked(
+        "SELECT sid, inc, list(messages) FROM (SELECT DISTINCT sid, inc, stamp, messages FROM rows) GROUP BY ALL", rows
+    )
+    exact = {(sid, inc): values for sid, inc, values in messages}
+    for i, (sid, inc) in enumerate(zip(columns["sid"].tolist(), columns["inc"].tolist(), strict=True)):
+        told = percentile(columns["hist_at"][at[i] : at[i + 1]], columns["hist_n"][at[i] : at[i + 1]], 0.95)
+        assert told == pytest.approx(np.quantile(exact[sid, inc], 0.95, method="inverted_cdf"), rel=0.1)
