@@ -54,6 +54,8 @@ class Past:
     usable_at: float = nan
     returning: bool = False
     evicted: float = nan
+    set_back: bool = False
+    """An operator set a counter back."""
 
 
 class Reference:
@@ -110,6 +112,13 @@ class Reference:
         before = self.queues.get(name)
         return before is not None and all(queue[counter] >= before[counter] for counter in "AKEX")
 
+    def _is_set_back(self, name: str, queue: Numbers) -> bool:
+        before = self.queues.get(name)
+        if before is None or not any(queue[counter] < before[counter] for counter in "AKEX"):
+            return False
+        anew = all(queue[counter] < before[counter] or not before[counter] for counter in "AKEX")
+        return not anew or queue["A"] - queue["K"] - queue["E"] - queue["X"] - queue["M"] < -3
+
     def _consumer_changes(self, name: str, one: Numbers, known: Mapping[str, bool]) -> dict[str, float]:
         before = self.consumers.get(name)
         if before is None:
@@ -152,8 +161,8 @@ class Reference:
         left, delivered, uncommitted = (sum(changes[key][what] for key in mine) for what in "CNW")
         d |= {"N": delivered, "ret": left - d["K"] - d["E"] - d["X"] - uncommitted, "M": queue["M"] - queue["S"]}
         if not known:
-            had = past.had
-            past = self.past[name] = Past(had=had)
+            had, set_back = past.had, past.set_back or self._is_set_back(name, queue)
+            past = self.past[name] = Past(had=had, set_back=set_back)
         else:
             past.polls = [*(one for one in past.polls if one[0] >= self.stamps[0]), (now, d)]
         ready = max(0, queue["M"] - queue["D"] - queue["S"])
@@ -265,7 +274,7 @@ class Reference:
         if usable or isnan(past.usable_at):
             past.usable_at = now
         past.returning = returning
-        if counts >= 0:
+        if counts >= 0 and not past.set_back:
             past.evicted = counts if isnan(past.evicted) else max(past.evicted, counts)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judge.world import Consumer, Judged, Queue, World
+from judge.world import Consumer, Judged, Numbers, Queue, World
 from penstock.flow.judge.constants import Constants
 from penstock.model import QueueKind
 
@@ -206,16 +206,29 @@ def test_a_last_value_queue_does_not_count_in_delivery_in_its_depth() -> None:
     assert row.reason == "last_value"
 
 
-@pytest.mark.parametrize(("counter", "value"), [("A", 10.0), ("K", 0.0), ("X", 0.0), ("E", 0.0)])
-def test_a_counter_set_back_begins_anew(counter: str, value: float) -> None:
-    judged = Judged()
-    numbers = {"A": 100.0, "K": 40.0, "E": 10.0, "X": 5.0, "M": 10.0, "ring": 10.0}
-    judged.poll({"q": numbers}).poll({"q": numbers})
+LEDGER = {"A": 100.0, "K": 40.0, "E": 10.0, "X": 5.0, "M": 10.0, "ring": 10.0}
+
+
+@pytest.mark.parametrize("said", [{"A": 10.0}, {"K": 0.0}, {"X": 0.0}, {"E": 0.0}, {"A": 0, "K": 0, "E": 0, "X": 0}])
+def test_after_an_operator_set_a_counter_back_nothing_can_be_known(said: Numbers) -> None:
+    judged = Judged().poll({"q": LEDGER}).poll({"q": LEDGER})
     assert judged.evicted() == 35
-    judged.poll({"q": {**numbers, counter: value}})
-    assert np.isnan(judged.evicted())
-    judged.poll({"q": {**numbers, counter: value}})
-    assert np.isnan(judged.evicted()) == (counter == "A")
+    for more in range(0, 1000, 100):
+        judged.poll({"q": {**LEDGER, **said, "A": said.get("A", 100.0) + more}})
+        assert np.isnan(judged.evicted())
+        assert np.isnan(judged.column("queue", "lost_by_consumer"))
+    assert not judged.notices
+    judged.uptime = 0.0  # the broker starts anew
+    for _ in range(2):
+        judged.poll({"q": {"A": 17.0, "K": 5.0, "M": 10.0, "ring": 10.0}})
+    assert judged.evicted() == 2
+
+
+def test_a_queue_in_a_new_life_begins_anew() -> None:
+    judged = Judged().poll({"q": LEDGER}).poll({"q": LEDGER})
+    for _ in range(2):
+        judged.poll({"q": {"A": 20.0, "K": 8.0, "M": 10.0, "ring": 10.0}})
+    assert judged.evicted() == 2
 
 
 def test_a_queue_without_a_limit_has_no_ledger() -> None:

@@ -309,6 +309,8 @@ def ring_of(sight: Sight, series: QueueSeries, i: int) -> Plain | None:
     terms += f" - {held} in delivery" if last_value else ""
     sighted = f"{terms} = {added - settled - expired - killed - messages - held} at this poll"
     why = "counted when seen at two polls, and never falls" if evicted is not None else "absent until seen at two polls"
+    if ledger.set_back[row]:
+        why = "absent until the broker's next start: an operator has set a counter of the queue back"
     return told | {"evicted": evicted, "ledger": f"{sighted}; {why}"}
 
 

@@ -43,7 +43,7 @@ SPANS = ("still", "ready", "absent", "unsettled", "blocked", "frozen")
 HOLDS = ("settled", "hold_since", "idle_since", "seen_since", "mark")
 LEDGER = ("usable_at", "evicted", "by_consumers", "grew", "lost_now", "lost_last", "balance", "routed", "d_added",
           "d_due", "delivering", "delivering_before")  # fmt: skip
-LEDGER_MASKS = ("usable", "returning")
+LEDGER_MASKS = ("usable", "returning", "set_back")
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,7 +399,7 @@ def spans_again(index: Index[QueueRow], kept: Mapping[str, Column], snapshot: Sn
 
 def ledger_again(index: Index[QueueRow], kept: Mapping[str, Column]) -> Ledger:
     columns: dict[str, Any] = {name: kept[f"ledger_{name}"] for name in LEDGER}
-    columns |= {name: kept[f"ledger_{name}"] > 0 for name in LEDGER_MASKS}
+    columns |= {name: kept.get(f"ledger_{name}", np.zeros(len(index))) > 0 for name in LEDGER_MASKS}
     raw = (kept["ledger_raw_0"], kept["ledger_raw_1"], kept["ledger_raw_2"])
     return Ledger(index=index, raw=raw, **columns)
 

@@ -45,6 +45,8 @@ class Ledger:
     d_added: Column = field(default_factory=lambda: np.empty(0))
     """Added in the polls that `evicted` does not cover yet; d_due: fallen due."""
     d_due: Column = field(default_factory=lambda: np.empty(0))
+    set_back: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    """An operator has set a counter back: nothing can be known until the broker's next start."""
     delivering: Column = field(default_factory=lambda: np.empty(0))
     delivering_before: Column = field(default_factory=lambda: np.empty(0))
 
@@ -61,7 +63,8 @@ class Ledger:
         twice = np.where(before.usable & usable, np.fmin(before.raw[2], raw), np.where(overdue, smallest, np.nan))
         twice = np.where(np.isnan(twice) & outgrown(facts, before, raw), before.raw[2], twice)
         twice = np.where(ledgered(facts) & facts.known, twice, np.nan)
-        evicted = np.fmax(before.evicted, np.where(twice >= 0, twice, np.nan))
+        set_back = before.set_back | facts.set_back
+        evicted = np.where(set_back, np.nan, np.fmax(before.evicted, np.where(twice >= 0, twice, np.nan)))
         grew = np.where(np.isnan(before.evicted), 0.0, np.nan_to_num(evicted - before.evicted))
         covered = ~np.isnan(twice) | ~facts.known
         consumers = lost_by_consumer(grew, before)
@@ -80,6 +83,7 @@ class Ledger:
             returning=returning,
             d_added=np.nan_to_num(facts.d_added) + np.where(covered, 0.0, np.nan_to_num(before.d_added)),
             d_due=np.fmax(-facts.d_scheduled, 0.0) + np.where(covered, 0.0, np.nan_to_num(before.d_due)),
+            set_back=set_back,
             delivering=facts.delivering,
             delivering_before=before.delivering,
         )
@@ -109,6 +113,7 @@ class Ledger:
             returning=mask(self.returning),
             d_added=column(self.d_added),
             d_due=column(self.d_due),
+            set_back=moved(index, self.index, self.set_back, False),
             delivering=column(self.delivering),
             delivering_before=column(self.delivering_before),
         )
