@@ -10,10 +10,10 @@ import pytest
 
 from e2e.agent import Agent, Scrape, entry, parsed
 from penstock.agent import Agent as InProcess
-from penstock.agent import watch
 from penstock.demo.artemis import ArtemisBroker
 from penstock.demo.broker import Broker
 from penstock.exposition.syntax import Format
+from penstock.flow import retention
 from rig.proxy import Fault, Proxy
 from rig.waiting import eventually
 
@@ -85,7 +85,7 @@ def test_others_do_not_notice(
 async def test_what_is_too_old_goes(
     artemis: Broker, unique: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "KEEP_SECONDS", 0.0)  # 3 polls remain
+    monkeypatch.setattr(retention, "KEEP_SECONDS", 0.0)  # 3 polls remain
     artemis.manage.create_queue(name := unique("q"))
     with Proxy(console(artemis)) as proxy:
         one = entry(artemis, name="silent", url=through(proxy), include=[{"queue": name}])

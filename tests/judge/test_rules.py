@@ -13,7 +13,7 @@ from penstock.flow.judge import rules
 from penstock.flow.judge.conditions import Severity
 from penstock.flow.judge.constants import Constants
 from penstock.flow.judge.facts import JUDGED, Seen, facts
-from penstock.flow.judge.history import RETURNED, SETTLED
+from penstock.flow.judge.history import FLOW_IN, RETURNED, SAMPLES, SETTLED, TREND_SAMPLES
 from penstock.flow.judge.judge import CLIENT_KINDS
 from penstock.flow.judge.spans import Window
 from penstock.model import QueueKind, Role
@@ -724,6 +724,35 @@ def test_polls_faster_than_a_window_needs_are_summed_up() -> None:
     assert window.polls == 62
     assert window.rate(0).tolist() == [1.0]
     assert window.covers(QUEUE, 0, 60.0, 1.0, 60)[0]
+
+
+@pytest.mark.parametrize(
+    ("step", "constants"),
+    [
+        (1.0, Constants()),
+        (2.6, Constants()),
+        (15.0, Constants(window_polls=1000.0, trend_polls=1000)),
+        (1.0, Constants(window=3600.0, trend=3600.0)),
+    ],
+)
+def test_however_fast_the_polls_and_long_the_windows_few_samples_are_held(step: float, constants: Constants) -> None:
+    judged = Judged(step=step, constants=constants)
+    for n in range(1200):
+        judged.poll({"q": {"A": 10.0 * n, "K": 10.0 * n, "M": 10.0}})
+    history = judged.state.judgement.history
+    assert len(history.window.samples) <= 2 * SAMPLES + 1
+    assert len(history.trend.samples) <= 2 * TREND_SAMPLES + 1
+    assert history.trend.rate(FLOW_IN).tolist() == pytest.approx([10 / step])
+
+
+def test_a_loop_is_found_at_polls_of_a_second() -> None:
+    """The same loop that polls of 15 s find: the samples of 5 s hold what came back in them."""
+    judged, numbers = Judged(step=1.0), {"N": 0.0, "C": 0.0}
+    for _ in range(90):
+        numbers = {"N": numbers["N"] + 3, "C": numbers["C"] + 3}
+        holder = {**numbers, "T": 3.0, "L": judged.now, "Ld": judged.now}
+        judged.poll({"q": {"A": 9.0, "M": 9.0, "Att": 1.0}}, {"c": holder})
+    assert "redelivery_loop" in judged.names
 
 
 def test_what_is_missing_in_a_sample_is_that_of_the_polls_in_it_which_have_it() -> None:

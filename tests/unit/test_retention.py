@@ -7,7 +7,7 @@ import pytest
 
 from penstock.flow.assess import State, assess
 from penstock.flow.policy import Limits, Policy
-from penstock.flow.retention import Kept, retain
+from penstock.flow.retention import Kept, keep_seconds, retain
 from penstock.flow.rules import Match, Rule, Rules, Said, Selection
 from penstock.flow.series import OTHER
 from penstock.table import Table
@@ -16,6 +16,11 @@ from unit.things import PASSIVE, Source, by, snapshot, table
 
 ORDERS = table([things.queue("orders"), things.queue("bills")], messages=[5, 6], bytes=[50, 60])
 HOLDER = table([things.consumer("1", "orders")], buffered=[3])
+
+
+@pytest.mark.parametrize(("interval", "seconds"), [(np.nan, 60), (1, 60), (20, 60), (30, 90), (300, 900)])
+def test_for_three_polls_and_a_minute_at_least(interval: float, seconds: float) -> None:
+    assert keep_seconds(interval) == seconds
 
 
 def test_a_failed_part_stays_for_a_while_with_what_joins_it() -> None:

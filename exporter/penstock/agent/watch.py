@@ -14,20 +14,17 @@ from penstock.agent.tables import Result
 from penstock.errors import PenstockError, Refused
 from penstock.exposition.render import BrokerBlocks
 from penstock.flow.assess import State, Tables, assess
-from penstock.flow.events import Event, Picture, by_name, changes
+from penstock.flow.events import Event, Picture, changes, pictured
 from penstock.flow.explain import Sight
 from penstock.flow.judge.judge import Judgement
 from penstock.flow.memory import Memory, identity, recall, remember
 from penstock.flow.policy import Policy
-from penstock.flow.retention import Kept, retain
+from penstock.flow.retention import Kept, keep_seconds, retain
 from penstock.model import Collector, Role, Snapshot
 from penstock.sources.transport import Reader
 
 log = logging.getLogger(__name__)
 
-KEEP_POLLS = 3
-KEEP_SECONDS = 60.0
-"""What could not be read anew stays visible for the longer of these."""
 AFTER_REFUSAL = 60.0
 """Seconds without a poll after the broker refused us: more failed logins would lock the account."""
 
@@ -91,7 +88,8 @@ class Watch:
 
     @property
     def keep_seconds(self) -> float:
-        return max(KEEP_POLLS * self.interval, KEEP_SECONDS)
+        """What could not be read anew stays visible for so long."""
+        return keep_seconds(self.interval)
 
     @property
     def wanted(self) -> Policy:
@@ -214,16 +212,8 @@ class Watch:
     def _changed(self, outcome: Outcome) -> Iterable[Event]:
         before = self._picture or Picture(self.name)
         about = self.snapshot.broker if self.snapshot else None
-        self._picture = Picture(
-            self.name,
-            up=outcome.result is not Result.FAILED,
-            error=outcome.error,
-            role=about.role if about else before.role,
-            start=self._state.clock.start,
-            uptime=self._state.clock.uptime,
-            # Of a broker that cannot be read nothing is known, neither that a condition has ended.
-            conditions=by_name(self._state.judgement.conditions) if about else before.conditions,
-        )
+        up = outcome.result is not Result.FAILED
+        self._picture = pictured(before, self._state, about, up=up, error=outcome.error)
         return changes(before, self._picture, time.time())
 
     def _publish(self, outcome: Outcome) -> None:

@@ -12,9 +12,9 @@ from penstock.cli.events import text
 from penstock.config import Config, load
 from penstock.errors import ConfigError, SourceError, Unreachable
 from penstock.flow.assess import State, assess
-from penstock.flow.events import Event, Picture, by_name, changes
+from penstock.flow.events import Event, Picture, changes, pictured
 from penstock.flow.policy import Policy
-from penstock.flow.retention import Kept, retain
+from penstock.flow.retention import Kept, keep_seconds, retain
 from penstock.model import BrokerKind
 from penstock.sources.artemis import ReaderOptions
 from penstock.sources.recording import RecordingTransport
@@ -22,7 +22,6 @@ from penstock.sources.transport import Answer, Request
 
 TIMEOUT = 3600.0
 """No deadline: a recording takes as long as it takes to read."""
-KEEP_SECONDS = 60.0
 
 
 @click.command()
@@ -109,21 +108,14 @@ async def judged(transport: Recorded, policy: Policy, wanted: ReaderOptions) -> 
             except SourceError as problem:
                 error = str(problem)
             else:
-                kept, snapshot = retain(kept, snapshot, KEEP_SECONDS)
+                interval = state.judgement.seen.times.interval
+                kept, snapshot = retain(kept, snapshot, keep_seconds(interval))
                 state, _ = assess(state, snapshot, policy)
                 about = snapshot.broker
             if transport.ended:
                 return
             before = picture
-            picture = Picture(
-                policy.broker,
-                up=about is not None,
-                error=error,
-                role=about.role if about else before.role,
-                start=state.clock.start,
-                uptime=state.clock.uptime,
-                conditions=by_name(state.judgement.conditions) if about else before.conditions,
-            )
+            picture = pictured(before, state, about, up=about is not None, error=error)
             yield list(changes(before, picture, transport.last_stamp))
     finally:
         await reader.close()

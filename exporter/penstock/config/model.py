@@ -71,7 +71,7 @@ BusinessHours = Annotated[
 ]
 DEFAULTS = Constants()
 Span = Annotated[Duration, between(1, 3600, format_duration)]
-"""Every poll of every queue is held for so long."""
+"""Polls of every queue are held for so long, faster ones summed up."""
 Seconds = Annotated[Duration, between(1, 7 * 86400, format_duration)]
 Count = Annotated[StrictInt, Field(ge=1, le=1000)]
 

@@ -6,7 +6,9 @@ from enum import StrEnum
 
 import numpy as np
 
+from penstock.flow.assess import State
 from penstock.flow.judge.conditions import Condition, Severity
+from penstock.model import Broker
 
 ConditionName = tuple[str, str, str, str]
 """Condition, address, queue, client."""
@@ -60,6 +62,23 @@ class Picture:
     uptime: float = np.nan
     conditions: Mapping[ConditionName, tuple[Severity, float]] = field(default_factory=dict)
     """Severity and begin."""
+
+
+def pictured(before: Picture, state: State, about: Broker | None, *, up: bool, error: str = "") -> Picture:
+    """
+    The broker after a poll. about: what is known of it now, None where that is nothing.
+
+    Of a broker that cannot be read nothing is known, neither that a condition has ended.
+    """
+    return Picture(
+        before.broker,
+        up=up,
+        error=error,
+        role=about.role if about else before.role,
+        start=state.clock.start,
+        uptime=state.clock.uptime,
+        conditions=by_name(state.judgement.conditions) if about else before.conditions,
+    )
 
 
 def by_name(conditions: Sequence[Condition]) -> dict[ConditionName, tuple[Severity, float]]:

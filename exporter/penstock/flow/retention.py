@@ -27,6 +27,15 @@ _JOINS = {
 _ADDED_COLUMNS = {"sizes": ("queues", ("bytes", "delivering_bytes", "acknowledge_attempts"))}
 
 
+KEEP_POLLS = 3
+KEEP_SECONDS = 60.0
+
+
+def keep_seconds(interval: float) -> float:
+    """For how long what could not be read anew stays in use; interval: seconds between polls, NaN while unknown."""
+    return max(KEEP_POLLS * float(np.nan_to_num(interval)), KEEP_SECONDS)
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """The last snapshot in use, and when each collector last succeeded, by the agent's clock."""

@@ -20,7 +20,10 @@ FLOW_IN, FLOW_OUT, DEPTH = range(3)
 """Variables of the trend: changes, and the backlog at the end of each sample."""
 
 SAMPLES, TREND_SAMPLES = 12, 40
-"""Polls that come faster are summed up, so many to a window: memory does not grow with them."""
+"""
+A window is held in about so many samples, at most twice as many: polls that come faster are summed up. Thus memory
+grows neither with the speed of the polls nor with the length of a window.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,9 @@ class History:
         """With this poll; a queue that is not known from the poll before begins anew."""
         changes = [facts.returned, facts.d_settled, facts.d_delivered, facts.d_expired, facts.d_killed]
         flow = [facts.d_added, facts.d_settled, facts.messages - facts.scheduled]
+        seconds = max(constants.persistent, constants.window_seconds(facts.interval))
         return History(
-            _pushed(self.window, facts, changes, constants.window_seconds(facts.interval), SAMPLES),
+            _pushed(self.window, facts, changes, seconds, SAMPLES),
             _pushed(self.trend, facts, flow, constants.trend_seconds(facts.interval), TREND_SAMPLES, levels=(DEPTH,)),
         )
 
