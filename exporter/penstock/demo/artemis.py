@@ -47,7 +47,7 @@ def fetch(version: str = VERSION) -> Path:
     if not home.is_dir():
         with locked(home):
             if not home.is_dir():  # nobody else did it while we waited
-                _unpack(_download(version), home)
+                unpack(_download(version), home)
     return home
 
 
@@ -134,22 +134,22 @@ def _download(version: str) -> Path:
     folder = cache_dir() / "dl"
     target = folder / f"apache-artemis-{version}-bin.zip"
     artifact = f"-Dartifact=org.apache.activemq:apache-artemis:{version}:zip:bin"
-    if _whole(target):
+    if whole(target):
         return target
     target.unlink(missing_ok=True)
     maven("copy", artifact, f"-DoutputDirectory={folder}")
-    if _whole(target):
+    if whole(target):
         return target
     # The copy in the user's Maven repository is broken: fetch anew into an empty one, leave theirs alone.
     target.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_dir()) as repository:
         maven("copy", artifact, f"-DoutputDirectory={folder}", repository=Path(repository))
-    if not _whole(target):
+    if not whole(target):
         raise DemoError(f"the download of Artemis {version} is damaged twice in a row: delete {target} and try again")
     return target
 
 
-def _whole(archive: Path) -> bool:
+def whole(archive: Path) -> bool:
     try:
         with zipfile.ZipFile(archive) as opened:
             return opened.testzip() is None
@@ -157,8 +157,8 @@ def _whole(archive: Path) -> bool:
         return False
 
 
-def _unpack(archive: Path, home: Path) -> None:
-    """Unpack beside `home` and rename, so that a half unpacked broker is never seen."""
+def unpack(archive: Path, home: Path, inner: str = "") -> None:
+    """Unpack beside `home` and rename, so that a half unpacked broker is never seen; `inner`: its folder in there."""
     with tempfile.TemporaryDirectory(dir=home.parent) as scratch:
         with zipfile.ZipFile(archive) as opened:
             for entry in opened.infolist():
@@ -166,7 +166,7 @@ def _unpack(archive: Path, home: Path) -> None:
                 if mode := entry.external_attr >> 16:  # extract() forgets which files are programs
                     path.chmod(mode)
         rmtree(home, ignore_errors=True)
-        (Path(scratch) / home.name).rename(home)
+        (Path(scratch) / (inner or home.name)).rename(home)
 
 
 def _run(command: Sequence[str], name: str) -> None:
