@@ -11,6 +11,7 @@ import pytest
 
 from penstock.demo.artemis import ArtemisBroker, ha_pair
 from penstock.demo.broker import Broker
+from penstock.demo.openmq import OpenMQBroker
 from rig.fleet import SHARED, Fleet
 
 _FLEET = pytest.StashKey[Fleet]()
@@ -65,6 +66,15 @@ def artemis_2_21(request: pytest.FixtureRequest) -> Broker:
 def artemis_newest(request: pytest.FixtureRequest) -> Broker:
     """The newest Artemis that can be embedded, shared; Jolokia as an agent, account admin."""
     return request.config.stash[_FLEET].get("artemis_newest")
+
+
+@pytest.fixture(scope="session")
+def openmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenMQBroker]:
+    """An OpenMQ, shared; its Jolokia agent lets the account `penstock` read, JMX is for admin."""
+    broker = OpenMQBroker.create(tmp_path_factory.mktemp("openmq") / "shared", heap_mb=512, hostname=False)
+    broker.start()
+    yield broker
+    broker.kill()
 
 
 @pytest.fixture

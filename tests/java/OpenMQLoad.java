@@ -9,7 +9,7 @@ import jakarta.jms.Session;
 import jakarta.jms.TextMessage;
 
 /**
- * A JMS client that holds what its arguments say, until its standard input ends.
+ * A JMS client that holds what its arguments say, until it is ended.
  *
  * ADDRESS consume PREFIX COUNT: one consumer on each of the queues PREFIX0…; they take messages and acknowledge none.
  * ADDRESS fill QUEUE COUNT: that many small messages.
@@ -52,10 +52,7 @@ public class OpenMQLoad {
                 throw new IllegalArgumentException(arguments[1]);
         }
         System.out.println("ready");
-        while (System.in.read() >= 0) {
-            // until it ends
-        }
-        connection.close();
+        Thread.sleep(Long.MAX_VALUE);
     }
 
     private static void send(Session session, MessageProducer producer, int count) throws Exception {

@@ -49,6 +49,7 @@ class JmxTransport:
         self._connected = False
         self._started = -LONGEST_PAUSE
         self._pause = 0.0
+        self._why = "the JMX helper has ended"
 
     @property
     def pid(self) -> int | None:
@@ -70,8 +71,8 @@ class JmxTransport:
             async with asyncio.timeout(timeout):
                 try:
                     return await self._ask(requests, deadline)
-                except Ended:
-                    self._connected = False
+                except Ended as ended:
+                    self._connected, self._why = False, str(ended)
                     return await self._ask(requests, deadline)
         except Ended as error:
             raise Unreachable(f"{self._target.url}: {error}") from error
@@ -112,7 +113,7 @@ class JmxTransport:
         await self._drop()
         wait = self._started + self._pause - time.monotonic()
         if wait > 0:
-            raise Unreachable(f"{self._target.url}: the JMX helper has ended; it is started again in {wait:.0f} s")
+            raise Unreachable(f"{self._target.url}: {self._why}; it is started again in {wait:.0f} s")
         self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
         self._started = time.monotonic()
         self._helper = await Helper.start(self._java, self._target.jars, self._target.max_answer_bytes)

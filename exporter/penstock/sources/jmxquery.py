@@ -67,13 +67,17 @@ class JmxQueryTransport:
         ]
         password = self._target.password() if self._target.password else ""
         connection = self._library.JMXConnection(url, self._target.username, password, self._java)
+        trouble: SourceError | None = None
+        rows: list[Any] = []
         try:
             rows = connection.query(queries, timeout=timeout)
         except subprocess.CalledProcessError as error:
-            raise self._error(error) from None  # its text holds the command line
+            trouble = self._error(error)
         except (ValueError, KeyError, AttributeError, OSError):
             # AttributeError: what the library does when its process is out of time.
-            raise Unreachable(f"{self._target.url}: jmxquery gave no answer within {timeout:.1f} s") from None
+            trouble = Unreachable(f"{self._target.url}: jmxquery gave no answer within {timeout:.1f} s")
+        if trouble is not None:
+            raise trouble  # out here: what was caught holds the command line with the password
         found: list[dict[str, dict[str, Any]]] = [{} for _ in requests]
         for row in rows:
             found[int(row.metric_name)].setdefault(row.mBeanName, {})[row.attribute] = value_of(row)
@@ -85,6 +89,8 @@ class JmxQueryTransport:
         text = next((line for line in lines if "Exception" in line), lines[0] if lines else "it said nothing")
         if "SecurityException" in said or "FailedLogin" in said or "AccessControl" in said:
             return Refused(f"{self._target.url}: jmxquery: the login of user {self._target.username!r} is refused")
+        if "MQRMIClientSocketFactory" in said:
+            return Unreachable(f"{self._target.url}: jmxquery: the broker runs with imq.hostname; use transport jmx")
         return Unreachable(f"{self._target.url}: jmxquery: {self._without_password(text)[:300]}")
 
     def _without_password(self, text: str) -> str:
