@@ -72,7 +72,8 @@ class JmxTransport:
                 try:
                     return await self._ask(requests, deadline)
                 except Ended as ended:
-                    self._connected, self._why = False, str(ended)
+                    self._why = str(ended)
+                    await self._drop()
                     return await self._ask(requests, deadline)
         except Ended as error:
             raise Unreachable(f"{self._target.url}: {error}") from error
