@@ -105,6 +105,9 @@ bench-scrape: $(VENV)/.test  # latency of scrapes and health, memory with slow r
 bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (4 min)
 	$(BIN)/python -m bench.growth
 
+bench-jmx: $(VENV)/.test  # asking an OpenMQ: a poll over Jolokia, the JMX helper beside jmxquery (10 min)
+	PYTHONPATH=tests $(BIN)/python -m bench.jmx
+
 bench-broker: $(VENV)/.test  # harm to a real Artemis, beside the JMX exporter's agent (20 min, alone on the machine)
 	$(BIN)/python -m bench.harm
 
