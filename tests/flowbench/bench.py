@@ -55,14 +55,19 @@ class Notes:
     """When a scene's further thing was first to be seen."""
     scenes: list[Scene] = field(default_factory=list)
     polls: dict[str, list[float]] = field(default_factory=dict)
-    """When the polls of each broker were over."""
+    """When the polls of each broker that could be judged were over."""
+    seen: dict[str, Any] = field(default_factory=dict)
+    """Of each broker, the numbers last judged."""
     closed: bool = False
 
     def take(self, watch: Watch) -> None:
         if self.closed:
             return
         now = time.time()
-        self.polls.setdefault(watch.name, []).append(now)
+        judged = watch._state.judgement.seen
+        if judged is not self.seen.get(watch.name):
+            self.seen[watch.name] = judged
+            self.polls.setdefault(watch.name, []).append(now)
         for condition in watch._state.judgement.conditions:
             of_queue = self.told.setdefault(condition.queue, {})
             known = of_queue.get(condition.name)
@@ -254,8 +259,8 @@ def bound(within: Within, patience: float, run: Run, polls: Sequence[float]) -> 
     """
     Seconds from the begin of a fault within which it has to be told.
 
-    polls: when each poll was over, seconds from the begin. Two polls are two that were made: where the machine is
-    loaded some are skipped.
+    polls: when each poll that could be judged was over, seconds from the begin. Where the machine is loaded some are
+    skipped or partial: two polls are two that were made, and a fault is seen from the first one after its begin.
     """
     if within is Within.PROOF:
         return max(PROOF_SECONDS, DEFAULTS.proof + 2 * run.interval)
@@ -265,8 +270,9 @@ def bound(within: Within, patience: float, run: Run, polls: Sequence[float]) -> 
         Within.TREND: max(run.trend, DEFAULTS.trend_polls * run.interval),
         Within.LATER: run.seconds,
     }
-    made = [at for at in polls if at >= lasts[within]]
-    return max([lasts[within] + 2 * run.interval, *made[1:2]])
+    blind = max(min((at for at in polls if at >= 0), default=0.0) - run.interval, 0.0)
+    made = [at for at in polls if at >= lasts[within] + blind]
+    return max([lasts[within] + blind + 2 * run.interval, *made[1:2]])
 
 
 # --- tell

@@ -358,6 +358,7 @@ def half_open_connection(scene: Scene) -> None:
     scene.until("the broker gives it up", lambda: scene.count(queue, "ConsumerCount") == 0, timeout=gives_up + 60)
     scene.begin("holder_gone")
     scene.attest("its messages are back", scene.count(queue, "DeliveringCount") == 0)
+    process.kill()
 
 
 @scenario(churn_without_progress=Within.PATIENCE, notices=("holder_gone",))

@@ -102,7 +102,7 @@ def learned_jobs(scene: Scene) -> None:
 
 
 def memory() -> Memory:
-    """What the learning run has left."""
+    """What the learning run has left; ValueError when the format of state files has changed since: learn anew."""
     (learned,) = decode(FIXTURE.read_bytes()).brokers.values()
     return learned
 

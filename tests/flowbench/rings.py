@@ -4,6 +4,7 @@ import numpy as np
 
 from flowbench.scene import Place, Scene, Within, scenario
 from penstock.agent.watch import Watch
+from penstock.demo.errors import DemoError
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer
 
 _lawful = ("ring_losing",)
@@ -57,6 +58,7 @@ def ring_loss_by_close(scene: Scene) -> None:
         scene.until("it holds them", lambda: holder.counts.received == held)
         producer.send(10)
         settled(scene, queue)
+        scene.until("its losses are told", lambda: np.isfinite(evicted(scene, queue)))
         before, at_risk = evicted(scene, queue), scene.told("queue", "ring_at_risk", queue)
         scene.begin()
         holder.drop()
@@ -106,7 +108,7 @@ def ring_shrunk(scene: Scene) -> None:
     queue = scene.queue(ring_size=40)
     with AmqpProducer(scene.load.endpoint, queue) as producer:
         producer.send(40)
-        scene.polls(2)
+        scene.until("its losses are told", lambda: np.isfinite(evicted(scene, queue)))
         scene.broker.manage.update_queue(queue, ring_size=10)
         scene.polls(2)
         scene.figures.append(("evicted by the change itself", evicted(scene, queue), 0))
@@ -201,12 +203,13 @@ def ring_restart(scene: Scene) -> None:
     scene.until("it holds them", lambda: holder.counts.received == 6)
     producer.send(10)
     sent = producer.counts.sent
+    scene.attest("more is there than fits", scene.count(queue, "MessageCount") == 16)
     uptime = scene.broker.manage.read(scene.broker.manage.broker, "UptimeMillis")
 
     def anew() -> bool:
         try:
             return bool(scene.broker.manage.read(scene.broker.manage.broker, "UptimeMillis") < uptime)
-        except Exception:  # noqa: BLE001 - it is on its way
+        except DemoError:  # it is on its way
             return False
 
     scene.until("the broker has started anew", anew, timeout=300)
