@@ -291,6 +291,10 @@ def dispatch_patience(poll: Poll) -> Column:
     return np.maximum(poll.queue_patience, poll.dispatch)
 
 
+def proof(poll: Poll) -> Column:
+    return np.full(len(poll.found.queues), poll.constants.proof)
+
+
 def _stalled(poll: Poll) -> tuple[Mask, Column]:
     return rules.stalled(poll.found, poll.holds, nearly(poll, poll.client_patience)), poll.holds.mark
 
@@ -328,12 +332,12 @@ def _paused(poll: Poll) -> tuple[Mask, Column]:
 
 
 def _depaging_frozen(poll: Poll) -> tuple[Mask, Column]:
-    lasts = longer(poll.spans.frozen, poll.found.now, poll.constants.proof)
+    lasts = longer(poll.spans.frozen, poll.found.now, nearly(poll, proof(poll)))
     return rules.depaging_frozen(poll.found) & lasts, poll.spans.frozen
 
 
 def _producers_blocked(poll: Poll) -> tuple[Mask, Column]:
-    lasts = longer(poll.spans.blocked, poll.found.now, poll.constants.proof)
+    lasts = longer(poll.spans.blocked, poll.found.now, nearly(poll, proof(poll)))
     return rules.producers_blocked(poll.found, rules.broker_full(poll.broker)) & lasts, poll.spans.blocked
 
 
@@ -451,6 +455,8 @@ PATIENT: Mapping[Rule, Callable[[Poll], Column]] = {
     _open_transaction: lambda poll: poll.client_patience,
     _no_consumer: lambda poll: poll.absence,
     _not_dispatching: dispatch_patience,
+    _depaging_frozen: proof,
+    _producers_blocked: proof,
     _openmq_not_dispatching: dispatch_patience,
     _connection_paused: dispatch_patience,
 }
