@@ -2,10 +2,7 @@
 
 from collections.abc import Mapping
 
-QUEUE = frozenset({"broker", "address", "queue"})
-
 PENDING: Mapping[str, frozenset[str]] = {
-    "mq_queue_messages_removed_total": QUEUE,
     "mq_config_finding": frozenset({"broker", "scope", "object", "rule"}),
     "mq_trend_timestamp_seconds": frozenset(),
 }

@@ -464,6 +464,18 @@ def _of_the_agent() -> Iterator[Alert]:
         wait=T.measured_for,
     )
     yield Alert(
+        "PenstockHistoryFailing",
+        "warning",
+        "penstock_history_success == 0",
+        "The history cannot be written.",
+        "{{ $labels.instance }} could not write or publish its history; the last publication was"
+        f" {age('penstock_history_publish_timestamp_seconds')} ago.",
+        agent,
+        (),
+        "penstock",
+        wait=T.slow_for,
+    )
+    yield Alert(
         "PenstockTrendJobStale",
         "warning",
         f"time() - mq_trend_timestamp_seconds > {T.trend_stale_seconds}",

@@ -32,6 +32,12 @@ _NOW = Row(
             decimals=0,
         ),
         stat(
+            "Brokers watched",
+            "Brokers that the agents watch, configured or found. Fewer than expected: see failures of discovery below.",
+            f"sum({S('penstock_brokers')})",
+            decimals=0,
+        ),
+        stat(
             "Version",
             "Version of the agents. Two versions side by side are an upgrade that is not finished.",
             largest("version", S("penstock_build_info")),
@@ -61,6 +67,15 @@ _NOW = Row(
             "Whether what was learned could be saved. If not, a restart forgets patience and since when conditions"
             " hold: look at the storage path.",
             f"min({S('penstock_state_save_success')})",
+            unit="none",
+            mappings=DONE,
+            steps=below(1),
+        ),
+        stat(
+            "History",
+            "Whether the history could be written and published at the last try. If not, trends will have a hole: look"
+            " at the storage.",
+            f"min({S('penstock_history_success')})",
             unit="none",
             mappings=DONE,
             steps=below(1),
@@ -128,6 +143,37 @@ _POLLS = Row(
     ),
 )
 
+_AROUND = Row(
+    "Discovery and history",
+    (
+        graph(
+            "Failures of discovery",
+            "How often a list of brokers could not be read, each second; the brokers found before stay. Look at the"
+            " name or file that the log tells.",
+            Query(f"rate({S('penstock_discovery_failures_total')}[$__rate_interval])", "{{instance}}"),
+            unit="cps",
+            decimals=2,
+        ),
+        graph(
+            "Age of the history",
+            "Time since the history was last published. It saws up to the interval of publication; a climb means that"
+            " the store cannot be written.",
+            Query(f"time() - {S('penstock_history_publish_timestamp_seconds')}", "{{instance}}"),
+            unit="s",
+            decimals=0,
+        ),
+        graph(
+            "Lost to the history",
+            "Polls that were not recorded, and parts of the spool that were thrown away unpublished, each second."
+            " Should be flat at 0.",
+            Query(f"rate({S('penstock_history_polls_dropped_total')}[$__rate_interval])", "{{instance}} polls"),
+            Query(f"rate({S('penstock_history_segments_dropped_total')}[$__rate_interval])", "{{instance}} parts"),
+            unit="cps",
+            decimals=2,
+        ),
+    ),
+)
+
 _COST = Row(
     "Cost",
     (
@@ -172,5 +218,5 @@ AGENT = Dashboard(
     "Penstock / Penstock itself",
     "Whether the agents work, how fresh their data are, and what they cost.",
     ("broker",),
-    (_NOW, _POLLS, _COST),
+    (_NOW, _POLLS, _AROUND, _COST),
 )

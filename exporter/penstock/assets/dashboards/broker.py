@@ -15,6 +15,7 @@ from penstock.assets.dashboards.frame import Dashboard
 from penstock.assets.dashboards.panels import (
     CRITICAL,
     OK,
+    WARNING,
     Column,
     Query,
     Row,
@@ -132,6 +133,27 @@ _LOAD = Row(
             unit="percentunit",
             decimals=0,
             largest=1,
+        ),
+        graph(
+            "Java heap",
+            "Heap of the broker's JVM and its largest size; it saws as garbage is collected. A floor that climbs"
+            " towards the limit means that messages or clients take more than was planned.",
+            Query(largest("broker", S("mq_broker_heap_used_bytes")), "used"),
+            Query(largest("broker", S("mq_broker_heap_limit_bytes")), "limit"),
+            unit="bytes",
+            decimals=1,
+        ),
+        timeline(
+            "Shortage of heap",
+            "How short of memory the broker says it is, where it says so. From yellow on it slows producers down: give"
+            " it more heap, or work off the largest queues.",
+            Query(largest("broker", S("mq_broker_resource_state")), "{{broker}}"),
+            mappings={
+                "0": ("green", OK),
+                "1": ("yellow", "#F0E442"),
+                "2": ("orange", WARNING),
+                "3": ("red", CRITICAL),
+            },
         ),
         graph(
             "Connections",

@@ -4,6 +4,7 @@ from penstock.assets.dashboards.common import BY_CLIENT, BY_QUEUE, CLIENT, QUEUE
 from penstock.assets.dashboards.frame import Dashboard
 from penstock.assets.dashboards.panels import (
     OK,
+    WARNING,
     Column,
     Query,
     Row,
@@ -182,6 +183,15 @@ _BUFFERS = Row(
                 "s",
                 1,
             ),
+        ),
+        timeline(
+            "Flow control of consumers",
+            "When the broker waited for a consumer to ask for more. Usual under load and no fault by itself; paused"
+            " for long with messages waiting means that the application does not take what it has.",
+            Query(largest(_BY_CONSUMER, S("mq_consumer_flow_paused")), "{{client}} #{{consumer}} on {{queue}}"),
+            mappings={"0": ("flows", OK), "1": ("paused", WARNING)},
+            width=24,
+            height=7,
         ),
         graph(
             "Held by connection",

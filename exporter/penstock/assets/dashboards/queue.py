@@ -87,15 +87,17 @@ _FLOW = Row(
             Query(largest(BY_QUEUE, S("mq_queue_ready_messages")), "{{queue}} waiting"),
             Query(largest(BY_QUEUE, S("mq_queue_delivering_messages")), "{{queue}} delivering"),
             Query(largest(BY_QUEUE, S("mq_queue_scheduled_messages")), "{{queue}} scheduled"),
+            Query(largest(BY_QUEUE, S("mq_queue_uncommitted_messages")), "{{queue}} sent, not committed"),
             unit="short",
             decimals=0,
         ),
         graph(
             "Rates",
-            "In against settled: the gap is how fast the backlog grows. Expired, given up and thrown away are messages"
-            " that no consumer settled.",
+            "In against settled (gone, where the broker does not say why messages go): the gap is how fast the backlog"
+            " grows. Expired, given up and thrown away are messages that no consumer settled.",
             Query(rate(BY_QUEUE, S("mq_queue_messages_added_total")), "{{queue}} in"),
             Query(rate(BY_QUEUE, S("mq_queue_messages_acknowledged_total")), "{{queue}} settled"),
+            Query(rate(BY_QUEUE, S("mq_queue_messages_removed_total")), "{{queue}} gone"),
             Query(rate(BY_QUEUE, S("mq_queue_messages_expired_total")), "{{queue}} expired"),
             Query(rate(BY_QUEUE, S("mq_queue_messages_killed_total")), "{{queue}} given up"),
             Query(
