@@ -111,6 +111,11 @@ bench-jmx: $(VENV)/.test  # asking an OpenMQ: a poll over Jolokia, the JMX helpe
 bench-broker: $(VENV)/.test  # harm to a real Artemis, beside the JMX exporter's agent (20 min, alone on the machine)
 	$(BIN)/python -m bench.harm
 
+.PHONY: alertbench
+
+alertbench: $(VENV)/.test  # FlowBench's situations fire the alerts of their labels and no other; a hang resolves nothing (11 min)
+	@PYTHONPATH=tests $(BIN)/python -m alertbench.bench --seed "$(SEED)" --interval "$(POLL)" --only "$(ONLY)"
+
 ALERTMANAGER := github.com/prometheus/alertmanager/cmd
 
 .PHONY: test-alertmanager

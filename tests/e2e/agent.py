@@ -61,15 +61,16 @@ def _has(have: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 
 class Agent(Process):
-    """`penstock run` in `folder`, on a free port; a context manager. `configuration` as in the file."""
+    """`penstock run` in `folder`, on a free port unless given; a context manager. `configuration` as in the file."""
 
-    def __init__(self, folder: Path, *, log_level: str = "info", **configuration: Any) -> None:
+    def __init__(self, folder: Path, *, log_level: str = "info", port: int = 0, **configuration: Any) -> None:
         self.work = folder / "work"
         self.work.mkdir(parents=True)
         self.file = folder / "penstock.yaml"
-        self.port = 0
+        self.port = port
         self.configure(**configuration)
-        options = ["--config.file", str(self.file), "--web.listen-address", "127.0.0.1:0", "--log.level", log_level]
+        address = f"127.0.0.1:{port}"
+        options = ["--config.file", str(self.file), "--web.listen-address", address, "--log.level", log_level]
         in_work = ["env", "-C", str(self.work), f"TMPDIR={self.work}"]
         super().__init__("penstock", [*in_work, str(PENSTOCK), "run", *options], folder / "agent.log")
 

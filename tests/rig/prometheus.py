@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode
@@ -52,12 +52,25 @@ def text_only(request: bytes) -> bytes:
 
 
 class Prometheus:
-    """A Prometheus that scrapes one target `HOST:PORT` each second, for job `penstock`; a context manager."""
+    """
+    A Prometheus that scrapes one target `HOST:PORT` each second, for job `penstock`; a context manager.
 
-    def __init__(self, directory: Path, target: str, *, metrics_path: str = "/metrics", **scrape: Any) -> None:
+    rules: rule files, evaluated each second.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        target: str,
+        *,
+        metrics_path: str = "/metrics",
+        rules: Sequence[Path] = (),
+        **scrape: Any,
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         config = {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(file.absolute()) for file in rules],
             "scrape_configs": [
                 {
                     "job_name": "penstock",
