@@ -194,8 +194,8 @@ def judge(scenes: Sequence[Scene], prometheus: Prometheus, seconds: float) -> li
         outcomes.append(
             Outcome(scene.scenario.name, expected_of(scene, alerts), names, lawful_of(scene, alerts), trouble)
         )
-    others = frozenset(name for name, _ in fired - told)
-    return [*outcomes, Outcome("(of no situation)", frozenset(), others, OF_THE_HOST)]
+    others = frozenset(f"{name} on {on}" for name, on in fired - told if name not in OF_THE_HOST)
+    return [*outcomes, Outcome("(of no situation)", frozenset(), others, frozenset())]
 
 
 def firing(prometheus: Prometheus, query: str) -> Fired:

@@ -21,7 +21,7 @@ KNOWN = catalogue_labels(PENDING) | {
 }
 KINDS = {"timeseries", "stat", "table", "state-timeline"}
 """All of Grafana 10."""
-UNITS = {"short", "none", "percentunit", "bytes", "s", "mps", "cps"}
+UNITS = {"locale", "short", "none", "percentunit", "bytes", "s", "mps", "cps"}
 NO_DECIMALS = {"state-timeline", "table"}
 SHARED = {"datasource", "job", "instance"}
 QUERIES = sorted({query.expr: query for query in asked()}.values(), key=lambda query: query.name)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from penstock.assets.thresholds import BROKERS_OWN
 from penstock.assets.thresholds import THRESHOLDS as T
 from penstock.assets.wording import age, number
 
@@ -327,7 +328,7 @@ def _of_brokers() -> Iterator[Alert]:
     yield Alert(
         "PenstockMessagesUnrouted",
         "warning",
-        f"rate(mq_address_messages_unrouted_total[{T.unrouted_window}]) > 0",
+        f'rate(mq_address_messages_unrouted_total{{address!~"{BROKERS_OWN}"}}[{T.unrouted_window}]) > 0',
         "Messages are accepted and given to no queue.",
         f"{{{{ $value | printf `%.3f` }}}} messages a second to {address} reach no queue and are gone.",
         "penstock-broker",

@@ -44,3 +44,6 @@ class Thresholds:
 
 
 THRESHOLDS = Thresholds()
+
+BROKERS_OWN = "activemq[.].*|ActiveMQ[.]Advisory[.].*|mq[.].*|[$].*"
+"""Addresses to which brokers send notices of their own, whether or not anybody listens: a regular expression."""

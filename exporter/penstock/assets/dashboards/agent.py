@@ -30,12 +30,14 @@ _NOW = Row(
             "Agents that Prometheus scrapes. Two on one broker are safe: sums count it once.",
             f"count({S('penstock_build_info')})",
             decimals=0,
+            width=3,
         ),
         stat(
             "Brokers watched",
             "Brokers that the agents watch, configured or found. Fewer than expected: see failures of discovery below.",
             f"sum({S('penstock_brokers')})",
             decimals=0,
+            width=3,
         ),
         stat(
             "Version",
@@ -44,6 +46,7 @@ _NOW = Row(
             unit="none",
             text="name",
             legend="{{version}}",
+            width=3,
         ),
         stat(
             "Oldest data",
@@ -52,6 +55,7 @@ _NOW = Row(
             unit="s",
             decimals=1,
             steps=above(60, 300),
+            width=3,
         ),
         stat(
             "Configuration",
@@ -61,6 +65,7 @@ _NOW = Row(
             unit="none",
             mappings=DONE,
             steps=below(1),
+            width=3,
         ),
         stat(
             "State file",
@@ -70,6 +75,7 @@ _NOW = Row(
             unit="none",
             mappings=DONE,
             steps=below(1),
+            width=3,
         ),
         stat(
             "History",
@@ -79,6 +85,7 @@ _NOW = Row(
             unit="none",
             mappings=DONE,
             steps=below(1),
+            width=3,
         ),
         stat(
             "Series held back",
@@ -86,6 +93,7 @@ _NOW = Row(
             f"sum({S('penstock_series_dropped')})",
             decimals=0,
             steps=(Step(None, OK), Step(1, WARNING)),
+            width=3,
         ),
     ),
 )
@@ -182,8 +190,9 @@ _COST = Row(
             "Series shown for each broker. What Prometheus has to store.",
             Query(largest(_BY_BROKER, S("penstock_series")), "{{broker}}"),
             Query(largest(_BY_BROKER, S("penstock_series_dropped")), "{{broker}} held back"),
-            unit="short",
+            unit="locale",
             decimals=0,
+            width=6,
         ),
         graph(
             "CPU",
@@ -191,6 +200,7 @@ _COST = Row(
             Query(f"rate(process_cpu_seconds_total{_TARGET}[$__rate_interval])", "{{instance}}"),
             unit="percentunit",
             decimals=1,
+            width=6,
         ),
         graph(
             "Memory",
@@ -199,6 +209,7 @@ _COST = Row(
             Query(f"process_resident_memory_bytes{_TARGET}", "{{instance}}"),
             unit="bytes",
             decimals=1,
+            width=6,
         ),
         graph(
             "Clock skew",
@@ -207,8 +218,8 @@ _COST = Row(
             Query(largest(_BY_BROKER, S("mq_broker_clock_skew_seconds")), "{{broker}}"),
             unit="s",
             decimals=2,
-            width=12,
             smallest=None,
+            width=6,
         ),
     ),
 )

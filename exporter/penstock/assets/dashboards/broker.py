@@ -31,6 +31,7 @@ from penstock.assets.dashboards.panels import (
     timeline,
     to_dashboard,
 )
+from penstock.assets.thresholds import BROKERS_OWN
 
 S = Scope(("broker", "address"))
 _BY_ADDRESS = "broker, address"
@@ -102,8 +103,8 @@ _LOAD = Row(
             Query(f"sum({largest(BY_QUEUE, S('mq_queue_ready_messages'))})", "waiting"),
             Query(f"sum({largest(BY_QUEUE, S('mq_queue_delivering_messages'))})", "delivering"),
             Query(f"sum({largest(BY_QUEUE, S('mq_queue_scheduled_messages'))})", "scheduled"),
-            unit="short",
-            decimals=1,
+            unit="locale",
+            decimals=0,
             stacked=True,
         ),
         graph(
@@ -159,8 +160,9 @@ _LOAD = Row(
             "Connections",
             "Client connections over time. A saw-tooth is a client that connects for every message.",
             Query(largest("broker", S("mq_broker_connections")), "connections"),
-            unit="short",
+            unit="locale",
             decimals=0,
+            width=12,
         ),
         graph(
             "Refused logins",
@@ -168,6 +170,7 @@ _LOAD = Row(
             Query(rate("broker", S("mq_broker_authentication_failures_total")), "refused"),
             unit="cps",
             decimals=2,
+            width=12,
         ),
     ),
 )
@@ -190,7 +193,9 @@ _ADDRESSES = Row(
             "Messages to nowhere",
             "Messages a second that an address took and gave to no queue: they are gone. Look for a subscription that"
             " is missing, or a filter that matches nothing.",
-            Query(rate(_BY_ADDRESS, S("mq_address_messages_unrouted_total")), "{{address}}"),
+            Query(
+                rate(_BY_ADDRESS, S("mq_address_messages_unrouted_total", f'address!~"{BROKERS_OWN}"')), "{{address}}"
+            ),
             unit="mps",
             decimals=2,
             width=12,
@@ -241,7 +246,6 @@ _ADDRESSES = Row(
             Column("Producers", largest(_BY_ADDRESS, S("mq_address_producers"))),
             Column("Page files", largest(_BY_ADDRESS, S("mq_address_pages"))),
             Column("In", rate(_BY_ADDRESS, S("mq_address_messages_added_total")), "mps", 1),
-            width=16,
         ),
         table(
             "When an address is full",
@@ -249,7 +253,7 @@ _ADDRESSES = Row(
             " others make room by removing or hold producers back.",
             ("broker", "address", "policy"),
             Column("Agents", f"count by ({_BY_ADDRESS}, policy) ({S('mq_address_info')})"),
-            width=8,
+            height=6,
         ),
     ),
 )
@@ -283,7 +287,7 @@ _QUEUES = Row(
             "Waiting to cross links",
             "Messages that wait at each link. Growth while the link is up means that the other side is slower.",
             Query(largest("broker, link, kind", S("mq_link_pending_messages")), "{{link}} ({{kind}})"),
-            unit="short",
+            unit="locale",
             decimals=0,
             width=24,
             height=6,

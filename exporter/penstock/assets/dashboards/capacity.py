@@ -51,8 +51,8 @@ _TIMES = Row(
             "Messages that wait, by queue. Compare the same hour of several days: a level that rises from day to day"
             " is growth, not a peak.",
             Query(largest(BY_QUEUE, S("mq_queue_ready_messages")), "{{queue}}"),
-            unit="short",
-            decimals=1,
+            unit="locale",
+            decimals=0,
             width=12,
             links=(QUEUE_LINE_LINK,),
         ),

@@ -98,7 +98,7 @@ _PROGRESS = Row(
             "What each client holds. It saws up and down at a healthy client; a flat line above 0 is one that settles"
             " nothing.",
             Query(largest(BY_CLIENT, S("mq_client_buffered_messages")), "{{client}} on {{queue}}"),
-            unit="short",
+            unit="locale",
             decimals=0,
             links=(QUEUE_LINE_LINK,),
         ),
@@ -155,7 +155,7 @@ _BUFFERS = Row(
             "Single consumers, the worst only. One that stays at the same height while others move is the one to close"
             " or to look into.",
             Query(largest(_BY_CONSUMER, S("mq_consumer_buffered_messages")), "{{client}} #{{consumer}} on {{queue}}"),
-            unit="short",
+            unit="locale",
             decimals=0,
             width=12,
         ),
@@ -198,7 +198,7 @@ _BUFFERS = Row(
             "What all consumers of a connection hold together. Where the broker limits a connection, one slow consumer"
             " can use it up for all: give it a connection of its own.",
             Query(largest(_BY_CONNECTION, S("mq_connection_buffered_messages")), "{{client}} {{connection}}"),
-            unit="short",
+            unit="locale",
             decimals=0,
             width=12,
         ),

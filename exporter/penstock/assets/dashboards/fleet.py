@@ -17,7 +17,6 @@ from penstock.assets.dashboards.frame import Dashboard
 from penstock.assets.dashboards.panels import (
     CRITICAL,
     OK,
-    WARNING,
     Column,
     Query,
     Row,
@@ -67,7 +66,7 @@ _NOW = Row(
             "Messages that wait for a consumer, in all queues of the chosen brokers. High is not bad by itself: see"
             " whether it grows, and the drain time of the queues.",
             f"sum({largest(BY_QUEUE, S('mq_queue_ready_messages'))})",
-            decimals=1,
+            decimals=0,
         ),
         stat(
             "In",
@@ -83,7 +82,6 @@ _NOW = Row(
             f"sum({rate(BY_QUEUE + ', reason', S('mq_queue_messages_evicted_total'))})",
             unit="mps",
             decimals=1,
-            steps=(Step(None, OK), Step(0.001, WARNING)),
         ),
     ),
 )
@@ -105,7 +103,7 @@ _WRONG = Row(
             "Number of queues by cause. A step for many queues at once points at something that they share: a client,"
             " an address, the broker.",
             Query(f"count by (cause) ({largest(BY_QUEUE + ', cause', _UNHEALTHY)})", "{{cause}}"),
-            unit="short",
+            unit="locale",
             decimals=0,
             width=12,
             stacked=True,
@@ -135,7 +133,7 @@ _INVENTORY = Row(
             Column("Up", largest("broker", _SHOWN), "none", mappings=UP),
             Column("Connections", largest("broker", S("mq_broker_connections"))),
             Column("Queues", f"count by (broker) ({largest(BY_QUEUE, S('mq_queue_messages'))})"),
-            Column("Waiting", f"sum by (broker) ({largest(BY_QUEUE, S('mq_queue_ready_messages'))})", decimals=1),
+            Column("Waiting", f"sum by (broker) ({largest(BY_QUEUE, S('mq_queue_ready_messages'))})"),
             Column("Disk", largest("broker", S("mq_broker_disk_used_ratio")), "percentunit", steps=above(0.8, 0.9)),
             Column("Running for", f"time() - {largest('broker', S('mq_broker_start_timestamp_seconds'))}", "s", 1),
             links={"broker": BROKER_LINK},

@@ -133,7 +133,7 @@ def graph(title: str, description: str, *queries: Query, unit: str, **more: Any)
     return Panel("timeseries", title, description, queries, unit, custom=custom, options=options, **more)
 
 
-def stat(title: str, description: str, query: str, *, unit: str = "short", **more: Any) -> Panel:
+def stat(title: str, description: str, query: str, *, unit: str = "locale", **more: Any) -> Panel:
     """One number."""
     options = {
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
@@ -180,7 +180,7 @@ class Column:
 
     title: str
     expr: str
-    unit: str = "short"
+    unit: str = "locale"
     decimals: int | None = 0
     steps: tuple[Step, ...] = ()
     mappings: Mapping[str, tuple[str, str]] = field(default_factory=dict)

@@ -88,7 +88,7 @@ _FLOW = Row(
             Query(largest(BY_QUEUE, S("mq_queue_delivering_messages")), "{{queue}} delivering"),
             Query(largest(BY_QUEUE, S("mq_queue_scheduled_messages")), "{{queue}} scheduled"),
             Query(largest(BY_QUEUE, S("mq_queue_uncommitted_messages")), "{{queue}} sent, not committed"),
-            unit="short",
+            unit="locale",
             decimals=0,
         ),
         graph(
@@ -129,7 +129,7 @@ _FLOW = Row(
             "Consumers that are there, and those that the configuration expects. A step down is an instance that went.",
             Query(largest(BY_QUEUE, S("mq_queue_consumers")), "{{queue}}"),
             Query(largest(BY_QUEUE, S("mq_queue_expected_consumers")), "{{queue}} expected"),
-            unit="short",
+            unit="locale",
             decimals=0,
         ),
         graph(
@@ -150,7 +150,7 @@ _CLIENTS = Row(
             "Messages that each client has and has not settled. A flat line above 0 with messages waiting is a client"
             " that is blocked.",
             Query(largest(BY_CLIENT, S("mq_client_buffered_messages")), "{{client}}"),
-            unit="short",
+            unit="locale",
             decimals=0,
             width=12,
             links=(CLIENT_LINE_LINK,),

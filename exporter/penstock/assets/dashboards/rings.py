@@ -21,6 +21,8 @@ from penstock.assets.dashboards.panels import (
 )
 
 S = Scope(QUEUE)
+OVERSIZE = 1.001
+"""A full ring is lawful; more than its size is told."""
 _LIMIT = S("mq_queue_ring_limit_messages")
 _EVICTED = rate(f"{BY_QUEUE}, reason", S("mq_queue_messages_evicted_total"))
 _LOST = S("mq_queue_messages_lost_by_consumer_total")
@@ -86,7 +88,7 @@ _RINGS = Row(
             Query(largest(BY_QUEUE, S("mq_queue_ring_used_ratio")), "{{queue}}"),
             unit="percentunit",
             decimals=0,
-            steps=above(1),
+            steps=above(OVERSIZE),
             links=(QUEUE_LINE_LINK,),
         ),
         graph(
@@ -113,7 +115,7 @@ _RINGS = Row(
             " with a smaller consumer window, or a larger ring.",
             Query(largest(BY_QUEUE, S("mq_queue_ring_at_risk_messages")), "{{queue}}"),
             Query(largest(BY_QUEUE, S("mq_queue_ring_scheduled_at_risk_messages")), "{{queue}} scheduled"),
-            unit="short",
+            unit="locale",
             decimals=0,
         ),
         graph(
@@ -139,7 +141,7 @@ _RINGS = Row(
             QUEUE,
             Column("Size", largest(BY_QUEUE, _LIMIT)),
             Column("Waiting", largest(BY_QUEUE, f"{S('mq_queue_ready_messages')} and {_LIMIT}")),
-            Column("Fill", largest(BY_QUEUE, S("mq_queue_ring_used_ratio")), "percentunit", 0, steps=above(1)),
+            Column("Fill", largest(BY_QUEUE, S("mq_queue_ring_used_ratio")), "percentunit", 0, steps=above(OVERSIZE)),
             Column("Retention", largest(BY_QUEUE, S("mq_queue_ring_retention_seconds")), "s", 1),
             Column("Overflow in", largest(BY_QUEUE, S("mq_queue_ring_overflow_seconds")), "s", 1),
             Column(
