@@ -22,6 +22,8 @@ help:
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
 	@echo "make bench-tick, bench-judge, bench-scrape, bench-growth, bench-broker   what it costs, see docs/performance.md (4 to 20 min)"
 	@echo "make test-chart  the Helm chart with helm itself (first time 10 min; needs Go); make chart-golden writes its golden files"
+	@echo "make alertbench [SEED=1 POLL=5 ONLY=...]  labelled situations fire their alerts and no other (11 min)"
+	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
 	@echo "make clean   removes what was made here; downloads stay in ~/.cache/penstock (or PENSTOCK_CACHE)"
 
 demo: $(VENV)/.demo

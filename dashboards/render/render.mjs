@@ -43,7 +43,7 @@ for (const board of boards) {
   for (const [name, value] of Object.entries({ dashboard, from: to - Number(minutes) * 60, to })) query.set(name, value);
   await page.goto(`http://127.0.0.1:${server.address().port}/?${query}`);
   await page.waitForSelector('#board', { timeout: 60_000 });
-  await page.waitForLoadState('networkidle');
+  await page.waitForFunction(() => !document.querySelector('.waiting'), null, { timeout: 60_000 });
   await page.waitForTimeout(1500);
   await page.locator('#board').screenshot({ path: path.join(out, `${dashboard}.png`) });
   await page.close();

@@ -137,7 +137,7 @@ def test_queries(query: Asked) -> None:
         chosen = {matcher.name for matcher in selector.matchers.matchers}
         assert {"job", "instance"} <= chosen, "every selector follows the variables"
         assert (named - SHARED) & KNOWN[str(selector.name)] <= chosen
-    ranges = re.findall(r"\[([^]]*)\]", query.expr)
+    ranges = re.findall(r"\}\[([^]]*)\]", query.expr)
     assert all(span == "$__rate_interval" or query.instant for span in ranges)
 
 

@@ -111,7 +111,7 @@ function Stat({ panel, width, height }) {
     const [target] = panel.targets;
     ask('query', { query: substituted(target.expr), time: end }).then(setFound);
   }, []);
-  if (!found) return null;
+  if (!found) return <Waiting />;
   const [first] = found;
   if (!first) return <NoData />;
   const name = legend(panel.targets[0], first.metric);
@@ -126,7 +126,7 @@ function Stat({ panel, width, height }) {
 function Graph({ panel, width, height }) {
   const [frames, setFrames] = useState();
   useEffect(() => void series(panel).then(setFrames), []);
-  if (!frames) return null;
+  if (!frames) return <Waiting />;
   if (!frames.length) return <NoData />;
   return (
     <TimeSeries frames={frames} structureRev={1} timeRange={range} timeZone="utc" width={width} height={height}
@@ -137,7 +137,7 @@ function Graph({ panel, width, height }) {
 function Timeline({ panel, width, height }) {
   const [frames, setFrames] = useState();
   useEffect(() => void series(panel).then(setFrames), []);
-  if (!frames) return null;
+  if (!frames) return <Waiting />;
   if (!frames.length) return <NoData />;
   const named = 260;
   const each = Math.min(34, (height - 24) / frames.length);
@@ -174,12 +174,13 @@ function Timeline({ panel, width, height }) {
 function Table({ panel, width, height }) {
   const [frame, setFrame] = useState();
   useEffect(() => void rows(panel).then(setFrame), []);
-  if (!frame) return null;
+  if (!frame) return <Waiting />;
   if (!frame.length) return <NoData />;
   const shown = { ...frame, fields: frame.fields.map((field) => dressed(field, panel)).map((field) => ({ ...field, state: { displayName: field.config.displayName } })) };
   return <TableNG data={shown} width={width} height={height} initialSortBy={[]} structureRev={1} cellHeight="sm" showTypeIcons={false} noHeader={false} />;
 }
 
+const Waiting = () => <div className="waiting" />;
 const NoData = () => <div style={{ textAlign: 'center', paddingTop: 16, color: theme.colors.text.secondary }}>No data</div>;
 const KINDS = { stat: Stat, timeseries: Graph, 'state-timeline': Timeline, table: Table };
 
