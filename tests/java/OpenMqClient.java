@@ -54,7 +54,13 @@ public final class OpenMqClient {
         List<Role> roles = new ArrayList<>();
         for (Options options : parsed(args)) {
             Role role = options.text("role", "").equals("consume") ? new Consumer(options) : new Producer(options);
+            role.clients = clients;
             roles.add(role);
+        }
+        for (Role role : roles) {
+            if (role.options.has("wait")) {
+                continue;
+            }
             role.open(clients);
         }
         for (Role role : roles) {
@@ -141,6 +147,8 @@ public final class OpenMqClient {
             this.options = options;
         }
 
+        OpenMqClient clients;
+
         abstract void open(OpenMqClient clients) throws JMSException;
 
         abstract Map<String, Long> counts();
@@ -150,6 +158,10 @@ public final class OpenMqClient {
         @Override
         public void run() {
             try {
+                if (options.has("wait")) {
+                    Thread.sleep(options.number("wait", 0));
+                    open(clients);
+                }
                 work();
             } catch (Exception error) {
                 System.err.println(options.text("name", "role") + ": " + error);
@@ -160,13 +172,13 @@ public final class OpenMqClient {
     /**
      * ack: auto, client, dups, transacted. delay: ms of work a message. hang: hangs for ever after so many. acknowledge,
      * commit: after so many, 0 never. rollback: after each. receive=never: takes nothing. cycle: reconnects every so
-     * many ms. listener=true: by listener in place of receive(). selector, durable, shared (a name): as they say.
+     * many ms. listener=true: by listener in place of receive(). wait: joins after so many ms. leave: closes after so
+     * many. selector, durable, shared (a name; with durable a durable one): as they say.
      */
     private static final class Consumer extends Role {
         private final AtomicLong got = new AtomicLong();
         private final AtomicLong done = new AtomicLong();
         private final Set<String> distinct = ConcurrentHashMap.newKeySet();
-        private OpenMqClient clients;
         private Connection connection;
         private Session session;
         private MessageConsumer consumer;
@@ -177,13 +189,12 @@ public final class OpenMqClient {
 
         @Override
         void open(OpenMqClient clients) throws JMSException {
-            this.clients = clients;
             connection = clients.connection(options);
             session = connection.createSession(MODES.get(options.text("ack", "auto")));
             Destination destination = destination(session, options);
             String selector = options.values.get("selector");
             if (options.has("shared")) {
-                consumer = options.has("clientid")
+                consumer = options.has("durable")
                         ? session.createSharedDurableConsumer((Topic) destination, options.text("shared", ""), selector)
                         : session.createSharedConsumer((Topic) destination, options.text("shared", ""), selector);
             } else if (options.has("durable")) {
@@ -209,11 +220,16 @@ public final class OpenMqClient {
                 return;
             }
             long cycle = options.number("cycle", 0);
+            long leave = options.number("leave", Long.MAX_VALUE);
             long end = System.currentTimeMillis() + cycle;
             while (true) {
                 Message message = cycle > 0 ? consumer.receive(200) : consumer.receive();
                 if (message != null) {
                     handle(message);
+                }
+                if (got.get() >= leave) {
+                    connection.close();
+                    return;
                 }
                 if (cycle > 0 && System.currentTimeMillis() > end) {
                     connection.close();

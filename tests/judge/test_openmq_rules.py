@@ -274,6 +274,35 @@ def test_short_lived_consumers_are_no_expiry() -> None:
     assert world.names | world.notices == set()
 
 
+def growing(stuck: int) -> set[str]:
+    """10 a poll come more than a consumer settles; `stuck` of them go to one that settles nothing."""
+    world = judged()
+    polls(world, 30, lambda i: {
+        "queues": {"q": {"A": 1000 + 30 * i, "K": 800 + 20 * i, "M": 200 + 10 * i, "D": 100 + stuck * i}},
+        "consumers": {
+            "good": {"client": "good", "N": 810 + 20 * i, "T": 10, "L": world.now + 10},
+            "stuck": {"client": "stuck", "N": 90 + stuck * i, "T": 90 + stuck * i},
+        },
+    })  # fmt: skip
+    return world.names
+
+
+def test_backlog_that_a_stalled_consumer_is_given_is_told_as_that() -> None:
+    assert growing(stuck=10) == {"stalled"}
+
+
+def test_backlog_beyond_what_a_stalled_consumer_holds_is_falling_behind_too() -> None:
+    world = judged()
+    polls(world, 30, lambda i: {
+        "queues": {"q": {"A": 1000 + 60 * i, "K": 800 + 20 * i, "M": 200 + 40 * i, "D": 20}},
+        "consumers": {
+            "good": {"client": "good", "N": 810 + 20 * i, "T": 10, "L": world.now + 10},
+            "stuck": {"client": "stuck", "N": 10, "T": 10},
+        },
+    })  # fmt: skip
+    assert world.names == {"stalled", "falling_behind"}
+
+
 # --- topics
 
 

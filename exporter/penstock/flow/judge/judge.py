@@ -446,6 +446,7 @@ OPENMQ_RULES: Mapping[str, Rule] = {
     "producers_blocked": _openmq(openmq_rules.producers_blocked, lambda poll: poll.spans.blocked),
     "rejecting": _openmq(openmq_rules.rejecting, _window),
     "limit_losing": _openmq(openmq_rules.limit_losing, _now),
+    "falling_behind": _openmq(openmq_rules.falling_behind, lambda poll: _from(poll, poll.trend.seconds)),
     "removed_unsettled": _openmq(openmq_rules.removed_unsettled, _window),
 }
 
@@ -463,13 +464,16 @@ PATIENT: Mapping[Rule, Callable[[Poll], Column]] = {
 """The rules that agree one poll early, and how long they must have held to come."""
 
 
+OPENMQ_WINDOWED = ("redelivery_loop", "rejecting", "removed_unsettled")
+
+
 def windows_begun_anew(poll: Poll, resumed_at: float) -> frozenset[str]:
     """Conditions whose window is too short since the agent's restart to say anything: what stood goes on so long."""
     constants, interval = poll.constants, poll.found.interval
     lasts = poll.found.now - resumed_at
     short = {
         "falling_behind": constants.trend_seconds(interval),
-        **dict.fromkeys(WINDOWED, constants.window_seconds(interval)),
+        **dict.fromkeys(WINDOWED if poll.openmq is None else OPENMQ_WINDOWED, constants.window_seconds(interval)),
     }
     return frozenset(name for name, seconds in short.items() if lasts < seconds + 2 * interval)
 

@@ -228,9 +228,11 @@ class Openmq:
         rejected = np.nan_to_num(found.d_added - found.d_settled - d_depth)
         lost = np.where(told.removes, found.d_settled - found.d_delivered + d_delivering, 0.0)
         grew = bool(told.dead > self.dead)
+        dead = told.dead - self.dead if grew else 0.0
         removing = told.removes & at_limit(found, told) & (known & (removed > MARGIN) | grew)
-        # What consumers settled that came and went between two polls is not known: then only dead messages prove it.
-        proven = np.where(same_consumers(found) | grew, removed, np.minimum(removed, 0.0))
+        # What consumers that came and went between two polls settled is not known: then as many dead ones prove it.
+        by_dead = grew & (removed <= dead + MARGIN)
+        proven = np.where(same_consumers(found) | by_dead, removed, np.minimum(removed, 0.0))
         values = np.stack([np.minimum(rejected, np.nan_to_num(found.d_added)), proven]).astype(np.float32)
         values[:, ~known] = np.nan
         seconds = constants.window_seconds(found.interval)

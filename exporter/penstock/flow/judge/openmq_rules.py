@@ -72,6 +72,12 @@ def redelivery_loop(poll: Poll) -> Mask:
     return by_count | (poll.found.judged & ~of(poll)[1].balanced & by_member)
 
 
+def falling_behind(poll: Poll) -> Mask:
+    """As on Artemis; not where the backlog grows by what a stalled consumer is given."""
+    stuck = poll.found.of_queue(np.where(stalled(poll), poll.found.consumer.held, 0.0))
+    return rules.falling_behind(poll.found, poll.trend) & ~((stuck > 0) & (stuck >= poll.trend.growth))
+
+
 def blockers(poll: Poll) -> Mask:
     """
     Consumers that may use up the limit of their connection.
