@@ -18,6 +18,7 @@ help:
 	@echo "make lint    ruff, mypy and the import contracts (1 min)"
 	@echo "make judge-recordings [DIR=... COLD=45 TREND=60]  judges recordings of labelled situations (10 s)"
 	@echo "make flowbench [SEED=1 POLL=5 ONLY=...]  labelled faults and look-alikes on real brokers (8 min)"
+	@echo "make flowbench-openmq [ONLY=...]  the same on a real OpenMQ (4 min)"
 	@echo "make soak-healthy [DURATION=7200 SEED=1]  healthy load on a real broker, every alarm is false (2 h)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
 	@echo "make bench-tick, bench-judge, bench-scrape, bench-growth, bench-broker   what it costs, see docs/performance.md (4 to 20 min)"
@@ -51,7 +52,7 @@ clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find exporter tests bench -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: flowbench soak-healthy
+.PHONY: flowbench flowbench-openmq soak-healthy
 
 # Healthy load of 22 queues, seconds; every warning is a false alarm
 DURATION ?= 7200
@@ -60,6 +61,9 @@ SEED ?= 1
 # Labelled faults and healthy look-alikes on real brokers; ONLY: parts of names, by commas
 ONLY ?=
 POLL ?= 5
+
+flowbench-openmq: $(VENV)/.test
+	@PYTHONPATH=tests $(BIN)/python -m flowbench.openmq --only "$(ONLY)"
 
 flowbench: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m flowbench.bench --seed "$(SEED)" --interval "$(POLL)" --only "$(ONLY)"
