@@ -321,8 +321,8 @@ def play(scenarios: Sequence[Scenario], folder: Path, interval: float, seconds: 
             if one.stomp:
                 stack.enter_context(stomp_without_ack(broker, one.name))
         time.sleep(20)
-        for one in alone:
-            one.freeze()
+        for process in alone:
+            process.freeze()
         run.join(seconds)
         counts = clients.counts()
         run.join()
