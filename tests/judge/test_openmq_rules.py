@@ -10,6 +10,7 @@ import pytest
 from judge.openmq_world import OpenmqJudged
 from penstock.flow.judge.conditions import Severity
 from penstock.flow.judge.constants import Constants
+from penstock.flow.openmq_explain import flow_of
 from penstock.model import AcknowledgeMode, QueueKind, TransactionState
 
 COLD = Constants(cold=60.0)
@@ -416,3 +417,16 @@ def test_limits_are_absent_while_too_little_was_seen() -> None:
             {"c": {"N": 1000 + 500 * i, "T": 700, "L": world.now + 10, "flow_paused": 1}},
         )
     assert np.isnan(world.tables["consumer"]["flow_limit"]).all()
+
+
+def test_explain_shows_the_arithmetic_of_what_is_measured() -> None:
+    world = judged()
+    for i in range(8):
+        world.poll(
+            {"q": {"A": 50_000, "K": 500 * i, "M": 50_000 - 500 * i, "D": 700}},
+            {"c": {"N": 1000 + 500 * i, "T": 700, "L": world.now + 10, "flow_paused": 1}},
+        )
+    (series,) = world.tables["queue"].index
+    (flow,) = flow_of(world.state.judgement, world.tables["consumer"], series)
+    assert (flow["limit"], flow["resume"], flow["batch"], flow["paused"]) == (1000, 500, [500, 1000], True)
+    assert "holds 700, above its resume level; stops at 1,000, asks again at 500 (50%) for 500 to 1,000" in flow["told"]

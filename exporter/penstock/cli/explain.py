@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -99,6 +99,7 @@ def told(found: Plain) -> Iterator[str]:
     yield ""
     yield from numbers_told(found)
     yield from ring_told(found["ring"])
+    yield from flow_told(found["flow"])
     for client in found["clients"]:
         yield from client_told(client, found["stamp"])
     if found["clients_left_out"]:
@@ -158,6 +159,13 @@ def ring_told(ring: Plain | None) -> Iterator[str]:
     limit = "none" if ring["limit"] is None else f"{ring['limit']:g} messages"
     yield f"  size      {limit}: {ring['where']}"
     yield f"  evicted   {'unknown' if ring['evicted'] is None else format(ring['evicted'], 'g')}: {ring['ledger']}"
+
+
+def flow_told(flow: Sequence[Plain]) -> Iterator[str]:
+    if flow:
+        yield "Flow control"
+    for one in flow:
+        yield f"  {one['client']}, consumer {one['consumer']}: {one['told']}"
 
 
 def client_told(client: Plain, now: float) -> Iterator[str]:

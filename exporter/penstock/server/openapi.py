@@ -164,6 +164,11 @@ OPENAPI: Final[Schema] = {
                 rate_in={"type": ["number", "null"], "description": "Messages a second."},
                 rate_out={"type": ["number", "null"], "description": "Messages a second."},
                 ring={"type": ["object", "null"], "description": "Size, where it comes from, the ledger of evictions."},
+                flow={
+                    "type": "array",
+                    "items": {"type": "object"},
+                    "description": "OpenMQ: of consumers shown one by one the measured limit and resume level.",
+                },
                 rules=_list(_object(key={"type": "string"}, value={}, rule={"type": "integer"})),
                 clients=_list(_object(client={"type": "string"}, numbers=_NUMBERS, patience={}, rules={})),
                 clients_left_out={"type": "integer"},
