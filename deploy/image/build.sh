@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Builds the image where no container engine runs, as root, on a base made from Debian's packages: a proof that the
+# Dockerfile works. $1: a directory for what is made (2 GB), $2: the stage (agent or trends).
+set -euo pipefail
+work=$(realpath -m "${1:?a directory for what is made}")
+stage=${2:-agent}
+top=$(cd "$(dirname "$0")/../.." && pwd)
+mkdir -p "$work"
+buildah() { command buildah --storage-driver vfs --root "$work/root" --runroot "$work/run" "$@"; }
+
+command -v buildah mmdebstrap >/dev/null || { echo "needs the packages buildah and mmdebstrap" >&2; exit 1; }
+if ! buildah inspect --type image localhost/base >/dev/null 2>&1; then
+	mkdir -p "$work/base"
+	mmdebstrap --variant=apt --include=python3,python3-venv,ca-certificates bookworm "$work/base/root.tar"
+	printf 'FROM scratch\nADD root.tar /\n' >"$work/base/Dockerfile"
+	buildah build --isolation chroot --tag localhost/base "$work/base"
+	rm "$work/base/root.tar"
+fi
+buildah build --isolation chroot --network host --build-arg BASE=localhost/base --target "$stage" \
+	--file "$top/deploy/image/Dockerfile" --tag "localhost/penstock:$stage" "$top"
+container=$(buildah from "localhost/penstock:$stage")
+trap 'buildah rm "$container" >/dev/null' EXIT
+echo "--- as user: $(buildah run --isolation chroot "$container" id -u)"
+buildah run --isolation chroot "$container" penstock --version
+buildah run --isolation chroot "$container" penstock check --help >/dev/null && echo "--- the image works"
