@@ -16,7 +16,10 @@ if ! buildah inspect --type image localhost/base >/dev/null 2>&1; then
 	buildah build --isolation chroot --tag localhost/base "$work/base"
 	rm "$work/base/root.tar"
 fi
-buildah build --isolation chroot --network host --build-arg BASE=localhost/base --target "$stage" \
+# A copy of the machine's own authorities: it may reach the registries through a proxy.
+cp -rLT /etc/ssl/certs "$work/certs" 2>/dev/null || true  # some links may lead nowhere
+buildah build --isolation chroot --network host --volume "$work/certs:/etc/ssl/certs" \
+	--env PIP_CERT=/etc/ssl/certs/ca-certificates.crt --build-arg BASE=localhost/base --target "$stage" \
 	--file "$top/deploy/image/Dockerfile" --tag "localhost/penstock:$stage" "$top"
 container=$(buildah from "localhost/penstock:$stage")
 trap 'buildah rm "$container" >/dev/null' EXIT
