@@ -16,6 +16,7 @@ from e2e.agent import Agent
 from penstock.agent.opening import open_reader, open_transport
 from penstock.config import load
 from penstock.demo.openmq import OpenMQBroker
+from penstock.demo.run_openmq import OpenMQScenario
 from penstock.errors import Refused, Unreachable
 from penstock.model import BrokerKind, Snapshot
 from penstock.sources.jmx import JmxTransport
@@ -263,6 +264,21 @@ async def test_100_000_messages_are_not_walked_at_every_poll(tmp_path: Path) -> 
     assert {one["messages"] for one in found} == {99_500}
     assert {one["bytes"] > 0 for one in found} == {True}
     assert sum(one["exact"] for one in found) < 6  # the budget is saved up for about five of such readings
+
+
+def test_the_demo_shows_its_faults_and_leaves_nothing(tmp_path: Path) -> None:
+    with nothing_left():
+        scenario = OpenMQScenario()
+        scenario.start()
+        try:
+            said = json.loads(scenario.config_yaml(interval="1s"))
+            said["judgement"] = {"cold": "3s"}
+            with Agent(tmp_path, **{**said, "timeout": "900ms"}) as agent:
+                agent.until(lambda s: bool(s.find("mq_queue_unhealthy", cause="stalled")), expected=True, timeout=60)
+        finally:
+            scenario.stop()
+    assert scenario.directory is not None
+    assert not scenario.directory.exists()
 
 
 def test_the_same_series_as_of_artemis(

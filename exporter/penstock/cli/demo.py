@@ -35,6 +35,14 @@ PRINT_SECONDS = 30.0
     envvar="PENSTOCK_DEMO_MINUTES",
     help="End after this time; default: run until Control-C.",
 )
+@click.option(
+    "--broker",
+    "kind",
+    type=click.Choice(["artemis", "openmq"]),
+    default="artemis",
+    show_default=True,
+    help="Which broker to start.",
+)
 @click.option("--keep", is_flag=True, help="Keep the broker's directory with its logs.")
 @click.option(
     "--web.listen-address",
@@ -45,21 +53,23 @@ PRINT_SECONDS = 30.0
     help="Where to serve.",
 )
 @options.command
-async def demo(minutes: float | None, keep: bool, listen_addresses: tuple[str, ...]) -> int:
+async def demo(minutes: float | None, kind: str, keep: bool, listen_addresses: tuple[str, ...]) -> int:
     """
-    Start a real Apache Artemis with healthy traffic and three faults, and watch it.
+    Start a real Apache Artemis or Eclipse OpenMQ with healthy traffic and some faults, and watch it.
 
-    The broker is fetched from Maven Central the first time (46 MB, kept in ~/.cache/penstock). Needs Java 17 and Maven.
+    The broker is fetched from Maven Central the first time (46 or 18 MB, kept in ~/.cache/penstock).
+    Needs Java 17 and Maven.
     Everything that was started is stopped at the end.
     """
     logs.set_up("warning", "logfmt")
     try:
         from penstock.demo.run import Scenario  # noqa: PLC0415 - an extra: the agent runs without it
+        from penstock.demo.run_openmq import OpenMQScenario  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise PenstockError(f"the demo needs {error.name}: install penstock[demo]") from error
     console = Console()
-    scenario = Scenario(keep=keep)
-    console.print("Starting a real Apache Artemis with its clients; the first time it is fetched …")
+    scenario = Scenario(keep=keep) if kind == "artemis" else OpenMQScenario(keep=keep)
+    console.print(f"Starting a real {scenario.product} with its clients; the first time it is fetched …")
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

@@ -173,7 +173,7 @@ class StompProducer(StompClient):
     ) -> None:
         self._destination = destination
         self._size = size
-        self._headers = {"destination-type": routing_type, "persistent": "true"}
+        self._headers = {"persistent": "true"} | ({"destination-type": routing_type} if routing_type else {})
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         super().__init__(endpoint, client_id=client_id)
@@ -238,7 +238,7 @@ class StompConsumer(StompClient):
         self._work = work
         self._ending = threading.Event()
         super().__init__(endpoint, client_id=client_id)
-        headers = {"subscription-type": routing_type}
+        headers = {"subscription-type": routing_type} if routing_type else {}
         if selector:
             headers["selector"] = selector
         if durable:

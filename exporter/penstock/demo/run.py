@@ -63,6 +63,8 @@ class Scenario:
     What is healthy flows at once; the faults show as soon as a poll has seen them twice.
     """
 
+    product = "Apache Artemis"
+
     def __init__(self, directory: Path | None = None, *, keep: bool = False, version: str = VERSION) -> None:
         self.broker: ArtemisBroker
         self.directory = directory
