@@ -7,6 +7,7 @@ the broker's CPU; in between, depths are carried on from the counters of what ca
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,8 +48,7 @@ class _Known:
     not_before: float = -np.inf
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(NamedTuple):
     """Numbers of one destination as the model has them; `exact`: they were read in this poll."""
 
     messages: float

@@ -4,9 +4,11 @@ Answers → tables of the model. Each builder keeps the index of its kind from p
 A queue destination is an address and its queue; a topic is an address, each of its subscriptions a queue of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from sys import intern
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,8 @@ from penstock.sources.clients import NameMap, client_name
 from penstock.sources.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction
 from penstock.sources.openmq.depths import Carried, Name
 from penstock.table import Column, Index, Keys, Serials, Table
+
+RowT = TypeVar("RowT")
 
 DEAD_MESSAGES = "mq.sys.dmq"
 ADMIN = "admin"
@@ -253,7 +257,8 @@ class Destinations:
     _addresses: Index[AddressRow] = field(default_factory=Index.empty)
     _address_serials: Serials = field(default_factory=Serials)
     _queues: Index[QueueRow] = field(default_factory=Index.empty)
-    _told: object = None
+    _made: dict[tuple[object, ...], Any] = field(default_factory=dict)
+    """Rows by what they are made of: nearly all of them are those of the poll before."""
 
     def addresses(
         self,
@@ -266,12 +271,11 @@ class Destinations:
         """`delivering`: of each row, NaN where unknown."""
         keys = self._address_serials([f"{row.type} {row.name}" for row in rows])
         said = [settings.get((row.type, row.name)) for row in rows]
-        made = [
-            AddressRow(intern(called.address(row.type, row.name)), policy(one))
+        made: list[AddressRow] = [
+            self._once(AddressRow, called.address(row.type, row.name), policy(one))
             for row, one in zip(rows, said, strict=True)
         ]
-        at = self._addresses.positions(keys)
-        stale = [i for i, p in enumerate(at.tolist()) if p >= 0 and self._addresses.rows[p] != made[i]]
+        stale = _stale(self._addresses, keys, made)
         index, order = self._addresses.follow(keys, lambda new: [made[i] for i in new], changed=keys[stale])
         self._addresses = index
         limits = {
@@ -315,10 +319,25 @@ class Destinations:
             *(row for row in listing.single if row.destination_type != "q" and not row.is_subscription),
         ]
         keys = self.serials([f"q {rows[i].name}" for i in at] + [f"s {row.consumer_id}" for row in subscriptions])
-        made = [_queue(rows[i], settings.get(("q", rows[i].name))) for i in at]
-        made += [_subscription(row, called) for row in subscriptions]
-        known = self._queues.positions(keys)
-        stale = [i for i, p in enumerate(known.tolist()) if p >= 0 and self._queues.rows[p] != made[i]]
+        made: list[QueueRow] = [
+            self._once(
+                _queue, rows[i].name, rows[i].temporary is True, _dead_letters(settings.get(("q", rows[i].name)))
+            )
+            for i in at
+        ]
+        made += [
+            self._once(
+                _subscription,
+                subscription_name(row),
+                called.address("t", row.destination_name),
+                bool(row.durable),
+                row.selector or "",
+            )
+            for row in subscriptions
+        ]
+        if len(self._made) > 4 * (len(rows) + len(made)) + 1024:
+            self._made.clear()
+        stale = _stale(self._queues, keys, made)
         self._queues, order = self._queues.follow(keys, lambda new: [made[i] for i in new], changed=keys[stale])
         columns = queue_columns([rows[i] for i in at], [depths[i] for i in at], delivering[at])
         behind = subscription_columns(subscriptions, listing)
@@ -328,6 +347,25 @@ class Destinations:
             for name, column in columns.items()
         }
         return Table(self._queues, _present(joined))
+
+    def _once(self, make: Callable[..., RowT], *texts: object) -> RowT:
+        """What `make` makes of `texts`, made once."""
+        key = make, *texts
+        row: RowT | None = self._made.get(key)
+        if row is None:
+            row = self._made[key] = make(*texts)
+        return row
+
+
+def _stale(index: Index[RowT], keys: Keys, made: Sequence[RowT]) -> list[int]:
+    """Positions in `keys` of known things whose rows read otherwise now."""
+    known = index.rows
+    at = index.positions(keys).tolist()
+    return [i for i, p in enumerate(at) if p >= 0 and known[p] is not made[i] and known[p] != made[i]]
+
+
+def _dead_letters(said: Settings | None) -> bool:
+    return said is not None and said.use_dmq is True
 
 
 _ADDRESS_FIELDS = {
@@ -355,7 +393,7 @@ def delivering(rows: Sequence[Destination], depths: Sequence[Carried], consumers
         if not depth.exact and row.type == "q" and consumers is not None:
             return held.get(row.name, 0.0)
         # Versions before 5 know no delayed delivery: there is none of it in the sum.
-        return max(depth.pending - float(np.nan_to_num(depth.scheduled)) - depth.uncommitted, 0.0)
+        return max(depth.pending - (depth.scheduled if depth.scheduled > 0 else 0.0) - depth.uncommitted, 0.0)
 
     return np.array([one(row, depth) for row, depth in zip(rows, depths, strict=True)], np.float64)
 
@@ -394,18 +432,17 @@ def subscription_columns(rows: Sequence[Consumer], listing: Listing) -> dict[str
     }
 
 
-def _queue(row: Destination, said: Settings | None) -> QueueRow:
-    temporary = row.temporary is True
-    if row.name == DEAD_MESSAGES:
+def _queue(name: str, temporary: bool, dead_letters: bool) -> QueueRow:
+    if name == DEAD_MESSAGES:
         kind = QueueKind.DEAD_LETTER
-    elif row.name.startswith("mq."):
+    elif name.startswith("mq."):
         kind = QueueKind.INTERNAL
     else:
         kind = QueueKind.TEMPORARY if temporary else QueueKind.USER
-    dead = DEAD_MESSAGES if said is not None and said.use_dmq is True and kind is not QueueKind.DEAD_LETTER else ""
+    dead = DEAD_MESSAGES if dead_letters and kind is not QueueKind.DEAD_LETTER else ""
     return QueueRow(
-        name=intern(row.name),
-        address=intern(row.name),
+        name=name,
+        address=name,
         routing_type="anycast",
         durable=not temporary,
         temporary=temporary,
@@ -417,15 +454,14 @@ def _queue(row: Destination, said: Settings | None) -> QueueRow:
     )
 
 
-def _subscription(row: Consumer, called: Names) -> QueueRow:
-    durable = bool(row.durable)
+def _subscription(name: str, address: str, durable: bool, selector: str) -> QueueRow:
     return QueueRow(
-        name=subscription_name(row),
-        address=intern(called.address("t", row.destination_name)),
+        name=name,
+        address=address,
         routing_type="multicast",
         durable=durable,
         temporary=not durable,
-        filter=row.selector or "",
+        filter=selector,
         kind=QueueKind.SUBSCRIPTION,
         ring_source=RingSource.NONE,
         dead_letter_address="",
@@ -445,7 +481,7 @@ def limit(said: Sequence[Settings | None], name: str) -> Column:
 
 
 def numbers(depths: Sequence[Carried], name: str) -> Column:
-    return np.array([getattr(depth, name) for depth in depths], np.float64)
+    return np.fromiter(map(attrgetter(name), depths), np.float64, len(depths))
 
 
 def seconds(milliseconds: Column) -> Column:
