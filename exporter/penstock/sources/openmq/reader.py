@@ -307,18 +307,33 @@ class OpenMQReader:
         return members
 
     async def _read_listings(self, poll: _Poll) -> tuple[Rows[wire.Producer] | None, Rows[wire.Transaction] | None]:
-        async def producers(p: _Poll) -> tuple[Rows[wire.Producer], str]:
-            found = await self._listed(p, ask.producers(), self._decoders.producer, "getProducerInfo")
-            rows = [row for row in found.rows if row.service_name != tables.ADMIN]
-            return Rows(rows, len(rows)), _left_out([found])
+        """Both in one call; one that broke because something in it went away is asked again by itself."""
+        requests = [ask.producers(), ask.transactions()]
+        asked: list[wire.Reply] | SourceError
+        try:
+            _, asked = await self._ask(poll, requests)
+        except SourceError as error:
+            asked = error
 
-        async def transactions(p: _Poll) -> tuple[Rows[wire.Transaction], str]:
-            found = await self._listed(p, ask.transactions(), self._decoders.transaction, "getTransactionInfo")
+        async def listed(number: int, decoder: wire.Decoder[RowT], what: str) -> tuple[Rows[RowT], str]:
+            if isinstance(asked, SourceError):
+                raise asked
+            reply = asked[number]
+            if reply.worth_a_retry:
+                _, (reply,) = await self._ask(poll, [requests[number]])
+            found = await self._work(decoder.listed, reply, what)
             return found, _left_out([found])
 
-        return await self._collect(poll, "producers", producers), await self._collect(
-            poll, "transactions", transactions
+        producers = await self._collect(
+            poll, "producers", lambda _: listed(0, self._decoders.producer, "getProducerInfo")
         )
+        if producers is not None:
+            rows = [row for row in producers.rows if row.service_name != tables.ADMIN]
+            producers = Rows(rows, len(rows))
+        transactions = await self._collect(
+            poll, "transactions", lambda _: listed(1, self._decoders.transaction, "getTransactionInfo")
+        )
+        return producers, transactions
 
     async def _read_destinations(
         self, poll: _Poll, totals: wire.TotalAttributes, connections: Mapping[int, wire.Connection]
