@@ -94,6 +94,11 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 	$(BIN)/pip install --quiet -e '.[all]' --group test --group lint
 	@touch $@
 
+demo-trends: $(VENV)/.test  # a report on the imagined history of two brokers, in ./demo-trends (3 min; needs Java 17)
+	@$(BIN)/penstock trends demo demo-trends
+
+.PHONY: demo-trends
+
 bench-forecast: $(VENV)/.test  # scores the forecast on the M4 hourly series: M4_TRAIN=Hourly-train.csv [M4_TEST=...] (1 min)
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.forecast
 

@@ -19,8 +19,9 @@ from penstock.agent.opening import open_reader, policy_of
 from penstock.agent.shard import Shard
 from penstock.agent.state import StateFile
 from penstock.agent.tables import Result
+from penstock.agent.trends import Trends
 from penstock.agent.watch import Watch
-from penstock.config import Broker, Config, load
+from penstock.config import Broker, Config, History, load
 from penstock.errors import ConfigError
 from penstock.exposition.body import Exposition
 from penstock.exposition.self_metrics import SelfMetrics
@@ -66,6 +67,7 @@ class Agent:
         self._reloading = asyncio.Lock()
         self._storage = storage
         self._past = Past()
+        self._trends: Trends | None = None
         self._state_file = None if storage is None else StateFile(storage)
         self._journal = Journal(storage)
         self._changed = asyncio.Event()
@@ -151,6 +153,7 @@ class Agent:
         async with contextlib.AsyncExitStack() as unused:
             opened = []
             await asyncio.to_thread(self._past.apply, config.history, self._storage)
+            self._show_trends(config.history)
             for broker in changed:
                 watch = self._open(config, broker)
                 unused.push_async_callback(watch.close)
@@ -196,6 +199,13 @@ class Agent:
             on_poll=self._past.offer(broker.name, config.interval_of(broker)),
         )
 
+    def _show_trends(self, config: History) -> None:
+        """What the trend job wrote, beside the brokers; a broker's name is never empty."""
+        file = Path(config.trends) if config.trends else self._storage and self._storage / "trends" / "gauges.json"
+        if file and (self._trends is None or self._trends.file != file):
+            self._trends = Trends(file)
+            self._exposition.set_broker("", self._trends.blocks)
+
     async def _drop(self, name: str) -> None:
         watched = self._watched.pop(name, None)
         if watched is None:
@@ -238,6 +248,8 @@ class Agent:
 
     def _on_change(self, events: Iterable[Event]) -> None:
         self._self_metrics.history_written(self._past.numbers())
+        if self._trends is not None:
+            self._trends.refresh()
         if self._journal.add(events):
             self._loop.call_soon_threadsafe(self._changed.set)
 

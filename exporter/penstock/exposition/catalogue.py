@@ -26,6 +26,10 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "link": ("broker", "link", "kind"),
     "collector": ("broker", "collector"),
     "poll": ("broker", "result"),
+    "trend_run": (),
+    "trend_forecast": ("broker", "address", "queue", "horizon", "bound"),
+    "trend_queue": ("broker", "address", "queue"),
+    "trend_limit": ("broker", "limit", "bound"),
     "agent": (),
 }
 """Table → the labels of each of its families: attributes of its row objects, by the same name, in this order."""
@@ -802,6 +806,51 @@ LINK: Final = (
     ),
 )
 
+TREND: Final = (
+    Family(
+        "mq_trend_timestamp_seconds",
+        "gauge",
+        "When the trend job last ran, in seconds since 1970; all mq_trend_ and mq_forecast_ metrics are as of then.",
+        "trend_run",
+        "timestamp",
+        source="the trend job",
+    ),
+    Family(
+        "mq_forecast_messages",
+        "gauge",
+        "Largest hourly mean of messages expected within the horizon (1d, 7d); bound: mean, or low and high"
+        " of what holds 95 % of what comes. Only where the forecast did better than repeating last week.",
+        "trend_forecast",
+        "messages",
+        source="the trend job",
+    ),
+    Family(
+        "mq_trend_traffic_growth_ratio",
+        "gauge",
+        "Growth of what is added to the queue per week, relative to the last week; absent without a clear trend.",
+        "trend_queue",
+        "growth",
+        source="the trend job",
+    ),
+    Family(
+        "mq_trend_ring_loss_ratio",
+        "gauge",
+        "Share of the messages added to the ring that it threw away unread, over the window of the trend job.",
+        "trend_queue",
+        "ring_loss",
+        source="the trend job",
+    ),
+    Family(
+        "mq_forecast_limit_seconds",
+        "gauge",
+        "Time until the broker meets its limit (memory, disk) if it grows on, in seconds. bound: low is the earliest,"
+        " high the latest; +Inf when it will not; absent without a clear trend.",
+        "trend_limit",
+        "seconds",
+        source="the trend job",
+    ),
+)
+
 POLLING: Final = (
     Family(
         "penstock_poll_duration_seconds",
@@ -948,6 +997,7 @@ CATALOGUE: Final[tuple[Family, ...]] = (
     *CONSUMER,
     *CONNECTION,
     *LINK,
+    *TREND,
     *POLLING,
     *AGENT,
 )

@@ -57,6 +57,8 @@ def analyse_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
 
 def split(rows: Columns) -> Iterator[dict[str, Any]]:
     """The rows of each series, its bins with them."""
+    if not len(rows["sid"]):
+        return
     edges = np.flatnonzero(np.diff(rows["sid"], prepend=-1))
     ends = np.append(edges[1:], len(rows["sid"]))
     bin_ends = np.concatenate([[0], np.cumsum(rows["hist_len"])]) if "hist_len" in rows else None

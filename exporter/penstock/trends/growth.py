@@ -51,7 +51,7 @@ def growth(hourly: Series) -> Growth:
 
 def slope_by_hour_of_week(hourly: Series) -> float:
     """Per week: Theil-Sen of each hour of the week on its own, which no rhythm can mislead; the mean of these."""
-    weeks = hourly[-(len(hourly) // WEEK) * WEEK :].reshape(-1, WEEK)
+    weeks = hourly[len(hourly) % WEEK :].reshape(-1, WEEK)
     i, j = np.triu_indices(len(weeks), 1)
     slopes = (weeks[j] - weeks[i]) / (j - i)[:, None]
     known = np.isfinite(slopes).any(axis=0)
@@ -60,7 +60,7 @@ def slope_by_hour_of_week(hourly: Series) -> float:
 
 def sen_limits(hourly: Series) -> tuple[float, float]:
     """Limits of the slope per week by Sen, from the medians of each week: what lies in a week is not independent."""
-    weeks = hourly[-(len(hourly) // WEEK) * WEEK :].reshape(-1, WEEK)
+    weeks = hourly[len(hourly) % WEEK :].reshape(-1, WEEK)
     keep = np.isfinite(weeks).sum(axis=1) >= WEEK // 2
     at, values = np.flatnonzero(keep), np.array([np.nanmean(week) for week in weeks[keep]])
     n = len(values)
@@ -78,11 +78,16 @@ def sen_limits(hourly: Series) -> tuple[float, float]:
 
 def last_step(hourly: Series) -> int:
     """The hour of the greatest lasting change of level, -1 without one: two weeks either side, without weekdays."""
-    days = hourly[-(len(hourly) // DAY) * DAY :].reshape(-1, DAY)
+    days = hourly[len(hourly) % DAY :].reshape(-1, DAY)
     daily = np.array([np.nanmedian(day) if np.isfinite(day).any() else np.nan for day in days])
-    if len(daily) < 2 * STEP_DAYS + 1:
+    known = np.isfinite(daily)
+    if known.sum() < 2 * STEP_DAYS + 1:
         return -1
-    weekday = np.array([np.nanmedian(daily[k::7]) if np.isfinite(daily[k::7]).any() else 0.0 for k in range(7)])
+    daily = np.interp(np.arange(len(daily)), np.flatnonzero(known), daily[known])
+    # What a weekday differs from the week around it: unlike its own median, that knows no level.
+    around = np.array([np.nanmean(daily[max(at - 3, 0) : at + 4]) for at in range(len(daily))])
+    apart = daily - around
+    weekday = np.array([np.nanmedian(apart[k::7]) if np.isfinite(apart[k::7]).any() else 0.0 for k in range(7)])
     flat = daily - weekday[np.arange(len(daily)) % 7]
     centre = float(np.nanmedian(daily))
     best, found = 0.0, -1

@@ -1,0 +1,86 @@
+"""What the trend job said, as series: `gauges.json` read again when it has changed. Needs no pyarrow."""
+
+import logging
+from dataclasses import make_dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from penstock.exposition.catalogue import CATALOGUE, TABLES
+from penstock.exposition.render import BrokerBlocks
+from penstock.flow.assess import Tables
+from penstock.table import Index, Table
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+MAX_BYTES = 64 * 2**20
+NEVER = "never"
+SHOWN = [name for name in TABLES if name.startswith("trend_")]
+ROWS = {name: make_dataclass(name, [(label, str) for label in TABLES[name]], frozen=True) for name in SHOWN}
+
+
+class Row(msgspec.Struct):
+    table: str
+    labels: dict[str, str]
+    values: dict[str, float | str]
+
+
+class Gauges(msgspec.Struct):
+    version: int
+    rows: list[Row]
+
+
+class Trends:
+    """Shows in `blocks` what stands in `file`; a file that cannot be used is told once and what was shown stays."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.blocks = BrokerBlocks()
+        self._seen: tuple[int, int] | None = None
+
+    def refresh(self) -> None:
+        """Look whether the file is another, and show it then; in the worker thread."""
+        try:
+            stat = self.file.stat()
+            seen = stat.st_mtime_ns, stat.st_size
+            if seen == self._seen:
+                return
+            self._seen = seen
+            self.blocks.update(tables(read(self.file, stat.st_size)))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            log.warning("%s cannot be shown: %s; run penstock trends run again", self.file, error)
+
+
+def read(file: Path, size: int) -> Gauges:
+    """Raises ValueError."""
+    if size > MAX_BYTES:
+        raise ValueError(f"is larger than {MAX_BYTES} bytes")
+    gauges = msgspec.json.decode(file.read_bytes(), type=Gauges)
+    if gauges.version != FORMAT:
+        raise ValueError(f"has format {gauges.version}, this version reads {FORMAT}")
+    return gauges
+
+
+def tables(gauges: Gauges) -> Tables:
+    """The rows as tables of the catalogue; rows that it does not know are left out."""
+    columns = {name: [family.column for family in CATALOGUE if family.table == name] for name in SHOWN}
+    found: dict[str, Table[Any]] = {}
+    for name in SHOWN:
+        rows = {
+            tuple(row.labels.get(label, "") for label in TABLES[name]): row for row in gauges.rows if row.table == name
+        }
+        index: Index[Any] = Index.of([ROWS[name](*labels) for labels in rows])
+        found[name] = Table(
+            index,
+            {column: np.array([number(row.values.get(column)) for row in rows.values()]) for column in columns[name]},
+        )
+    return found
+
+
+def number(value: float | str | None) -> float:
+    return np.nan if value is None else np.inf if value == NEVER else float(value)

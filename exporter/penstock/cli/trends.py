@@ -1,0 +1,95 @@
+"""`penstock trends`: long-term trends of the history, on Spark."""
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.errors import PenstockError
+
+
+def told(function: Callable[..., None]) -> Callable[..., None]:
+    """Errors raised on purpose without a traceback; a missing extra with what to install."""
+
+    @wraps(function)
+    def wrapped(*arguments: Any, **options: Any) -> None:
+        try:
+            function(*arguments, **options)
+        except PenstockError as error:
+            click.echo(f"penstock: {error}", err=True)
+            sys.exit(1)
+        except ModuleNotFoundError as error:
+            click.echo(f"penstock: trends need {error.name}, please: pip install 'penstock[trends]'", err=True)
+            sys.exit(1)
+
+    return wrapped
+
+
+history = click.option("--history", required=True, help="Where the agent publishes: a directory or s3://BUCKET/PREFIX.")
+out = click.option("--out", required=True, help="Directory or s3://BUCKET/PREFIX of the results.")
+
+
+@click.group()
+def trends() -> None:
+    """Long-term trends from the history: roll up, analyse, forecast, report. Needs Java 17."""
+
+
+@trends.command()
+@history
+@out
+@click.option("--master", help="Spark master, such as spark://HOST:7077; default: embedded on all cores.")
+@told
+def run(history: str, out: str, master: str | None) -> None:
+    """Bring tiers, report and gauges up to date; only days with something new are read."""
+    from penstock.trends import job  # noqa: PLC0415 - Spark is loaded for nothing else
+
+    facts = job.run(history, out, master, lambda text: click.echo(text, err=True))
+    window = facts["window"]
+    click.echo(
+        f"{len(facts['queues'])} queues, {window['days']} days, {window['rolled']} of them new: {out}/{job.REPORT}"
+    )
+
+
+@trends.command()
+@out
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write; default: report.html.")
+@told
+def report(out: str, output: Path | None) -> None:
+    """Write the HTML report anew from the facts of the last run."""
+    import json  # noqa: PLC0415
+
+    from penstock.history.store import Store  # noqa: PLC0415
+    from penstock.trends.job import FACTS, REPORT  # noqa: PLC0415
+    from penstock.trends.report import render  # noqa: PLC0415
+
+    content = Store(out).read_bytes(FACTS)
+    if content is None:
+        raise PenstockError(f"{out}: holds no {FACTS}; `penstock trends run` makes it")
+    page = render(json.loads(content))
+    target = output or Path(REPORT)
+    try:
+        target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise PenstockError(f"{target}: cannot be written: {error.strerror}") from None
+    click.echo(str(target))
+
+
+@trends.command()
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--days", type=click.IntRange(1, 400), default=90, show_default=True, help="Days of history to imagine.")
+@click.option("--queues", type=click.IntRange(1, 1000), default=8, show_default=True, help="Queues of each broker.")
+@told
+def demo(directory: Path, days: int, queues: int) -> None:
+    """Imagine the history of two brokers in DIRECTORY and report on it."""
+    from penstock.history.generate import Fleet, generate  # noqa: PLC0415
+    from penstock.history.store import Store  # noqa: PLC0415
+    from penstock.trends import job  # noqa: PLC0415
+
+    click.echo(f"imagining {days} days of 2 brokers with {queues} queues each", err=True)
+    generate(Store(str(directory / "history")), Fleet(brokers=2, queues=queues, days=days, interval=300))
+    results = directory / "trends"
+    job.run(str(directory / "history"), str(results), None, lambda text: click.echo(text, err=True))
+    click.echo(str(results / job.REPORT))

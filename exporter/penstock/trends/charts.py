@@ -1,0 +1,99 @@
+"""Charts as SVG: drawn here, so that the report needs no script and prints. Colours come from the page's style."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+
+WIDTH, HEIGHT = 720, 200
+LEFT, RIGHT, TOP, BOTTOM = 64, 10, 10, 24
+HOURS = 168
+
+
+def number(value: float) -> str:
+    """Short, for an axis or a cell: 950, 1.2 k, 3.4 M."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= limit:
+            return f"{value / {'G': 1e9, 'M': 1e6, 'k': 1e3}[unit]:.1f} {unit}"
+    return f"{value:.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.2g}"
+
+
+def lines(
+    series: Sequence[tuple[str, Sequence[tuple[float, float]]]],
+    title: str,
+    band: Sequence[tuple[float, float, float]] = (),
+    limit: float | None = None,
+) -> str:
+    """Lines over time (seconds since 1970); band: (time, low, high). From 0 up."""
+    points = [point for _, line in series for point in line] + [(t, high) for t, _, high in band]
+    first, last = min(t for t, _ in points), max(t for t, _ in points)
+    top = max([v for _, v in points] + [limit or 0.0]) * 1.05 or 1.0
+
+    def x(t: float) -> float:
+        return LEFT + (t - first) / max(last - first, 1) * (WIDTH - LEFT - RIGHT)
+
+    def y(value: float) -> float:
+        return HEIGHT - BOTTOM - max(value, 0.0) / top * (HEIGHT - TOP - BOTTOM)
+
+    parts = [_grid(top, y), *_dates(first, last, x)]
+    if band:
+        ring = [(x(t), y(high)) for t, _, high in band] + [(x(t), y(low)) for t, low, _ in reversed(band)]
+        parts.append(f'<polygon class="band" points="{_points(ring)}"/>')
+    for style, line in series:
+        parts.append(f'<polyline class="{style}" points="{_points([(x(t), y(v)) for t, v in line])}"/>')
+    if limit is not None:
+        parts.append(f'<line class="limit" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(limit):.1f}" y2="{y(limit):.1f}"/>')
+    return _svg(title, "".join(parts), HEIGHT)
+
+
+def heat_map(profile: Sequence[float | None], title: str) -> str:
+    """Hours across, days of the week down; the darker the more."""
+    top = max((value or 0.0 for value in profile), default=0.0) or 1.0
+    cell, high, parts = (WIDTH - LEFT - RIGHT) / 24, 18, []
+    for at, value in enumerate(profile[:HOURS]):
+        day, hour = divmod(at, 24)
+        share = (value or 0.0) / top
+        parts.append(
+            f'<rect class="heat" x="{LEFT + hour * cell:.1f}" y="{TOP + day * high}" width="{cell - 1:.1f}"'
+            f' height="{high - 1}" fill-opacity="{0.04 + 0.96 * share:.2f}"/>'
+        )
+    parts += [
+        f'<text x="{LEFT - 6}" y="{TOP + day * high + 13}" text-anchor="end">{name}</text>'
+        for day, name in enumerate(("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"))
+    ]
+    parts += [
+        f'<text x="{LEFT + hour * cell:.1f}" y="{TOP + 7 * high + 14}">{hour:02d}:00</text>' for hour in range(0, 24, 3)
+    ]
+    return _svg(title, "".join(parts), TOP + 7 * high + BOTTOM)
+
+
+def _points(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+
+
+def _grid(top: float, y: object) -> str:
+    assert callable(y)  # noqa: S101 - the chart's own scale
+    out = []
+    for step in range(5):
+        value = top * step / 4
+        at = y(value)
+        out.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
+        out.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{number(value)}</text>')
+    return "".join(out)
+
+
+def _dates(first: float, last: float, x: object) -> list[str]:
+    assert callable(x)  # noqa: S101 - the chart's own scale
+    out = []
+    for step in range(6):
+        at = first + (last - first) * step / 5
+        anchor = "start" if step == 0 else "end" if step == 5 else "middle"
+        day = datetime.fromtimestamp(at, UTC).strftime("%d %b")
+        out.append(f'<text x="{x(at):.1f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{day}</text>')
+    return out
+
+
+def _svg(title: str, content: str, height: float) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title, quote=True)}">'
+        f"<title>{escape(title)}</title>{content}</svg>"
+    )

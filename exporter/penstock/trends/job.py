@@ -1,0 +1,155 @@
+"""
+The whole job: history → tiers → facts → files and report. `python -m penstock.trends.job` is the spark-submit entry.
+
+In the output: `h1/`, `d1/`, `condition/` (Parquet, kept for ever), `facts.json` and `forecast.parquet` (the numbers of
+the report), `report.html`, and `gauges.json`, which the agent shows in /metrics; that is written last.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.history.compact import read
+from penstock.history.schema import CONDITION
+from penstock.history.store import Store
+from penstock.trends.analysis import WINDOW_DAYS, analyse, cleaned
+from penstock.trends.episodes import episodes
+from penstock.trends.forecast import pooled_quantile
+from penstock.trends.gauges import gauges
+from penstock.trends.report import render
+from penstock.trends.rollup import roll_up
+from penstock.trends.session import spark_session
+
+FACTS: Final = "facts.json"
+GAUGES: Final = "gauges.json"
+REPORT: Final = "report.html"
+FORECAST_QUEUES: Final = 200
+
+Plain = dict[str, Any]
+
+
+class JobError(PenstockError):
+    """The job could not run, and what to do."""
+
+
+def run(
+    history: str,
+    out: str,
+    master: str | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+    session: Any = None,
+) -> Plain:
+    """Bring everything in `out` up to date; returns the facts. Raises PenstockError."""
+    source, target = Store(history), Store(out)
+    with locked(target):
+        if session is None:
+            progress("starting Spark")
+            session = spark_session(master)
+        began = time.time()
+        rolled = roll_up(session, source, target, progress)
+        days = [name.removeprefix("dt=") for name in target.directories("h1/kind=queue")]
+        if not days:
+            raise JobError(f"{history}: holds no history of queues; is this where the agent publishes (history: url)?")
+        window = days_within(days)
+        progress(f"analysing {len(window)} days")
+        facts: Plain = {
+            "window": {"first": window[0], "last": window[-1], "days": len(window), "rolled": len(rolled.days)},
+            "queues": analyse(session, target, window, "queue"),
+            "brokers": analyse(session, target, window, "broker"),
+        }
+        finish_forecasts(facts["queues"])
+        facts["episodes"] = told_episodes(target, window, max(queue["last"] for queue in facts["queues"]))
+        progress("writing the report")
+        target.write_bytes(FACTS, json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).encode())
+        target.write_table("forecast.parquet", forecast_table(facts["queues"]))
+        target.write_bytes(REPORT, render(facts).encode())
+        target.write_bytes(GAUGES, json.dumps(gauges(facts, began), sort_keys=True).encode())
+    return facts
+
+
+@contextlib.contextmanager
+def locked(out: Store) -> Iterator[None]:
+    """One run at a time. On an object store the scheduler must see to that (concurrencyPolicy: Forbid)."""
+    if not out.local:
+        yield
+        return
+    file = Path(out.path("_lock"))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JobError(f"{out.url}: another trend job is at work there; wait for its end") from None
+        yield
+
+
+def days_within(days: Sequence[str]) -> list[str]:
+    """The days of the window, counted back from the last: what a run costs does not grow with the history."""
+    last = datetime.strptime(days[-1], "%Y-%m-%d").replace(tzinfo=UTC)
+    return [day for day in days if (last - datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)).days < WINDOW_DAYS]
+
+
+def told_episodes(out: Store, days: Sequence[str], until: float) -> list[Plain]:
+    paths = [name for day in days if out.exists(name := f"condition/dt={day}/part.parquet")]
+    return [asdict(one) | {"seconds": one.seconds} for one in episodes(read(out, paths, CONDITION).to_pylist(), until)]
+
+
+def finish_forecasts(queues: Sequence[Plain]) -> None:
+    """Intervals from the errors of the whole fleet; what only one series can tell was made by the workers."""
+    for measure in ("added", "messages"):
+        made = [forecast for queue in queues if (forecast := queue["forecasts"][measure])]
+        width = pooled_quantile([np.array(one.pop("scores")) for one in made])
+        for one in made:
+            values, scale = np.array(one["values"]), np.array(one.pop("scale"))
+            one["low"] = np.maximum(values - width * scale, 0.0).tolist()
+            one["high"] = (values + width * scale).tolist()
+
+
+def forecast_table(queues: Sequence[Plain]) -> Any:
+    """One row per queue, measure and hour ahead; only forecasts that beat the seasonal naive."""
+    rows = [
+        {
+            "broker": queue["broker"], "address": queue["address"], "queue": queue["queue"], "measure": measure,
+            "time": datetime.fromtimestamp(queue["last"] + 3600 * hour, UTC),
+            "value": value, "low": one["low"][hour], "high": one["high"][hour],
+        }
+        for queue in queues
+        for measure, one in queue["forecasts"].items()
+        if one and one["shown"]
+        for hour, value in enumerate(one["values"])
+    ]  # fmt: skip
+    fields = [(name, pa.string()) for name in ("broker", "address", "queue", "measure")]
+    fields += [("time", pa.timestamp("us", tz="UTC")), *((name, pa.float64()) for name in ("value", "low", "high"))]
+    return pa.Table.from_pylist(rows, pa.schema(fields))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """For spark-submit: no other dependencies than those of the job."""
+    parser = argparse.ArgumentParser(description="Trends of the history: rolled up, analysed, reported.")
+    parser.add_argument("--history", required=True, help="where the agent publishes its history")
+    parser.add_argument("--out", required=True, help="directory or s3:// URL of the results")
+    parser.add_argument("--master", help="Spark master; default: what spark-submit says, else local[*]")
+    given = parser.parse_args(arguments)
+    try:
+        facts = run(given.history, given.out, given.master, lambda text: print(text, file=sys.stderr, flush=True))
+    except PenstockError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return 1
+    print(f"{len(facts['queues'])} queues, {facts['window']['days']} days: {given.out}/{REPORT}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

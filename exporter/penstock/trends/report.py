@@ -1,0 +1,185 @@
+"""The report: one HTML file that needs nothing else. The same facts give the same bytes."""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any, Final
+
+from penstock.trends import charts
+from penstock.trends.analysis import cleaned
+
+Plain = dict[str, Any]
+TOP: Final = 10
+IDLE_HOURS: Final = 14 * 24
+SOON_DAYS: Final = 90
+UNKNOWN: Final = "\N{EN DASH}"
+
+
+def render(facts: Plain) -> str:
+    import jinja2  # noqa: PLC0415 - a Spark worker needs no templates
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("penstock.trends"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": lambda value: UNKNOWN if value is None else charts.number(value),
+        "percent": lambda value: UNKNOWN if value is None else f"{100 * value:.1f} %",
+        "signed": lambda value: UNKNOWN if value is None else f"{100 * value:+.1f} %",
+        "duration": duration,
+        "moment": lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"),
+        "days": days_text,
+    }
+    return environment.get_template("report.html").render(view(facts))
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return UNKNOWN
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def days_text(low: Any, high: Any) -> str:
+    """A range of days until a limit, in words."""
+    if low is None:
+        return "no clear trend"
+    if low == "never":
+        return "not at the present trend"
+    if high == "never":
+        return f"{low:.0f} days at the earliest"
+    return "reached" if high == 0 else f"{low:.0f} to {high:.0f} days"
+
+
+def view(facts: Plain) -> Plain:
+    """What the page shows, in the order of its sections."""
+    queues: Sequence[Plain] = facts["queues"]
+    busy = sorted((q for q in queues if q["added"]), key=lambda q: -q["added"])
+    return {
+        "window": facts["window"],
+        "brokers": [broker | {"chart": limit_charts(broker)} for broker in facts["brokers"]],
+        "queues": queues,
+        "actions": actions(facts),
+        "busy": [queue | {"chart": traffic_chart(queue)} for queue in busy[:TOP]],
+        "growing": sorted(
+            (q for q in queues if q["traffic"]["clear"] and q["traffic"]["relative"] is not None),
+            key=lambda q: -q["traffic"]["relative"],
+        )[:TOP],
+        "unclear": sum(1 for q in queues if q["added"] and not q["traffic"]["clear"]),
+        "backlogs": sorted(queues, key=lambda q: -(q["messages"]["p95"] or 0))[:TOP],
+        "heat": fleet_heat(queues),
+        "quiet_hour": quiet_hour(queues),
+        "stalls": stalls(facts["episodes"]),
+        "rings": [q for q in queues if q["ring"] is not None],
+        "losses": sorted(
+            (q for q in queues if (q["expired"] or 0) + (q["killed"] or 0) > 0),
+            key=lambda q: -(q["expired"] or 0) - (q["killed"] or 0),
+        )[:TOP],
+        "idle": sorted((q for q in queues if q["idle_hours"] >= IDLE_HOURS), key=lambda q: -q["idle_hours"]),
+        "models": models(queues),
+        "data": json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).replace("</", "<\\/"),
+    }
+
+
+def actions(facts: Plain) -> list[Plain]:
+    """What to do, the most urgent first. weight: only to sort."""
+    found: list[tuple[float, Plain]] = []
+    for broker in facts["brokers"]:
+        for name, limit in broker["limits"].items():
+            low, high = limit["days_low"], limit["days_high"]
+            if isinstance(low, float | int) and low < SOON_DAYS:
+                text = f"The {name} of {broker['broker']} meets its limit in {days_text(low, high)}."
+                found.append((low, {"what": text, "do": f"Give it more {name}, or find what grows (section 3)."}))
+    for queue in facts["queues"]:
+        if queue["ring_advice"]:
+            lost = charts.number(queue["ring_advice"]["lost"])
+            text = f"{queue['queue']} on {queue['broker']}: its ring threw away {lost} messages unread."
+            found.append(
+                (
+                    100,
+                    {
+                        "what": text,
+                        "do": f"If they were wanted: a ring of {charts.number(queue['ring_advice']['size'])}.",
+                    },
+                )
+            )
+    for row in stalls(facts["episodes"])[:3]:
+        where, total = f"{row['queue']} ({row['broker']})", duration(row["total"])
+        text = f"{row['client']} stopped on {where} {row['count']} times, {total} in all."
+        found.append((200, {"what": text, "do": "Look at what that client waits for (section 6)."}))
+    return [action for _, action in sorted(found, key=lambda one: one[0])]
+
+
+def stalls(episodes: Sequence[Plain]) -> list[Plain]:
+    """Episodes that are more than a notice, by client, the longest in all first."""
+    of: dict[tuple[str, ...], list[Plain]] = defaultdict(list)
+    for one in episodes:
+        if one["severity"] != "info":
+            of[one["broker"], one["queue"], one["client"], one["condition"]].append(one)
+    rows = []
+    for (broker, queue, client, condition), found in of.items():
+        lasting = sorted(one["seconds"] for one in found)
+        rows.append({
+            "broker": broker, "queue": queue, "client": client or "(the queue itself)", "condition": condition,
+            "count": len(found), "median": median(lasting),
+            "longest": lasting[-1], "total": sum(lasting), "last": max(one["begin"] for one in found),
+        })  # fmt: skip
+    return sorted(rows, key=lambda row: (-row["total"], row["broker"], row["queue"], row["client"]))
+
+
+def traffic_chart(queue: Plain) -> str:
+    past = [(day * 86400.0, value) for day, value in queue["daily"][:-1]]
+    made = queue["forecasts"]["added"]
+    series, band = [("past", past)], []
+    if made and made["shown"]:
+        days = range(7)
+        begin = queue["last"]
+        sums = {name: [sum(made[name][24 * d : 24 * d + 24]) for d in days] for name in ("values", "low", "high")}
+        series.append(("coming", [(begin + 86400.0 * d, sums["values"][d]) for d in days]))
+        band = [(begin + 86400.0 * d, sums["low"][d], sums["high"][d]) for d in days]
+    return charts.lines(series, f"Messages a day through {queue['queue']} on {queue['broker']}", band) if past else ""
+
+
+def limit_charts(broker: Plain) -> list[Plain]:
+    out = []
+    for name, limit in broker["limits"].items():
+        if limit["limit"] and limit["daily"]:
+            unit = {"memory": 2.0**20, "disk": 0.01}[name]
+            line = [(day * 86400.0, value / unit) for day, value in limit["daily"]]
+            title = f"{name.capitalize()} of {broker['broker']}, {'MiB' if name == 'memory' else '% of the disk'}"
+            chart = charts.lines([("past", line)], title, limit=limit["limit"] / unit)
+            out.append(
+                {"name": name, "title": title, "svg": chart, "when": days_text(limit["days_low"], limit["days_high"])}
+            )
+    return out
+
+
+def fleet_heat(queues: Sequence[Plain]) -> str:
+    sums = [sum(queue["profile"][hour] or 0.0 for queue in queues) for hour in range(charts.HOURS)]
+    return charts.heat_map(sums, "Messages an hour by hour of the week, all queues, UTC")
+
+
+def quiet_hour(queues: Sequence[Plain]) -> str:
+    """The hour of the week with the least traffic."""
+    sums = [sum(queue["profile"][hour] or 0.0 for queue in queues) for hour in range(charts.HOURS)]
+    day, hour = divmod(sums.index(min(sums)), 24)
+    return f"{('Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday', 'Sunday')[day]} {hour:02d}:00 UTC"
+
+
+def models(queues: Sequence[Plain]) -> Plain:
+    """How good the forecasts were in their back-test."""
+    made = [one for queue in queues for one in queue["forecasts"].values() if one]
+    shown = [one for one in made if one["shown"]]
+    return {
+        "made": len(made),
+        "shown": len(shown),
+        "mase": median(one["mase"] for one in shown) if shown else None,
+        "naive": median(one["naive"] for one in shown) if shown else None,
+    }
