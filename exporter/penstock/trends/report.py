@@ -92,7 +92,7 @@ def actions(facts: Plain) -> list[Plain]:
     """What to do, the most urgent first. weight: only to sort."""
     found: list[tuple[float, Plain]] = []
     for broker in facts["brokers"]:
-        for name, limit in broker["limits"].items():
+        for name, limit in sorted(broker["limits"].items()):
             low, high = limit["days_low"], limit["days_high"]
             if isinstance(low, float | int) and low < SOON_DAYS:
                 text = f"The {name} of {broker['broker']} meets its limit in {days_text(low, high)}."
@@ -149,7 +149,7 @@ def traffic_chart(queue: Plain) -> str:
 
 def limit_charts(broker: Plain) -> list[Plain]:
     out = []
-    for name, limit in broker["limits"].items():
+    for name, limit in sorted(broker["limits"].items()):
         if limit["limit"] and limit["daily"]:
             unit = {"memory": 2.0**20, "disk": 0.01}[name]
             line = [(day * 86400.0, value / unit) for day, value in limit["daily"]]
