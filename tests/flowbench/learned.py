@@ -27,8 +27,6 @@ SECONDS = 260.0
 """Of the learning run: over 700 gaps of each client."""
 JOB = 10.0
 
-_learned = scenario(Place.LEARNED, stalled=Within.PATIENCE)
-
 
 class Wedging(AmqpConsumer):
     """Settles as it should until `wedged` is set."""
@@ -53,7 +51,7 @@ def cold_would_be_late(scene: Scene) -> None:
     scene.attest("patience was learned", scene.watch.sight is not None and scene.patience() < scene.cold)
 
 
-@_learned
+@scenario(Place.LEARNED, also=("falling_behind",), stalled=Within.PATIENCE)
 def learned_one_of_six_wedged(scene: Scene) -> None:
     _, consumers = pool(scene, 6, 0.5, Wedging)
     scene.wait(scene.dice.uniform(20, 60))
@@ -64,7 +62,7 @@ def learned_one_of_six_wedged(scene: Scene) -> None:
     scene.attest("the others work", consumers[1].counts.last_ack > time.time() - 20)
 
 
-@_learned
+@scenario(Place.LEARNED, stalled=Within.PATIENCE)
 def learned_never_acknowledges(scene: Scene) -> None:
     queue, consumers = pool(scene, 3, 0.5)
     scene.wait(scene.dice.uniform(20, 60))

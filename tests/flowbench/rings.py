@@ -15,6 +15,13 @@ def settled(scene: Scene, queue: str) -> None:
     scene.polls(4)
 
 
+def ring(scene: Scene, size: int) -> str:
+    """A new ring whose ledger the agent tells: what was lost before nobody can know."""
+    queue = scene.queue(ring_size=size)
+    scene.until("its losses are told", lambda: np.isfinite(evicted(scene, queue)), timeout=150)
+    return queue
+
+
 def evicted(scene: Scene, queue: str) -> float:
     return scene.told("eviction", "evicted", queue)
 
@@ -35,7 +42,7 @@ def compare(scene: Scene, queue: str, sent: int, taken: set[int]) -> None:
 
 @scenario(ring_losing=Within.PROOF)
 def ring_overflow(scene: Scene) -> None:
-    queue = scene.queue(ring_size=20)
+    queue = ring(scene, 20)
     with AmqpProducer(scene.load.endpoint, queue) as producer:
         producer.send(20)
         scene.polls(2)
@@ -50,7 +57,7 @@ def ring_overflow(scene: Scene) -> None:
 
 @scenario(ring_lost_by_consumer=Within.PROOF, notices=_lawful)
 def ring_loss_by_close(scene: Scene) -> None:
-    queue = scene.queue(ring_size=10)
+    queue = ring(scene, 10)
     held = scene.dice.randint(15, 30)
     with AmqpProducer(scene.load.endpoint, queue) as producer:
         holder = AmqpHolder(scene.load.endpoint, queue, credit=held, client_id=f"{queue}.holder")
@@ -58,7 +65,7 @@ def ring_loss_by_close(scene: Scene) -> None:
         scene.until("it holds them", lambda: holder.counts.received == held)
         producer.send(10)
         settled(scene, queue)
-        scene.until("its losses are told", lambda: np.isfinite(evicted(scene, queue)))
+        scene.polls(2)
         before, at_risk = evicted(scene, queue), scene.told("queue", "ring_at_risk", queue)
         scene.begin()
         holder.drop()
@@ -69,7 +76,7 @@ def ring_loss_by_close(scene: Scene) -> None:
 
 @scenario(ring_lost_by_consumer=Within.PROOF, notices=_lawful)
 def ring_loss_by_rollback(scene: Scene) -> None:
-    queue = scene.queue(ring_size=10)
+    queue = ring(scene, 10)
     with AmqpProducer(scene.load.endpoint, queue) as producer:
         client = scene.jms(queue, mode="transacted", batch=0, numbers=1)
         producer.send(30)
@@ -86,7 +93,7 @@ def ring_loss_by_rollback(scene: Scene) -> None:
 @scenario(ring_losing=Within.PROOF)
 def ring_scheduled_loss(scene: Scene) -> None:
     """Scheduled messages that fall due in a full ring, one after the other."""
-    queue = scene.queue(ring_size=10)
+    queue = ring(scene, 10)
     due = 8 * scene.interval + 20
     with AmqpProducer(scene.load.endpoint, queue) as producer:
         producer.send(10)
@@ -105,10 +112,10 @@ def ring_scheduled_loss(scene: Scene) -> None:
 @scenario(ring_losing=Within.PROOF)
 def ring_shrunk(scene: Scene) -> None:
     """A smaller size drops nothing at once; each message that comes pushes one out."""
-    queue = scene.queue(ring_size=40)
+    queue = ring(scene, 40)
     with AmqpProducer(scene.load.endpoint, queue) as producer:
         producer.send(40)
-        scene.until("its losses are told", lambda: np.isfinite(evicted(scene, queue)))
+        scene.polls(2)
         scene.broker.manage.update_queue(queue, ring_size=10)
         scene.polls(2)
         scene.figures.append(("evicted by the change itself", evicted(scene, queue), 0))
@@ -125,7 +132,7 @@ def ring_shrunk(scene: Scene) -> None:
 @scenario(notices=(*_lawful, "dead_lettering"), also=("ring_lost_by_consumer", "redelivery_loop"))
 def ring_redelivery(scene: Scene) -> None:
     """Some are rolled back and delivered again, some go to the dead letters; the ring fits them all."""
-    queue, dead = scene.queue(ring_size=200), scene.queue()
+    queue, dead = ring(scene, 200), scene.queue()
     scene.settings(queue, deadLetterAddress=dead, maxDeliveryAttempts=3)
     client = scene.jms(queue, mode="transacted", returns=0.3, work=30, numbers=1, seed=scene.dice.randrange(99))
     with AmqpProducer(scene.load.endpoint, queue) as producer:
@@ -141,7 +148,7 @@ def ring_redelivery(scene: Scene) -> None:
 @scenario(notices=(*_lawful, "ring_lost_by_consumer"), also=("ring_lost_by_consumer", "redelivery_loop"))
 def ring_under_load(scene: Scene) -> None:
     """2,000 messages a second with rollbacks: never above the truth, within one poll's traffic of it."""
-    queue = scene.queue(ring_size=1000)
+    queue = ring(scene, 1000)
     scene.settings(queue, maxDeliveryAttempts=-1)
     scene.wait(45)  # the start of all the others is over
     lag = Lag(queue)
@@ -196,7 +203,8 @@ class Lag:
 def ring_restart(scene: Scene) -> None:
     """What does not fit when the broker loads the ring again is dropped, and counted in its new life."""
     scene.wait(110)  # a shutdown in good order returns what is held, and drops it in the old life: a crash does not
-    queue = scene.queue(ring_size=10)
+    scene.until("the broker serves again", scene.broker._active)
+    queue = ring(scene, 10)
     producer = AmqpProducer(scene.load.endpoint, queue)
     holder = AmqpHolder(scene.load.endpoint, queue, credit=6, client_id=f"{queue}.holder")
     producer.send(6)

@@ -81,7 +81,8 @@ def alarms(events: list[Event], began: float) -> Iterator[Event]:
         if event.change not in (Change.CONDITION_ON, Change.SEVERITY) or event.severity == "info":
             continue
         apart = [seconds for name, seconds in BATCHES.items() if event.queue.endswith(f".{name}")]
-        if not apart or event.time > began + CYCLES_APART * apart[0]:
+        # A cycle goes from visit to visit: the first begins with the first of them.
+        if not apart or event.time > began + (CYCLES_APART + 1.1) * apart[0]:
             yield event
 
 

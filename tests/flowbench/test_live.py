@@ -106,5 +106,5 @@ def test_the_first_cycles_of_a_batch_are_apart() -> None:
     def told(queue: str, at: float, severity: str = "warning") -> Event:
         return Event(at, Change.CONDITION_ON, queue=queue, condition="no_consumer", severity=severity)
 
-    events = [told("a.batch-10min", 1100), told("a.batch-10min", 1300), told("b.steady-1", 5), told("c", 5, "info")]
+    events = [told("a.batch-10min", 1810), told("a.batch-10min", 1900), told("b.steady-1", 5), told("c", 5, "info")]
     assert list(alarms(events, began=0.0)) == [events[1], events[2]]
