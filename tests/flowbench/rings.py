@@ -181,6 +181,7 @@ class Lag:
         self.above = self.below = self.looks = 0
         self._queue = queue
         self._added = np.nan
+        self._traffic: list[float] = []
 
     def look(self, watch: Watch) -> None:
         snapshot, shown = watch.snapshot, watch.tables.get("eviction")
@@ -193,10 +194,12 @@ class Lag:
         names = ("added", "acknowledged", "expired", "killed", "messages")
         added, *others = (float(snapshot.queues[name][at[0]]) for name in names)
         truth, evicted = added - sum(others), float(shown["evicted"][told[0]])
-        traffic, self._added = added - self._added, added
+        # What is told lags one poll: when the traffic ends it is that of the polls before.
+        self._traffic = [*self._traffic[-2:], added - self._added]
+        self._added = added
         self.looks += 1
         self.above += evicted > truth
-        self.below += truth - evicted > traffic
+        self.below += truth - evicted > np.nanmax([*self._traffic, 0.0])
 
 
 @scenario(Place.RESTARTED, notices=(*_lawful, "ring_lost_by_consumer"), also=("ring_lost_by_consumer",))
