@@ -267,10 +267,10 @@ class Reference:
         counts = nan
         if known and before and usable and before[-1][1]:
             counts = min(before[-1][0], balance)
-        elif known and now - past.usable_at > 60:
-            counts = min(one for one, _ in past.sightings[-3:])
         elif known and before and balance - before[-1][0] >= 2 * max(past.delivering) + 3:
             counts = before[-1][0]
+        elif known and now - past.usable_at > 60:
+            counts = min(one for one, _ in past.sightings[-3:])
         if usable or isnan(past.usable_at):
             past.usable_at = now
         past.returning = returning

@@ -61,7 +61,7 @@ class Ledger:
         overdue = facts.now - before.usable_at > PATIENCE
         smallest = np.fmin(np.fmin(before.raw[1], before.raw[2]), raw)
         twice = np.where(before.usable & usable, np.fmin(before.raw[2], raw), np.where(overdue, smallest, np.nan))
-        twice = np.where(np.isnan(twice) & outgrown(facts, before, raw), before.raw[2], twice)
+        twice = np.fmax(twice, np.where(outgrown(facts, before, raw), before.raw[2], np.nan))
         twice = np.where(ledgered(facts) & facts.known, twice, np.nan)
         set_back = before.set_back | facts.set_back
         evicted = np.where(set_back, np.nan, np.fmax(before.evicted, np.where(twice >= 0, twice, np.nan)))
