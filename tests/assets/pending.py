@@ -8,5 +8,5 @@ PENDING: Mapping[str, frozenset[str]] = {
 }
 """Labels beside those of the target, by name."""
 
-PENDING_CAUSES = frozenset({"orphaned", "connection_paused", "producer_transaction_open", "limit_losing"})
+PENDING_CAUSES = frozenset({"orphaned"})
 """Causes that alerts name and no condition has yet."""

@@ -16,7 +16,7 @@ from penstock.flow.judge.conditions import KINDS
 
 KNOWN = catalogue_labels(PENDING)
 ALERTS = list(all_alerts())
-SILENT = {"expiring", "dead_lettering", "holder_gone"}
+SILENT = {"expiring", "dead_lettering", "holder_gone", "removed_unsettled"}
 """Conditions that are notices always."""
 HANG_AND_RESTART = 240
 """s: two minutes without an answer, a restart and two polls, with a margin."""

@@ -200,6 +200,16 @@ _ADDRESSES = Row(
             decimals=2,
             width=12,
         ),
+        graph(
+            "Refused messages",
+            "Messages a second that a full address, or one that takes none so large, refused. Raise the limit or mend"
+            " whoever should read; see which address is full.",
+            Query(rate(_BY_ADDRESS, S("mq_address_messages_rejected_total")), "{{address}}"),
+            unit="mps",
+            decimals=2,
+            width=24,
+            height=6,
+        ),
         timeline(
             "Paging",
             "Addresses that write messages to page files because they are full, or whose full policy shows the same."

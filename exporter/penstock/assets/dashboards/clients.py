@@ -155,6 +155,10 @@ _BUFFERS = Row(
             "Single consumers, the worst only. One that stays at the same height while others move is the one to close"
             " or to look into.",
             Query(largest(_BY_CONSUMER, S("mq_consumer_buffered_messages")), "{{client}} #{{consumer}} on {{queue}}"),
+            Query(largest(_BY_CONSUMER, S("mq_consumer_flow_limit_messages")), "#{{consumer}} on {{queue}} stops at"),
+            Query(
+                largest(_BY_CONSUMER, S("mq_consumer_flow_resume_messages")), "#{{consumer}} on {{queue}} goes on at"
+            ),
             unit="locale",
             decimals=0,
             width=12,
@@ -183,6 +187,18 @@ _BUFFERS = Row(
                 "s",
                 1,
             ),
+        ),
+        timeline(
+            "Connections with a condition",
+            "Connections whose flow limit one client has used up, so that all other consumers on them wait. Give that"
+            " client a connection of its own.",
+            Query(
+                largest(f"{_BY_CONNECTION}, cause", S("mq_connection_unhealthy")),
+                "{{client}} {{connection}}: {{cause}}",
+            ),
+            mappings={"1": ("holds", WARNING)},
+            width=24,
+            height=5,
         ),
         timeline(
             "Flow control of consumers",
