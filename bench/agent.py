@@ -63,7 +63,11 @@ class Agent:
 
 @contextlib.contextmanager
 def running(broker: Broker, addresses: int, interval: int = 2) -> Iterator[Agent]:
-    """`penstock run` on `broker`, from when it knows all addresses' settings to the end of the context."""
+    """
+    `penstock run` on `broker` to the end of the context.
+
+    With short intervals from when it knows the settings of all addresses, of which it asks 500 a poll.
+    """
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "penstock.yaml")
         config.write_text(_CONFIG.format(interval=interval, url=broker.url))
@@ -77,7 +81,7 @@ def running(broker: Broker, addresses: int, interval: int = 2) -> Iterator[Agent
             try:
                 port = _wait(lambda: _LISTENS.search(log.read_text()), process, log)
                 agent = Agent(int(port[1]), process.pid)
-                for _ in _polls(broker, addresses // 500 + _WARM_POLLS):
+                for _ in _polls(broker, _WARM_POLLS + (addresses // 500 if interval <= 2 else 0)):
                     if process.poll() is not None:
                         raise SystemExit(f"the agent ended:\n{log.read_text()}")
                 yield agent

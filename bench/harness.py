@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.world import EPOCH, SECONDS_A_POLL
 
-from penstock.agent import heap
+from penstock.agent import interpreter
 from penstock.agent.watch import Watch
 from penstock.exposition.render import BrokerBlocks
 from penstock.flow.policy import Limits, Policy
@@ -114,7 +114,7 @@ class Polled:
     """One broker, polled by the agent's own `Watch` whenever `poll` is called."""
 
     def __init__(self, transport: Transport, *, page_rows: int = 5_000) -> None:
-        heap.tune()
+        interpreter.tune()
         self.stages = Stages()
         self.transport = PacedTransport(transport, self.stages)
         self.executor = ThreadPoolExecutor(1)

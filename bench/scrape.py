@@ -25,10 +25,11 @@ SLOW_BYTES = 65_536
 @click.option("--queues", default=10_000, show_default=True)
 @click.option("--consumers", default=50_000, show_default=True)
 @click.option("--polls", default=6, show_default=True, help="Polls of the agent for which each part lasts.")
-def main(*, queues: int, consumers: int, polls: int) -> None:
-    result: dict[str, float] = {}
+@click.option("--interval", default=2, show_default=True, help="Seconds between two polls of the agent.")
+def main(*, queues: int, consumers: int, polls: int, interval: int) -> None:
+    result: dict[str, float] = {"interval_s": interval}
     rows: dict[str, list[str]] = {}
-    with running(queues, consumers, live=True) as broker, agent.running(broker, queues) as scraped:
+    with running(queues, consumers, live=True) as broker, agent.running(broker, queues, interval) as scraped:
         result["body_mb"] = round(scraped.get("/metrics")[1] / 1e6, 2)
         for parallel in (1, 3, 8):
             part, cells = _parallel(broker, scraped, parallel, polls)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import __version__
-from penstock.agent import heap
+from penstock.agent import interpreter
 from penstock.agent.discovery import FILE_SECONDS, Discovery
 from penstock.agent.history import Past
 from penstock.agent.journal import Journal
@@ -78,7 +78,7 @@ class Agent:
 
     async def start(self) -> None:
         """Start to poll. Raises ConfigError when a broker's transport cannot be made, and watches none then."""
-        heap.tune()
+        interpreter.tune()
         self._journal.load()
         if self._state_file is not None:
             self._state_file.load()

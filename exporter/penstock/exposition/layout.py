@@ -71,6 +71,10 @@ class Layout:
         at = at[np.argsort(-self.changed_at[at], kind="stable")]
         return Layout(self.index, self.rows[at], self.changed_at[at], in_order=False), at
 
-    def place(self, values: NDArray[CellT], fill: float | None) -> NDArray[CellT]:
+    def place(self, values: NDArray[CellT], fill: float) -> NDArray[CellT]:
         """`values`, which stand by row, by place; `fill` where it is empty."""
         return values if self.in_order else taken(values, self.rows, fill)
+
+    def part(self, values: NDArray[CellT], places: slice, fill: float) -> NDArray[CellT]:
+        """The same for some places."""
+        return values[places] if self.in_order else taken(values, self.rows[places], fill)

@@ -17,7 +17,7 @@ from penstock.exposition.catalogue import CATALOGUE, Family
 from penstock.exposition.gzip_stream import CODEC, Codec, Fragment
 from penstock.exposition.layout import Layout, Mask
 from penstock.exposition.syntax import label_texts
-from penstock.table import Column, Index, Table
+from penstock.table import Column, Index, Table, taken
 
 BLOCK: Final = 2048
 """Rows per block: fewer cost calls, more cost page faults."""
@@ -53,16 +53,16 @@ class Published:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block:
+    places: int
     samples: int
     fragment: Fragment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rendered:
-    """A family. `column` is what was given, `values` the same by place."""
+    """A family, and the column that it was made from."""
 
     column: Column
-    values: Column
     blocks: Sequence[_Block]
     samples: Samples
 
@@ -127,8 +127,7 @@ class BrokerBlocks:
     ) -> _Section:
         layout, texts, moved = _labelled(before, index, labels)
         old = before.rendered if before else {}
-        values = {name: _placed(layout, column, old.get(name), moved) for name, column in columns.items()}
-        changed = {name: _changed(values[name], moved, old.get(name)) for name in columns}
+        changed = {name: _changed(layout, column, moved, old.get(name)) for name, column in columns.items()}
         needless = before.needless if before else 0
         some = [places for places in changed.values() if places is not None]
         if some:
@@ -138,41 +137,40 @@ class BrokerBlocks:
             if needless and needless >= len(columns) * _blocks(len(layout)):
                 layout, places = layout.by_activity()
                 texts, needless = texts[places], 0
-                values = {name: layout.place(column, np.nan) for name, column in columns.items()}
                 changed = dict.fromkeys(columns, np.ones(len(layout), np.bool_))
-        rendered = self._render(texts, columns, values, changed, old)
-        return _Section(layout, texts, rendered, needless)
+        return _Section(layout, texts, self._render(layout, texts, columns, changed, old), needless)
 
     def _render(
         self,
+        layout: Layout,
         texts: Texts,
         columns: Mapping[str, Column],
-        values: Mapping[str, Column],
         changed: Mapping[str, Mask | None],
         before: Mapping[str, _Rendered],
     ) -> dict[str, _Rendered]:
         """The families of one section, by name; `changed`: places where a family is to be made anew, None for none."""
-        stale = {name: None if places is None else _any_in_block(places) for name, places in changed.items()}
+        size = len(layout)
+        stale = {name: None if places is None else _stale(places, before.get(name)) for name, places in changed.items()}
         blocks: dict[str, list[_Block]] = {name: [] for name in columns}
         # Block by block, not family by family: label texts, scattered by churn, then come from the cache.
-        for number in range(_blocks(len(texts))):
-            places = slice(number * BLOCK, (number + 1) * BLOCK)
+        for number in range(_blocks(size)):
+            places = slice(number * BLOCK, min((number + 1) * BLOCK, size))
             for name, anew in stale.items():
                 if anew is None or not anew[number]:
                     blocks[name].append(before[name].blocks[number])
                 else:
-                    blocks[name].append(self._block(name, texts[places], values[name][places]))
+                    blocks[name].append(self._block(name, texts[places], layout.part(columns[name], places, np.nan)))
         return {
             name: before[name]
             if stale[name] is None and column is before[name].column
-            else _Rendered(column, values[name], blocks[name], _samples(blocks[name]))
+            else _Rendered(column, blocks[name], _samples(blocks[name]))
             for name, column in columns.items()
         }
 
     def _block(self, name: str, labels: Texts, values: Column) -> _Block:
         self.blocks_rendered += 1
         text, samples = sample_lines(name, labels, values)
-        return _Block(samples, self._codec.compress(text))
+        return _Block(len(values), samples, self._codec.compress(text))
 
 
 def _samples(blocks: Iterable[_Block]) -> Samples:
@@ -200,32 +198,37 @@ def _labelled(before: _Section | None, index: Index[Any], names: Sequence[str]) 
     return layout, texts, moved if len(texts) != (len(before.texts) if before else 0) or moved.any() else None
 
 
-def _placed(layout: Layout, column: Column, before: _Rendered | None, moved: Mask | None) -> Column:
-    """`column` by place; the very array of before where it says the same."""
-    if before is not None and moved is None and (column is before.column or _same(column, before.column)):
-        return before.values
-    return layout.place(column, np.nan)
+def _changed(layout: Layout, column: Column, moved: Mask | None, before: _Rendered | None) -> Mask | None:
+    """
+    Places where a family reads otherwise than before, None for none.
 
-
-def _same(column: Column, other: Column) -> bool:
-    """Whether both say the same; compared as bits: NaN is the same as NaN."""
-    return np.array_equal(column.view(np.int64), other.view(np.int64))
-
-
-def _changed(values: Column, moved: Mask | None, before: _Rendered | None) -> Mask | None:
-    """Places where a family reads otherwise than before, None for none."""
+    moved: places where another row stands than before, None for none.
+    """
     if before is None:
-        return np.ones(len(values), np.bool_)
-    if values is before.values and moved is None:
-        return None
-    changed = _differ(before.values.view(np.int64), values.view(np.int64))
-    if moved is not None:
-        changed |= moved
-    elif not changed.any():
-        return None
-    if len(before.values) > len(values) and len(values) % BLOCK:
-        changed[-1] = True  # the last block has lost its end
-    return changed
+        return np.ones(len(layout), np.bool_)
+    if moved is None:
+        if column is before.column:
+            return None
+        rows = _differ(before.column, column)
+        return layout.place(rows, fill=False) if rows.any() else None
+    if len(before.column) and not moved.all():
+        moved = moved | layout.place(_differ(taken(before.column, layout.index.origin, np.nan), column), fill=False)
+    return moved
+
+
+def _differ(before: Column, now: Column) -> Mask:
+    """Compared as bits: NaN is the same as NaN."""
+    return np.not_equal(before.view(np.int64), now.view(np.int64))
+
+
+def _stale(changed: Mask, before: _Rendered | None) -> Mask:
+    """Per block whether it is to be made anew: for what changed, or because it ends elsewhere."""
+    stale = _any_in_block(changed)
+    if before is not None and len(stale):
+        last = len(stale) - 1
+        end = len(changed) - last * BLOCK
+        stale[last] |= last >= len(before.blocks) or before.blocks[last].places != end
+    return stale
 
 
 def _blocks(places: int) -> int:
@@ -267,11 +270,3 @@ def _numbers(values: Column) -> list[bytes]:
     return orjson.dumps(values.astype(np.int64) if whole else values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(
         b","
     )
-
-
-def _differ(before: NDArray[Any], now: NDArray[Any]) -> Mask:
-    """Per place in `now`: whether something else, or nothing, stood there before."""
-    differ = np.ones(len(now), bool)
-    both = min(len(before), len(now))
-    differ[:both] = before[:both] != now[:both]
-    return differ

@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 MAX_REQUEST_BYTES = 16 * 1024
 WRITE_BYTES = 64 * 1024
 """One write; small, so that a reader counts as taking something at a few kB a second."""
+KEEPS_UP_BYTES = 1024 * 1024
+"""A reader that took so much at once gets whole pieces from there: each write waits for its turn with the worker."""
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -119,11 +121,15 @@ class Metrics:
         await response.prepare(request)
         if request.method == hdrs.METH_HEAD:
             return response
+        sent, keeps_up = 0, True
         for chunk in self._agent.exposition.chunks(form.format, gzip=gzip):
-            for start in range(0, len(chunk), WRITE_BYTES):
-                if not await self._written(response, chunk[start : start + WRITE_BYTES]):
+            size = len(chunk) if keeps_up and sent >= KEEPS_UP_BYTES else WRITE_BYTES
+            for start in range(0, len(chunk), size):
+                if not await self._written(response, chunk[start : start + size]):
                     _drop(request)
                     return response
+                keeps_up &= request.transport is not None and not request.transport.get_write_buffer_size()
+            sent += len(chunk)
         return response
 
     async def _written(self, response: web.StreamResponse, piece: bytes) -> bool:

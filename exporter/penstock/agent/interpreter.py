@@ -1,0 +1,21 @@
+"""How Python is set for a process that works on large columns in one thread and answers requests in another."""
+
+import gc
+import sys
+
+YOUNG = 50_000
+"""New containers after which Python looks for cycles among them."""
+SWITCH_SECONDS = 0.0002
+"""For how long a thread that works may keep one waiting that has something to send."""
+
+
+def tune() -> None:
+    """
+    Look for cyclic garbage less often, and let the thread that answers in sooner.
+
+    What is known of a large broker is hundreds of thousands of objects in no cycle: to walk them takes 0.1 s, in which
+    no request is answered. What requests leave behind in cycles is little.
+    """
+    gc.set_threshold(YOUNG, 20, 50)
+    # A scrape of ten megabytes waits for its turn at every piece: with Python's usual 5 ms for half a second.
+    sys.setswitchinterval(SWITCH_SECONDS)
