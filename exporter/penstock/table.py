@@ -7,7 +7,6 @@ keeps something per row (label bytes, running totals) moves it along with one nu
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -227,7 +226,13 @@ class Serials:
         self._next = 0
 
     def __call__(self, texts: Sequence[str]) -> Keys:
-        """int64 keys of `texts`; a text not seen before gets one higher than all so far."""
+        """int64 keys of `texts`, which are all that are in use; one not seen before gets one higher than all so far."""
+        keys = self.give(texts)
+        self.keep(keys)
+        return keys
+
+    def give(self, texts: Sequence[str]) -> Keys:
+        """The same of some of the texts that are in use."""
         known = self._keys
         found = list(map(known.get, texts))
         if None in found:
@@ -236,12 +241,10 @@ class Serials:
                     known[text] = self._next
                     self._next += 1
             found = list(map(known.get, texts))
-        keys = np.array(found, np.int64)
-        if len(known) > 2 * len(texts) + 1024:
-            in_use = set(keys.tolist())
-            self._keys = {text: key for text, key in known.items() if key in in_use}
-        return keys
+        return np.array(found, np.int64)
 
-    def find(self, texts: Sequence[str]) -> Keys:
-        """int64 keys of `texts`, -1 where a text has none."""
-        return np.fromiter(map(self._keys.get, texts, repeat(-1)), np.int64, len(texts))
+    def keep(self, keys: Keys) -> None:
+        """Forget all but `keys`, once those are the lesser part."""
+        if len(self._keys) > 2 * len(keys) + 1024:
+            in_use = set(keys.tolist())
+            self._keys = {text: key for text, key in self._keys.items() if key in in_use}

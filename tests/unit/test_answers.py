@@ -227,7 +227,7 @@ def decode_listings(body: bytes) -> None:
     suppressed(lambda: consumers.table([consumers.page(one)]))
     suppressed(lambda: queues.table([queues.page(one, refresh=True)], NO_ROLES, from_attributes=False))
     suppressed(lambda: addresses.table(addresses.page(one).rows, {}, None))
-    suppressed(lambda: connections.table(connections.connections(one).rows, connections.sessions(one).rows))
+    suppressed(lambda: connections.table([connections.sessions(one)], [connections.connections(one)]))
     suppressed(lambda: connections.producer_table(connections.producers(one).rows))
 
 

@@ -337,10 +337,10 @@ class ArtemisReader:
                 pass
         return await by_pattern(), True
 
-    async def _read_queue_sizes(self, poll: _Poll) -> tuple[tuple[list[str], np.typing.NDArray[np.float64]], str]:
+    async def _read_queue_sizes(self, poll: _Poll) -> tuple[tuple[Sequence[str], np.typing.NDArray[np.float64]], str]:
         _, (reply,) = await self._ask(poll, [ask.queues(poll.broker, ask.SIZE_ATTRIBUTES)])
 
-        def decode() -> tuple[tuple[list[str], np.typing.NDArray[np.float64]], str]:
+        def decode() -> tuple[tuple[Sequence[str], np.typing.NDArray[np.float64]], str]:
             mbeans, found = self._read_sizes(reply, "queue sizes")
             return (self._queue_names.names(mbeans), tables.size_matrix(found.rows)), _left_out([found])
 
@@ -411,15 +411,15 @@ class ArtemisReader:
     async def _read_connections(self, poll: _Poll) -> tuple[tuple[Table[ConnectionRow], Table[ProducerRow]], str]:
         began, rows = poll.asked, self._options.page_rows
         sessions = await self._pages(poll, "listSessions", rows, self._connections.sessions)
-        connections: list[wire.Rows[wire.ConnectionListed]] = []
-        if await self._work(self._connections.unknown, _rows(sessions)):
+        connections: list[tables.ConnectionPage] = []
+        if self._connections.unknown():
             connections = await self._pages(poll, "listConnections", rows, self._connections.connections)
         producers = await self._pages(poll, "listProducers", rows, self._connections.producers)
         self._connections_read = _Cadence(poll.now, poll.asked - began)
 
         def build() -> tuple[Table[ConnectionRow], Table[ProducerRow]]:
             return (
-                self._connections.table(_rows(connections), _rows(sessions)),
+                self._connections.table(sessions, connections),
                 self._connections.producer_table(_rows(producers)),
             )
 

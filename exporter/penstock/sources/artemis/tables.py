@@ -3,8 +3,8 @@ Answers → tables of the model. Each builder keeps the index of its kind from p
 once in a thing's life and unchanged ones cost a comparison.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from sys import intern
 from typing import Generic, TypeVar
@@ -137,7 +137,7 @@ class Consumers:
             queue=intern(row.queue),
             address=intern(row.address),
             client=intern(client),
-            session=intern(row.session),
+            session=row.session,
             protocol=intern(row.protocol),
             user=intern(user),
             remote_host=intern(remote_host(row.remote_address)),
@@ -258,21 +258,16 @@ class Queues:
 class ByQueueName:
     """Turns the answer of a pattern read over queues into values by queue name; MBean names are parsed once."""
 
-    _queue_of: dict[str, str] = field(default_factory=dict)
-    _last: tuple[Sequence[str], list[str]] = ((), [])
+    _mbeans: Sequence[str] = ()
+    _queues: Sequence[str] = ()
 
-    def names(self, mbeans: Sequence[str]) -> list[str]:
+    def names(self, mbeans: Sequence[str]) -> Sequence[str]:
         """Names of the queues, in the order of their MBeans."""
-        if mbeans != self._last[0]:
-            self._last = mbeans, self._looked_up(mbeans)
-        return self._last[1]
-
-    def _looked_up(self, mbeans: Sequence[str]) -> list[str]:
-        known = self._queue_of
-        names = [known.get(mbean) or known.setdefault(mbean, ask.properties(mbean)["queue"]) for mbean in mbeans]
-        if len(known) > 2 * len(mbeans) + 1024:
-            self._queue_of = dict(zip(mbeans, names, strict=True))
-        return names
+        if mbeans != self._mbeans:
+            known = dict(zip(self._mbeans, self._queues, strict=True))
+            self._queues = [known.get(mbean) or intern(ask.properties(mbean)["queue"]) for mbean in mbeans]
+            self._mbeans = mbeans
+        return self._queues
 
 
 def size_columns(keys: Keys, numbers: NDArray[np.float64], queues: Table[QueueRow]) -> dict[str, Column]:
@@ -372,8 +367,44 @@ def _limit(values: Sequence[float]) -> Column:
     return np.where(limits > 0, limits, np.nan)
 
 
+def hashes(texts: Iterable[str]) -> Keys:
+    """64 bits of each text, the same in this process. That any two of 100,000 agree has a chance of 3 in 10 billion."""
+    return np.array([hash(text) for text in texts], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """Some sessions: hashes of their ids, keys of their connections, and (consumers, producers) of each."""
+
+    ids: Keys
+    connections: Keys
+    numbers: NDArray[np.float64]
+    total: int
+    unreadable: int
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionPage:
+    """Some connections, `listed` in all: the rows of those that were not known before, by key."""
+
+    rows: Mapping[int, ConnectionRow]
+    listed: int
+    total: int
+    unreadable: int
+
+    def __len__(self) -> int:
+        return self.listed
+
+
 class Connections:
-    """listConnections, listSessions and listProducers → connections, producers, and whose connection a session is."""
+    """
+    listConnections, listSessions and listProducers → connections, producers, and whose connection a session is.
+
+    There may be as many as consumers: each page is made into numbers and dropped, and of sessions only hashes are kept.
+    """
 
     def __init__(self, names: NameMap) -> None:
         self._names = names
@@ -384,50 +415,70 @@ class Connections:
         self._producer_serials = Serials()
         self._index: Index[ConnectionRow] = Index.empty()
         self._producer_index: Index[ProducerRow] = Index.empty()
-        self._key_of: dict[str, int] = {}
+        self._unknown: dict[str, tuple[int, str, str]] = {}
+        """Of connections whose texts are not known yet: key, user and client id of a session, by id."""
+        self._session_hashes: Keys = np.empty(0, np.int64)
+        """Ascending; beside them the keys of their connections."""
+        self._session_connections: Keys = np.empty(0, np.int64)
 
-    def connections(self, reply: wire.TextReply) -> wire.Rows[wire.ConnectionListed]:
-        return self._decode_connections(reply, "listConnections")
+    def sessions(self, reply: wire.TextReply) -> SessionPage:
+        found = self._decode_sessions(reply, "listSessions")
+        connection_of: list[str] = list(map(attrgetter("connection_id"), found.rows))
+        keys = self._serials.give(connection_of)
+        for i in np.flatnonzero(self._index.positions(keys) < 0).tolist():
+            row = found.rows[i]
+            self._unknown.setdefault(connection_of[i], (int(keys[i]), row.user, row.client_id))
+        numbers = wire.matrix(found.rows, ["consumer_count", "producer_count"])
+        return SessionPage(hashes(map(attrgetter("id"), found.rows)), keys, numbers, found.total, found.unreadable)
 
-    def sessions(self, reply: wire.TextReply) -> wire.Rows[wire.SessionListed]:
-        return self._decode_sessions(reply, "listSessions")
+    def unknown(self) -> bool:
+        """Whether listConnections must be asked: texts of connections that carry sessions are not known yet."""
+        return bool(self._unknown)
+
+    def connections(self, reply: wire.TextReply) -> ConnectionPage:
+        found = self._decode_connections(reply, "listConnections")
+        known = self._unknown
+        rows = {
+            known[row.connection_id][0]: self._row(row, *known[row.connection_id][1:])
+            for row in found.rows
+            if row.connection_id in known
+        }
+        return ConnectionPage(rows, len(found), found.total, found.unreadable)
 
     def producers(self, reply: wire.TextReply) -> wire.Rows[wire.ProducerListed]:
         return self._decode_producers(reply, "listProducers")
 
-    def unknown(self, sessions: Sequence[wire.SessionListed]) -> set[str]:
-        """Connections of `sessions` about which listConnections must be asked: their texts are not known yet."""
-        connection_of: list[str] = list(map(attrgetter("connection_id"), sessions))
-        new = np.flatnonzero(self._index.positions(self._serials.find(connection_of)) < 0)
-        return {connection_of[i] for i in new.tolist()}
-
-    def table(
-        self, connections: Sequence[wire.ConnectionListed], sessions: Sequence[wire.SessionListed]
-    ) -> Table[ConnectionRow]:
+    def table(self, sessions: Sequence[SessionPage], connections: Sequence[ConnectionPage]) -> Table[ConnectionRow]:
         """Connections that carry sessions; Core clients hold others, for the topology, which say nothing."""
-        connection_of: list[str] = list(map(attrgetter("connection_id"), sessions))
-        keys = self._serials(connection_of)
-        self._key_of = dict(zip(map(intern, map(attrgetter("id"), sessions)), keys.tolist(), strict=True))
-        listed = {connection.connection_id: connection for connection in connections}
+        keys = np.concatenate([page.connections for page in sessions])
+        self._remember(np.concatenate([page.ids for page in sessions]), keys)
+        self._unknown = {}
+        fresh = {key: row for page in connections for key, row in page.rows.items()}
         # What connected between the two listings is in one of them only: it waits for the next poll.
-        late = [i for i in np.flatnonzero(self._index.positions(keys) < 0).tolist() if connection_of[i] not in listed]
-        here = np.ones(len(keys), np.bool_)
-        here[late] = False
-        shown, at_session = keys[here], np.flatnonzero(here)
-
-        def rows(new: list[int]) -> list[ConnectionRow]:
-            of = [sessions[i] for i in at_session[new].tolist()]
-            return [self._row(listed[session.connection_id], session) for session in of]
-
-        self._index, _ = self._index.follow(shown, rows)
+        here = (self._index.positions(keys) >= 0) | np.isin(keys, np.fromiter(fresh, np.int64, len(fresh)))
+        shown = keys[here]
+        self._index, _ = self._index.follow(shown, lambda new: [fresh[int(shown[i])] for i in new])
+        self._serials.keep(keys)
         at, size = self._index.positions(shown), len(self._index)
-        sums = wire.matrix(sessions, ["consumer_count", "producer_count"])[:, here]
+        sums = np.concatenate([page.numbers for page in sessions], axis=1)[:, here]
         columns: dict[str, Column] = {
             name: np.bincount(at, weights=values, minlength=size).astype(np.float64)
             for name, values in zip(("consumers", "producers"), sums, strict=True)
         }
         columns["sessions"] = np.bincount(at, minlength=size).astype(np.float64)
         return Table(self._index, columns)
+
+    def _remember(self, sessions: Keys, connections: Keys) -> None:
+        order = np.argsort(sessions)
+        self._session_hashes, self._session_connections = sessions[order], connections[order]
+
+    def keys_of(self, sessions: Sequence[str]) -> Keys:
+        """Keys of the connections of `sessions`, -1 where unknown."""
+        asked, known = hashes(sessions), self._session_hashes
+        if not len(known):
+            return np.full(len(asked), -1, np.int64)
+        at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+        return np.where(known[at] == asked, self._session_connections[at], -1)
 
     def producer_table(self, producers: Sequence[wire.ProducerListed]) -> Table[ProducerRow]:
         keys = self._producer_serials([f"{p.session} {p.id}" for p in producers])
@@ -438,14 +489,10 @@ class Connections:
         columns = _columns(fields, wire.matrix(producers, list(fields.values())), order)
         return Table(self._producer_index, columns)
 
-    def keys_of(self, sessions: Sequence[str]) -> Keys:
-        """Keys of the connections of `sessions`, -1 where unknown."""
-        return np.fromiter((self._key_of.get(session, -1) for session in sessions), np.int64, len(sessions))
-
-    def _row(self, connection: wire.ConnectionListed, session: wire.SessionListed) -> ConnectionRow:
-        user = session.user or connection.users
+    def _row(self, connection: wire.ConnectionListed, session_user: str, client_id: str) -> ConnectionRow:
+        user = session_user or connection.users
         client = client_name(
-            session.client_id or connection.client_id, user, connection.remote_address, connection.protocol, self._names
+            client_id or connection.client_id, user, connection.remote_address, connection.protocol, self._names
         )
         return ConnectionRow(
             connection.connection_id,
