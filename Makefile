@@ -113,6 +113,9 @@ bench-judge: $(VENV)/.test  # the judgement of a poll by stage, and the memory o
 bench-scrape: $(VENV)/.test  # latency of scrapes and health, memory with slow readers (4 min)
 	$(BIN)/python -m bench.scrape
 
+bench-prometheus: $(VENV)/.test  # a real Prometheus takes the whole body (2 min)
+	PYTHONPATH=tests $(BIN)/python -m bench.prometheus
+
 bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (4 min)
 	$(BIN)/python -m bench.growth
 

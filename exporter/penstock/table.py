@@ -7,6 +7,7 @@ keeps something per row (label bytes, running totals) moves it along with one nu
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -248,3 +249,7 @@ class Serials:
         if len(self._keys) > 2 * len(keys) + 1024:
             in_use = set(keys.tolist())
             self._keys = {text: key for text, key in self._keys.items() if key in in_use}
+
+    def find(self, texts: Sequence[str]) -> Keys:
+        """int64 keys of `texts`, -1 where a text has none."""
+        return np.fromiter(map(self._keys.get, texts, repeat(-1)), np.int64, len(texts))

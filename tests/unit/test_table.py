@@ -123,6 +123,7 @@ def test_serials_give_a_text_one_key_and_a_key_one_text(polls: list[list[str]]) 
     for texts in polls:
         keys = serials(texts).tolist()
         assert all(known.setdefault(text, key) == key for text, key in zip(texts, keys, strict=True))
+        assert serials.find([*texts, "never"]).tolist() == [*keys, -1]
     assert len(set(known.values())) == len(known)
 
 
@@ -131,5 +132,6 @@ def test_serials_forget_what_is_not_in_use_and_never_give_its_key_again() -> Non
     first = serials([f"a{n}" for n in range(3000)])
     second = serials(["a5", "b"])
     assert second[0] == first[5]
+    assert serials.find(["a6"]).tolist() == [-1]
     assert second[1] > first.max()
     assert serials(["a6"])[0] > second[1]
