@@ -21,7 +21,7 @@ help:
 	@echo "make flowbench-openmq [ONLY=...]  the same on a real OpenMQ (4 min)"
 	@echo "make soak-healthy [DURATION=7200 SEED=1]  healthy load on a real broker, every alarm is false (2 h)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
-	@echo "make bench-tick, bench-judge, bench-scrape, bench-growth, bench-broker   what it costs, see docs/performance.md (4 to 20 min)"
+	@echo "make bench-tick, bench-judge, bench-scrape, bench-prometheus, bench-growth, bench-broker   what it costs, see docs/performance.md (4 to 20 min)"
 	@echo "make test-chart  the Helm chart with helm itself (first time 10 min; needs Go); make chart-golden writes its golden files"
 	@echo "make alertbench [SEED=1 POLL=5 ONLY=...]  labelled situations fire their alerts and no other (11 min)"
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
@@ -102,7 +102,7 @@ demo-trends: $(VENV)/.test  # a report on the imagined history of two brokers, i
 bench-forecast: $(VENV)/.test  # scores the forecast on the M4 hourly series: M4_TRAIN=Hourly-train.csv [M4_TEST=...] (1 min)
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.forecast
 
-.PHONY: bench-forecast bench-tick bench-judge bench-scrape bench-growth bench-broker
+.PHONY: bench-forecast bench-tick bench-judge bench-scrape bench-prometheus bench-growth bench-broker
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (4 min)
 	$(BIN)/python -m bench.tick
