@@ -81,7 +81,7 @@ def running(broker: Broker, addresses: int, interval: int = 2) -> Iterator[Agent
             try:
                 port = _wait(lambda: _LISTENS.search(log.read_text()), process, log)
                 agent = Agent(int(port[1]), process.pid)
-                for _ in _polls(broker, _WARM_POLLS + (addresses // 500 if interval <= 2 else 0)):
+                for _ in _polls(broker, _WARM_POLLS + (addresses // 500 if interval <= 5 else 0)):
                     if process.poll() is not None:
                         raise SystemExit(f"the agent ended:\n{log.read_text()}")
                 yield agent

@@ -26,7 +26,7 @@ EVERY = {"scrape_interval": "15s", "scrape_timeout": "10s"}
 def main(*, queues: int, consumers: int) -> None:
     with (
         running(queues, consumers, live=True) as broker,
-        agent.running(broker, queues) as scraped,
+        agent.running(broker, queues, interval=5) as scraped,
         tempfile.TemporaryDirectory() as folder,
     ):
         body = _body(scraped)
@@ -47,7 +47,7 @@ def main(*, queues: int, consumers: int) -> None:
         },
         ["a real Prometheus", ""],
     )
-    if told != taken or there < taken:
+    if told != taken or there < taken or taken < 20 * queues + 8 * consumers:
         raise SystemExit("Prometheus has other samples than the body")
     found = {"samples": int(taken), "body_mb": round(len(body) / 1e6, 1), "scrape_s": round(seconds, 3)}
     print(json.dumps({"bench": "prometheus", **found, **facts()}))

@@ -60,12 +60,14 @@ async def _ticks(broker: Broker, runs: int, baseline_runs: int, page_rows: int) 
         broker.tick()
         await polled.poll()
         idle.append(polled.stages.seconds["render + compress"])
-    series = polled.blocks.published.samples
+    shown = polled.blocks.published.families
+    compared = {family.name + "_total" * (family.type == "counter") for family in baseline.collect()}
     await polled.close()
     await other.close()
     _print_breakdown(stages, seconds, baseline_seconds)
     return {
-        "series": series,
+        "series": sum(samples.count for samples in shown.values()),
+        "series_compared": sum(samples.count for name, samples in shown.items() if name in compared),
         "cpu_s": round(median(seconds), 4),
         "cpu_mean_s": round(mean(seconds), 4),
         "baseline_cpu_s": round(median(baseline_seconds), 3) if baseline_seconds else 0.0,

@@ -1,6 +1,7 @@
-"""What a poll costs, by counting: calls to the broker, calls of Python functions, blocks rendered. Never by time."""
+"""What a poll costs, by counting: calls to the broker and of functions, bytes rendered, memory. Never by time."""
 
 import sys
+import tracemalloc
 from collections.abc import AsyncIterator
 from types import FrameType
 from typing import Self
@@ -9,7 +10,10 @@ import pytest
 from bench.harness import Polled, subject
 from bench.world import World, WorldTransport
 
+from penstock.exposition.body import Exposition
+from penstock.exposition.gzip_stream import Codec, Fragment
 from penstock.exposition.render import BLOCK
+from penstock.exposition.syntax import Format
 
 QUEUES, CONSUMERS = 3_000, 9_000
 POLLS_TO_REST = 24
@@ -133,3 +137,63 @@ async def test_churn_costs_calls_for_those_that_came_only(world: World, polled: 
     with Calls(polled) as churning:
         await polled.poll()
     assert churning.count - steady.count < 60 * 0.01 * CONSUMERS
+
+
+def lines(polled: Polled) -> set[bytes]:
+    """The samples of the body."""
+    exposition = Exposition(lambda _: b"")
+    exposition.set_broker("bench", polled.blocks)
+    return set(b"".join(exposition.chunks(Format.TEXT, gzip=False)).splitlines())
+
+
+async def test_bytes_rendered_go_by_the_rows_that_changed(
+    world: World, polled: Polled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered = 0
+    compress = Codec.compress
+
+    def counting(codec: Codec, raw: bytes) -> Fragment:
+        nonlocal rendered
+        rendered += len(raw)
+        return compress(codec, raw)
+
+    for _ in range(4):  # until those that work stand together
+        world.step(churn=0)
+        await polled.poll()
+    before = lines(polled)
+    monkeypatch.setattr(Codec, "compress", counting)
+    world.step(churn=0)
+    await polled.poll()
+    monkeypatch.undo()
+    changed = lines(polled) - before
+    families = {line.partition(b"{")[0] for line in changed}
+    most = max(map(len, changed)) + 1
+    assert len(changed) > 10 * 0.2 * QUEUES
+    # What changed stands together, so that each family renders at most two blocks in part for nothing.
+    assert rendered <= most * (len(changed) + 2 * BLOCK * len(families))
+    assert rendered < sum(map(len, before)) / 2
+
+
+async def test_a_steady_poll_keeps_nothing_and_holds_one_page_at_a_time(world: World) -> None:
+    polled = Polled(WorldTransport(world), page_rows=1_000)
+    for _ in range(8):
+        world.step(churn=0)
+        await polled.warm_up(1)
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            world.step(churn=0)
+            await polled.poll()
+        before = sys.getallocatedblocks()
+        tracemalloc.reset_peak()
+        held = tracemalloc.get_traced_memory()[0]
+        world.step(churn=0)
+        await polled.poll()
+        peak = tracemalloc.get_traced_memory()[1]
+        kept = sys.getallocatedblocks() - before
+    finally:
+        tracemalloc.stop()
+    assert kept < 0.1 * (QUEUES + CONSUMERS)
+    # The largest answers come whole, as that with all queues; nine pages of consumers at once would be 14 MB more.
+    assert peak - held < 4_000 * QUEUES + 300 * CONSUMERS
+    await polled.close()
