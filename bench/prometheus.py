@@ -8,6 +8,7 @@ import json
 import tempfile
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import click
 from bench import agent
@@ -16,7 +17,7 @@ from bench.harness import facts, print_table
 
 from rig.prometheus import Prometheus
 
-EVERY = {"scrape_interval": "15s", "scrape_timeout": "10s"}
+EVERY: dict[str, Any] = {"scrape_interval": "15s", "scrape_timeout": "10s"}
 """At our own interval, and with the time that Prometheus gives when nothing else is said."""
 
 
