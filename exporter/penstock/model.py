@@ -95,6 +95,8 @@ class Broker:
     disk_used_ratio: float = np.nan
     disk_limit_ratio: float = np.nan
     authentication_failures: float = np.nan
+    unguarded: float = np.nan
+    """1: the account may read messages, which an exporter must not; NaN until tried."""
     heap_used_bytes: float = np.nan
     heap_limit_bytes: float = np.nan
     resource_state: float = np.nan
@@ -108,6 +110,11 @@ class AddressRow:
     (the broker's own figure, whatever limits), limit_bytes,
     limit_messages, messages_added, messages_unrouted, paging, pages, page_read_limit_bytes,
     page_read_limit_messages, paused, producers_paused (by an operator), internal, temporary.
+
+    Artemis' settings of the queues on it: max_delivery_attempts (-1: for ever), non_destructive (what new queues are),
+    makes_dead_letter_queues, makes_expiry_queues (on the addresses they are sent to, when the first comes),
+    slow_consumer_rate (messages per second below which a consumer is slow, NaN = not watched), slow_consumer_kills
+    (whether it is then cut off), slow_consumer_period (seconds between two looks).
 
     OpenMQ only: messages (the destination's own count), delivering (with a consumer and not acknowledged; a topic's
     message counts once however many have it), scheduled, uncommitted (sent in open transactions, not in messages),
@@ -128,7 +135,8 @@ class QueueRow:
     """
     A queue. Columns: messages (the broker's own count), delivering, scheduled, bytes, delivering_bytes, consumers,
     paused, added, acknowledged, expired, killed, acknowledge_attempts, ring_limit (messages, NaN = no limit),
-    last_value, exclusive, grouped, max_consumers, consumers_before_dispatch.
+    last_value, exclusive, grouped, max_consumers, consumers_before_dispatch, has_dead_letter_address,
+    has_expiry_address (Artemis; NaN until read).
 
     OpenMQ only: removed (left for whatever reason), uncommitted (sent in open transactions, in neither of the other
     counts), exact (as of its address). There a topic's subscription is a queue: messages is its backlog with what is

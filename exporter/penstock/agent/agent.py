@@ -26,7 +26,7 @@ from penstock.errors import ConfigError
 from penstock.exposition.body import Exposition
 from penstock.exposition.self_metrics import SelfMetrics
 from penstock.flow.events import Change, Event
-from penstock.flow.explain import NotFound, Plain, Sight, explain, near, queue_list
+from penstock.flow.explain import NotFound, Plain, Sight, explain, finding_list, near, queue_list
 from penstock.server.view import BrokerState
 
 log = logging.getLogger(__name__)
@@ -311,6 +311,7 @@ class Agent:
             age=None if snapshot is None else max(time.time() - snapshot.stamp, 0.0),
             error=outcome.error if outcome else "",
             notes=snapshot.notes if snapshot else (),
+            findings=finding_list(sight) if (sight := watch.sight) is not None else (),
         )
 
 

@@ -12,10 +12,9 @@ from penstock.agent.tables import Result
 from penstock.cli import logs, options
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import gate_of
-from penstock.config import Broker, Config, load
-from penstock.errors import PenstockError
+from penstock.config import load
+from penstock.flow.explain import finding_list
 from penstock.model import BrokerKind, Role
-from penstock.sources.artemis import ArtemisReader
 
 
 @click.command()
@@ -25,7 +24,8 @@ from penstock.sources.artemis import ArtemisReader
 @options.command
 async def check(config_file: Path, web_config_file: Path | None, offline: bool) -> int:
     """
-    Check the configuration, then ask each broker: reachable, authenticated, which rights are missing, how many series.
+    Check the configuration, then ask each broker: reachable, authenticated, which rights are missing, how many series,
+    what in its settings will hurt.
 
     Exit status 2 when the configuration is wrong, 1 when a broker cannot be read in full.
     """
@@ -42,8 +42,7 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool) 
     config = await with_found(config, config_file)
     watches = await poll_once(config, config.brokers)
     for broker, watch in zip(config.brokers, watches, strict=True):
-        warning = await guard_warning(config, broker, watch)
-        click.echo("\n".join([f"{broker.name}: {broker.url}", *(f"  {line}" for line in report(watch)), *warning]))
+        click.echo("\n".join([f"{broker.name}: {broker.url}", *(f"  {line}" for line in report(watch))]))
     return int(any(watch.outcome is None or watch.outcome.result is not Result.OK for watch in watches))
 
 
@@ -66,35 +65,12 @@ def report(watch: Watch) -> Iterator[str]:
     if about.role is Role.ACTIVE:
         counts = {name: len(table) for name in TABLES if (table := getattr(snapshot, name)) is not None}
         yield "found     " + ", ".join(f"{count} {name}" for name, count in counts.items())
+    if watch.sight is not None:
+        for one in finding_list(watch.sight):
+            yield f"finding   {one['rule']}, {one['scope']} {one['object']}: {one['says']}; {one['advice']}"
     held = own.series_of_hidden(watch.hidden())
     yield f"would export {own.series(watch.tables)} series, {held} held back by the series limits"
 
 
 PRODUCTS = {BrokerKind.ARTEMIS: "Apache Artemis", BrokerKind.OPENMQ: "Eclipse OpenMQ"}
 TABLES = ("addresses", "queues", "consumers", "connections", "producers", "transactions", "links")
-
-
-async def guard_warning(config: Config, broker: Broker, watch: Watch) -> list[str]:
-    """A warning when the account may do more than an exporter should."""
-    queues = watch.snapshot.queues if watch.snapshot else None
-    if queues is None or not len(queues):
-        return []
-    reader = open_reader(config, broker)
-    if not isinstance(reader, ArtemisReader):
-        await reader.close()
-        return []
-    try:
-        readable = await reader.may_read_messages(queues, config.timeout_of(broker))
-    except PenstockError:
-        return []
-    finally:
-        await reader.close()
-    if not readable:
-        return []
-    return [GUARD_WARNING]
-
-
-GUARD_WARNING = (
-    "  warning   this account may read messages (FirstMessageAge of a queue): give Penstock a role of its own, or a"
-    " -javaagent in the broker's JVM has switched etc/management.xml off; then any account may purge too"
-)

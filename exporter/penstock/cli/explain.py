@@ -104,6 +104,10 @@ def told(found: Plain) -> Iterator[str]:
         yield from client_told(client, found["stamp"])
     if found["clients_left_out"]:
         yield f"  and {found['clients_left_out']} more clients"
+    if found["findings"]:
+        yield "Findings"
+        for finding in found["findings"]:
+            yield from finding_told(finding)
     if found["rules"]:
         yield "Rules of the configuration"
         yield from (f"  {rule_told(rule)}" for rule in found["rules"])
@@ -179,6 +183,14 @@ def client_told(client: Plain, now: float) -> Iterator[str]:
         origin = f"learned of {patience['gaps']} gaps" if patience["origin"] == "learned" else patience["origin"]
         yield f"  patience  {duration(patience['seconds'])}, {origin}: {patience['why']}"
     yield from (f"  {rule_told(rule)}" for rule in client["rules"])
+
+
+def finding_told(finding: Plain) -> Iterator[str]:
+    yield f"  {finding['rule']} ({finding['scope']} {finding['object']}): {finding['says']}"
+    evidence = [f"{name} {value(one)}" for name, one in finding["evidence"].items()]
+    if evidence:
+        yield f"    evidence  {', '.join(evidence)}"
+    yield f"    advice    {finding['advice']}"
 
 
 def rule_told(rule: Plain) -> str:

@@ -24,6 +24,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "connection": ("broker", "connection", "client"),
     "connection_cause": ("broker", "connection", "client", "cause"),
     "link": ("broker", "link", "kind"),
+    "finding": ("broker", "scope", "object", "rule"),
     "collector": ("broker", "collector"),
     "poll": ("broker", "result"),
     "trend_run": (),
@@ -522,6 +523,24 @@ HEALTH: Final = (
         source="Penstock: its judgement",
     ),
     Family(
+        "mq_client_starved_ratio",
+        "gauge",
+        "Share of the polls of the last five minutes, 0 to 1, at which messages waited and the client held none; absent"
+        " for clients with selectors only.",
+        "client",
+        "starved",
+        source="Penstock: ready messages, listConsumers messagesInTransit",
+    ),
+    Family(
+        "mq_client_at_limit_ratio",
+        "gauge",
+        "Share of the polls of the last five minutes, 0 to 1, at which messages waited and every consumer of the client"
+        " held some: none took more. Absent for clients with selectors only.",
+        "client",
+        "at_limit",
+        source="Penstock: ready messages, listConsumers messagesInTransit",
+    ),
+    Family(
         "mq_queue_messages_evicted_total",
         "counter",
         "Messages removed unread to keep a limit, since the start of the broker, by reason: ring or last_value.",
@@ -593,6 +612,15 @@ HEALTH: Final = (
         "queue",
         "drain",
         source="Penstock: messagesAdded, messagesAcked",
+    ),
+    Family(
+        "mq_queue_consumer_capacity_ratio",
+        "gauge",
+        "Share of the polls of the last five minutes, 0 to 1, at which a consumer had room or nothing waited; absent"
+        " without consumers.",
+        "queue",
+        "capacity",
+        source="Penstock: ready messages, listConsumers messagesInTransit",
     ),
     Family(
         "mq_queue_buffer_imbalance_ratio",
@@ -851,6 +879,18 @@ TREND: Final = (
     ),
 )
 
+FINDING: Final = (
+    Family(
+        "mq_config_finding",
+        "gauge",
+        "What in settings or use will hurt; always 1. scope: broker, address, queue, client or connection; object: its"
+        " name, of a client QUEUE/CLIENT; rule: which one, see docs/findings.md.",
+        "finding",
+        "finding",
+        source="Penstock: its rules over settings and use",
+    ),
+)
+
 POLLING: Final = (
     Family(
         "penstock_poll_duration_seconds",
@@ -998,6 +1038,7 @@ CATALOGUE: Final[tuple[Family, ...]] = (
     *CONNECTION,
     *LINK,
     *TREND,
+    *FINDING,
     *POLLING,
     *AGENT,
 )

@@ -14,6 +14,7 @@ from penstock.flow.addresses import Addresses, address_table
 from penstock.flow.clock import Clock
 from penstock.flow.connections import Connections, Links, Producers
 from penstock.flow.consumers import Consumers, client_table, consumer_table
+from penstock.flow.findings.scene import Findings
 from penstock.flow.health import Eviction, client_causes, client_measures, evictions, queue_causes, queue_measures
 from penstock.flow.judge.judge import Judgement, judge
 from penstock.flow.judge.poll import Groups
@@ -21,7 +22,7 @@ from penstock.flow.openmq_measures import connection_causes, consumer_limits, re
 from penstock.flow.policy import Policy
 from penstock.flow.queues import Queues, queue_table
 from penstock.flow.series import BrokerSeries, ClientSeries, Grouping
-from penstock.model import Broker, Snapshot
+from penstock.model import Broker, Role, Snapshot
 from penstock.table import Index, Table
 
 Tables = Mapping[str, Table[Any]]
@@ -41,6 +42,7 @@ class State:
     links: Links = field(default_factory=Links)
     judgement: Judgement = field(default_factory=Judgement)
     evictions: Index[Eviction] = field(default_factory=Index.empty)
+    findings: Findings = field(default_factory=Findings)
 
     def hidden(self) -> dict[str, int]:
         """How many rows of the tables that show only the worst are held back."""
@@ -89,6 +91,11 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         state = replace(state, evictions=tables["eviction"].index)
     else:
         state = replace(state, judgement=state.judgement.without_verdict(snapshot, policy.constants))
+    if snapshot.broker is not None and snapshot.broker.role is Role.ACTIVE:
+        clients = state.consumers.clients if "client" in tables and "buffered" in tables["client"] else None
+        findings = state.findings.follow(policy.broker, snapshot, state.queues.grouping, clients, state.judgement)
+        state = replace(state, findings=findings)
+        tables["finding"] = findings.table()
     if snapshot.producers is not None:
         state = replace(state, producers=state.producers.follow(snapshot.producers, state.addresses.grouping, policy))
         tables["producer"] = state.producers.table()

@@ -12,6 +12,8 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.flow.assess import State, Tables
+from penstock.flow.findings.finding import UNITS as FINDING_UNITS
+from penstock.flow.findings.finding import Finding
 from penstock.flow.judge.conditions import Condition
 from penstock.flow.judge.history import FLOW_IN, FLOW_OUT
 from penstock.flow.judge.patience import FEW, MANY
@@ -32,8 +34,18 @@ LIST_NUMBERS = ("messages", "ready", "delivering", "consumers")
 QUEUE_NUMBERS = ("messages", "ready", "delivering", "scheduled", "consumers", "bytes", "paused", "added",
                  "acknowledged", "expired", "killed", "ring_limit", "ring_used_ratio", "ring_at_risk",
                  "ring_retention", "ring_overflow", "lost_by_consumer", "drain", "oldest_message",
-                 "expected_consumers", "ring_retention_target", "drain_target", "unhealthy_consumers")  # fmt: skip
-CLIENT_NUMBERS = ("consumers", "buffered", "uncommitted", "delivered", "acknowledged", "blocked_since")
+                 "expected_consumers", "ring_retention_target", "drain_target", "capacity",
+                 "unhealthy_consumers")  # fmt: skip
+CLIENT_NUMBERS = (
+    "consumers",
+    "buffered",
+    "uncommitted",
+    "delivered",
+    "acknowledged",
+    "starved",
+    "at_limit",
+    "blocked_since",
+)
 
 Plain = dict[str, Any]
 
@@ -147,6 +159,35 @@ def numbers_at(table: Table[Any], names: Sequence[str], i: int) -> Plain:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def finding_values(finding: Finding) -> Plain:
+    return {
+        "rule": finding.rule,
+        "scope": str(finding.scope),
+        "object": finding.object,
+        "says": finding.says,
+        "evidence": {
+            name: {"value": number(value), "unit": FINDING_UNITS.get(name, "")}
+            for name, value in finding.evidence.items()
+        },
+        "advice": finding.advice,
+    }
+
+
+def finding_list(sight: Sight, scope: str = "") -> list[Plain]:
+    """What was found, of all scopes or of one."""
+    return [finding_values(one) for one in sight.state.findings.found if scope in ("", one.scope)]
+
+
+def findings_of(sight: Sight, series: QueueSeries) -> list[Finding]:
+    """Those that concern a queue: its own, its clients', its address's."""
+    concerns = {series.address, series.dead_letter_address, series.expiry_address} - {""}
+    return [
+        one
+        for one in sight.state.findings.found
+        if (one.address, one.queue) == (series.address, series.queue) or (not one.queue and one.address in concerns)
+    ]
+
+
 # --- one queue
 
 
@@ -180,6 +221,7 @@ def explain(sight: Sight, queue: str, *, address: str | None = None, client: str
         "rules": rules_of(said),
         "clients": clients,
         "clients_left_out": left_out,
+        "findings": [finding_values(one) for one in findings_of(sight, series)],
         "unknown": [{"what": what, "why": why} for what, why in unknown(sight, series, i)],
     }
 

@@ -94,7 +94,11 @@ def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[s
     if measures.index is not grouping.source:
         return {}
     alone = grouping.index.column("alone", lambda series: not series.summed) > 0
-    columns = {**measures.columns, "ring_oversize_since": measures.oversize_since}
+    columns = {
+        **measures.columns,
+        "ring_oversize_since": measures.oversize_since,
+        "capacity": np.round(judgement.shares.capacity, 3),
+    }
     shown = {name: np.where(alone, grouping.max(column), np.nan) for name, column in columns.items()}
     for name in TIMES:
         shown[name] = np.round(shown[name] - clock.applied, 3)
@@ -147,4 +151,6 @@ def client_measures(judgement: Judgement, clients: Grouping[ClientSeries], clock
     return {
         "patience": np.round(judgement.patience_of_clients, 3),
         "blocked_since": np.round(judgement.blocked_since - clock.applied, 3),
+        "starved": np.round(judgement.shares.starved, 3),
+        "at_limit": np.round(judgement.shares.at_limit, 3),
     }

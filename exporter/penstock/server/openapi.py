@@ -125,6 +125,7 @@ OPENAPI: Final[Schema] = {
                 age={"type": ["number", "null"], "description": "Of the data, seconds."},
                 error=_text("Why the last poll failed."),
                 notes=_list({"type": "string"}),
+                findings=_list(_ref("Finding")),
             ),
             "Queue": _object(
                 broker=_text("Broker."),
@@ -150,6 +151,17 @@ OPENAPI: Final[Schema] = {
                 causes=_list({"type": "string"}),
                 advice=_text("What to do, with the numbers it rests on."),
             ),
+            "Finding": _object(
+                rule=_text("Which rule, as the label of mq_config_finding."),
+                scope=_text("broker, address, queue, client or connection."),
+                object=_text("Name of what it is about; of a client QUEUE/CLIENT."),
+                says=_text("What was found."),
+                evidence={
+                    "type": "object",
+                    "additionalProperties": _object(value={"type": ["number", "null"]}, unit={"type": "string"}),
+                },
+                advice=_text("What to do, with the arithmetic."),
+            ),
             "Explanation": _object(
                 broker=_text("Broker."),
                 address=_text("Address."),
@@ -172,6 +184,7 @@ OPENAPI: Final[Schema] = {
                 rules=_list(_object(key={"type": "string"}, value={}, rule={"type": "integer"})),
                 clients=_list(_object(client={"type": "string"}, numbers=_NUMBERS, patience={}, rules={})),
                 clients_left_out={"type": "integer"},
+                findings=_list(_ref("Finding")),
                 unknown=_list(_object(what={"type": "string"}, why={"type": "string"})),
             ),
             "Event": _object(

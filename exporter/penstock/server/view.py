@@ -1,6 +1,6 @@
 """What the server must know of the agent, and nothing more."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,6 +25,8 @@ class BrokerState:
     """Why the last poll failed."""
     notes: tuple[str, ...] = ()
     """What this broker cannot give, and why."""
+    findings: Sequence[Mapping[str, Any]] = ()
+    """What in its settings and use will hurt, as plain values."""
 
 
 class Body(Protocol):

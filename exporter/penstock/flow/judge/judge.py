@@ -31,6 +31,8 @@ from penstock.flow.judge.openmq import Openmq
 from penstock.flow.judge.pace import Pace
 from penstock.flow.judge.patience import FEW, Patience
 from penstock.flow.judge.poll import Groups, Poll, Spans
+from penstock.flow.judge.shares import Shares
+from penstock.flow.judge.sightings import Sightings
 from penstock.flow.judge.spans import Mask, longer, moved, since
 from penstock.flow.judge.standing import Standing
 from penstock.flow.judge.telling import tell
@@ -62,6 +64,8 @@ class Judgement:
     patience_of_clients: Column = field(default_factory=lambda: np.empty(0))
     """By the rows of the clients' grouping."""
     measures: Measures = field(default_factory=Measures)
+    shares: Shares = field(default_factory=Shares)
+    sightings: Sightings = field(default_factory=Sightings)
     blocked_since: Column = field(default_factory=lambda: np.empty(0))
     """Per client, by the rows of the clients' grouping."""
     rings: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
@@ -74,7 +78,13 @@ class Judgement:
 
     def with_new_labels(self) -> "Judgement":
         """The clients are about to be numbered anew."""
-        return replace(self, patience=self.patience.laid_aside(), churn=replace(self.churn, clients=Grouping()))
+        return replace(
+            self,
+            patience=self.patience.laid_aside(),
+            churn=replace(self.churn, clients=Grouping()),
+            shares=Shares(queues=self.shares.queues),
+            sightings=Sightings(queues=self.sightings.queues, deepest=self.sightings.deepest),
+        )
 
     def held_unsettled_since(self, consumers: Index[Any]) -> Column:
         """Per consumer since when it holds something and has settled nothing, by the broker's clock; else NaN."""
@@ -130,6 +140,8 @@ def judge(
         churn=churn,
         standing=standing,
         measures=state.measures.follow(poll),
+        shares=state.shares.follow(found, groups.clients),
+        sightings=state.sightings.follow(found, groups.clients),
         blocked_since=blocked_since(poll),
         openmq=openmq or state.openmq,
         conditions=with_silence(tell(standing, poll, churn, clock), groups),

@@ -430,6 +430,15 @@ class AddressSettings(msgspec.Struct, rename="camel"):
     dead_letter_address: str | None = None
     old_dead_letter_address: str | None = msgspec.field(name="DLA", default=None)
     expiry_address: str | None = None
+    max_delivery_attempts: float = 10
+    default_non_destructive: bool = False
+    auto_create_dead_letter_resources: bool = False
+    auto_create_expiry_resources: bool = False
+    slow_consumer_threshold: float = -1
+    slow_consumer_threshold_measurement_unit: str = "MESSAGES_PER_SECOND"
+    slow_consumer_check_period: float = 5
+    """Seconds."""
+    slow_consumer_policy: str = "NOTIFY"
 
 
 _settings = msgspec.json.Decoder(AddressSettings, strict=False)

@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -68,6 +68,8 @@ SPARE = 20.0
 """A call that is not needed at every poll is made when it took less than 1/SPARE of the time since."""
 AFTER_LOCK = 30.0
 """Seconds for which a listing that timed out is not tried."""
+GUARD_AGE = 3600.0
+"""Seconds after which it is tried again whether the account may read what an exporter must not."""
 LISTING_SHARE = 0.6
 """Share of the time left that a listing which may wait for a lock gets."""
 
@@ -140,6 +142,8 @@ class ArtemisReader:
         self._connections_read = _Cadence()
         self._roles = Roles()
         self._roles_read = _Cadence()
+        self._guard_tried = _Cadence()
+        self._unguarded = np.nan
         self._unknown_roles = False
         self._judged: tuple[Index[QueueRow], Roles] = (Index.empty(), self._roles)
         self._settings: dict[str, wire.AddressSettings] = {}
@@ -179,19 +183,6 @@ class ArtemisReader:
             return Snapshot(answer.stamp, broker, collectors=poll.collectors, notes=("a passive broker has no queues",))
         return await self._read(poll, broker, links)
 
-    async def may_read_messages(self, queues: Table[QueueRow], timeout: float) -> bool:
-        """
-        Whether this account may read what an exporter must not, tried on the queue that holds least.
-
-        Not part of a poll: the attribute locks the queue for a moment.
-        """
-        row: QueueRow = queues.index.rows[int(np.argmin(np.nan_to_num(queues["messages"], nan=np.inf)))]
-        answer = await self._transport.ask([ask.brokers()], timeout)
-        broker, _ = self._one_broker(wire.replies(answer.body, 1)[0])
-        request = ask.first_message_age(broker, row.address, row.name, row.routing_type)
-        (reply,) = wire.replies((await self._transport.ask([request], timeout)).body, 1)
-        return wire.readable(reply)
-
     async def _read(self, poll: _Poll, broker: Broker, links: Sequence[wire.Reply]) -> Snapshot:
         consumers = await self._collect(poll, "consumers", self._read_consumers)
         addresses = await self._collect(poll, "addresses", self._read_addresses)
@@ -206,11 +197,13 @@ class ArtemisReader:
             queues = Table(queues.index, {**queues.columns, **tables.size_columns(keys, numbers, queues)})
         if addresses is not None:
             await self._collect(poll, "settings", lambda p: self._refresh_settings(p, addresses))
+        if queues is not None and self._guard_tried.due(poll.now, GUARD_AGE):
+            await self._try_guard(poll, queues)
         connections = await self._read_connections_when_due(poll)
         link_table = await self._collect(poll, "links", lambda _: self._links(links, queues))
         return Snapshot(
             stamp=poll.now,
-            broker=broker,
+            broker=replace(broker, unguarded=self._unguarded),
             addresses=addresses,
             queues=queues,
             consumers=consumers,
@@ -424,6 +417,24 @@ class ArtemisReader:
             )
 
         return await self._work(build), _left_out([*connections, *sessions, *producers])
+
+    async def _try_guard(self, poll: _Poll, queues: Table[QueueRow]) -> None:
+        """
+        Whether the broker lets this account read what it must not; not tried while no queue is empty.
+
+        The attribute locks its queue: an empty one has nothing to be locked for, nor a message to be shown.
+        """
+        empty = np.flatnonzero(queues["messages"] == 0)
+        if not len(empty):
+            return
+        self._guard_tried = _Cadence(poll.now)
+        row: QueueRow = queues.index.rows[empty[0]]
+        request = ask.first_message_age(poll.broker, row.address, row.name, row.routing_type)
+        try:
+            _, (reply,) = await self._ask(poll, [request])
+        except SourceError:
+            return  # nothing is known then; what is needed is read by others
+        self._unguarded = float(wire.readable(reply))
 
     async def _links(self, found: Sequence[wire.Reply], queues: Table[QueueRow] | None) -> tuple[Table[LinkRow], str]:
         if queues is None:

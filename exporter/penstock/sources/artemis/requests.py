@@ -3,7 +3,8 @@ What Artemis is asked: the only place where requests are made, all of them reads
 
 Names of MBeans, operations and attributes: ActiveMQServerControl, QueueControl, AddressControl and the views behind
 the list operations (org.apache.activemq.artemis.core.management, 2.21 to 2.56). Never asked: anything that touches
-messages or locks a queue (FirstMessage*, browse, count), and attributes that wait for an operator's bulk operation
+messages or locks a queue (FirstMessage*, browse, count; but one, now and then, of an empty queue, to learn whether the
+broker would let us), and attributes that wait for an operator's bulk operation
 (an address's MessageCount, a queue's Paused) outside the listings, which have a deadline of their own.
 """
 
@@ -75,7 +76,7 @@ def queues(broker: str, attributes: Sequence[str]) -> Request:
 
 
 def first_message_age(broker: str, address: str, queue: str, routing_type: str) -> Request:
-    """An attribute that an exporter's role must be denied; asked by `check` alone, of an empty queue."""
+    """An attribute that an exporter's role must be denied; asked now and then, of an empty queue."""
     return read(
         f"broker={quote(broker)},component=addresses,address={quote(address)},subcomponent=queues,"
         f"routing-type={quote(routing_type.lower())},queue={quote(queue)}",

@@ -3,7 +3,7 @@ Answers → tables of the model. Each builder keeps the index of its kind from p
 once in a thing's life and unchanged ones cost a comparison.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from sys import intern
@@ -159,6 +159,7 @@ class Queues:
         self._named: Index[QueueRow] | None = None
         self._found: tuple[Sequence[str], Keys] = (), np.empty(0, np.int64)
         self._paused: tuple[Index[QueueRow], Column] = Index.empty(), np.empty(0)
+        self._role_flags: tuple[Index[QueueRow] | None, Roles, dict[str, Column]] = None, self._roles, {}
 
     def page(self, reply: wire.TextReply, *, refresh: bool) -> Page[QueueText]:
         """`refresh`: read the texts of known queues anew too, for what an operator may have changed."""
@@ -194,7 +195,16 @@ class Queues:
             stays = taken(paused, index.located(before), np.nan)
             columns |= {} if _all_missing(stays) else {"paused": stays}
         self._paused = index, columns.get("paused", np.full(len(index), np.nan))
-        return Table(index, columns)
+        return Table(index, columns | self._role_columns(index))
+
+    def _role_columns(self, index: Index[QueueRow]) -> dict[str, Column]:
+        """Whether the queues have a dead-letter and an expiry address; looked up when either side has changed."""
+        if self._role_flags[0] is not index or self._role_flags[1] is not self._roles:
+            known = self._roles.dead_letters
+            said = [tuple(map(bool, known[row.name])) if row.name in known else (np.nan, np.nan) for row in index]
+            flags = np.array(said, dtype=np.float64).reshape(len(index), 2).T
+            self._role_flags = index, self._roles, {"has_dead_letter_address": flags[0], "has_expiry_address": flags[1]}
+        return self._role_flags[2]
 
     def keys_of(self, names: Sequence[str]) -> Keys:
         """Keys of queues by name (unique on a broker), -1 where there is none now."""
@@ -297,7 +307,7 @@ class Addresses:
         self._names: list[str] = []
         self._told: tuple[object, object] = (None, None)
         self._order: Positions = np.empty(0, np.intp)
-        self._said = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
+        self._said: dict[str, Column] = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
         self.retroactive: frozenset[str] = frozenset()
 
     def page(self, reply: wire.TextReply) -> wire.Rows[wire.AddressNumbers]:
@@ -349,6 +359,7 @@ class Addresses:
         self._said = {
             "limit_bytes": _limit([s.max_size_bytes if s else np.nan for s in found]),
             "limit_messages": _limit([s.max_size_messages if s else np.nan for s in found]),
+            **_settings_columns(found),
         }
         if blocked is not None:
             paused = [blocked.get(row.name, np.nan) for row in self._index]
@@ -360,6 +371,39 @@ class Addresses:
 
 def _policy(settings: wire.AddressSettings | None) -> str:
     return settings.address_full_message_policy.lower() if settings else ""
+
+
+_PER_SECOND = {
+    "MESSAGES_PER_SECOND": 1.0,
+    "MESSAGES_PER_MINUTE": 1 / 60,
+    "MESSAGES_PER_HOUR": 1 / 3600,
+    "MESSAGES_PER_DAY": 1 / 86_400,
+}
+
+
+def _slow_rate(settings: wire.AddressSettings) -> float:
+    """Messages per second; NaN where consumers are not watched, or in a unit that is not known."""
+    if settings.slow_consumer_threshold <= 0:
+        return np.nan
+    return settings.slow_consumer_threshold * _PER_SECOND.get(settings.slow_consumer_threshold_measurement_unit, np.nan)
+
+
+_SETTINGS_COLUMNS: Mapping[str, Callable[[wire.AddressSettings], float]] = {
+    "max_delivery_attempts": lambda settings: settings.max_delivery_attempts,
+    "non_destructive": lambda settings: float(settings.default_non_destructive),
+    "makes_dead_letter_queues": lambda settings: float(settings.auto_create_dead_letter_resources),
+    "makes_expiry_queues": lambda settings: float(settings.auto_create_expiry_resources),
+    "slow_consumer_rate": _slow_rate,
+    "slow_consumer_kills": lambda settings: float(settings.slow_consumer_policy == "KILL"),
+    "slow_consumer_period": lambda settings: settings.slow_consumer_check_period,
+}
+
+
+def _settings_columns(found: Sequence[wire.AddressSettings | None]) -> dict[str, Column]:
+    return {
+        name: np.array([number(one) if one else np.nan for one in found], dtype=np.float64)
+        for name, number in _SETTINGS_COLUMNS.items()
+    }
 
 
 def _limit(values: Sequence[float]) -> Column:

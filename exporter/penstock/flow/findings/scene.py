@@ -1,0 +1,124 @@
+"""From a poll to findings: at a slow cadence, for settings and habits change slowly."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.flow.findings.finding import Finding
+from penstock.flow.findings.rules import RULES, Clients, Scene
+from penstock.flow.judge.facts import AddressJoin
+from penstock.flow.judge.judge import Judgement
+from penstock.flow.judge.spans import moved
+from penstock.flow.series import ClientSeries, Grouping, QueueSeries
+from penstock.model import ConsumerRow, Snapshot
+from penstock.table import Index, Positions, Table
+
+SECONDS = 15.0
+"""At most so often findings are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingSeries:
+    broker: str
+    scope: str
+    object: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found when it was last looked for, at `stamp` by the agent's clock; index: the series, exported ones."""
+
+    found: tuple[Finding, ...] = ()
+    index: Index[FindingSeries] = field(default_factory=Index.empty)
+    stamp: float = -np.inf
+    join: AddressJoin = field(default_factory=AddressJoin)
+
+    def follow(
+        self,
+        name: str,
+        snapshot: Snapshot,
+        queues: Grouping[QueueSeries],
+        clients: Grouping[ClientSeries] | None,
+        judgement: Judgement,
+    ) -> "Findings":
+        """`name` of the broker; clients: None where the broker shows no numbers of its consumers."""
+        if snapshot.queues is None or snapshot.addresses is None or snapshot.broker is None:
+            return self
+        if 0 <= snapshot.stamp - self.stamp < SECONDS:
+            return self
+        join = self.join.follow(snapshot.queues.index, snapshot.addresses)
+        sightings = judgement.sightings
+        scene = Scene(
+            name=name,
+            broker=snapshot.broker,
+            grouping=queues,
+            queues=snapshot.queues,
+            addresses=snapshot.addresses,
+            address=join.at,
+            deepest=moved(snapshot.queues.index, sightings.queues, sightings.deepest, np.nan),
+            clients=None if clients is None else clients_of(snapshot, queues, clients, judgement),
+        )
+        found = tuple(one for rule in RULES for one in rule(scene))
+        return Findings(found, self._series(name, found, queues, clients), snapshot.stamp, join)
+
+    def _series(
+        self,
+        name: str,
+        found: tuple[Finding, ...],
+        queues: Grouping[QueueSeries],
+        clients: Grouping[ClientSeries] | None,
+    ) -> Index[FindingSeries]:
+        """The series of what no rule of the operator silences; the same index while nothing changed."""
+        quiet = {(row.address, row.queue, "") for row in queues.index if row.said.silence}
+        if clients is not None:
+            quiet |= {(row.address, row.queue, row.client) for row in clients.index if row.said.silence}
+        rows = sorted(
+            {
+                FindingSeries(name, one.scope, one.object, one.rule)
+                for one in found
+                if (one.address, one.queue, "") not in quiet and (one.address, one.queue, one.client) not in quiet
+            },
+            key=lambda row: (row.rule, row.scope, row.object),
+        )
+        return self.index if rows == list(self.index) else Index.of(rows)
+
+    def table(self) -> Table[FindingSeries]:
+        return Table(self.index, {"finding": np.ones(len(self.index))})
+
+
+def clients_of(
+    snapshot: Snapshot, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries], judgement: Judgement
+) -> Clients:
+    sightings, patience, index = judgement.sightings, judgement.patience, clients.index
+    return Clients(
+        grouping=clients,
+        queue=queue_of(snapshot, queues, clients),
+        consumers=clients.count(),
+        window=moved(index, sightings.clients, sightings.window, np.nan),
+        largest=moved(index, sightings.clients, sightings.largest, np.nan),
+        longest=moved(index, patience.index, patience.longest, np.nan),
+        protocol=protocols(snapshot, clients),
+        comings=sightings.comings,
+        now=snapshot.stamp,
+    )
+
+
+def queue_of(snapshot: Snapshot, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries]) -> Positions:
+    """Position of each client's queue; -1 where several queues are shown as one."""
+    of = np.full(len(clients.index), -1, np.intp)
+    at = queues.source.positions(snapshot.consumer_queue)
+    here = (clients.member >= 0) & (at >= 0)
+    of[clients.member[here]] = at[here]
+    summed = queues.index.column("alone", lambda series: not series.summed) == 0
+    member = np.where(of >= 0, queues.member[of] if len(queues.member) else -1, -1)
+    return np.where((member >= 0) & ~(summed[member] if len(summed) else member < 0), of, -1)
+
+
+def protocols(snapshot: Snapshot, clients: Grouping[ClientSeries]) -> list[str]:
+    """What each client speaks, as one of its consumers says."""
+    first = np.full(len(clients.index), -1, np.intp)
+    here = np.flatnonzero(clients.member >= 0)
+    first[clients.member[here]] = here
+    rows: list[ConsumerRow] = snapshot.consumers.index.rows.tolist() if snapshot.consumers is not None else []
+    return [rows[i].protocol if i >= 0 else "" for i in first.tolist()]

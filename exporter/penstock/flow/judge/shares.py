@@ -1,0 +1,128 @@
+"""
+In how many of the last polls consumers could take more, had nothing, or had their hands full.
+
+A broker gives a consumer what waits at once, as long as its window or credit has room. So while messages wait, a
+consumer that holds some is at its limit, and one that holds none is starved. Neither is unhealthy by itself. A
+selective consumer may lawfully hold nothing: it is left out.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.flow.judge.facts import Facts
+from penstock.flow.judge.spans import Mask, moved
+from penstock.flow.series import ClientSeries, Grouping
+from penstock.table import Column, Index, Positions
+
+SECONDS = 300.0
+"""What the shares are of."""
+POLLS = 64
+"""As many fit a word; where polls come faster some are left out."""
+
+Bits = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bits64:
+    """Of the last polls, the newest lowest, a bit for each: per row of `index`, whether it was looked at, and so."""
+
+    index: Index[Any] = field(default_factory=Index.empty)
+    seen: Bits = field(default_factory=lambda: np.empty(0, np.uint64))
+    so: Bits = field(default_factory=lambda: np.empty((0, 0), np.uint64))
+    """(answers, rows)."""
+
+    def push(self, index: Index[Any], seen: Mask, so: NDArray[np.bool_]) -> "Bits64":
+        """With one more poll; so: (answers, rows), counts only where `seen`."""
+        one = np.uint64(1)
+        before = moved(index, self.index, self.seen, 0)
+        told = moved(index, self.index, self.so, 0) if self.so.size else np.zeros(so.shape, np.uint64)
+        return Bits64(index, before << one | seen.astype(np.uint64), told << one | (so & seen).astype(np.uint64))
+
+    def moved(self, index: Index[Any]) -> "Bits64":
+        """By the rows of `index`, without another poll."""
+        if index is self.index:
+            return self
+        return Bits64(index, moved(index, self.index, self.seen, 0), moved(index, self.index, self.so, 0))
+
+    def shares(self, polls: int) -> NDArray[np.float64]:
+        """(answers, rows): 0 to 1 of those of the last `polls` that were looked at; NaN where none was."""
+        last = np.uint64(2**polls - 1)
+        seen = np.bitwise_count(self.seen & last).astype(np.float64)
+        so = np.bitwise_count(self.so & last)
+        shares: NDArray[np.float64] = np.where(seen > 0, so / np.where(seen > 0, seen, 1), np.nan)
+        return shares
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """starved, at_limit: per client, by the clients' rows; capacity: per queue."""
+
+    clients: Bits64 = field(default_factory=Bits64)
+    queues: Bits64 = field(default_factory=Bits64)
+    stamp: float = -np.inf
+    """Of the poll that was last looked at."""
+    starved: Column = field(default_factory=lambda: np.empty(0))
+    at_limit: Column = field(default_factory=lambda: np.empty(0))
+    capacity: Column = field(default_factory=lambda: np.empty(0))
+
+    def follow(self, found: Facts, clients: Grouping[ClientSeries]) -> "Shares":
+        stamp = self.stamp
+        if 0 <= found.now - stamp < SECONDS / POLLS:
+            of_clients, of_queues = self.clients.moved(clients.index), self.queues.moved(found.queues)
+        else:
+            stamp = found.now
+            of_clients, of_queues = (
+                looked_at_clients(self.clients, found, clients),
+                looked_at_queues(self.queues, found),
+            )
+        polls = polls_in(found.interval)
+        starved, at_limit = of_clients.shares(polls)
+        return Shares(of_clients, of_queues, stamp, starved, at_limit, of_queues.shares(polls)[0])
+
+
+def polls_in(interval: float) -> int:
+    """How many of those looked at make SECONDS, at least one; polls come every `interval` seconds."""
+    if not interval > 0:
+        return 1
+    between = interval * np.ceil(SECONDS / POLLS / interval - 0.01)
+    return int(np.clip(np.ceil(SECONDS / max(between, interval)), 1, POLLS))
+
+
+def takers(found: Facts) -> tuple[Mask, Mask, Mask]:
+    """Per consumer: whether it takes whatever comes, whether it holds something, whether messages wait for it."""
+    consumer = found.consumer
+    here = consumer.queue >= 0
+    waits = np.zeros(len(here), np.bool_)
+    waits[here] = waiting(found)[consumer.queue[here]]
+    return here & ~consumer.selective, consumer.held + consumer.uncommitted > 0, waits
+
+
+def waiting(found: Facts) -> Mask:
+    """Queues that would deliver: messages wait, and no operator holds them."""
+    return (found.ready > 0) & ~(found.paused > 0) & ~(found.address.paused > 0)
+
+
+def counted(at: Positions, mask: Mask, size: int) -> NDArray[np.intp]:
+    return np.bincount(at[mask], minlength=size)
+
+
+def looked_at_clients(before: Bits64, found: Facts, clients: Grouping[ClientSeries]) -> Bits64:
+    takes, holds, waits = takers(found)
+    takes = takes & (clients.member >= 0)
+    size = len(clients.index)
+    all_of = counted(clients.member, takes, size)
+    holding = counted(clients.member, takes & holds, size)
+    wanted = counted(clients.member, takes & waits, size) > 0
+    so = np.stack([wanted & (holding == 0), wanted & (holding == all_of)])
+    return before.push(clients.index, all_of > 0, so)
+
+
+def looked_at_queues(before: Bits64, found: Facts) -> Bits64:
+    takes, holds, _ = takers(found)
+    at, size = found.consumer.queue, len(found.queues)
+    all_of = counted(at, takes, size)
+    room = (counted(at, takes & holds, size) < all_of) | ~waiting(found)
+    return before.push(found.queues, all_of > 0, room[None])

@@ -1,0 +1,106 @@
+"""
+What polls teach about how clients and queues are used, for the findings: no broker tells windows or prefetches.
+
+The most that one consumer held while messages waited and none was delivered to it is its window, in messages. The most
+that one ever held is the least that its window can be.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.flow.judge.facts import Facts
+from penstock.flow.judge.shares import waiting
+from penstock.flow.judge.spans import moved
+from penstock.flow.series import ClientSeries, Grouping
+from penstock.table import Column, Index
+
+COMINGS_SECONDS = 300.0
+"""What comings are counted over, at most twice as long."""
+MAX_COMINGS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """Consumers of a client seen since `begin`: in all, those that were new at their poll, what new ones had got."""
+
+    begin: float
+    queue: str
+    seen: int = 0
+    new: int = 0
+    delivered: float = 0.0
+    polls: int = 0
+    """At which new ones were seen."""
+    last: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sightings:
+    """
+    Per row of `clients`: window (NaN until sighted) and largest, messages of one consumer. Per row of `queues`:
+    deepest, the most messages ever there; mean_bytes of a message, as last known; idle, whether one takes all at once.
+    """
+
+    clients: Index[Any] = field(default_factory=Index.empty)
+    window: Column = field(default_factory=lambda: np.empty(0))
+    largest: Column = field(default_factory=lambda: np.empty(0))
+    queues: Index[Any] = field(default_factory=Index.empty)
+    deepest: Column = field(default_factory=lambda: np.empty(0))
+    comings: Mapping[ClientSeries, Coming] = field(default_factory=dict)
+
+    def follow(self, found: Facts, clients: Grouping[ClientSeries]) -> "Sightings":
+        consumer = found.consumer
+        window = moved(clients.index, self.clients, self.window, np.nan).copy()
+        largest = moved(clients.index, self.clients, self.largest, 0.0).copy()
+        mine = (clients.member >= 0) & (consumer.queue >= 0) & (consumer.held > 0)
+        at = np.flatnonzero(mine)
+        np.maximum.at(largest, clients.member[at], consumer.held[at])
+        stands_still = (consumer.d_delivered[at] == 0) & ~consumer.new[at] & waiting(found)[consumer.queue[at]]
+        at = at[stands_still]
+        np.fmax.at(window, clients.member[at], consumer.held[at])
+        deepest = np.fmax(moved(found.queues, self.queues, self.deepest, 0.0), found.messages)
+        return Sightings(clients.index, window, largest, found.queues, deepest, self._came(found, clients))
+
+    def _came(self, found: Facts, clients: Grouping[ClientSeries]) -> dict[ClientSeries, Coming]:
+        """Sparse: only clients with a new consumer on a queue that was known before are looked at."""
+        consumer, now = found.consumer, found.now
+        comings = {client: coming for client, coming in self.comings.items() if now - coming.last <= COMINGS_SECONDS}
+        fresh = consumer.new & (clients.member >= 0) & (consumer.queue >= 0)
+        fresh[fresh] = found.known[consumer.queue[fresh]]
+        at = np.flatnonzero(fresh)
+        size = len(clients.index)
+        new = np.bincount(clients.member[at], minlength=size)
+        delivered = np.bincount(clients.member[at], weights=consumer.delivered[at], minlength=size)
+        present = np.bincount(clients.member[clients.member >= 0], minlength=size)
+        first = dict(zip(clients.member[at].tolist(), consumer.queue[at].tolist(), strict=True))
+        for member, queue in first.items():
+            client: Any = clients.index.rows[member]
+            row: Any = found.queues.rows[queue]
+            if client not in comings and len(comings) >= MAX_COMINGS:
+                continue
+            coming = comings.get(client, Coming(now, row.name))
+            if now - coming.begin > 2 * COMINGS_SECONDS:
+                coming = halved(coming, now)
+            comings[client] = replace(
+                coming,
+                seen=coming.seen + int(present[member]),
+                new=coming.new + int(new[member]),
+                delivered=coming.delivered + float(delivered[member]),
+                polls=coming.polls + 1,
+                last=now,
+            )
+        return comings
+
+
+def halved(coming: Coming, now: float) -> Coming:
+    """Half as much over half the time: what is older counts less and less."""
+    return replace(
+        coming,
+        begin=(coming.begin + now) / 2,
+        seen=coming.seen // 2,
+        new=coming.new // 2,
+        delivered=coming.delivered / 2,
+        polls=coming.polls // 2,
+    )
