@@ -2,10 +2,7 @@
 
 from collections.abc import Mapping
 
-PENDING: Mapping[str, frozenset[str]] = {
-    "mq_config_finding": frozenset({"broker", "scope", "object", "rule"}),
-    "mq_trend_timestamp_seconds": frozenset(),
-}
+PENDING: Mapping[str, frozenset[str]] = {}
 """Labels beside those of the target, by name."""
 
 PENDING_CAUSES = frozenset({"orphaned"})

@@ -69,11 +69,53 @@ _TIMES = Row(
     ),
 )
 
+_FORECASTS = Row(
+    "Forecasts of the trend job",
+    (
+        graph(
+            "Messages expected",
+            "The largest hourly backlog expected within a day and a week: the mean, and between low and high what holds"
+            " 95 % of what comes. Only queues whose forecast did better than repeating last week.",
+            Query(largest(f"{BY_QUEUE}, horizon, bound", S("mq_forecast_messages")), "{{queue}} {{horizon}} {{bound}}"),
+            unit="locale",
+            decimals=0,
+            width=12,
+        ),
+        graph(
+            "Time to a limit",
+            "When memory or disk of a broker meets its limit if it grows on: low is the earliest, high the latest."
+            " Nothing here means no clear trend.",
+            Query(
+                largest("broker, limit, bound", S("mq_forecast_limit_seconds")),
+                "{{broker}} {{limit}} {{bound}}",
+            ),
+            unit="s",
+            decimals=1,
+            width=12,
+        ),
+        graph(
+            "Growth of traffic",
+            "Growth a week of what is added to each queue, relative to the last week. Steady growth of a few per cent"
+            " doubles the traffic within months.",
+            Query(largest(BY_QUEUE, S("mq_trend_traffic_growth_ratio")), "{{queue}}"),
+            unit="percentunit",
+            decimals=1,
+        ),
+        graph(
+            "Loss of rings",
+            "Share of the messages added to each ring that it threw away unread, over the window of the trend job.",
+            Query(largest(BY_QUEUE, S("mq_trend_ring_loss_ratio")), "{{queue}}"),
+            unit="percentunit",
+            decimals=2,
+        ),
+    ),
+)
+
 CAPACITY = Dashboard(
     "penstock-capacity",
     "Penstock / Capacity and forecasts",
     "How far brokers and addresses are from their limits.",
     QUEUE,
-    (_LIMITS, _TIMES),
+    (_LIMITS, _TIMES, _FORECASTS),
     since="now-7d",
 )

@@ -136,6 +136,30 @@ _PROGRESS = Row(
             decimals=1,
         ),
         graph(
+            "Starved",
+            "Share of the last five minutes of polls at which a client held nothing while messages waited. High while"
+            " others of the queue hold much means that prefetch gives it all to them: make their window smaller.",
+            Query(largest(BY_CLIENT, S("mq_client_starved_ratio")), "{{client}} on {{queue}}"),
+            unit="percentunit",
+            decimals=0,
+        ),
+        graph(
+            "At the limit",
+            "Share of the last five minutes of polls at which a client's buffer was full. Near 1 the client is the slow"
+            " part; near 0 with a backlog the broker or the network is.",
+            Query(largest(BY_CLIENT, S("mq_client_at_limit_ratio")), "{{client}} on {{queue}}"),
+            unit="percentunit",
+            decimals=0,
+        ),
+        graph(
+            "Room at consumers",
+            "Share of polls at which a consumer of the queue had room, or nothing waited. Below 1 while messages"
+            " wait it calls for more consumers.",
+            Query(largest(BY_QUEUE, S("mq_queue_consumer_capacity_ratio")), "{{queue}}"),
+            unit="percentunit",
+            decimals=0,
+        ),
+        graph(
             "Imbalance",
             "How unevenly consumers of a queue share what is held: 0 is even, near 1 is all with one. High for long,"
             " with idle peers, calls for a smaller prefetch or consumer window.",
