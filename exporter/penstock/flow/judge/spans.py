@@ -132,7 +132,8 @@ class Window:
         total, unknown = np.zeros(len(self.index)), np.zeros(len(self.index))
         for sample in samples:
             total += sample.values[variable]
-            unknown[np.flatnonzero(sample.missing[variable])] += sample.stamp - sample.begin
+            if sample.missing[variable].any():
+                unknown[np.flatnonzero(sample.missing[variable])] += sample.stamp - sample.begin
         seconds = sum(sample.stamp - sample.begin for sample in samples) - unknown
         return total / np.where(seconds > 1e-3, seconds, np.nan)
 
