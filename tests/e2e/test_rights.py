@@ -70,12 +70,12 @@ def test_check(broker: Broker, unique: Callable[[str], str], tmp_path: Path) -> 
     done = check(Agent(tmp_path / "exporter", brokers=[entry(broker)]).file)
     assert done.exit_code == 0, done.output
     assert f"ok        Apache Artemis {broker.version}, active" in done.output
-    assert "warning" not in done.output
+    assert "management_guard_off" not in done.output
     assert ("no numbers per consumer" in done.output) == (broker.version == "2.21.0")
 
     done = check(Agent(tmp_path / "admin", brokers=[entry(broker, user="admin")]).file)
     assert done.exit_code == 0, done.output
-    assert "warning   this account may read messages" in done.output
+    assert f"finding   management_guard_off, broker {broker.name}" in done.output
 
 
 def test_check_of_a_broker_without_a_guard(artemis_newest: Broker, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ The rules of the findings: one small function each, the scene in, what it found 
 Each finds by whole columns which rows it holds on, and tells only those, at most `MOST` a rule.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,8 +53,9 @@ class Clients:
     window: Column
     largest: Column
     longest: Column
-    protocol: Sequence[str]
-    comings: Mapping[ClientSeries, Coming]
+    protocol: Callable[[int], str]
+    """By position."""
+    comings: Mapping[int, Coming]
     now: float
 
 
@@ -107,7 +108,7 @@ def of_queues(rule: str, scene: Scene, holds: Mask, **evidence: Column) -> Itera
 def of_clients(rule: str, clients: Clients, holds: Mask, **evidence: Column) -> Iterator[Finding]:
     for i in np.flatnonzero(holds)[:MOST].tolist():
         row: ClientSeries = clients.grouping.index.rows[i]
-        yield of_client(rule, row, known(evidence, i), clients.protocol[i])
+        yield of_client(rule, row, known(evidence, i), clients.protocol(i))
 
 
 def of_client(rule: str, row: ClientSeries, evidence: Mapping[str, float], protocol: str) -> Finding:
@@ -133,7 +134,7 @@ def ring_on_paging_address(scene: Scene) -> Iterator[Finding]:
     ring = scene.queues["ring_limit"]
     at = scene.address
     # One more, so that the last stands for the address that is not known.
-    paging = np.array([*(row.policy == "page" for row in scene.addresses.index), False])
+    paging = np.append(scene.addresses.index.column("pages when full", lambda row: row.policy == "page") > 0, False)
     holds = scene.applications & ~np.isnan(ring) & paging[at]
     here = ~np.isnan(ring) & (at >= 0)
     size = len(scene.addresses) + 1
@@ -170,27 +171,30 @@ def no_expiry_address(scene: Scene) -> Iterator[Finding]:
 
 def dead_letter_address_unbound(scene: Scene) -> Iterator[Finding]:
     """A dead-letter address without a queue, unless the broker makes one when the first dead letter comes."""
-    made = scene.of_address("makes_dead_letter_queues")
-    targets = ["" if on else row.dead_letter_address for row, on in zip(scene.queues.index, made > 0, strict=True)]
-    yield from unbound("dead_letter_address_unbound", scene, targets, "killed")
+    made = scene.of_address("makes_dead_letter_queues") > 0
+    yield from unbound("dead_letter_address_unbound", scene, lambda row: row.dead_letter_address, made, "killed")
 
 
 def expiry_address_unbound(scene: Scene) -> Iterator[Finding]:
     """The same of an expiry address."""
-    made = scene.of_address("makes_expiry_queues")
-    targets = ["" if on else row.expiry_address for row, on in zip(scene.queues.index, made > 0, strict=True)]
-    yield from unbound("expiry_address_unbound", scene, targets, "expired")
+    made = scene.of_address("makes_expiry_queues") > 0
+    yield from unbound("expiry_address_unbound", scene, lambda row: row.expiry_address, made, "expired")
 
 
-def unbound(rule: str, scene: Scene, targets: Sequence[str], sent: str) -> Iterator[Finding]:
-    """targets: by queue where it sends to, empty where nowhere. sent: the column that counts what it sent."""
-    bound = {row.address for row in scene.queues.index}
+def unbound(rule: str, scene: Scene, target: Callable[[QueueRow], str], made: Mask, sent: str) -> Iterator[Finding]:
+    """
+    target: where a queue sends to, empty where nowhere. made: the broker makes a queue there when it is needed. sent:
+    the column that counts what was sent.
+    """
+    rows: list[QueueRow] = scene.queues.index.rows.tolist()
+    # Thousands of queues share a few of them.
+    loose = {target(row) for row in rows} - {row.address for row in rows} - {""}
     of: dict[str, list[int]] = {}
-    for i in np.flatnonzero(scene.applications).tolist():
-        if targets[i] and targets[i] not in bound:
-            of.setdefault(targets[i], []).append(i)
-    for name, rows in list(of.items())[:MOST]:
-        evidence = {"sources": float(len(rows)), sent: float(np.nansum(scene.queues[sent][rows]))}
+    for i in np.flatnonzero(scene.applications & ~made).tolist() if loose else ():
+        if target(rows[i]) in loose:
+            of.setdefault(target(rows[i]), []).append(i)
+    for name, sources in list(of.items())[:MOST]:
+        evidence = {"sources": float(len(sources)), sent: float(np.nansum(scene.queues[sent][sources]))}
         yield Finding(rule, Scope.ADDRESS, name, name, evidence=evidence)
 
 
@@ -263,14 +267,15 @@ def consumer_per_message(scene: Scene) -> Iterator[Finding]:
     if clients is None:
         return
     told = 0
-    for client, coming in clients.comings.items():
-        habit = coming.new >= FEW and coming.polls >= LEAST_POLLS and coming.new >= PER_MESSAGE_NEW * coming.seen
-        each = coming.delivered / coming.new if coming.new else np.nan
-        if habit and each <= PER_MESSAGE and told < MOST:
+    for coming in clients.comings.values():
+        if coming.new < FEW or coming.polls < LEAST_POLLS or coming.new < PER_MESSAGE_NEW * coming.seen:
+            continue
+        each = coming.delivered / coming.new
+        if each <= PER_MESSAGE and told < MOST:
             told += 1
             seconds = coming.last - coming.begin
             yield of_client(
-                "consumer_per_message", client, {"new": float(coming.new), "seconds": seconds, "each": each}, ""
+                "consumer_per_message", coming.client, {"new": float(coming.new), "seconds": seconds, "each": each}, ""
             )
 
 

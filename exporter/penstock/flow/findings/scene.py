@@ -1,5 +1,6 @@
 """From a poll to findings: at a slow cadence, for settings and habits change slowly."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +10,7 @@ from penstock.flow.findings.rules import RULES, Clients, Scene
 from penstock.flow.judge.facts import AddressJoin
 from penstock.flow.judge.judge import Judgement
 from penstock.flow.judge.spans import moved
+from penstock.flow.judge.wanted import silenced
 from penstock.flow.series import ClientSeries, Grouping, QueueSeries
 from penstock.model import ConsumerRow, Snapshot
 from penstock.table import Index, Positions, Table
@@ -70,9 +72,9 @@ class Findings:
         clients: Grouping[ClientSeries] | None,
     ) -> Index[FindingSeries]:
         """The series of what no rule of the operator silences; the same index while nothing changed."""
-        quiet = {(row.address, row.queue, "") for row in queues.index if row.said.silence}
+        quiet = {(row.address, row.queue, "") for row in silenced(queues.index)}
         if clients is not None:
-            quiet |= {(row.address, row.queue, row.client) for row in clients.index if row.said.silence}
+            quiet |= {(row.address, row.queue, row.client) for row in silenced(clients.index)}
         rows = sorted(
             {
                 FindingSeries(name, one.scope, one.object, one.rule)
@@ -115,10 +117,16 @@ def queue_of(snapshot: Snapshot, queues: Grouping[QueueSeries], clients: Groupin
     return np.where((member >= 0) & ~(summed[member] if len(summed) else member < 0), of, -1)
 
 
-def protocols(snapshot: Snapshot, clients: Grouping[ClientSeries]) -> list[str]:
-    """What each client speaks, as one of its consumers says."""
+def protocols(snapshot: Snapshot, clients: Grouping[ClientSeries]) -> Callable[[int], str]:
+    """What a client, by its position, speaks, as one of its consumers says."""
     first = np.full(len(clients.index), -1, np.intp)
     here = np.flatnonzero(clients.member >= 0)
     first[clients.member[here]] = here
-    rows: list[ConsumerRow] = snapshot.consumers.index.rows.tolist() if snapshot.consumers is not None else []
-    return [rows[i].protocol if i >= 0 else "" for i in first.tolist()]
+
+    def of(client: int) -> str:
+        if snapshot.consumers is None or first[client] < 0:
+            return ""
+        row: ConsumerRow = snapshot.consumers.index.rows[first[client]]
+        return row.protocol
+
+    return of

@@ -74,10 +74,9 @@ class Shares:
             of_clients, of_queues = self.clients.moved(clients.index), self.queues.moved(found.queues)
         else:
             stamp = found.now
-            of_clients, of_queues = (
-                looked_at_clients(self.clients, found, clients),
-                looked_at_queues(self.queues, found),
-            )
+            taking = takers(found)
+            of_clients = looked_at_clients(self.clients, taking, clients)
+            of_queues = looked_at_queues(self.queues, taking, found)
         polls = polls_in(found.interval)
         starved, at_limit = of_clients.shares(polls)
         return Shares(of_clients, of_queues, stamp, starved, at_limit, of_queues.shares(polls)[0])
@@ -91,8 +90,11 @@ def polls_in(interval: float) -> int:
     return int(np.clip(np.ceil(SECONDS / max(between, interval)), 1, POLLS))
 
 
-def takers(found: Facts) -> tuple[Mask, Mask, Mask]:
-    """Per consumer: whether it takes whatever comes, whether it holds something, whether messages wait for it."""
+Takers = tuple[Mask, Mask, Mask]
+"""Per consumer: whether it takes whatever comes, whether it holds something, whether messages wait for it."""
+
+
+def takers(found: Facts) -> Takers:
     consumer = found.consumer
     here = consumer.queue >= 0
     waits = np.zeros(len(here), np.bool_)
@@ -109,8 +111,8 @@ def counted(at: Positions, mask: Mask, size: int) -> NDArray[np.intp]:
     return np.bincount(at[mask], minlength=size)
 
 
-def looked_at_clients(before: Bits64, found: Facts, clients: Grouping[ClientSeries]) -> Bits64:
-    takes, holds, waits = takers(found)
+def looked_at_clients(before: Bits64, taking: Takers, clients: Grouping[ClientSeries]) -> Bits64:
+    takes, holds, waits = taking
     takes = takes & (clients.member >= 0)
     size = len(clients.index)
     all_of = counted(clients.member, takes, size)
@@ -120,8 +122,8 @@ def looked_at_clients(before: Bits64, found: Facts, clients: Grouping[ClientSeri
     return before.push(clients.index, all_of > 0, so)
 
 
-def looked_at_queues(before: Bits64, found: Facts) -> Bits64:
-    takes, holds, _ = takers(found)
+def looked_at_queues(before: Bits64, taking: Takers, found: Facts) -> Bits64:
+    takes, holds, _ = taking
     at, size = found.consumer.queue, len(found.queues)
     all_of = counted(at, takes, size)
     room = (counted(at, takes & holds, size) < all_of) | ~waiting(found)
