@@ -25,6 +25,7 @@ help:
 	@echo "make test-chart  the Helm chart with helm itself (first time 10 min; needs Go); make chart-golden writes its golden files"
 	@echo "make alertbench [SEED=1 POLL=5 ONLY=...]  labelled situations fire their alerts and no other (11 min)"
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
+	@echo "make test-cluster  the chart on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
 	@echo "make clean   removes what was made here; downloads stay in ~/.cache/penstock (or PENSTOCK_CACHE)"
 
 demo: $(VENV)/.demo
@@ -154,6 +155,20 @@ $(TOOLS)/helm:
 
 test-chart: $(VENV)/.test $(HELM)
 	HELM=$(HELM) $(BIN)/pytest tests/deploy
+
+.PHONY: test-cluster
+
+$(TOOLS)/etcd:
+	cd deploy/kubernetes/etcd && nice go build -p 2 -ldflags "-s -w" -o $(TOOLS)/etcd go.etcd.io/etcd/server/v3
+
+KUBE := k8s.io/component-base/version
+$(TOOLS)/kube-apiserver:
+	cd deploy/kubernetes/apiserver && nice go build -p 2 -o $(TOOLS)/kube-apiserver \
+		-ldflags "-s -w -X $(KUBE).gitVersion=v1.36.3 -X $(KUBE).gitMajor=1 -X $(KUBE).gitMinor=36" k8s.io/kubernetes/cmd/kube-apiserver
+
+# a real API server: install, upgrade and roll back the chart; 15 min the first time, then 1 min
+test-cluster: $(VENV)/.test $(HELM) $(TOOLS)/etcd $(TOOLS)/kube-apiserver
+	HELM=$(HELM) PYTHONPATH=tests $(BIN)/python -m deploy.cluster
 
 chart-golden: $(VENV)/.test $(HELM)
 	$(BIN)/python helm/generate.py
