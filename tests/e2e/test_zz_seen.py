@@ -10,10 +10,23 @@ from penstock.exposition.catalogue import CATALOGUE
 pytestmark = pytest.mark.broker
 
 NOT_SEEN = {
-    "mq_client_unhealthy_consumers": "needs a client without progress for the five minutes of a first patience",
-    "mq_client_notice": "the same",
+    "mq_client_notice": "needs a client without progress for the five minutes of a first patience",
+    "mq_connection_unhealthy": "needs a connection that one OpenMQ consumer fills; FlowBench of OpenMQ sees it",
+    "mq_consumer_flow_limit_messages": "needs half a minute of an OpenMQ client at its limit; tests/flow_limits sees it",
+    "mq_consumer_flow_resume_messages": "the same",
+    "mq_forecast_limit_seconds": "needs the trend job; tests/trends sees it",
+    "mq_forecast_messages": "the same",
+    "mq_trend_ring_loss_ratio": "the same",
+    "mq_trend_timestamp_seconds": "the same",
+    "mq_trend_traffic_growth_ratio": "the same",
+    "penstock_history_polls_dropped_total": "needs a history; tests/history sees it",
+    "penstock_history_publish_timestamp_seconds": "the same",
+    "penstock_history_segments_dropped_total": "the same",
+    "penstock_history_success": "the same",
 }
 """Families that these tests do not see, and why; every other one they do."""
+
+BY_CHANCE = {"mq_client_unhealthy_consumers": "seen when a poll falls into a failed transaction of OpenMQ"}
 
 
 def test_families_seen(request: pytest.FixtureRequest) -> None:
@@ -23,4 +36,4 @@ def test_families_seen(request: pytest.FixtureRequest) -> None:
         pytest.skip("judges all end-to-end tests together; run the folder")
     ours = {name for name in FAMILIES_SEEN if name.startswith(("mq_", "penstock_"))}
     expected = {family.name for family in CATALOGUE} - NOT_SEEN.keys()
-    assert (sorted(ours - expected), sorted(expected - ours)) == ([], [])
+    assert (sorted(ours - expected), sorted(expected - ours - BY_CHANCE.keys())) == ([], [])
