@@ -14,7 +14,7 @@ need = { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 
 help:
 	@echo "make demo    a real broker with load and faults, Penstock beside it (first time 1 min, then 15 s; needs Java 17, Maven)"
-	@echo "make test    all checks and tests, against real brokers (first time 9 min, then 8 min; needs Java 17, Maven)"
+	@echo "make test    all checks and tests, against real brokers (first time 16 min, then 14 min; needs Java 17, Maven)"
 	@echo "make lint    ruff, mypy and the import contracts (1 min)"
 	@echo "make judge-recordings [DIR=... COLD=45 TREND=60]  judges recordings of labelled situations (10 s)"
 	@echo "make flowbench [SEED=1 POLL=5 ONLY=...]  labelled faults and look-alikes on real brokers (8 min)"
