@@ -26,6 +26,7 @@ help:
 	@echo "make alertbench [SEED=1 POLL=5 ONLY=...]  labelled situations fire their alerts and no other (11 min)"
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
 	@echo "make test-cluster  the chart on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
+	@echo "make sbom    what the image holds: sbom-agent.json, sbom-trends.json (CycloneDX, 1 min)"
 	@echo "make clean   removes what was made here; downloads stay in ~/.cache/penstock (or PENSTOCK_CACHE)"
 
 demo: $(VENV)/.demo
@@ -156,7 +157,13 @@ $(TOOLS)/helm:
 test-chart: $(VENV)/.test $(HELM)
 	HELM=$(HELM) $(BIN)/pytest tests/deploy
 
-.PHONY: test-cluster
+.PHONY: test-cluster sbom
+
+# what the image holds, as CycloneDX; 1 min
+sbom:
+	$(PYTHON) -m venv $(TOOLS)/sbom && $(TOOLS)/sbom/bin/pip install --quiet 'cyclonedx-bom>=6'
+	for one in agent trends; do $(TOOLS)/sbom/bin/cyclonedx-py requirements deploy/image/requirements-$$one.txt \
+		--pyproject pyproject.toml --output-reproducible --output-file sbom-$$one.json; done
 
 $(TOOLS)/etcd:
 	cd deploy/kubernetes/etcd && nice go build -p 2 -ldflags "-s -w" -o $(TOOLS)/etcd go.etcd.io/etcd/server/v3

@@ -5,11 +5,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 
 from deploy import chart
+from deploy.custom import SPECS
 from penstock.config import load
 from penstock.config.web import WebConfig
 from rig import prometheus
@@ -38,6 +40,17 @@ def test_every_object_is_one_of_kubernetes(version: str) -> None:
             kubernetes_validate.validate(manifest, KUBERNETES[version].rpartition(".")[0], strict=True)
             checked.add(manifest["kind"])
     assert {"Deployment", "StatefulSet", "Service", "ConfigMap", "Secret", "CronJob", "NetworkPolicy"} <= checked
+
+
+def test_objects_of_operators_hold_only_what_they_know() -> None:
+    """Those of the Prometheus operator are tried on a real API server: `make test-cluster`."""
+    seen = set()
+    for _, manifest in chart.every():
+        what = manifest["kind"], manifest["apiVersion"]
+        if what in SPECS:
+            jsonschema.validate(manifest["spec"], SPECS[what])
+            seen.add(what)
+    assert seen == SPECS.keys()
 
 
 def one(variant: str, kind: str, name: str = "") -> dict[str, Any]:

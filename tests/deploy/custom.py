@@ -1,0 +1,47 @@
+"""The parts that the chart uses of objects whose definitions are not at hand: Grafana's operator and Spark's."""
+
+from typing import Any
+
+TEXT = {"type": "string", "minLength": 1}
+
+
+def _object(required: list[str], **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "required": required, "properties": properties}
+
+
+_POD = _object(
+    ["cores", "memory"], cores={"type": "integer"}, memory=TEXT, instances={"type": "integer"}, serviceAccount=TEXT
+)
+
+SPECS = {
+    ("GrafanaDashboard", "grafana.integreatly.org/v1beta1"): _object(
+        ["instanceSelector", "configMapRef"],
+        allowCrossNamespaceImport={"type": "boolean"},
+        configMapRef=_object(["name", "key"], name=TEXT, key=TEXT),
+        folder=TEXT,
+        instanceSelector=_object([], matchLabels={"type": "object"}),
+        resyncPeriod={"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"},
+    ),
+    ("ScheduledSparkApplication", "sparkoperator.k8s.io/v1beta2"): _object(
+        ["schedule", "template"],
+        schedule=TEXT,
+        concurrencyPolicy={"enum": ["Allow", "Forbid", "Replace"]},
+        successfulRunHistoryLimit={"type": "integer"},
+        failedRunHistoryLimit={"type": "integer"},
+        template=_object(
+            ["type", "sparkVersion", "driver", "executor", "mainApplicationFile"],
+            type={"enum": ["Java", "Scala", "Python", "R"]},
+            pythonVersion={"enum": ["2", "3"]},
+            mode={"enum": ["cluster", "client"]},
+            image=TEXT,
+            imagePullPolicy={"enum": ["Always", "IfNotPresent", "Never"]},
+            mainApplicationFile={"type": "string", "pattern": "^local://"},
+            arguments={"type": "array", "items": TEXT},
+            sparkVersion=TEXT,
+            restartPolicy=_object(["type"], type={"enum": ["Never", "OnFailure", "Always"]}),
+            driver=_POD,
+            executor=_POD,
+        ),
+    ),
+}
+"""Kind and version → schema of `spec`."""
