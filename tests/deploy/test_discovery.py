@@ -119,6 +119,17 @@ async def test_a_name_that_cannot_be_asked_says_why(zone: Zone) -> None:
         await resolve(target)
 
 
+@pytest.mark.parametrize("records", Records)
+async def test_what_can_be_no_name_is_told_and_ends_nothing(
+    records: Records, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = TARGET.replace(SERVICE, "a" * 70 + ".test").replace("broker:", f"records: {records}\n      broker:")
+    discovery = Discovery(tmp_path)
+    assert await discovery.brokers(config(tmp_path, text), 0) == ()
+    assert discovery.failures == 1
+    assert "what was known before stays" in caplog.text
+
+
 async def test_addresses(tmp_path: Path) -> None:
     text = TARGET.replace(f"dns: {SERVICE}", "dns: localhost\n      records: A")
     found = await Discovery(tmp_path).brokers(config(tmp_path, text), 0)

@@ -124,7 +124,7 @@ async def _services(name: str) -> list[Place]:
         answer = await dns.asyncresolver.resolve(name, "SRV", search=True)
     except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
         return []
-    except dns.exception.DNSException as error:
+    except (dns.exception.DNSException, OSError) as error:
         raise NotResolved(str(error)) from None
     hosts = [record.target.to_text(omit_final_dot=True) for record in answer]
     return [(host.partition(".")[0], host) for host in hosts]
@@ -137,4 +137,6 @@ async def _addresses(name: str) -> list[Place]:
         if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
             return []
         raise NotResolved(error.strerror or str(error)) from None
+    except UnicodeError:
+        raise NotResolved("is no name that DNS can have") from None
     return [(str(address[0]), str(address[0])) for *_, address in found]
