@@ -20,6 +20,7 @@ help:
 	@echo "make flowbench [SEED=1 POLL=5 ONLY=...]  labelled faults and look-alikes on real brokers (8 min)"
 	@echo "make flowbench-openmq [ONLY=...]  the same on a real OpenMQ (4 min)"
 	@echo "make soak-healthy [DURATION=7200 SEED=1]  healthy load on a real broker, every alarm is false (2 h)"
+	@echo "make soak [DURATION=1800 SEED=1]  real brokers with churn and faults: memory, descriptors, tasks stay flat (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
 	@echo "make bench-tick, bench-judge, bench-scrape, bench-prometheus, bench-growth, bench-broker   what it costs, see docs/performance.md (4 to 20 min)"
 	@echo "make test-chart  the Helm chart with helm itself (first time 10 min; needs Go); make chart-golden writes its golden files"
@@ -54,10 +55,12 @@ clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find exporter tests bench -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: flowbench flowbench-openmq soak-healthy
+.PHONY: flowbench flowbench-openmq soak-healthy soak
 
 # Healthy load of 22 queues, seconds; every warning is a false alarm
-DURATION ?= 7200
+soak-healthy: DURATION ?= 7200
+# Churn and faults, seconds
+soak: DURATION ?= 1800
 SEED ?= 1
 
 # Labelled faults and healthy look-alikes on real brokers; ONLY: parts of names, by commas
@@ -72,6 +75,9 @@ flowbench: $(VENV)/.test
 
 soak-healthy: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m flowbench.soak "$(DURATION)" "$(SEED)" "$(POLL)s"
+
+soak: $(VENV)/.test
+	@PYTHONPATH=tests $(BIN)/python -m trust.soak "$(DURATION)" "$(SEED)"
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

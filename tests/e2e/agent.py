@@ -61,18 +61,31 @@ def _has(have: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 
 class Agent(Process):
-    """`penstock run` in `folder`, on a free port unless given; a context manager. `configuration` as in the file."""
+    """
+    `penstock run` in `folder`, on a free port unless given; a context manager. `configuration` as in the file.
 
-    def __init__(self, folder: Path, *, log_level: str = "info", port: int = 0, **configuration: Any) -> None:
+    program: what is run in place of `penstock`; options: further ones of `run`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        log_level: str = "info",
+        port: int = 0,
+        program: Sequence[str] = (str(PENSTOCK),),
+        options: Sequence[str] = (),
+        **configuration: Any,
+    ) -> None:
         self.work = folder / "work"
         self.work.mkdir(parents=True)
         self.file = folder / "penstock.yaml"
         self.port = port
         self.configure(**configuration)
         address = f"127.0.0.1:{port}"
-        options = ["--config.file", str(self.file), "--web.listen-address", address, "--log.level", log_level]
+        said = ["--config.file", str(self.file), "--web.listen-address", address, "--log.level", log_level, *options]
         in_work = ["env", "-C", str(self.work), f"TMPDIR={self.work}"]
-        super().__init__("penstock", [*in_work, str(PENSTOCK), "run", *options], folder / "agent.log")
+        super().__init__("penstock", [*in_work, *program, "run", *said], folder / "agent.log")
 
     def configure(self, **configuration: Any) -> None:
         """Write the configuration; the agent is not told."""
