@@ -100,6 +100,67 @@ async def test_queues_by_condition_and_name(server: Server, query: str, queues: 
     assert (status, [queue["queue"] for queue in answer["queues"]]) == (200, queues)
 
 
+async def test_queues_by_part_of_a_name_and_in_another_order(server: Server) -> None:
+    async def names(query: str) -> list[str]:
+        return [queue["queue"] for queue in (await server.get(f"/api/v1/queues?{query}"))[1]["queues"]]
+
+    assert await names("text=ORD") == ["orders"]
+    assert await names("text=payment") == ["forgotten"]  # its owner
+    assert await names("text=ring_los") == ["ring"]  # its condition
+    assert await names("text=a/b") == [STRANGE]
+    ascending = await names("sort=queue")
+    assert ascending == sorted(ascending, key=str.casefold)
+    assert await names("sort=-queue") == ascending[::-1]
+    assert (await names("sort=messages&limit=2"))[::-1] == (await names("sort=-messages"))[-2:]
+
+
+async def test_what_is_not_known_comes_last_whichever_way_round(server: Server) -> None:
+    for sort in ("rate_in", "-rate_in"):
+        rates = [queue["rate_in"] for queue in (await server.get(f"/api/v1/queues?sort={sort}"))[1]["queues"]]
+        known = [rate for rate in rates if rate is not None]
+        assert rates[: len(known)] == sorted(known, reverse=sort == "rate_in")
+
+
+async def test_how_many_there_are(server: Server) -> None:
+    _, answer = await server.get("/api/v1/queues?limit=2")
+    assert (len(answer["queues"]), answer["total"]) == (2, 5)
+
+
+async def test_clients_the_worst_first(server: Server) -> None:
+    _, answer = await server.get("/api/v1/clients?queue=orders")
+    first = answer["clients"][0]
+    assert (first["client"], [one["condition"] for one in first["conditions"]]) == ("stuck", ["stalled"])
+    assert first["buffered"] == 100
+    assert {client["queue"] for client in answer["clients"]} == {"orders"}
+    assert answer["total"] == len(answer["clients"]) > 1
+
+
+async def test_all_consumers_of_a_client(server: Server, world: World) -> None:
+    _, answer = await server.get("/api/v1/consumers?queue=orders&client=stuck")
+    (consumer,) = answer["consumers"]
+    assert world.consumer_rows[int(consumer["consumer"])][0].client == "stuck"
+    assert (consumer["buffered"], consumer["protocol"], consumer["remote_host"]) == (100, "CORE", "h")
+    _, answer = await server.get("/api/v1/consumers?sort=consumer")
+    assert answer["total"] == len(world.consumers)
+
+
+@pytest.mark.parametrize("name", ["queues", "clients", "consumers"])
+async def test_an_order_that_is_not_known(server: Server, name: str) -> None:
+    status, answer = await server.get(f"/api/v1/{name}?sort=colour")
+    assert (status, answer["error"]) == (400, "sort 'colour' is not known")
+    assert "worst, " in answer["hint"]
+
+
+async def test_a_broker_in_numbers(server: Server) -> None:
+    _, answer = await server.get("/api/v1/brokers")
+    numbers = answer["brokers"][0]["numbers"]
+    _, queues = await server.get("/api/v1/queues")
+    assert numbers["queues"] == 5
+    assert numbers["messages"] == sum(queue["messages"] for queue in queues["queues"])
+    told = [one["severity"] for queue in queues["queues"] for one in queue["conditions"]]
+    assert (numbers["critical"], numbers["warning"]) == (told.count("critical"), told.count("warning"))
+
+
 async def test_limits(server: Server) -> None:
     assert len((await server.get("/api/v1/queues?limit=2"))[1]["queues"]) == 2
     for limit in ("", "0", "1001", "-1", "x", "1e3", "9" * 30, "²", "000001000999", "000000001" + "0" * 5000):
@@ -192,6 +253,9 @@ async def test_the_description_is_that_of_the_routes(server: Server) -> None:
     assert set(answer["paths"]) == {path.replace(":[^/]+", "") for path in HANDLERS}
     _, explained = await server.get("/api/v1/queues/b1/orders/orders")
     assert set(explained) == set(OPENAPI["components"]["schemas"]["Explanation"]["properties"])
+    for name, schema in (("queues", "Queue"), ("clients", "Client"), ("consumers", "Consumer"), ("brokers", "Broker")):
+        _, listed = await server.get(f"/api/v1/{name}")
+        assert set(listed[name][0]) <= set(OPENAPI["components"]["schemas"][schema]["properties"])
     assert set(explained["conditions"][0]) == set(OPENAPI["components"]["schemas"]["Condition"]["properties"])
     async with server.client.get(server.url + "/api") as response:
         page = await response.text()

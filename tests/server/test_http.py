@@ -65,9 +65,11 @@ class Agent:
     def brokers(self) -> Sequence[BrokerState]:
         return self.states
 
-    def queues(self, **_: object) -> list[dict[str, Any]]:
+    def queues(self, *_: object) -> tuple[list[dict[str, Any]], int]:
         self.asked_in.add(threading.get_ident())
-        return []
+        return [], 0
+
+    clients = consumers = queues
 
     def explain(self, *_: object) -> dict[str, Any]:
         self.asked_in.add(threading.get_ident())

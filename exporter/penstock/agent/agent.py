@@ -25,8 +25,10 @@ from penstock.config import Broker, Config, History, load
 from penstock.errors import ConfigError
 from penstock.exposition.body import Exposition
 from penstock.exposition.self_metrics import SelfMetrics
+from penstock.flow import lists
 from penstock.flow.events import Change, Event
-from penstock.flow.explain import NotFound, Plain, Sight, explain, finding_list, near, queue_list
+from penstock.flow.explain import NotFound, Plain, Sight, explain, finding_list, near
+from penstock.flow.lists import Listed, Wanted
 from penstock.server.view import BrokerState
 
 log = logging.getLogger(__name__)
@@ -277,10 +279,19 @@ class Agent:
     def brokers(self) -> Sequence[BrokerState]:
         return [self._state(broker) for broker in self._config.brokers if broker.name in self._watched]
 
-    def queues(self, *, broker: str, condition: str, queue: str, limit: int) -> list[Plain]:
-        sights = [self._sight(broker)] if broker else [s for w in self.watches() if (s := w.sight) is not None]
-        found = [row for sight in sights for row in queue_list(sight, condition=condition, queue=queue, limit=limit)]
-        return sorted(found, key=_worst_first)[:limit]
+    def queues(self, broker: str, wanted: Wanted) -> Listed:
+        return lists.queue_list(self._sights(broker), wanted)
+
+    def clients(self, broker: str, wanted: Wanted) -> Listed:
+        return lists.client_list(self._sights(broker), wanted)
+
+    def consumers(self, broker: str, wanted: Wanted) -> Listed:
+        return lists.consumer_list(self._sights(broker), wanted)
+
+    def _sights(self, broker: str) -> list[Sight]:
+        if broker:
+            return [self._sight(broker)]
+        return [sight for watch in self.watches() if (sight := watch.sight) is not None]
 
     def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> Plain:
         return explain(self._sight(broker), queue, address=address, client=client)
@@ -312,6 +323,7 @@ class Agent:
             error=outcome.error if outcome else "",
             notes=snapshot.notes if snapshot else (),
             findings=finding_list(sight) if (sight := watch.sight) is not None else (),
+            numbers=lists.broker_numbers(sight) if sight is not None else {},
         )
 
 
@@ -322,9 +334,3 @@ def _logged(broker: str) -> Iterator[None]:
         yield
     except Exception:
         log.exception("broker %s: its polling did not end as it should; please report this", broker)
-
-
-def _worst_first(queue: Plain) -> tuple[int, int]:
-    severities = {"critical": 3, "warning": 2, "info": 1}
-    worst = max((severities[one["severity"]] for one in queue["conditions"] if not one["silenced"]), default=0)
-    return -worst, -(queue["messages"] or 0)

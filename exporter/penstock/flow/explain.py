@@ -23,14 +23,13 @@ from penstock.flow.policy import Policy
 from penstock.flow.rules import KEYS, Resolved
 from penstock.flow.series import ClientSeries, QueueSeries
 from penstock.model import BrokerKind, RingSource, Snapshot
-from penstock.table import Index, Table
+from penstock.table import Column, Index, Table
 
 NEAR = 2000
 """Names among which similar ones are looked for."""
 MAX_CLIENTS = 200
 """Clients of one queue that are told one by one, those with a condition first."""
 
-LIST_NUMBERS = ("messages", "ready", "delivering", "consumers")
 QUEUE_NUMBERS = ("messages", "ready", "delivering", "scheduled", "consumers", "bytes", "paused", "added",
                  "acknowledged", "expired", "killed", "ring_limit", "ring_used_ratio", "ring_at_risk",
                  "ring_retention", "ring_overflow", "lost_by_consumer", "drain", "oldest_message",
@@ -78,7 +77,7 @@ class Sight:
         return self.state.judgement.conditions
 
 
-# --- lists
+# --- parts of it
 
 
 def condition_values(condition: Condition, broker: BrokerKind) -> Plain:
@@ -95,54 +94,6 @@ def condition_values(condition: Condition, broker: BrokerKind) -> Plain:
         "rule": rule(condition, broker),
         "causes": list(condition.kind.causes_on(broker)),
         "advice": advice(condition, broker),
-    }
-
-
-def queue_list(sight: Sight, *, condition: str = "", queue: str = "", limit: int) -> list[Plain]:
-    """Queues, the worst first: by severity, then by messages; of this name, or that have this condition, if given."""
-    table: Table[QueueSeries] | None = sight.tables.get("queue")
-    if table is None:
-        return []
-    of: dict[tuple[str, str], list[Condition]] = {}
-    for one in sight.conditions:
-        of.setdefault((one.address, one.queue), []).append(one)
-    worst = np.zeros(len(table))
-    chosen = np.ones(len(table), np.bool_)
-    if of or condition or queue:
-        for i, row in enumerate(table.index.rows.tolist()):
-            here = of.get((row.address, row.queue), ())
-            worst[i] = max((one.severity + 1 for one in here if not one.silenced), default=0)
-            chosen[i] = (not queue or row.queue == queue) and (
-                not condition or any(one.name == condition for one in here)
-            )
-    at = np.flatnonzero(chosen)
-    columns = {name: table[name] for name in LIST_NUMBERS}
-    order = np.lexsort((-np.nan_to_num(columns["messages"][at]), -worst[at]))
-    return [
-        queue_values(table.index.rows[i], {name: number(column[i]) for name, column in columns.items()}, of)
-        for i in at[order][:limit]
-    ]
-
-
-def queue_values(row: QueueSeries, numbers: Plain, of: dict[tuple[str, str], list[Condition]]) -> Plain:
-    return {
-        "broker": row.broker,
-        "address": row.address,
-        "queue": row.queue,
-        "kind": str(row.kind),
-        "owner": row.owner,
-        "team": row.team,
-        **numbers,
-        "conditions": [
-            {
-                "condition": one.name,
-                "severity": one.severity.name.lower(),
-                "silenced": one.silenced,
-                "client": one.client,
-                "since": round(one.since, 3),
-            }
-            for one in sorted(of.get((row.address, row.queue), ()), key=lambda one: -one.severity)
-        ],
     }
 
 
@@ -200,7 +151,7 @@ def explain(sight: Sight, queue: str, *, address: str | None = None, client: str
     if client is not None:
         here = [one for one in here if one.client in ("", client)]
     clients, left_out = clients_of(sight, series, client, {one.client for one in here})
-    rate_in, rate_out = rates_of(sight, i)
+    flow = {name: number(column[i]) for name, column in rates(sight).items()}
     return {
         "broker": series.broker,
         "address": series.address,
@@ -214,8 +165,8 @@ def explain(sight: Sight, queue: str, *, address: str | None = None, client: str
             condition_values(one, sight.kind) for one in sorted(here, key=lambda one: (-one.severity, one.since))
         ],
         "numbers": numbers_at(table, QUEUE_NUMBERS, i),
-        "rate_in": rate_in,
-        "rate_out": rate_out,
+        "rate_in": flow.get("rate_in"),
+        "rate_out": flow.get("rate_out"),
         "ring": ring_of(sight, series, i),
         "flow": flow_of(sight.state.judgement, sight.tables.get("consumer"), series),
         "rules": rules_of(said),
@@ -254,13 +205,14 @@ def missing_client(series: QueueSeries, client: str, names: Sequence[str]) -> No
     return NotFound(f"queue {series.queue} has no client {client!r}", near(client, names, "clients"))
 
 
-def rates_of(sight: Sight, i: int) -> tuple[float | None, float | None]:
-    """Messages per second in and out over the trend window."""
+def rates(sight: Sight) -> dict[str, Column]:
+    """Messages per second in and out of each queue over the trend window; nothing while it is not known."""
     grouping, trend = sight.state.queues.grouping, sight.state.judgement.history.trend
     if trend.index is not grouping.source:
-        return None, None
-    came, went = (grouping.sum(trend.rate(variable)) for variable in (FLOW_IN, FLOW_OUT))
-    return number(came[i]), number(went[i])
+        return {}
+    return {
+        name: grouping.sum(trend.rate(variable)) for name, variable in (("rate_in", FLOW_IN), ("rate_out", FLOW_OUT))
+    }
 
 
 def rules_of(said: Resolved) -> list[Plain]:

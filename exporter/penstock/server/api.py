@@ -8,7 +8,7 @@ read is a value that a poll replaces as a whole and never changes.
 import asyncio
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from html import escape
 from typing import Any
@@ -18,6 +18,7 @@ from aiohttp import web
 
 from penstock.errors import PenstockError
 from penstock.flow.explain import NotFound
+from penstock.flow.lists import CLIENT_SORTS, CONSUMER_SORTS, QUEUE_SORTS, WORST, Listed, Wanted
 from penstock.server.openapi import OPENAPI
 from penstock.server.page import STYLE
 from penstock.server.view import AgentView
@@ -64,15 +65,28 @@ async def _brokers(agent: AgentView, request: web.Request) -> Any:
 
 
 async def _queues(agent: AgentView, request: web.Request) -> Any:
-    given = _only(request, "broker", "condition", "queue", "limit")
-    found = await asyncio.to_thread(
-        agent.queues,
-        broker=given.get("broker", ""),
-        condition=given.get("condition", ""),
-        queue=given.get("queue", ""),
-        limit=_limit(given),
-    )
-    return {"queues": found}
+    return await _listed("queues", agent.queues, request, QUEUE_SORTS)
+
+
+async def _clients(agent: AgentView, request: web.Request) -> Any:
+    return await _listed("clients", agent.clients, request, CLIENT_SORTS, "address", "client")
+
+
+async def _consumers(agent: AgentView, request: web.Request) -> Any:
+    return await _listed("consumers", agent.consumers, request, CONSUMER_SORTS, "address", "client")
+
+
+async def _listed(
+    name: str, of: Callable[[str, Wanted], Listed], request: web.Request, sorts: Sequence[str], *more: str
+) -> Any:
+    given = _only(request, "broker", "condition", "queue", "text", "sort", "limit", *more)
+    sort = given.get("sort", WORST)
+    if sort.removeprefix("-") not in sorts:
+        raise BadRequest(f"sort {sort[:40]!r} is not known", f"one of {', '.join(sorts)}; -NAME is the other way round")
+    texts = {key: given.get(key, "") for key in ("address", "queue", "client", "condition", "text")}
+    wanted = Wanted(**texts, sort=sort, limit=_limit(given))
+    rows, total = await asyncio.to_thread(of, given.get("broker", ""), wanted)
+    return {name: rows, "total": total}
 
 
 async def _queue(agent: AgentView, request: web.Request) -> Any:
@@ -120,6 +134,8 @@ HANDLERS: Mapping[str, Handler] = {
     "/api/v1/queues": _queues,
     # Names may hold anything; what is no slash once encoded is one name.
     "/api/v1/queues/{broker:[^/]+}/{address:[^/]+}/{queue:[^/]+}": _queue,
+    "/api/v1/clients": _clients,
+    "/api/v1/consumers": _consumers,
     "/api/v1/explain": _explain,
     "/api/v1/events": _events,
     "/api/v1/openapi.json": _openapi,

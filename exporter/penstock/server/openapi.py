@@ -1,8 +1,19 @@
 """The description of `/api/v1` for programs: OpenAPI 3.1."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from penstock import __version__
+from penstock.flow.lists import (
+    CLIENT_NUMBERS,
+    CLIENT_SORTS,
+    CONSUMER_NUMBERS,
+    CONSUMER_SORTS,
+    QUEUE_MORE,
+    QUEUE_NUMBERS,
+    QUEUE_SORTS,
+    TIMES,
+)
 
 Schema = dict[str, Any]
 
@@ -70,6 +81,27 @@ _SHORT: Final = {
     "since": _TIME,
 }
 
+_CONDITIONS: Final = _list(_object(**_SHORT))
+_TOTAL: Final = {"type": "integer", "description": "How many there are, beyond the limit too."}
+_NUMBER: Final = {"type": ["number", "null"]}
+
+
+def _list_of(name: str, sorts: Sequence[str], *more: Schema) -> Schema:
+    return _get(
+        f"{name.capitalize()}, the worst first",
+        _object(**{name: _list(_ref(name.removesuffix("s").capitalize())), "total": _TOTAL}),
+        _query("broker", "Only of this broker."),
+        _query("condition", "Only those that have this condition."),
+        _query("queue", "Only of this queue."),
+        *more,
+        _query("text", "Only where this is part of a name, in any case: of address, queue, client, owner, condition."),
+        _query("sort", f"One of {', '.join(sorts)}; numbers begin with the largest, a minus before turns round."),
+        _LIMIT,
+    )
+
+
+_OF: Final = (_query("address", "Only of this address."), _query("client", "Only of this client."))
+
 OPENAPI: Final[Schema] = {
     "openapi": "3.1.0",
     "info": {
@@ -79,14 +111,7 @@ OPENAPI: Final[Schema] = {
     },
     "paths": {
         "/api/v1/brokers": _get("The configured brokers and their state", _object(brokers=_list(_ref("Broker")))),
-        "/api/v1/queues": _get(
-            "Queues, the worst first",
-            _object(queues=_list(_ref("Queue"))),
-            _query("broker", "Only of this broker."),
-            _query("condition", "Only those that have this condition."),
-            _query("queue", "Only of this name."),
-            _LIMIT,
-        ),
+        "/api/v1/queues": _list_of("queues", QUEUE_SORTS),
         "/api/v1/queues/{broker}/{address}/{queue}": _get(
             "All that is known of one queue",
             _ref("Explanation"),
@@ -95,6 +120,8 @@ OPENAPI: Final[Schema] = {
             _path("queue"),
             _query("client", "Only this client and the queue itself."),
         ),
+        "/api/v1/clients": _list_of("clients", CLIENT_SORTS, *_OF),
+        "/api/v1/consumers": _list_of("consumers", CONSUMER_SORTS, *_OF),
         "/api/v1/explain": _get(
             "The same, with the names as parameters",
             _ref("Explanation"),
@@ -126,6 +153,7 @@ OPENAPI: Final[Schema] = {
                 error=_text("Why the last poll failed."),
                 notes=_list({"type": "string"}),
                 findings=_list(_ref("Finding")),
+                numbers=_NUMBERS,
             ),
             "Queue": _object(
                 broker=_text("Broker."),
@@ -134,11 +162,30 @@ OPENAPI: Final[Schema] = {
                 kind=_text("What it is there for."),
                 owner=_text("By a rule."),
                 team=_text("By a rule."),
-                messages={"type": ["number", "null"]},
-                ready={"type": ["number", "null"]},
-                delivering={"type": ["number", "null"]},
-                consumers={"type": ["number", "null"]},
-                conditions=_list(_object(**_SHORT)),
+                **dict.fromkeys((*QUEUE_NUMBERS, *QUEUE_MORE, "rate_in", "rate_out"), _NUMBER),
+                conditions=_CONDITIONS,
+            ),
+            "Client": _object(
+                broker=_text("Broker."),
+                address=_text("Address."),
+                queue=_text("Queue."),
+                client=_text("Client."),
+                **dict.fromkeys(CLIENT_NUMBERS, _NUMBER),
+                conditions=_CONDITIONS,
+            ),
+            "Consumer": _object(
+                broker=_text("Broker."),
+                address=_text("Address."),
+                queue=_text("Queue."),
+                client=_text("Client."),
+                consumer=_text("The broker's id of it."),
+                protocol=_text("Protocol."),
+                user=_text("User."),
+                remote_host=_text("Where it is connected from."),
+                session=_text("Session."),
+                filter=_text("Its selector."),
+                **dict.fromkeys((*CONSUMER_NUMBERS, *TIMES), _NUMBER),
+                conditions=_CONDITIONS,
             ),
             "Condition": _object(
                 **_SHORT,

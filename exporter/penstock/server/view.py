@@ -1,11 +1,12 @@
 """What the server must know of the agent, and nothing more."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from penstock.exposition.syntax import Format
 from penstock.flow.events import Event
+from penstock.flow.lists import Listed, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class BrokerState:
     """What this broker cannot give, and why."""
     findings: Sequence[Mapping[str, Any]] = ()
     """What in its settings and use will hurt, as plain values."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """What it holds in all, and how many conditions are `critical` or `warning`; empty while nothing is known."""
 
 
 class Body(Protocol):
@@ -39,7 +42,7 @@ class AgentView(Protocol):
     """
     The agent as the server sees it; nothing here waits for a broker, `reload` excepted.
 
-    `queues`, `explain` and `events` are called from any thread, everything else from the event loop.
+    The lists, `explain` and `events` are called from any thread, everything else from the event loop.
     """
 
     @property
@@ -57,8 +60,14 @@ class AgentView(Protocol):
     def brokers(self) -> Sequence[BrokerState]:
         """The configured brokers, in the configuration's order."""
 
-    def queues(self, *, broker: str, condition: str, queue: str, limit: int) -> list[dict[str, Any]]:
-        """At most `limit` queues, the worst first; an empty text means any. NotFound: there is no such broker."""
+    def queues(self, broker: str, wanted: Wanted) -> Listed:
+        """Queues of this broker, of all when empty. NotFound: there is no such broker."""
+
+    def clients(self, broker: str, wanted: Wanted) -> Listed:
+        """As `queues`, the clients."""
+
+    def consumers(self, broker: str, wanted: Wanted) -> Listed:
+        """As `queues`, the consumers."""
 
     def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> dict[str, Any]:
         """All that is known of a queue as plain values. NotFound: no such broker, queue or client."""
