@@ -144,6 +144,71 @@ async def test_all_consumers_of_a_client(server: Server, world: World) -> None:
     assert answer["total"] == len(world.consumers)
 
 
+async def test_pages(server: Server) -> None:
+    _, whole = await server.get("/api/v1/queues")
+    pages = [(await server.get(f"/api/v1/queues?limit=2&offset={at}"))[1] for at in (0, 2, 4, 6)]
+    assert [queue for page in pages for queue in page["queues"]] == whole["queues"]
+    assert {page["total"] for page in pages} == {5}
+    status, answer = await server.get("/api/v1/queues?offset=-1")
+    assert (status, answer["hint"]) == (400, "a whole number from 0 to 9999999")
+
+
+async def test_one_client(server: Server) -> None:
+    status, answer = await server.get("/api/v1/client?broker=b1&client=stuck")
+    assert set(answer) == set(OPENAPI["components"]["schemas"]["ClientView"]["properties"])
+    assert (status, [one["condition"] for one in answer["conditions"]]) == (200, ["stalled"])
+    assert [(one["queue"], one["patience"]) for one in answer["queues"]] == [("orders", 60)]
+    status, answer = await server.get("/api/v1/client?broker=b1&client=stuk")
+    assert (status, answer["hint"]) == (404, "did you mean stuck?")
+
+
+async def test_conditions_the_worst_first(server: Server) -> None:
+    _, answer = await server.get("/api/v1/conditions")
+    found = answer["conditions"]
+    _, queues = await server.get("/api/v1/queues")
+    assert answer["total"] == len(found) == sum(len(queue["conditions"]) for queue in queues["queues"])
+    assert set(found[0]) == set(OPENAPI["components"]["schemas"]["StandingCondition"]["properties"])
+    severities = [("info", "warning", "critical").index(one["severity"]) for one in found]
+    assert severities == sorted(severities, reverse=True)
+    critical = [one["since"] for one in found if one["severity"] == "critical"]
+    assert critical == sorted(critical)
+    _, explained = await server.get("/api/v1/explain?broker=b1&queue=orders")
+    told = [{k: v for k, v in one.items() if k not in ("broker", "address", "queue")} for one in found]
+    assert all(one in told for one in explained["conditions"])
+    _, second = await server.get("/api/v1/conditions?limit=1&offset=1")
+    assert second["conditions"] == found[1:2]
+    _, of_one = await server.get("/api/v1/conditions?text=STU&condition=stalled")
+    assert [one["client"] for one in of_one["conditions"]] == ["stuck"]
+
+
+async def test_the_last_hour(server: Server) -> None:
+    status, answer = await server.get("/api/v1/recent?broker=b1&queue=orders")
+    assert status == 200
+    assert set(answer) == set(OPENAPI["components"]["schemas"]["Recent"]["properties"])
+    course = answer["course"]
+    assert (course["step"], len(course["ready"]), len(course["delivering"])) == (15, 240, 240)
+    _, explained = await server.get("/api/v1/explain?broker=b1&queue=orders")
+    assert course["ready"][-1] == explained["numbers"]["ready"]
+    assert sum(value is not None for value in course["ready"]) == 21
+    held = {one["client"]: one["course"]["buffered"][-1] for one in answer["clients"]}
+    assert held["stuck"] == 100
+    (stalled,) = [one for one in answer["episodes"] if one["condition"] == "stalled"]
+    assert (stalled["client"], stalled["to"]) == ("stuck", None)
+    assert answer["begin"] <= stalled["since"] <= answer["end"] == answer["begin"] + 3600
+    status, answer = await server.get("/api/v1/recent?broker=b1&queue=ordrs")
+    assert (status, answer["hint"]) == (404, "did you mean orders?")
+
+
+async def test_the_last_values_beside_each_row(server: Server) -> None:
+    _, answer = await server.get("/api/v1/queues?points=3&text=orders")
+    (queue,) = answer["queues"]
+    assert [len(queue["recent"][name]) for name in ("ready", "delivering")] == [3, 3]
+    assert queue["recent"]["ready"][-1] == queue["ready"]
+    _, answer = await server.get("/api/v1/clients?points=2&client=stuck")
+    assert answer["clients"][0]["recent"]["buffered"] == [100, 100]
+    assert "recent" not in (await server.get("/api/v1/queues"))[1]["queues"][0]
+
+
 @pytest.mark.parametrize("name", ["queues", "clients", "consumers"])
 async def test_an_order_that_is_not_known(server: Server, name: str) -> None:
     status, answer = await server.get(f"/api/v1/{name}?sort=colour")

@@ -65,15 +65,17 @@ class Agent:
     def brokers(self) -> Sequence[BrokerState]:
         return self.states
 
-    def queues(self, *_: object) -> tuple[list[dict[str, Any]], int]:
+    def queues(self, *_: object, **__: object) -> tuple[list[dict[str, Any]], int]:
         self.asked_in.add(threading.get_ident())
         return [], 0
 
-    clients = consumers = queues
+    clients = consumers = conditions = queues
 
     def explain(self, *_: object) -> dict[str, Any]:
         self.asked_in.add(threading.get_ident())
         return {}
+
+    client = recent = explain
 
     def events(self, **_: object) -> Sequence[Event]:
         self.asked_in.add(threading.get_ident())
@@ -197,7 +199,17 @@ async def test_what_is_not_there(method: str, path: str, status: int, allow: str
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/v1/queues", "/api/v1/queues/b/a/q", "/api/v1/explain?broker=b&queue=q", "/api/v1/events"]
+    "path",
+    [
+        "/api/v1/queues",
+        "/api/v1/queues/b/a/q",
+        "/api/v1/explain?broker=b&queue=q",
+        "/api/v1/recent?broker=b&queue=q",
+        "/api/v1/clients",
+        "/api/v1/client?broker=b&client=c",
+        "/api/v1/conditions",
+        "/api/v1/events",
+    ],
 )
 async def test_look_ups_do_not_hold_up_the_loop(path: str) -> None:
     agent = Agent()

@@ -16,6 +16,7 @@ from penstock.agent.discovery import FILE_SECONDS, Discovery
 from penstock.agent.history import Past
 from penstock.agent.journal import Journal
 from penstock.agent.opening import open_reader, policy_of
+from penstock.agent.recent import HOUR, Recent, course_values, queue_recent
 from penstock.agent.shard import Shard
 from penstock.agent.state import StateFile
 from penstock.agent.tables import Result
@@ -26,6 +27,7 @@ from penstock.errors import ConfigError
 from penstock.exposition.body import Exposition
 from penstock.exposition.self_metrics import SelfMetrics
 from penstock.flow import lists
+from penstock.flow.client_view import client_view
 from penstock.flow.events import Change, Event
 from penstock.flow.explain import NotFound, Plain, Sight, explain, finding_list, near
 from penstock.flow.lists import Listed, Wanted
@@ -38,6 +40,8 @@ SPREAD_SECONDS = 5.0
 
 SAVE_SECONDS = 60.0
 """Between two saves of the state, when no condition changes."""
+MAX_EVENTS = 2_000
+"""Of one queue within an hour that are looked at."""
 SAVE_PAUSE = 5.0
 """Between two saves at least, however often conditions change."""
 
@@ -277,16 +281,33 @@ class Agent:
         return self._config.masked_yaml()
 
     def brokers(self) -> Sequence[BrokerState]:
-        return [self._state(broker) for broker in self._config.brokers if broker.name in self._watched]
+        watched = dict(self._watched)
+        return [_state(broker, watched[broker.name].watch) for broker in self._config.brokers if broker.name in watched]
 
-    def queues(self, broker: str, wanted: Wanted) -> Listed:
-        return lists.queue_list(self._sights(broker), wanted)
+    def queues(self, broker: str, wanted: Wanted, points: int = 0) -> Listed:
+        return lists.queue_list(self._sights(broker), wanted, self._courses("queue", points))
 
-    def clients(self, broker: str, wanted: Wanted) -> Listed:
-        return lists.client_list(self._sights(broker), wanted)
+    def clients(self, broker: str, wanted: Wanted, points: int = 0) -> Listed:
+        return lists.client_list(self._sights(broker), wanted, self._courses("client", points))
+
+    def conditions(self, broker: str, wanted: Wanted) -> Listed:
+        return lists.condition_list(self._sights(broker), wanted)
 
     def consumers(self, broker: str, wanted: Wanted) -> Listed:
         return lists.consumer_list(self._sights(broker), wanted)
+
+    def _courses(self, table: str, points: int) -> lists.More:
+        """Tells the last `points` values that are kept of a row; none at 0."""
+        if not points:
+            return lists.nothing_more
+        recents = {watch.name: watch.recent for watch in self.watches()}
+
+        def course(sight: Sight, i: int) -> Plain:
+            recent = recents.get(sight.policy.broker, Recent())
+            of = recent.of_queues if table == "queue" else recent.of_clients
+            return {"recent": course_values(of([i], sight.tables[table].index, points), 0)}
+
+        return course
 
     def _sights(self, broker: str) -> list[Sight]:
         if broker:
@@ -295,6 +316,15 @@ class Agent:
 
     def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> Plain:
         return explain(self._sight(broker), queue, address=address, client=client)
+
+    def client(self, broker: str, client: str) -> Plain:
+        return client_view(self._sight(broker), client)
+
+    def recent(self, broker: str, queue: str, address: str | None) -> Plain:
+        watch = next((watch for watch in self.watches() if watch.name == broker), None)
+        sight = self._sight(broker)
+        events = self._journal.last(MAX_EVENTS, since=sight.snapshot.stamp - HOUR, broker=broker, queue=queue)
+        return queue_recent(watch.recent if watch else Recent(), sight, queue, address, events)
 
     def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:
         return self._journal.last(limit, since=since, broker=broker, queue=queue)
@@ -309,23 +339,6 @@ class Agent:
             raise NotFound(f"nothing is known of broker {broker} now", error)
         return sight
 
-    def _state(self, broker: Broker) -> BrokerState:
-        watch = self._watched[broker.name].watch
-        snapshot, outcome = watch.snapshot, watch.outcome
-        about = snapshot.broker if snapshot else None
-        return BrokerState(
-            name=broker.name,
-            kind=broker.kind,
-            version=about.product_version or about.version if about else "",
-            role=about.role if about else "",
-            up=None if outcome is None else outcome.result is not Result.FAILED,
-            age=None if snapshot is None else max(time.time() - snapshot.stamp, 0.0),
-            error=outcome.error if outcome else "",
-            notes=snapshot.notes if snapshot else (),
-            findings=finding_list(sight) if (sight := watch.sight) is not None else (),
-            numbers=lists.broker_numbers(sight) if sight is not None else {},
-        )
-
 
 @contextlib.contextmanager
 def _logged(broker: str) -> Iterator[None]:
@@ -334,3 +347,20 @@ def _logged(broker: str) -> Iterator[None]:
         yield
     except Exception:
         log.exception("broker %s: its polling did not end as it should; please report this", broker)
+
+
+def _state(broker: Broker, watch: Watch) -> BrokerState:
+    snapshot, outcome = watch.snapshot, watch.outcome
+    about = snapshot.broker if snapshot else None
+    return BrokerState(
+        name=broker.name,
+        kind=broker.kind,
+        version=about.product_version or about.version if about else "",
+        role=about.role if about else "",
+        up=None if outcome is None else outcome.result is not Result.FAILED,
+        age=None if snapshot is None else max(time.time() - snapshot.stamp, 0.0),
+        error=outcome.error if outcome else "",
+        notes=snapshot.notes if snapshot else (),
+        findings=finding_list(sight) if (sight := watch.sight) is not None else (),
+        numbers=lists.broker_numbers(sight) if sight is not None else {},
+    )

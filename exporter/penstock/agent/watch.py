@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.agent import tables as own
+from penstock.agent.recent import Recent
 from penstock.agent.tables import Result
 from penstock.errors import PenstockError, Refused
 from penstock.exposition.render import BrokerBlocks
@@ -60,6 +61,7 @@ class Watch:
     """Called in the worker thread with each poll as it was read, and what it was judged to mean; must be quick."""
     sight: Sight | None = None
     """All that is known after the last poll, to be read by any thread; None while there is nothing fresh enough."""
+    recent: Recent = field(default_factory=Recent)
     _wanted: Policy | None = None
     """What the policy is to be from the next poll on."""
     _state: State = field(default_factory=State)
@@ -180,6 +182,7 @@ class Watch:
         passive = snapshot.broker is not None and snapshot.broker.role is not Role.ACTIVE
         # Not every part is read at every poll: the others stay as they were last.
         self._collectors = {**({} if passive else self._collectors), **snapshot.collectors}
+        self.recent.add(snapshot.stamp, self._tables)
         self.on_poll(snapshot, self._state.judgement)
         self.sight = Sight(self._state, self._tables, retained, self.policy, self.interval)
 

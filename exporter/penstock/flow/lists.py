@@ -1,5 +1,5 @@
 """
-Queues, clients and consumers as lists: chosen, sorted and cut over all brokers first, told in plain values then.
+Queues, clients, consumers and conditions as lists: chosen, sorted and cut over all brokers first, told in plain values then.
 
 There may be tens of thousands of rows; only those that are told are worked out.
 """
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.flow.explain import Plain, Sight, number, numbers_at, rates
+from penstock.flow.explain import Plain, Sight, condition_values, number, numbers_at, rates
 from penstock.flow.judge.conditions import Condition, Severity
 from penstock.flow.series import HIDDEN, ClientSeries, QueueSeries
 from penstock.model import ConsumerRow
@@ -38,6 +38,8 @@ CONSUMER_SORTS: Final = (WORST, "client", "queue", "consumer", *CONSUMER_NUMBERS
 
 Given = Mapping[tuple[str, str], Sequence[Condition]]
 Key = tuple[Any, ...]
+More = Callable[[Sight, int], Plain]
+"""What else is told of the row at a position."""
 Listed = tuple[list[Plain], int]
 """The rows that are told, and how many there are of that kind."""
 
@@ -58,6 +60,8 @@ class Wanted:
     text: str = ""
     sort: str = WORST
     limit: int = 100
+    offset: int = 0
+    """Rows to pass over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +86,41 @@ class Source:
     tell: Callable[[int, Sequence[Condition]], Plain]
 
 
-def queue_list(sights: Sequence[Sight], wanted: Wanted) -> Listed:
+def nothing_more(_: Sight, __: int) -> Plain:
+    return {}
+
+
+def queue_list(sights: Sequence[Sight], wanted: Wanted, more: More = nothing_more) -> Listed:
     """At most `wanted.limit` queues."""
-    return _listed([_queues(sight) for sight in sights], wanted)
+    return _listed([_queues(sight, more) for sight in sights], wanted)
 
 
-def client_list(sights: Sequence[Sight], wanted: Wanted) -> Listed:
+def client_list(sights: Sequence[Sight], wanted: Wanted, more: More = nothing_more) -> Listed:
     """At most `wanted.limit` clients, one row for each queue they consume from."""
-    return _listed([_clients(sight) for sight in sights], wanted)
+    return _listed([_clients(sight, more) for sight in sights], wanted)
 
 
 def consumer_list(sights: Sequence[Sight], wanted: Wanted) -> Listed:
     """At most `wanted.limit` of all consumers, also of those that /metrics sums."""
     return _listed([_consumers(sight) for sight in sights], wanted)
+
+
+def condition_list(sights: Sequence[Sight], wanted: Wanted) -> Listed:
+    """
+    At most `wanted.limit` conditions that hold, by severity, then the oldest first; silenced ones are left out.
+
+    Of `wanted.text` parts of the names of address, queue, client or condition.
+    """
+    found = [(one, sight) for sight in sights for one in sight.conditions if not one.silenced and _holds(one, wanted)]
+    chosen = heapq.nsmallest(
+        wanted.offset + wanted.limit, found, key=lambda pair: (-pair[0].severity, pair[0].since, pair[0].queue)
+    )
+    return [condition_row(sight, one) for one, sight in chosen[wanted.offset :]], len(found)
+
+
+def condition_row(sight: Sight, one: Condition) -> Plain:
+    """A condition with where it holds."""
+    return {"broker": one.broker, "address": one.address, "queue": one.queue} | condition_values(one, sight.kind)
 
 
 def broker_numbers(sight: Sight) -> Plain:
@@ -124,8 +150,12 @@ def _listed(sources: Sequence[Source], wanted: Wanted) -> Listed:
         if _fits(row, wanted)
     ]
     cut = heapq.nlargest if largest_first else heapq.nsmallest
-    chosen = cut(wanted.limit, found, key=itemgetter(0))
+    chosen = cut(wanted.offset + wanted.limit, found, key=itemgetter(0))[wanted.offset :]
     return [source.tell(row.at, row.conditions) for _, row, source in chosen], len(found)
+
+
+def _holds(one: Condition, wanted: Wanted) -> bool:
+    return _fits(Row((), one.address, one.queue, one.client, (one,), 0), wanted)
 
 
 def _fits(row: Row, wanted: Wanted) -> bool:
@@ -181,7 +211,7 @@ def _empty() -> Source:
     return Source(iter(()), {}, "", lambda *_: {})
 
 
-def _queues(sight: Sight) -> Source:
+def _queues(sight: Sight, more: More) -> Source:
     table: Table[QueueSeries] | None = sight.tables.get("queue")
     if table is None:
         return _empty()
@@ -199,6 +229,7 @@ def _queues(sight: Sight) -> Source:
             "team": row.team,
             **{name: number(column[i]) for name, column in columns.items()},
             "conditions": conditions_told(conditions),
+            **more(sight, i),
         }
 
     rows = (
@@ -208,7 +239,7 @@ def _queues(sight: Sight) -> Source:
     return Source(rows, columns, "messages", tell)
 
 
-def _clients(sight: Sight) -> Source:
+def _clients(sight: Sight, more: More) -> Source:
     table: Table[ClientSeries] | None = sight.tables.get("client")
     if table is None:
         return _empty()
@@ -224,6 +255,7 @@ def _clients(sight: Sight) -> Source:
             "client": row.client,
             **numbers_at(table, CLIENT_NUMBERS, i),
             "conditions": conditions_told(conditions),
+            **more(sight, i),
         }
 
     rows = (

@@ -25,7 +25,12 @@ from penstock.server.view import AgentView
 
 MAX_ROWS = 1000
 DEFAULT_ROWS = 100
-_ROWS = re.compile(r"[0-9]{1,5}")
+MAX_OFFSET = 9_999_999
+MAX_POINTS = 240
+_DIGITS = re.compile(r"[0-9]{1,7}")
+LISTED = ("broker", "condition", "queue", "text", "limit", "offset")
+OF = ("address", "client")
+"""Parameters of lists."""
 
 Handler = Callable[[AgentView, web.Request], Awaitable[Any]]
 
@@ -65,28 +70,38 @@ async def _brokers(agent: AgentView, request: web.Request) -> Any:
 
 
 async def _queues(agent: AgentView, request: web.Request) -> Any:
-    return await _listed("queues", agent.queues, request, QUEUE_SORTS)
+    given = _only(request, *LISTED, "sort", "points")
+    return await _listed("queues", partial(agent.queues, points=_points(given)), given, QUEUE_SORTS)
 
 
 async def _clients(agent: AgentView, request: web.Request) -> Any:
-    return await _listed("clients", agent.clients, request, CLIENT_SORTS, "address", "client")
+    given = _only(request, *LISTED, *OF, "sort", "points")
+    return await _listed("clients", partial(agent.clients, points=_points(given)), given, CLIENT_SORTS)
 
 
 async def _consumers(agent: AgentView, request: web.Request) -> Any:
-    return await _listed("consumers", agent.consumers, request, CONSUMER_SORTS, "address", "client")
+    return await _listed("consumers", agent.consumers, _only(request, *LISTED, *OF, "sort"), CONSUMER_SORTS)
+
+
+async def _conditions(agent: AgentView, request: web.Request) -> Any:
+    return await _listed("conditions", agent.conditions, _only(request, *LISTED, *OF), (WORST,))
 
 
 async def _listed(
-    name: str, of: Callable[[str, Wanted], Listed], request: web.Request, sorts: Sequence[str], *more: str
+    name: str, of: Callable[[str, Wanted], Listed], given: Mapping[str, str], sorts: Sequence[str]
 ) -> Any:
-    given = _only(request, "broker", "condition", "queue", "text", "sort", "limit", *more)
-    sort = given.get("sort", WORST)
+    rows, total = await asyncio.to_thread(of, given.get("broker", ""), wanted(given, sorts))
+    return {name: rows, "total": total}
+
+
+def wanted(given: Mapping[str, str], sorts: Sequence[str], default_rows: int = DEFAULT_ROWS) -> Wanted:
+    """The rows that parameters ask for. BadRequest: one of them cannot be used."""
+    sort = given.get("sort") or WORST
     if sort.removeprefix("-") not in sorts:
         raise BadRequest(f"sort {sort[:40]!r} is not known", f"one of {', '.join(sorts)}; -NAME is the other way round")
     texts = {key: given.get(key, "") for key in ("address", "queue", "client", "condition", "text")}
-    wanted = Wanted(**texts, sort=sort, limit=_limit(given))
-    rows, total = await asyncio.to_thread(of, given.get("broker", ""), wanted)
-    return {name: rows, "total": total}
+    limit = whole(given, "limit", default_rows, 1, MAX_ROWS)
+    return Wanted(**texts, sort=sort, limit=limit, offset=whole(given, "offset", 0, 0, MAX_OFFSET))
 
 
 async def _queue(agent: AgentView, request: web.Request) -> Any:
@@ -96,11 +111,18 @@ async def _queue(agent: AgentView, request: web.Request) -> Any:
     )
 
 
+async def _client(agent: AgentView, request: web.Request) -> Any:
+    given = _required(_only(request, "broker", "client"), "broker", "client")
+    return await asyncio.to_thread(agent.client, given["broker"], given["client"])
+
+
+async def _recent(agent: AgentView, request: web.Request) -> Any:
+    given = _required(_only(request, "broker", "queue", "address"), "broker", "queue")
+    return await asyncio.to_thread(agent.recent, given["broker"], given["queue"], given.get("address"))
+
+
 async def _explain(agent: AgentView, request: web.Request) -> Any:
-    given = _only(request, "broker", "queue", "address", "client")
-    for name in ("broker", "queue"):
-        if not given.get(name):
-            raise BadRequest(f"{name} is missing", "/api/v1/explain?broker=NAME&queue=NAME")
+    given = _required(_only(request, "broker", "queue", "address", "client"), "broker", "queue")
     return await asyncio.to_thread(
         agent.explain, given["broker"], given["queue"], given.get("address"), given.get("client")
     )
@@ -117,7 +139,7 @@ async def _events(agent: AgentView, request: web.Request) -> Any:
     found = await asyncio.to_thread(
         agent.events,
         since=since,
-        limit=_limit(given),
+        limit=whole(given, "limit", DEFAULT_ROWS, 1, MAX_ROWS),
         broker=given.get("broker", ""),
         queue=given.get("queue", ""),
     )
@@ -136,7 +158,10 @@ HANDLERS: Mapping[str, Handler] = {
     "/api/v1/queues/{broker:[^/]+}/{address:[^/]+}/{queue:[^/]+}": _queue,
     "/api/v1/clients": _clients,
     "/api/v1/consumers": _consumers,
+    "/api/v1/conditions": _conditions,
     "/api/v1/explain": _explain,
+    "/api/v1/client": _client,
+    "/api/v1/recent": _recent,
     "/api/v1/events": _events,
     "/api/v1/openapi.json": _openapi,
 }
@@ -152,10 +177,22 @@ def _only(request: web.Request, *names: str) -> Mapping[str, str]:
     return request.query
 
 
-def _limit(given: Mapping[str, str]) -> int:
-    text = given.get("limit", str(DEFAULT_ROWS))
-    if not _ROWS.fullmatch(text) or not 1 <= int(text) <= MAX_ROWS:
-        raise BadRequest("limit cannot be used", f"a whole number from 1 to {MAX_ROWS}")
+def _required(given: Mapping[str, str], *names: str) -> Mapping[str, str]:
+    for name in names:
+        if not given.get(name):
+            raise BadRequest(f"{name} is missing", "&".join(f"{one}=NAME" for one in names))
+    return given
+
+
+def _points(given: Mapping[str, str]) -> int:
+    return whole(given, "points", 0, 0, MAX_POINTS)
+
+
+def whole(given: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    """The parameter as a number; BadRequest when it is none or out of bounds."""
+    text = given.get(name, str(default))
+    if not _DIGITS.fullmatch(text) or not least <= int(text) <= most:
+        raise BadRequest(f"{name} cannot be used", f"a whole number from {least} to {most}")
     return int(text)
 
 

@@ -86,20 +86,47 @@ _TOTAL: Final = {"type": "integer", "description": "How many there are, beyond t
 _NUMBER: Final = {"type": ["number", "null"]}
 
 
-def _list_of(name: str, sorts: Sequence[str], *more: Schema) -> Schema:
+def _list_of(name: str, sorts: Sequence[str], *more: Schema, schema: str = "") -> Schema:
     return _get(
         f"{name.capitalize()}, the worst first",
-        _object(**{name: _list(_ref(name.removesuffix("s").capitalize())), "total": _TOTAL}),
+        _object(**{name: _list(_ref(schema or name.removesuffix("s").capitalize())), "total": _TOTAL}),
         _query("broker", "Only of this broker."),
         _query("condition", "Only those that have this condition."),
         _query("queue", "Only of this queue."),
         *more,
+        _query("offset", "Rows to pass over, for the next page.", "integer"),
         _query("text", "Only where this is part of a name, in any case: of address, queue, client, owner, condition."),
-        _query("sort", f"One of {', '.join(sorts)}; numbers begin with the largest, a minus before turns round."),
+        *(
+            [_query("sort", f"One of {', '.join(sorts)}; numbers begin with the largest, a minus before turns round.")]
+            if sorts
+            else []
+        ),
         _LIMIT,
     )
 
 
+_POINTS: Final = _query("points", "So many of the last values with each row, 0 to 240; default none.", "integer")
+_VALUES: Final = _list({"type": ["number", "null"]})
+_COURSE: Final = {
+    "type": ["object", "null"],
+    "description": "The last values, the oldest first, `step` seconds apart, the newest read at `end`; null where"
+    " nothing was read.",
+}
+_QUEUE_COURSE: Final = _COURSE | {
+    "properties": {"step": _NUMBER, "end": _TIME, "ready": _VALUES, "delivering": _VALUES},
+}
+_CLIENT_COURSE: Final = _COURSE | {"properties": {"step": _NUMBER, "end": _TIME, "buffered": _VALUES}}
+_CONDITION: Final = {
+    **_SHORT,
+    "consumers": {"type": "integer", "description": "How many of the client's consumers are in it."},
+    "evidence": {
+        "type": "object",
+        "additionalProperties": _object(value={"type": ["number", "null"]}, unit={"type": "string"}),
+    },
+    "rule": _text("The rule that holds, in words."),
+    "causes": _list({"type": "string"}),
+    "advice": _text("What to do, with the numbers it rests on."),
+}
 _OF: Final = (_query("address", "Only of this address."), _query("client", "Only of this client."))
 
 OPENAPI: Final[Schema] = {
@@ -111,7 +138,7 @@ OPENAPI: Final[Schema] = {
     },
     "paths": {
         "/api/v1/brokers": _get("The configured brokers and their state", _object(brokers=_list(_ref("Broker")))),
-        "/api/v1/queues": _list_of("queues", QUEUE_SORTS),
+        "/api/v1/queues": _list_of("queues", QUEUE_SORTS, _POINTS),
         "/api/v1/queues/{broker}/{address}/{queue}": _get(
             "All that is known of one queue",
             _ref("Explanation"),
@@ -120,8 +147,22 @@ OPENAPI: Final[Schema] = {
             _path("queue"),
             _query("client", "Only this client and the queue itself."),
         ),
-        "/api/v1/clients": _list_of("clients", CLIENT_SORTS, *_OF),
+        "/api/v1/clients": _list_of("clients", CLIENT_SORTS, *_OF, _POINTS),
         "/api/v1/consumers": _list_of("consumers", CONSUMER_SORTS, *_OF),
+        "/api/v1/conditions": _list_of("conditions", (), *_OF, schema="StandingCondition"),
+        "/api/v1/client": _get(
+            "All that is known of one client",
+            _ref("ClientView"),
+            _query("broker", "Name of the broker.", required=True),
+            _query("client", "Name of the client.", required=True),
+        ),
+        "/api/v1/recent": _get(
+            "The last hour of one queue",
+            _ref("Recent"),
+            _query("broker", "Name of the broker.", required=True),
+            _query("queue", "Name of the queue.", required=True),
+            _query("address", "Its address, where several queues have this name."),
+        ),
         "/api/v1/explain": _get(
             "The same, with the names as parameters",
             _ref("Explanation"),
@@ -164,6 +205,7 @@ OPENAPI: Final[Schema] = {
                 team=_text("By a rule."),
                 **dict.fromkeys((*QUEUE_NUMBERS, *QUEUE_MORE, "rate_in", "rate_out"), _NUMBER),
                 conditions=_CONDITIONS,
+                recent=_QUEUE_COURSE,
             ),
             "Client": _object(
                 broker=_text("Broker."),
@@ -172,6 +214,7 @@ OPENAPI: Final[Schema] = {
                 client=_text("Client."),
                 **dict.fromkeys(CLIENT_NUMBERS, _NUMBER),
                 conditions=_CONDITIONS,
+                recent=_CLIENT_COURSE,
             ),
             "Consumer": _object(
                 broker=_text("Broker."),
@@ -187,16 +230,38 @@ OPENAPI: Final[Schema] = {
                 **dict.fromkeys((*CONSUMER_NUMBERS, *TIMES), _NUMBER),
                 conditions=_CONDITIONS,
             ),
-            "Condition": _object(
-                **_SHORT,
-                consumers={"type": "integer", "description": "How many of the client's consumers are in it."},
-                evidence={
-                    "type": "object",
-                    "additionalProperties": _object(value={"type": ["number", "null"]}, unit={"type": "string"}),
-                },
-                rule=_text("The rule that holds, in words."),
-                causes=_list({"type": "string"}),
-                advice=_text("What to do, with the numbers it rests on."),
+            "Condition": _object(**_CONDITION),
+            "StandingCondition": _object(
+                broker=_text("Broker."), address=_text("Address."), queue=_text("Queue."), **_CONDITION
+            ),
+            "ClientView": _object(
+                broker=_text("Broker."),
+                client=_text("Its name."),
+                stamp=_TIME,
+                conditions=_list(_ref("StandingCondition")),
+                queues=_list(_ref("Client")),
+                queues_left_out={"type": "integer"},
+                sends_to=_list(_object(address={"type": "string"}, produced=_NUMBER)),
+                connections=_list({"type": "object"}),
+            ),
+            "Recent": _object(
+                broker=_text("Broker."),
+                address=_text("Address."),
+                queue=_text("Queue."),
+                begin=_TIME,
+                end=_TIME,
+                course=_QUEUE_COURSE,
+                clients=_list(_object(client={"type": "string"}, course=_CLIENT_COURSE)),
+                clients_left_out={"type": "integer"},
+                episodes=_list(
+                    _object(
+                        condition={"type": "string"},
+                        client={"type": "string"},
+                        severity=_SEVERITY,
+                        since=_TIME,
+                        to={"type": ["number", "null"], "description": "null while it holds."},
+                    )
+                ),
             ),
             "Finding": _object(
                 rule=_text("Which rule, as the label of mq_config_finding."),

@@ -42,7 +42,7 @@ class AgentView(Protocol):
     """
     The agent as the server sees it; nothing here waits for a broker, `reload` excepted.
 
-    The lists, `explain` and `events` are called from any thread, everything else from the event loop.
+    `reload` and `exposition` are used in the event loop, everything else is called from any thread.
     """
 
     @property
@@ -60,17 +60,30 @@ class AgentView(Protocol):
     def brokers(self) -> Sequence[BrokerState]:
         """The configured brokers, in the configuration's order."""
 
-    def queues(self, broker: str, wanted: Wanted) -> Listed:
-        """Queues of this broker, of all when empty. NotFound: there is no such broker."""
+    def queues(self, broker: str, wanted: Wanted, points: int = 0) -> Listed:
+        """
+        Queues of this broker, of all when empty; with `points` each with so many of its last values.
 
-    def clients(self, broker: str, wanted: Wanted) -> Listed:
+        NotFound: there is no such broker.
+        """
+
+    def clients(self, broker: str, wanted: Wanted, points: int = 0) -> Listed:
         """As `queues`, the clients."""
+
+    def conditions(self, broker: str, wanted: Wanted) -> Listed:
+        """As `queues`, the conditions that hold, with evidence and advice."""
 
     def consumers(self, broker: str, wanted: Wanted) -> Listed:
         """As `queues`, the consumers."""
 
     def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> dict[str, Any]:
         """All that is known of a queue as plain values. NotFound: no such broker, queue or client."""
+
+    def client(self, broker: str, client: str) -> dict[str, Any]:
+        """All that is known of a client over all queues. NotFound: no such broker or client."""
+
+    def recent(self, broker: str, queue: str, address: str | None) -> dict[str, Any]:
+        """The last hour of a queue, as it is kept in memory. NotFound: no such broker or queue."""
 
     def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:
         """The newest changes, at most `limit`, oldest first; an empty text means any."""

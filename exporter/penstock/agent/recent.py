@@ -1,0 +1,205 @@
+"""
+The last hour of a broker in memory: what waits and is delivering in each queue, what each client holds.
+
+Every queue and client is kept; of how many moments depends on how many there are, so that the whole stays within
+a fixed number of bytes: one value each 15 s of 2,000 queues, one each minute of 10,000.
+"""
+
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.flow.episodes import episodes
+from penstock.flow.events import Event
+from penstock.flow.explain import Plain, Sight, find_queue, number
+from penstock.flow.series import ClientSeries, QueueSeries
+from penstock.table import Index, Positions, Table, taken
+
+HOUR = 3600.0
+STEPS = (15, 30, 60, 120, 240, 600)
+"""Seconds between two values that are kept, the finest first."""
+QUEUE_BYTES = 5 * 2**20
+CLIENT_BYTES = 4 * 2**20
+"""What is kept of the queues and of the clients of one broker, at most."""
+
+MAX_CLIENTS = 12
+"""Clients of a queue whose last hour is told."""
+
+QUEUE_COLUMNS = ("ready", "delivering")
+CLIENT_COLUMNS = ("buffered",)
+
+Values = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """
+    How numbers went, the oldest first, evenly spaced.
+
+    step: seconds between two. end: when the newest was read, seconds since 1970. values: by column; rows as asked,
+    moments along the last axis; NaN where nothing was read.
+    """
+
+    step: float
+    end: float
+    values: Mapping[str, Values]
+
+
+class Ring:
+    """Some columns of one table over the last hour, at most `limit` bytes of them; moments down, rows across."""
+
+    def __init__(self, names: Sequence[str], limit: int) -> None:
+        self._names = names
+        self._limit = limit
+        self._index: Index[Any] = Index.empty()
+        self._step = STEPS[0]
+        self._slot = -1
+        self._end = np.nan
+        self._values: Values | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self._values is None else self._values.nbytes
+
+    def add(self, stamp: float, table: Table[Any]) -> None:
+        """
+        What a poll at `stamp` (seconds since 1970) says; of several within one step the last stays.
+
+        A clock that was set back by more than a step begins the hour anew.
+        """
+        self._follow(table.index)
+        if self._values is None:
+            return
+        slot, kept = int(stamp // self._step), len(self._values[0])
+        if slot < self._slot - 1:
+            self._values[:] = np.nan
+        elif self._slot >= 0:
+            slot = max(slot, self._slot)
+            skipped = np.arange(max(self._slot, slot - kept) + 1, slot + 1)
+            self._values[:, skipped % kept] = np.nan
+        self._slot, self._end = slot, stamp
+        for n, name in enumerate(self._names):
+            if name in table:
+                self._values[n, slot % kept] = table[name]
+
+    def _follow(self, index: Index[Any]) -> None:
+        """Rows that went are forgotten; where there are too many for the step, fewer moments are kept from now on."""
+        if index is self._index and self._values is not None:
+            return
+        step = next((s for s in STEPS if self._size(s, len(index)) <= self._limit), None)
+        if step is None:
+            self._values = None
+        elif self._values is None:
+            self._begin(step, len(index))
+        else:
+            if step > self._step:
+                self._coarsen(self._values, step)
+            self._values = taken(self._values, index.origin_in(self._index), np.nan)
+        self._index = index
+
+    def _size(self, step: int, rows: int) -> int:
+        return len(self._names) * int(HOUR / step) * rows * np.dtype(np.float32).itemsize
+
+    def _begin(self, step: int, rows: int) -> None:
+        self._step, self._slot = step, -1
+        self._values = np.full((len(self._names), int(HOUR / step), rows), np.nan, np.float32)
+
+    def _coarsen(self, old: Values, step: int) -> None:
+        """The same hour in wider steps: of each the last that was read."""
+        before, last, kept = self._step, self._slot, old.shape[1]
+        self._begin(step, old.shape[2])
+        assert self._values is not None  # noqa: S101 - just made
+        for slot in range(max(last - kept, -1) + 1, last + 1):
+            moment = old[:, slot % kept]
+            self._slot = slot * before // step
+            now = self._values[:, self._slot % self._values.shape[1]]
+            np.copyto(now, moment, where=~np.isnan(moment))
+
+    def course(self, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None) -> Course | None:
+        """Of the rows `at` positions in `index`, the last `points` moments; None while nothing is kept."""
+        if self._values is None or self._slot < 0:
+            return None
+        mine = self._index.positions(index.keys[np.asarray(at, np.intp)])
+        kept = self._values.shape[1]
+        wanted = np.arange(self._slot - min(points or kept, kept) + 1, self._slot + 1) % kept
+        found = self._values[:, wanted[:, None], mine[None, :]]
+        found[:, :, mine < 0] = np.nan
+        return Course(self._step, self._end, {name: found[n].T for n, name in enumerate(self._names)})
+
+
+@dataclass(slots=True)
+class Recent:
+    """The last hour of one broker; written by the thread that polls, read by any."""
+
+    queues: Ring = field(default_factory=lambda: Ring(QUEUE_COLUMNS, QUEUE_BYTES))
+    clients: Ring = field(default_factory=lambda: Ring(CLIENT_COLUMNS, CLIENT_BYTES))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, stamp: float, tables: Mapping[str, Table[Any]]) -> None:
+        """A poll; a table that was not read leaves a gap."""
+        with self._lock:
+            for name, ring in (("queue", self.queues), ("client", self.clients)):
+                if name in tables:
+                    ring.add(stamp, tables[name])
+
+    def of_queues(self, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None) -> Course | None:
+        with self._lock:
+            return self.queues.course(at, index, points)
+
+    def of_clients(self, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None) -> Course | None:
+        with self._lock:
+            return self.clients.course(at, index, points)
+
+
+# --- as plain values
+
+
+def numbers(values: Values) -> list[float | int | None]:
+    """As JSON shows them: None where nothing was read."""
+    return [number(value) for value in values.tolist()]
+
+
+def course_values(course: Course | None, row: int) -> Plain | None:
+    """The course of one of its rows."""
+    if course is None:
+        return None
+    values = {name: numbers(of[row]) for name, of in course.values.items()}
+    return {"step": course.step, "end": round(course.end, 3), **values}
+
+
+def queue_recent(recent: Recent, sight: Sight, queue: str, address: str | None, events: Iterable[Event]) -> Plain:
+    """
+    The last hour of a queue: its numbers, what its clients held (MAX_CLIENTS, those with a condition first, then those
+    that held most), which conditions held. events: those of this queue's name. NotFound: there is no such queue.
+    """
+    series, i = find_queue(sight, queue, address)
+    here = [one for one in sight.conditions if (one.address, one.queue) == (series.address, series.queue)]
+    begin = sight.snapshot.stamp - HOUR
+    own = (one for one in events if one.address == series.address and one.queue == series.queue)
+    return {
+        "broker": series.broker,
+        "address": series.address,
+        "queue": series.queue,
+        "begin": round(begin, 3),
+        "end": round(sight.snapshot.stamp, 3),
+        "course": course_values(recent.of_queues([i], sight.tables["queue"].index), 0),
+        **clients_recent(recent, sight, series, {one.client for one in here}),
+        "episodes": [asdict(one) for one in episodes(own, here, begin)],
+    }
+
+
+def clients_recent(recent: Recent, sight: Sight, series: QueueSeries, troubled: Collection[str]) -> Plain:
+    table: Table[ClientSeries] = sight.tables.get("client", Table(Index.empty()))
+    at = [i for i, row in enumerate(table.index) if (row.address, row.queue) == (series.address, series.queue)]
+    course = recent.of_clients(at, table.index)
+    names = [table.index.rows[i].client for i in at]
+    most = np.zeros(len(at)) if course is None else np.nan_to_num(course.values["buffered"]).max(axis=1, initial=0)
+    order = sorted(range(len(at)), key=lambda n: (names[n] not in troubled, -most[n]))
+    return {
+        "clients": [{"client": names[n], "course": course_values(course, n)} for n in order[:MAX_CLIENTS]],
+        "clients_left_out": max(len(at) - MAX_CLIENTS, 0),
+    }
