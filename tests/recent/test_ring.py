@@ -138,9 +138,5 @@ def test_a_table_that_was_not_read_is_a_gap() -> None:
     recent.add(NOON, {"queue": table(index, 1)})
     recent.add(NOON + 15, {})
     recent.add(NOON + 30, {"queue": table(index, 3)})
-    assert course_values(recent.of_queues([0], index, 3), 0) == {
-        "step": 15,
-        "end": NOON + 30,
-        "ready": [1, None, 3],
-        "delivering": [0, None, 0],
-    }
+    row = course_values(recent.of_queues([0], index, 3), 0)
+    assert row == {"step": 15, "end": NOON + 30, "ready": [1, None, 3], "delivering": [0, None, 0]}

@@ -1,5 +1,6 @@
 """
-Queues, clients, consumers and conditions as lists: chosen, sorted and cut over all brokers first, told in plain values then.
+Queues, clients, consumers and conditions as lists: chosen, sorted and cut over all brokers first, then told in plain
+values.
 
 There may be tens of thousands of rows; only those that are told are worked out.
 """

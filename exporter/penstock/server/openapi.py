@@ -86,6 +86,11 @@ _TOTAL: Final = {"type": "integer", "description": "How many there are, beyond t
 _NUMBER: Final = {"type": ["number", "null"]}
 
 
+def _sort(sorts: Sequence[str]) -> tuple[Schema]:
+    meaning = f"One of {', '.join(sorts)}; numbers begin with the largest, a minus before turns round."
+    return (_query("sort", meaning),)
+
+
 def _list_of(name: str, sorts: Sequence[str], *more: Schema, schema: str = "") -> Schema:
     return _get(
         f"{name.capitalize()}, the worst first",
@@ -96,11 +101,7 @@ def _list_of(name: str, sorts: Sequence[str], *more: Schema, schema: str = "") -
         *more,
         _query("offset", "Rows to pass over, for the next page.", "integer"),
         _query("text", "Only where this is part of a name, in any case: of address, queue, client, owner, condition."),
-        *(
-            [_query("sort", f"One of {', '.join(sorts)}; numbers begin with the largest, a minus before turns round.")]
-            if sorts
-            else []
-        ),
+        *(_sort(sorts) if sorts else ()),
         _LIMIT,
     )
 
