@@ -17,7 +17,7 @@ from penstock.errors import ConfigError
 from penstock.exposition.body import Exposition
 from penstock.exposition.syntax import Format
 from penstock.flow.events import Event
-from penstock.server import AgentView, Body, BrokerState, make_app, serve
+from penstock.server import AgentView, Body, BrokerState, api, app, bound, make_app, serve
 
 pytestmark = pytest.mark.asyncio
 
@@ -50,6 +50,10 @@ class Agent:
     states: Sequence[BrokerState] = ()
     asked_in: set[int] = field(default_factory=set)
     """Threads in which the API looked something up."""
+    may_go: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.may_go.set()
 
     def ready(self) -> tuple[bool, str]:
         return self.state
@@ -67,6 +71,7 @@ class Agent:
 
     def queues(self, *_: object, **__: object) -> tuple[list[dict[str, Any]], int]:
         self.asked_in.add(threading.get_ident())
+        self.may_go.wait(10)
         return [], 0
 
     clients = consumers = conditions = queues
@@ -92,10 +97,15 @@ class Server:
 
 
 @asynccontextmanager
-async def running(agent: AgentView, idle_seconds: float = 75.0, **limits: float) -> AsyncIterator[Server]:
-    app = make_app(agent, **limits)  # type: ignore[arg-type]
+async def running(
+    agent: AgentView, idle_seconds: float = 75.0, max_connections: int = 0, **limits: float
+) -> AsyncIterator[Server]:
+    made = make_app(agent, **limits)  # type: ignore[arg-type]
+    listening = ["127.0.0.1:0"]
     async with (
-        serve(app, ["127.0.0.1:0"], idle_seconds=idle_seconds, grace_seconds=0.2) as (address,),
+        serve(made, listening, idle_seconds=idle_seconds, grace_seconds=0.2, max_connections=max_connections) as (
+            address,
+        ),
         ClientSession() as client,
     ):
         yield Server(address.port, client)
@@ -359,3 +369,59 @@ async def test_a_stuck_reader_does_not_keep_the_server_from_stopping() -> None:
             await asyncio.get_running_loop().sock_recv(stuck, 1)
     stuck.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     stuck.close()
+
+
+async def test_the_oldest_silent_connection_makes_room() -> None:
+    async with running(Agent(), max_connections=3) as server:
+        silent = [await connect(server, b"GET / HTTP") for _ in range(6)]
+        for _ in range(3):
+            assert (await request(server, "/-/healthy"))[0] == 200
+        async with asyncio.timeout(20):
+            for one in silent[:3]:
+                assert await received(one) == b""
+        for one in silent[3:]:
+            one.close()
+
+
+async def test_where_all_are_busy_a_connection_too_many_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bound, "RESERVE", 1)
+    asked = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    async with running(Agent(Chunks(BIG[: 4 * 2**20])), max_connections=2) as server:
+        busy = []
+        for _ in range(3):
+            busy.append(await connect(server, asked))
+            await asyncio.get_running_loop().sock_recv(busy[-1], 1)
+        told = await received(await connect(server, asked))
+        assert told.startswith(b"HTTP/1.1 503 ")
+        assert b"Retry-After: 1\r\n" in told
+        assert told.endswith(b"Too many connections; try again in a second.\n")
+        for one in busy:
+            assert (await received(one)).endswith(b"0\r\n\r\n")
+        assert (await request(server, "/-/healthy"))[0] == 200
+
+
+async def test_a_scrape_that_takes_too_long_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "OLD_SECONDS", 0.2)
+    async with running(Agent(Chunks(BIG)), max_scrapes=1) as server:
+        slow = await connect(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.get_running_loop().sock_recv(slow, 1)
+        await asyncio.sleep(0.3)
+        assert (await request(server, "/metrics"))[2] == BIG
+        assert len(await received(slow)) < len(BIG)
+
+
+async def test_look_ups_wait_in_line_and_the_line_is_bounded() -> None:
+    agent = Agent()
+    agent.may_go.clear()
+    async with running(agent) as server:
+        asked = [asyncio.create_task(request(server, "/api/v1/queues")) for _ in range(api.AT_ONCE + api.WAITING)]
+        await until(lambda: refused(server))
+        assert len(agent.asked_in) == api.AT_ONCE
+        assert (await request(server, "/-/healthy"))[0] == 200
+        agent.may_go.set()
+        assert {status for status, *_ in await asyncio.gather(*asked)} == {200}
+
+
+async def refused(server: Server) -> bool:
+    status, headers, body = await request(server, "/api/v1/brokers")
+    return status == 503 and headers["Retry-After"] == "1" and b"try again in a second" in body

@@ -14,7 +14,7 @@ from html import escape
 from typing import Any
 
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from penstock.errors import PenstockError
 from penstock.flow.explain import NotFound
@@ -25,6 +25,9 @@ from penstock.server.view import AgentView
 
 MAX_ROWS = 1000
 DEFAULT_ROWS = 100
+AT_ONCE = 2
+WAITING = 32
+"""Look-ups that run, and that wait in line."""
 MAX_OFFSET = 9_999_999
 MAX_POINTS = 240
 _DIGITS = re.compile(r"[0-9]{1,7}")
@@ -44,10 +47,33 @@ class BadRequest(PenstockError):
 
 
 def api_routes(agent: AgentView) -> list[web.RouteDef]:
+    look_ups = LookUps(agent)
     return [
         web.get("/api", _page),
-        *(web.get(path, partial(_answer, handler, agent)) for path, handler in HANDLERS.items()),
+        *(web.get(path, partial(look_ups.answer, handler)) for path, handler in HANDLERS.items()),
     ]
+
+
+class LookUps:
+    """AT_ONCE at a time, WAITING more in line: polls need the threads, and the processor, too."""
+
+    def __init__(self, agent: AgentView) -> None:
+        self._agent = agent
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._asked = 0
+
+    async def answer(self, handler: Handler, request: web.Request) -> web.Response:
+        if self._asked >= AT_ONCE + WAITING:
+            content = {"error": f"{self._asked} requests are under way", "hint": "try again in a second"}
+            response = _json(content, status=503)
+            response.headers[hdrs.RETRY_AFTER] = "1"
+            return response
+        self._asked += 1
+        try:
+            async with self._turns:
+                return await _answer(handler, self._agent, request)
+        finally:
+            self._asked -= 1
 
 
 async def _answer(handler: Handler, agent: AgentView, request: web.Request) -> web.Response:

@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 MAX_REQUEST_BYTES = 16 * 1024
 WRITE_BYTES = 64 * 1024
 """One write; small, so that a reader counts as taking something at a few kB a second."""
+OLD_SECONDS = 60.0
+"""A scrape under way for so long makes room for another one when there is none left."""
 KEEPS_UP_BYTES = 1024 * 1024
 """A reader that took so much at once gets whole pieces from there: each write waits for its turn with the worker."""
 
@@ -37,7 +39,8 @@ def make_app(agent: AgentView, *, max_scrapes: int = 8, stall_seconds: float = 1
     """
     The application that serves `agent`.
 
-    max_scrapes: bodies of `/metrics` under way at once; a further one is answered 503.
+    max_scrapes: bodies of `/metrics` under way at once; a further one is answered 503, or takes the place of one that
+    has taken OLD_SECONDS.
     stall_seconds: a reader that takes nothing for so long is dropped.
     """
     app = web.Application(client_max_size=MAX_REQUEST_BYTES)
@@ -98,17 +101,28 @@ class Metrics:
         self._agent = agent
         self._max_scrapes = max_scrapes
         self._stall_seconds = stall_seconds
-        self._scrapes = 0
+        self._scrapes: dict[int, tuple[web.Request, float]] = {}
+        """Those under way and since when, the oldest first; by the request's identity."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        if self._scrapes >= self._max_scrapes:
-            text = f"{self._scrapes} scrapes are under way, the most allowed; try again in a second.\n"
+        now = asyncio.get_running_loop().time()
+        if len(self._scrapes) >= self._max_scrapes and not self._made_room(now):
+            text = f"{len(self._scrapes)} scrapes are under way, the most allowed; try again in a second.\n"
             return web.Response(status=503, headers={hdrs.RETRY_AFTER: "1"}, text=text)
-        self._scrapes += 1
+        self._scrapes[id(request)] = request, now
         try:
             return await self._stream(request)
         finally:
-            self._scrapes -= 1
+            self._scrapes.pop(id(request), None)
+
+    def _made_room(self, now: float) -> bool:
+        """Whether the oldest scrape was old enough to be dropped."""
+        oldest, since = next(iter(self._scrapes.values()))
+        if now - since < OLD_SECONDS:
+            return False
+        del self._scrapes[id(oldest)]
+        _drop(oldest, f"its reader took {now - since:.0f} s and others wait")
+        return True
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         form = answer(_joined(request, hdrs.ACCEPT))
@@ -126,7 +140,7 @@ class Metrics:
             size = len(chunk) if keeps_up and sent >= KEEPS_UP_BYTES else WRITE_BYTES
             for start in range(0, len(chunk), size):
                 if not await self._written(response, chunk[start : start + size]):
-                    _drop(request)
+                    _drop(request, "its reader stopped reading")
                     return response
                 keeps_up &= request.transport is not None and not request.transport.get_write_buffer_size()
             sent += len(chunk)
@@ -143,8 +157,8 @@ class Metrics:
         return True
 
 
-def _drop(request: web.Request) -> None:
-    log.warning("a scrape from %s was dropped: its reader stopped reading", request.remote)
+def _drop(request: web.Request, why: str) -> None:
+    log.warning("a scrape from %s was dropped: %s", request.remote, why)
     if request.transport is not None:
         request.transport.abort()
 

@@ -126,11 +126,12 @@ class Users:
     def __init__(self, config: WebConfig) -> None:
         self._key = secrets.token_bytes(32)
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-users")
-        self._known: dict[bytes, bool] = {}
+        self._known: dict[bytes, bool]
         self._waiting = 0
         self.replace(config)
 
     def replace(self, config: WebConfig) -> None:
+        self._known = {}
         self._hashes = {user: one.get_secret_value().encode() for user, one in config.basic_auth_users.items()}
 
     async def refusal(self, header: str) -> web.Response | None:
@@ -145,10 +146,14 @@ class Users:
             if self._waiting >= MAX_WAITING:
                 return web.Response(status=429, headers={hdrs.RETRY_AFTER: "1"}, text="Too many passwords to check.\n")
             right = await self._check(password, hashed)
-            if len(self._known) >= CACHED:
-                self._known.pop(next(iter(self._known)))
-            self._known[known] = right and user in self._hashes
+            self._remember(known, right=right and user in self._hashes)
         return None if self._known.get(known) else _unauthorized()
+
+    def _remember(self, known: bytes, *, right: bool) -> None:
+        """Forget a wrong one when there are too many: guesses must not cost a user the result of his check."""
+        if len(self._known) >= CACHED:
+            self._known.pop(next((one for one, was_right in self._known.items() if not was_right), known), None)
+        self._known[known] = right
 
     async def _check(self, password: bytes, hashed: bytes) -> bool:
         self._waiting += 1

@@ -13,6 +13,7 @@ from typing import Protocol
 from aiohttp import web, web_response
 
 from penstock.errors import PenstockError
+from penstock.server.bound import HANDSHAKE_SECONDS, Bounded, most_connections
 
 DEFAULT_PORT = 19771
 """
@@ -78,11 +79,13 @@ async def serve(
     gate: Guard | None = None,
     idle_seconds: float = IDLE_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
+    max_connections: int = 0,
 ) -> AsyncIterator[tuple[Address, ...]]:
     """
     Serve `app` while the context lasts; gives the addresses that it listens on.
 
     At the end no request is accepted any more, and those under way get `grace_seconds` to finish.
+    max_connections: see `penstock.server.bound`; 0: as many as the system's limits allow.
     PenstockError: an address cannot be understood or is taken.
     """
     # An answer to what is no HTTP passes no hook of the application; it must not show our versions either.
@@ -102,8 +105,10 @@ async def serve(
         await runner.setup()
         async with AsyncExitStack() as closing:
             closing.push_async_callback(runner.cleanup)
-            sites = _Sites(runner, sockets, gate)
+            assert runner.server is not None  # noqa: S101 - made by setup
+            sites = _Sites(Bounded(runner.server, max_connections or most_connections()), sockets, gate)
             await sites.renew()
+            closing.callback(sites.close)
             if gate is not None:
                 closing.callback(gate.close)
                 await closing.enter_async_context(_running(gate.watch(sites.renew)))
@@ -113,20 +118,35 @@ async def serve(
 class _Sites:
     """What accepts connections on the sockets. Connections that are open are left alone when it is renewed."""
 
-    def __init__(self, runner: web.AppRunner, sockets: Sequence[socket.socket], gate: Guard | None) -> None:
-        self._runner = runner
+    def __init__(self, bounded: Bounded, sockets: Sequence[socket.socket], gate: Guard | None) -> None:
+        self._bounded = bounded
         self._sockets = sockets
         self._gate = gate
-        self._sites: list[web.SockSite] = []
+        self._servers: list[asyncio.Server] = []
 
     async def renew(self) -> None:
         """Accept with the gate's present TLS. The sockets stay open throughout, so that nobody is refused."""
-        for site in self._sites:
-            await site.stop()
         context = None if self._gate is None else self._gate.context
-        self._sites = [web.SockSite(self._runner, one.dup(), ssl_context=context) for one in self._sockets]
-        for site in self._sites:
-            await site.start()
+        loop, begun = asyncio.get_running_loop(), []
+        handshake = None if context is None else HANDSHAKE_SECONDS
+        try:
+            for one in self._sockets:
+                accepting = loop.create_server(
+                    self._bounded, sock=one.dup(), ssl=context, ssl_handshake_timeout=handshake
+                )
+                begun.append(await accepting)
+        except OSError:
+            for server in begun:
+                server.close()
+            raise
+        self.close()
+        self._servers = begun
+
+    def close(self) -> None:
+        """Accept no more."""
+        for server in self._servers:
+            server.close()
+        self._servers = []
 
 
 @asynccontextmanager
