@@ -19,7 +19,7 @@ help:
 	@echo "make judge-recordings [DIR=... COLD=45 TREND=60]  judges recordings of labelled situations (10 s)"
 	@echo "make flowbench [SEED=1 POLL=5 ONLY=...]  labelled faults and look-alikes on real brokers (8 min)"
 	@echo "make flowbench-openmq [ONLY=...]  the same on a real OpenMQ (4 min)"
-	@echo "make soak-healthy [DURATION=7200 SEED=1]  healthy load on a real broker, every alarm is false (2 h)"
+	@echo "make soak-healthy [BROKER=both DURATION=7200 SEED=1 KEEP=...]  healthy load on real brokers, every alarm is false (2 h)"
 	@echo "make soak [DURATION=1800 SEED=1]  real brokers with churn and faults: memory, descriptors, tasks stay flat (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
 	@echo "make bench-tick, bench-judge, bench-scrape, bench-prometheus, bench-growth, bench-broker   what it costs, see docs/performance.md (4 to 20 min)"
@@ -57,7 +57,9 @@ clean:
 
 .PHONY: flowbench flowbench-openmq soak-healthy soak
 
-# Healthy load of 22 queues, seconds; every warning is a false alarm
+# Healthy load, every warning is a false alarm: artemis, openmq or both, seconds; KEEP: a folder for the recordings
+BROKER ?= both
+KEEP ?=
 soak-healthy: DURATION ?= 7200
 # Churn and faults, seconds
 soak: DURATION ?= 1800
@@ -74,7 +76,8 @@ flowbench: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m flowbench.bench --seed "$(SEED)" --interval "$(POLL)" --only "$(ONLY)"
 
 soak-healthy: $(VENV)/.test
-	@PYTHONPATH=tests $(BIN)/python -m flowbench.soak "$(DURATION)" "$(SEED)" "$(POLL)s"
+	@PYTHONPATH=tests $(BIN)/python -m flowbench.soak --broker "$(BROKER)" --duration "$(DURATION)" \
+		--seed "$(SEED)" --interval "$(POLL)" $(if $(KEEP),--keep "$(KEEP)")
 
 soak: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m trust.soak "$(DURATION)" "$(SEED)"

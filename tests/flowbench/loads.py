@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from proton import Delivery
 
@@ -16,6 +16,14 @@ from penstock.demo.broker import Broker, Endpoint
 from penstock.demo.errors import DemoError
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, ClientError, Counts, StompConsumer, StompProducer
 from rig.waiting import rhythm
+
+
+class Flow(NamedTuple):
+    """Of a queue: messages that came, messages that left, how often its rhythm came round."""
+
+    came: int
+    settled: int
+    rounds: int
 
 
 @dataclass(slots=True)

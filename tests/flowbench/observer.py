@@ -11,13 +11,13 @@ from typing import Any, Self
 
 import yaml
 
-from penstock.agent.opening import open_transport, policy_of
+from penstock.agent.opening import open_transport, policy_of, reader_over
 from penstock.agent.state import StateFile
 from penstock.agent.watch import Outcome, Watch
 from penstock.config import Config, load
 from penstock.flow.events import Change, Event
 from penstock.flow.memory import Memory
-from penstock.sources.artemis import ArtemisReader, ReaderOptions
+from penstock.sources.artemis import ReaderOptions
 from penstock.sources.recording import Recorder
 from penstock.sources.transport import Answer, Request, Transport
 
@@ -127,7 +127,7 @@ class Observer:
         clock = self.clocks[name] = Stepped(open_transport(broker))
         transport = Recorder(clock, file, broker.kind.value, broker.name)
         watch = _Observed(
-            ArtemisReader(transport, ReaderOptions(broker.page_rows), self._executor),
+            reader_over(transport, broker.kind, broker.name, ReaderOptions(broker.page_rows), self._executor),
             policy_of(self.config, broker),
             self.config.interval_of(broker),
             self.config.timeout_of(broker),

@@ -166,6 +166,19 @@ class Clients:
                 end.close()
 
 
+def compiled(broker: OpenMQBroker, classes: Path) -> Path:
+    """The folder `classes` with the clients in it."""
+    jars = ":".join(map(str, broker.client_jars))
+    subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", str(classes), str(CLIENT)], check=True)
+    return classes
+
+
+def entry(broker: OpenMQBroker) -> dict[str, Any]:
+    """The configuration of a broker whose Jolokia lets everybody do everything."""
+    mapper = f"{broker.host}:{broker.port}"
+    return {"name": broker.name, "kind": "openmq", "url": broker.jolokia_url, "port_mapper": mapper}
+
+
 def roles_of(scenario: Scenario) -> list[tuple[str, Options]]:
     kind = "topic" if scenario.topic else "queue"
     named = [
@@ -177,12 +190,12 @@ def roles_of(scenario: Scenario) -> list[tuple[str, Options]]:
 
 
 @contextmanager
-def stomp_without_ack(broker: OpenMQBroker, queue: str) -> Iterator[None]:
-    """A STOMP consumer that reads and never acknowledges."""
+def stomp_reader(broker: OpenMQBroker, queue: str, ack: str) -> Iterator[None]:
+    """A STOMP consumer that reads and acknowledges nothing; with `ack` auto the broker's bridge does."""
     with socket.create_connection((broker.host, broker.stomp_port), 10) as connection:
         connection.sendall(f"CONNECT\nlogin:{GUEST.user}\npasscode:{GUEST.password}\n\n\0".encode())
         time.sleep(0.5)
-        connection.sendall(f"SUBSCRIBE\nid:1\ndestination:/queue/{queue}\nack:client\n\n\0".encode())
+        connection.sendall(f"SUBSCRIBE\nid:1\ndestination:/queue/{queue}\nack:{ack}\n\n\0".encode())
         reader = threading.Thread(target=_read, args=(connection,), daemon=True)
         reader.start()
         yield
@@ -295,9 +308,7 @@ def play(scenarios: Sequence[Scenario], folder: Path, interval: float, seconds: 
         broker = OpenMQBroker.create(folder / "broker", read_only=False, heap_mb=512)
         stack.callback(broker.kill)
         broker.start()
-        classes = folder / "classes"
-        jars = ":".join(map(str, broker.client_jars))
-        subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", str(classes), str(CLIENT)], check=True)
+        classes = compiled(broker, folder / "classes")
         for one in scenarios:
             if one.settings or one.pause:
                 create_queue(broker, one.name, one.settings)
@@ -306,7 +317,7 @@ def play(scenarios: Sequence[Scenario], folder: Path, interval: float, seconds: 
                 operation = "pause(java.lang.String)"
                 manage(broker, type="exec", mbean=destination(one.name), operation=operation, arguments=arguments)
         file = folder / "penstock.yaml"
-        said = {"name": "b", "kind": "openmq", "url": broker.jolokia_url, "port_mapper": f"{broker.host}:{broker.port}"}
+        said = entry(broker)
         judgement = {"cold": f"{cold:g}s", "trend": "60s"}
         file.write_text(yaml.safe_dump({"interval": f"{interval:g}s", "judgement": judgement, "brokers": [said]}))
         begin = time.time()
@@ -319,7 +330,7 @@ def play(scenarios: Sequence[Scenario], folder: Path, interval: float, seconds: 
         alone = [stack.enter_context(Clients(broker, classes, roles_of(one), log)) for one in scenarios if one.own]
         for one in scenarios:
             if one.stomp:
-                stack.enter_context(stomp_without_ack(broker, one.name))
+                stack.enter_context(stomp_reader(broker, one.name, "client"))
         time.sleep(20)
         for process in alone:
             process.freeze()

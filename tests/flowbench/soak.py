@@ -1,78 +1,60 @@
 """
-Two hours of mixed healthy load on a real broker, `make soak-healthy`: any warning or critical condition is a false one.
+Two hours of mixed healthy load on real brokers, `make soak-healthy`: any warning or critical condition is a false one.
 
-Rhythms fit the poll interval exactly, consumers live between two polls, one message in a hundred fails.
+Rhythms fit the poll interval exactly, consumers live between two polls, one message in a hundred fails. An alarm is
+printed when it comes, the sums at the end.
 """
 
+import argparse
 import json
-import random
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from e2e.agent import entry
-from flowbench import loads
-from flowbench.core import CoreProcess
-from flowbench.loads import Load
+from flowbench import soak_artemis, soak_openmq
+from flowbench.loads import Flow
 from flowbench.observer import Observer
-from penstock.demo.artemis import ArtemisBroker
 from penstock.flow.events import Change, Event
 from rig.waiting import rhythm
 
 CYCLES_APART = 2
 """A batch whose pause is longer than the cold patience teaches it by its first cycles: what is told then is apart."""
-
-
-SCENARIOS: dict[str, Callable[[Load, str], None]] = {
-    "steady-1": loads.steady,
-    "steady-2": loads.steady,
-    "quiet": loads.quiet,
-    "idle": loads.idle,
-    "burst-5s": loads.bursts(5, 20),
-    "burst-20s": loads.bursts(20, 40),
-    "burst-60s": loads.bursts(60, 120),
-    "visit-5s": loads.visits(5, 3),
-    "visit-20s": loads.visits(20, 3),
-    "visit-60s": loads.visits(60, 3),
-    "commit-20s": loads.commits(20, 3),
-    "commit-60s": loads.commits(60, 3),
-    "fail-rollback": loads.failing_rollback,
-    "fail-release": loads.failing_release,
-    "jobs-3min": loads.jobs(180, 1),
-    "pool-3min": loads.jobs(180, 15),
-    "ring": loads.visits(60, 5),
-    "pull-20s": loads.pull,
-    "standby": loads.standby,
-    "replies": loads.replies,
-    "per-message": loads.per_message,
-    "batch-10min": loads.visits(600, 0.5),
-}
-OPTIONS: dict[str, dict[str, Any]] = {"ring": {"ring_size": 50}, "standby": {"exclusive": True}}
-"""Of their queues."""
-BATCHES = {"batch-10min": 600.0}
+BATCHES = {"batch-10min": 600.0, "batch_10min": 600.0}
 """Queues whose rhythm is longer than the cold patience, and its length in seconds."""
+WITHOUT_MESSAGES = "idle"
 
 
-@contextmanager
-def running(folder: Path, seed: int) -> Iterator[tuple[Load, dict[str, str]]]:
-    """A broker with all of the load; the name of each scenario's queue."""
-    dice = random.Random(seed)  # noqa: S311 - the same load for the same seed
-    broker = ArtemisBroker.create(folder / "broker", name="soak", read_only_user="exporter")
-    with ExitStack() as stack:
-        stack.callback(broker.kill)
-        broker.start()
-        load = Load(broker, stack.enter_context(CoreProcess(folder / "core")), dice, stack)
-        stack.callback(load.ending.set)
-        queues = {name: f"soak.{dice.randrange(10_000)}.{name}" for name in SCENARIOS}
-        for name, queue in queues.items():
-            broker.manage.create_queue(queue, **OPTIONS.get(name, {}))
-            SCENARIOS[name](load, queue)
-        yield load, queues
+class Side(Protocol):
+    """A broker under load."""
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """Its configuration."""
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """By scenario."""
+
+    def flows(self) -> dict[str, Flow]:
+        """By scenario."""
+
+    def returned(self) -> int:
+        """Messages that were given back."""
+
+    def troubles(self) -> list[str]:
+        """Of the clients."""
+
+
+SIDES: dict[str, Callable[[Path, int], AbstractContextManager[Side]]] = {
+    "artemis": soak_artemis.running,
+    "openmq": soak_openmq.running,
+}
 
 
 def alarms(events: list[Event], began: float) -> Iterator[Event]:
@@ -86,51 +68,82 @@ def alarms(events: list[Event], began: float) -> Iterator[Event]:
             yield event
 
 
-def main(duration: float, seed: int, interval: str) -> int:
-    with tempfile.TemporaryDirectory(prefix="penstock-soak-") as scratch:
-        folder = Path(scratch)
-        with running(folder, seed) as (load, queues):
-            began = time.time()
-            with Observer(folder / "agent", brokers=[entry(load.broker)], interval=interval) as observer:
-                for _ in rhythm(60, load.ending):
-                    lasted = time.time() - began
-                    found = list(alarms(observer.events, began))
-                    _say(f"{lasted:6.0f} s  false alarms {len(found)}  troubles {len(load.troubles)}")
-                    if lasted >= duration:
-                        break
-            result = told(load, queues, observer, began)
-    _say(json.dumps(result))
-    return int(bool(result["false_alarms"] or result["idle_queues"]))
+def soak(sides: Mapping[str, Side], folder: Path, duration: float, interval: str) -> bool:
+    """Whether all was well; prints a line a minute, and what each side came to."""
+    began = time.time()
+    entries = [side.entry for side in sides.values()]
+    with Observer(folder / "agent", brokers=entries, interval=interval) as observer:
+        said = 0
+        for _ in rhythm(60, threading.Event()):
+            lasted = time.time() - began
+            found = list(alarms(observer.events, began))
+            for event in found[said:]:
+                _say(_told(event, began))
+            said = len(found)
+            troubles = sum(len(side.troubles()) for side in sides.values())
+            _say(f"{lasted:6.0f} s  false alarms {said}  troubles {troubles}")
+            if lasted >= duration:
+                break
+        results = [result(side, observer.events, began) for side in sides.values()]
+    return not any(one["false_alarms"] or one["idle_queues"] for one in results)
 
 
-def told(load: Load, queues: dict[str, str], observer: Observer, began: float) -> dict[str, Any]:
+def result(side: Side, events: list[Event], began: float) -> dict[str, Any]:
     """A line a queue, and the sums."""
-    found = list(alarms(observer.events, began))
-    numbers = load.broker.manage
-    flowed = {name: numbers.queue(queue, "MessagesAdded") for name, queue in queues.items()}
-    settled = {name: numbers.queue(queue, "MessagesAcknowledged") for name, queue in queues.items()}
-    for name, queue in queues.items():
-        seen = Counter(f"{event.condition} ({event.severity})" for event in observer.told(queue))
+    broker = side.entry["name"]
+    own = [event for event in events if event.broker == broker]
+    found = list(alarms(own, began))
+    flows = side.flows()
+    for name, address in side.addresses.items():
+        of_it = [event for event in own if event.address == address and event.change in _WORSE]
+        seen = Counter(f"{event.condition} ({event.severity})" for event in of_it)
         notes = ", ".join(f"{what} x{count}" for what, count in seen.items()) or "nothing"
-        _say(f"{name:14} in {flowed[name]:7} settled {settled[name]:7} rounds {load.rounds[queue]:5}  {notes}")
+        flow = flows[name]
+        _say(f"{name:18} in {flow.came:7} settled {flow.settled:7} rounds {flow.rounds:5}  {notes}")
     for event in found:
-        _say(f"FALSE {event.time - began:6.0f} s {event.queue} {event.condition} {event.severity} {event.client}")
-    for trouble in load.troubles[:10]:
+        _say(_told(event, began))
+    for trouble in side.troubles()[:10]:
         _say(f"trouble: {trouble}")
-    return {
+    sums = {
+        "broker": broker,
         "seconds": round(time.time() - began),
-        "queues": len(queues),
-        "messages": sum(flowed.values()),
-        "given_back": load.failed(),
+        "queues": len(flows),
+        "messages": sum(flow.came for flow in flows.values()),
+        "given_back": side.returned(),
         "false_alarms": len(found),
-        "idle_queues": [name for name in queues if name != "idle" and not settled[name]],
-        "troubles": len(load.troubles),
+        "idle_queues": [name for name, flow in flows.items() if name != WITHOUT_MESSAGES and not flow.settled],
+        "troubles": len(side.troubles()),
     }
+    _say(json.dumps(sums))
+    return sums
+
+
+_WORSE = (Change.CONDITION_ON, Change.SEVERITY)
+
+
+def _told(event: Event, began: float) -> str:
+    where = f"{event.broker} {event.address} {event.queue}"
+    return f"FALSE {event.time - began:6.0f} s {where} {event.condition} {event.severity} {event.client}"
 
 
 def _say(line: str) -> None:
     print(line, flush=True)  # noqa: T201 - the result
 
 
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="soak-healthy")
+    parser.add_argument("--broker", choices=[*SIDES, "both"], default="both")
+    parser.add_argument("--duration", type=float, default=7200.0, help="seconds")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--interval", type=float, default=5.0, help="seconds between polls")
+    parser.add_argument("--keep", type=Path, help="a folder for the recordings and logs")
+    said = parser.parse_args()
+    with ExitStack() as stack:
+        folder = said.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-soak-")))
+        chosen = SIDES if said.broker == "both" else [said.broker]
+        sides = {name: stack.enter_context(SIDES[name](folder / name, said.seed)) for name in chosen}
+        return int(not soak(sides, folder, said.duration, f"{said.interval:g}s"))
+
+
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
+    sys.exit(main())

@@ -17,6 +17,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
@@ -174,11 +175,18 @@ public final class OpenMqClient {
      * commit: after so many, 0 never. rollback: after each. receive=never: takes nothing. cycle: reconnects every so
      * many ms. listener=true: by listener in place of receive(). wait: joins after so many ms. leave: closes after so
      * many. selector, durable, shared (a name; with durable a durable one): as they say.
+     *
+     * <p>At a rhythm of so many ms: visit (connects, takes what comes within 200 ms, at most `take`, and leaves), pull
+     * (takes what is there), commitms (commits). returns: of a thousand messages so many are rolled back, with ack=client
+     * recovered. forget=true: does not remember which messages it got.
      */
     private static final class Consumer extends Role {
         private final AtomicLong got = new AtomicLong();
         private final AtomicLong done = new AtomicLong();
+        private final AtomicLong rounds = new AtomicLong();
+        private final AtomicLong returned = new AtomicLong();
         private final Set<String> distinct = ConcurrentHashMap.newKeySet();
+        private final Random dice = new Random(options.text("name", "").hashCode());
         private Connection connection;
         private Session session;
         private MessageConsumer consumer;
@@ -219,6 +227,11 @@ public final class OpenMqClient {
             if (options.text("receive", "").equals("never") || options.text("listener", "false").equals("true")) {
                 return;
             }
+            for (String rhythm : new String[] {"visit", "pull", "commitms"}) {
+                if (options.has(rhythm)) {
+                    inRhythm(rhythm);
+                }
+            }
             long cycle = options.number("cycle", 0);
             long leave = options.number("leave", Long.MAX_VALUE);
             long end = System.currentTimeMillis() + cycle;
@@ -239,15 +252,61 @@ public final class OpenMqClient {
             }
         }
 
+        private void inRhythm(String rhythm) throws Exception {
+            long every = options.number(rhythm, 0);
+            long next = System.currentTimeMillis() + every;
+            if (rhythm.equals("visit")) {
+                connection.close();
+            }
+            for (; ; next += every) {
+                if (rhythm.equals("commitms")) {
+                    takeUntil(next);
+                    session.commit();
+                    done.set(got.get());
+                } else {
+                    Thread.sleep(Math.max(0, next - System.currentTimeMillis()));
+                    if (rhythm.equals("visit")) {
+                        open(clients);
+                    }
+                    takeUntil(System.currentTimeMillis() + 200);
+                    if (rhythm.equals("visit")) {
+                        connection.close();
+                    }
+                }
+                rounds.incrementAndGet();
+            }
+        }
+
+        private void takeUntil(long end) throws Exception {
+            long most = options.number("take", Long.MAX_VALUE);
+            for (long taken = 0; taken < most; taken++) {
+                long left = end - System.currentTimeMillis();
+                Message message = left > 0 ? consumer.receive(left) : null;
+                if (message == null) {
+                    return;
+                }
+                handle(message);
+            }
+        }
+
+        private boolean isReturned() {
+            return dice.nextInt(1000) < options.number("returns", 0);
+        }
+
         private void handle(Message message) throws Exception {
             long number = got.incrementAndGet();
-            distinct.add(message.getJMSMessageID());
+            if (!options.has("forget")) {
+                distinct.add(message.getJMSMessageID());
+            }
             Thread.sleep(options.number("delay", 0));
             if (options.has("hang") && number >= options.number("hang", 0)) {
                 Thread.sleep(Long.MAX_VALUE);
             }
             if (session.getTransacted()) {
                 settle(number);
+            } else if (session.getAcknowledgeMode() == Session.CLIENT_ACKNOWLEDGE && isReturned()) {
+                session.recover();
+                returned.incrementAndGet();
             } else if (session.getAcknowledgeMode() == Session.CLIENT_ACKNOWLEDGE) {
                 long every = options.number("acknowledge", 1);
                 if (every > 0 && number % every == 0) {
@@ -264,7 +323,12 @@ public final class OpenMqClient {
                 session.rollback();
                 return;
             }
-            long every = options.number("commit", 1);
+            if (isReturned()) {
+                session.rollback();
+                returned.incrementAndGet();
+                return;
+            }
+            long every = options.has("commitms") ? 0 : options.number("commit", 1);
             if (every > 0 && number % every == 0) {
                 session.commit();
                 done.set(number);
@@ -277,6 +341,8 @@ public final class OpenMqClient {
             counts.put("got", got.get());
             counts.put("done", done.get());
             counts.put("distinct", (long) distinct.size());
+            counts.put("rounds", rounds.get());
+            counts.put("returned", returned.get());
             return counts;
         }
     }
@@ -284,10 +350,12 @@ public final class OpenMqClient {
     /**
      * rate: messages a second, 0 as fast as it goes. burst, every: so many at once, every so many ms. count: then stops.
      * size: bytes. ttl, later: ms to live, ms until they are delivered. persistent. commit: after so many, 0 never.
+     * groups: the property `who` is c0, c1 ... by chance.
      */
     private static final class Producer extends Role {
         private final AtomicLong sent = new AtomicLong();
         private final AtomicLong failed = new AtomicLong();
+        private final Random dice = new Random(options.text("name", "").hashCode());
         private volatile long sendingSince;
         private Session session;
         private MessageProducer producer;
@@ -321,6 +389,9 @@ public final class OpenMqClient {
             double next = System.currentTimeMillis();
             for (long turn = 1; sent.get() + failed.get() < count; turn++) {
                 for (long i = 0; i < burst && sent.get() + failed.get() < count; i++) {
+                    if (options.has("groups")) {
+                        message.setStringProperty("who", "c" + dice.nextInt((int) options.number("groups", 1)));
+                    }
                     send(message);
                 }
                 next += pause;
