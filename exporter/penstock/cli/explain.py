@@ -4,7 +4,6 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from penstock.config import load
 from penstock.errors import PenstockError
 from penstock.flow.explain import NotFound
 from penstock.flow.explain import explain as explain_queue
+from penstock.flow.figures import duration, moment, number, value
 
 Plain = Mapping[str, Any]
 
@@ -131,29 +131,12 @@ def condition_told(condition: Plain, now: float) -> Iterator[str]:
     yield ""
 
 
-def value(evidence: Plain) -> str:
-    number = evidence["value"]
-    if number is None:
-        return "unknown"
-    return duration(number) if evidence["unit"] == "seconds" else f"{number:g} {evidence['unit']}".rstrip()
-
-
-SECONDS = frozenset({"ring_retention", "ring_overflow", "drain", "ring_retention_target", "drain_target"})
-MOMENTS = frozenset({"oldest_message", "blocked_since"})
-
-
 def numbers_told(found: Plain) -> Iterator[str]:
     yield "Numbers"
     shown = {name: number(name, value) for name, value in found["numbers"].items()}
     rates = {"in": found["rate_in"], "out": found["rate_out"]}
     shown |= {name: f"{rate:g}/s" for name, rate in rates.items() if rate is not None}
     yield "  " + ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in shown.items())
-
-
-def number(name: str, value: float) -> str:
-    if name in MOMENTS:
-        return moment(value)
-    return duration(value) if name in SECONDS else f"{value:,.12g}"
 
 
 def ring_told(ring: Plain | None) -> Iterator[str]:
@@ -195,18 +178,3 @@ def finding_told(finding: Plain) -> Iterator[str]:
 
 def rule_told(rule: Plain) -> str:
     return f"{rule['key']}: {rule['value']} (rule {rule['rule']})"
-
-
-def moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def duration(seconds: float) -> str:
-    """In at most two units."""
-    if abs(seconds) < 100:
-        return f"{seconds:.3g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    parts = [f"{count} {unit}" for count, unit in ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")) if count]
-    return " ".join(parts[:2])
