@@ -177,3 +177,12 @@ def test_no_more_than_a_bounded_number_is_parked_and_the_longest_gone_goes_first
 def test_sum_by_leaves_out_what_has_no_place_or_no_value() -> None:
     at = np.array([0, 2, -1, 2, 0])
     assert sum_by(at, np.array([1.0, 2.0, 4.0, 8.0, np.nan]), 3).tolist() == [1, 0, 10]
+
+
+def test_what_is_not_to_be_kept_leaves_nothing_when_it_goes() -> None:
+    source, grouping, totals = Source[str](), no_grouping(), no_totals()
+    for name in "abc":
+        rows = source.table({ord(name): name}, value={ord(name): 1.0})
+        grouping = grouping.follow(rows.index, lambda new: [rows.index.rows[i] for i in new])  # noqa: B023 - at once
+        totals = totals.follow(grouping, [rows["value"]], lambda series: series == "b")
+    assert list(totals.parked) == ["b"]

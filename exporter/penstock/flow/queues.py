@@ -29,7 +29,9 @@ class Queues:
     def follow(self, queues: Table[QueueRow], policy: Policy) -> "Queues":
         rows = queues.index.rows
         grouping = self.grouping.follow(queues.index, lambda new: [queue_series(rows[i], policy) for i in new])
-        return Queues(grouping, self.totals.follow(grouping, [queues[name] for name in COUNTERS]))
+        # A queue that is a series of its own shows the broker's counters: there is nothing to keep when it goes.
+        totals = self.totals.follow(grouping, [queues[name] for name in COUNTERS], lambda series: series.summed)
+        return Queues(grouping, totals)
 
     def with_new_labels(self) -> "Queues":
         return Queues(totals=self.totals)

@@ -1,6 +1,6 @@
 """Counters over things that come and go: what each added since the poll before, summed for ever."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -31,11 +31,14 @@ class Totals(Generic[SeriesT]):
     sums: NDArray[np.float64] | None = None
     parked: dict[SeriesT, tuple[float, ...]] = field(default_factory=dict)
 
-    def follow(self, grouping: Grouping[SeriesT], counters: list[Column]) -> "Totals[SeriesT]":
+    def follow(
+        self, grouping: Grouping[SeriesT], counters: list[Column], parks: Callable[[SeriesT], bool] = lambda _: True
+    ) -> "Totals[SeriesT]":
         """
         The totals after a poll in which the rows of `grouping` said `counters`.
 
         A row that is new counts from 0, one whose counter fell counts anew, a missing value adds nothing.
+        parks: whether the total of a series is kept when its last row goes.
         """
         now = np.stack(counters)
         before = np.full_like(now, np.nan)
@@ -43,7 +46,7 @@ class Totals(Generic[SeriesT]):
             before = np.stack([grouping.source.carry(self.source, row, np.nan) for row in self.last])
         known = ~np.isnan(before)
         grown = np.where(known & (now >= before), now - np.where(known, before, 0), now)
-        sums, parked = self._carried(grouping.index, len(counters))
+        sums, parked = self._carried(grouping.index, len(counters), parks)
         here = grouping.member >= 0
         for counter, added in enumerate(grown):
             counted = here & ~np.isnan(added)
@@ -57,7 +60,7 @@ class Totals(Generic[SeriesT]):
         return self.sums[counter] if self.sums is not None else np.zeros(len(self.index))
 
     def _carried(
-        self, index: Index[SeriesT], counters: int
+        self, index: Index[SeriesT], counters: int, parks: Callable[[SeriesT], bool]
     ) -> tuple[NDArray[np.float64], dict[SeriesT, tuple[float, ...]]]:
         """The sums by the rows of `index`, and those that are parked now."""
         if self.sums is None:
@@ -71,7 +74,8 @@ class Totals(Generic[SeriesT]):
         gone = np.ones(len(self.index), np.bool_)
         gone[origin[origin >= 0]] = False
         for position in np.flatnonzero(gone).tolist():
-            parked[self.index.rows[position]] = tuple(self.sums[:, position])
+            if parks(self.index.rows[position]):
+                parked[self.index.rows[position]] = tuple(self.sums[:, position].tolist())
         for position in np.flatnonzero(origin < 0).tolist() if parked else ():
             found = parked.pop(index.rows[position], None)
             if found is not None:
