@@ -26,4 +26,4 @@ def test_the_scene_has_something_of_everything() -> None:
     }
     assert (judgement.patience.weight > POLLS / 2).sum() > 500
     assert seconds.keys() == {*STAGES, WHOLE}
-    assert memory_mb(judgement)["patience"] > 5_000 * 48 * 4 / 1e6
+    assert memory_mb(judgement)["patience"] > (judgement.patience.weight > 0).sum() * 48 * 4 / 1e6

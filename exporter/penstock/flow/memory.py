@@ -181,7 +181,7 @@ def taught(patience: Patience, name: Any) -> tuple[list[Any], Keys, Column, Colu
     """The rows that have learned something, those of things that are not there now included; as `TaughtClients`."""
     rows = np.flatnonzero((patience.weight > 0) | ~np.isnan(patience.spells).all(axis=1))
     parked = list(patience.parked.values())
-    weights = np.concatenate([patience.weights[rows], *(one.weights[None] for one in parked)])
+    weights = np.concatenate([patience.histograms(rows), *(one.weights[None] for one in parked)])
     at = np.flatnonzero(weights)
     return (
         [name(row) for row in (*patience.index.rows[rows], *patience.parked)],

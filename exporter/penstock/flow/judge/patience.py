@@ -27,6 +27,7 @@ PARKED = 20_000
 """Things that are gone of which what they taught is kept."""
 
 Histogram = NDArray[np.float32]
+Slots = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,9 @@ class Patience:
     """
     What was learned, a row for each row of `index`.
 
-    weights (rows, BINS); weight: their sums; longest: the longest gap, decayed; spells (rows, SPELLS): gaps that were
-    longer than the patience of their time, NaN where none; q98 and learned: derived when a row learns something.
+    weights (slots, BINS), the histograms of those that have learned something: most clients of a large broker have
+    nothing to do. weight: their sums; longest: the longest gap, decayed; spells (rows, SPELLS): gaps that were longer
+    than the patience of their time, NaN where none; q98: derived when a row learns something.
     """
 
     index: Index[Any] = field(default_factory=Index.empty)
@@ -55,6 +57,8 @@ class Patience:
     longest: Column = field(default_factory=lambda: np.empty(0))
     q98: Column = field(default_factory=lambda: np.empty(0))
     spells: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, SPELLS)))
+    slot: Slots = field(default_factory=lambda: np.empty(0, np.int32))
+    """Where each row's histogram stands in `weights`, -1 where it has none."""
     parked: dict[Any, "Learned"] = field(default_factory=dict)
     """What was learned of things that are not there now, by their row: a client that reconnects is the same."""
 
@@ -64,7 +68,10 @@ class Patience:
             return self
         origin = index.located(self.index)
         kept = origin >= 0
-        weights, spells = rows_of(self.weights, origin, 0.0), rows_of(self.spells, origin, np.nan)
+        slot, spells = moved(index, self.index, self.slot, -1).copy(), rows_of(self.spells, origin, np.nan)
+        in_use = np.flatnonzero(slot >= 0)
+        weights = self.weights[slot[in_use]]
+        slot[in_use] = np.arange(len(in_use))
         numbers = {
             name: moved(index, self.index, getattr(self, name), 0.0).copy() for name in ("weight", "longest", "q98")
         }
@@ -72,17 +79,25 @@ class Patience:
         for row in np.flatnonzero(index.positions(self.index.keys) < 0).tolist():
             if self.weight[row] > 0 or not np.isnan(self.spells[row]).all():
                 parked[self.index.rows[row]] = self.learned(row)
+        back = []
         for row in np.flatnonzero(~kept).tolist() if parked else ():
             known = parked.pop(index.rows[row], None)
             if known is not None:
-                weights[row], spells[row] = known.weights, known.spells
+                slot[row] = len(weights) + len(back)
+                back.append(known.weights)
+                spells[row] = known.spells
                 numbers["longest"][row] = known.longest
                 numbers["weight"][row] = known.weight
                 numbers["q98"][row] = known.q98
         # Rows that are numbered anew take theirs back at the next poll: nothing is forgotten in between.
         while len(index) and len(parked) > PARKED:
             del parked[next(iter(parked))]
-        return Patience(index, weights, spells=spells, parked=parked, **numbers)
+        weights = np.concatenate([weights, back]) if back else weights
+        return Patience(index, weights, spells=spells, slot=slot, parked=parked, **numbers)
+
+    def histograms(self, rows: Positions) -> Histogram:
+        """(rows, BINS): the weights of some rows."""
+        return rows_of(self.weights, self.slot[rows], 0.0)
 
     def laid_aside(self) -> "Patience":
         """All as of things that are not there now: their rows are about to be numbered anew."""
@@ -90,7 +105,7 @@ class Patience:
 
     def learned(self, row: int) -> "Learned":
         weight, longest, q98 = (float(column[row]) for column in (self.weight, self.longest, self.q98))
-        return Learned(self.weights[row].copy(), weight, longest, q98, self.spells[row].copy())
+        return Learned(self.histograms(np.array([row]))[0], weight, longest, q98, self.spells[row].copy())
 
     def seconds(self, constants: Constants, interval: float, configured: Column | None = None) -> Column:
         """The patience of each row; a configured one (not NaN) wins."""
@@ -128,15 +143,18 @@ class Patience:
         touched = np.flatnonzero(counts)
         place = np.cumsum(counts > 0)[at] - 1
         fading = constants.decay ** counts[touched]
-        taught = self.weights[touched] * fading[:, None].astype(np.float32)
+        taught = self.histograms(touched) * fading[:, None].astype(np.float32)
         np.add.at(taught, (place, bins(gaps)), np.float32(1))
-        weights, weight, longest, q98 = self.weights.copy(), self.weight.copy(), self.longest.copy(), self.q98.copy()
-        weights[touched] = taught
+        slot, weight, longest, q98 = self.slot.copy(), self.weight.copy(), self.longest.copy(), self.q98.copy()
+        first = touched[slot[touched] < 0]
+        slot[first] = len(self.weights) + np.arange(len(first))
+        weights = np.concatenate([self.weights, np.empty((len(first), BINS), np.float32)])
+        weights[slot[touched]] = taught
         weight[touched] = weight[touched] * fading + counts[touched]
         longest[touched] *= fading
         np.maximum.at(longest, at, gaps)
         q98[touched] = np.minimum(quantile(taught, 0.98), longest[touched])
-        return replace(self, weights=weights, weight=weight, longest=longest, q98=q98)
+        return replace(self, weights=weights, slot=slot, weight=weight, longest=longest, q98=q98)
 
     def spelled(self, at: Positions, gaps: Column, constants: Constants) -> "Patience":
         """With gaps that were judged unhealthy; of three of a row their median is learned."""

@@ -110,11 +110,11 @@ class Consumers:
     def page(self, reply: wire.TextReply) -> Page[ConsumerRow]:
         numbers = self._numbers(reply, "listConsumers")
         ids = wire.integers(numbers.rows, "id")
-        fresh: dict[int, ConsumerRow] = {}
-        unknown = set(ids[self._index.positions(ids) < 0].tolist())
-        if unknown:
-            texts = self._texts(reply, "listConsumers").rows
-            fresh = {row.id: self._row(row) for row in texts if row.id in unknown}
+        at = np.flatnonzero(self._index.positions(ids) < 0)
+        unknown = ids[at].tolist()
+        texts = self._texts.some(reply, "listConsumers", unknown, at.tolist(), len(ids)) if unknown else []
+        wanted = set(unknown)
+        fresh = {row.id: self._row(row) for row in texts if row.id in wanted}
         fields = list(self._fields.values())
         values = wire.matrix(numbers.rows, fields) if fields else np.empty((0, len(ids)))
         return Page(ids, values, fresh, numbers.total, numbers.unreadable)
