@@ -2,7 +2,7 @@
 A broker's tables as text, compressed, block by block.
 
 A block is up to `BLOCK` places of one family, in the order of a `Layout`. What did not change since the poll before is
-neither rendered nor compressed again; the text of a row's labels is made once in its life.
+neither rendered nor compressed again; the texts of its labels are kept as long as it works.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -72,7 +72,7 @@ class _Section:
     """
     The families that share their label texts, as they were rendered.
 
-    texts: by place. needless: blocks rendered for want of a better order since the order was made.
+    texts: by place, None until needed. needless: blocks rendered for want of a better order since the order was made.
     """
 
     layout: Layout
@@ -125,7 +125,7 @@ class BrokerBlocks:
     def _section(
         self, before: _Section | None, index: Index[Any], labels: Sequence[str], columns: Mapping[str, Column]
     ) -> _Section:
-        layout, texts, moved = _labelled(before, index, labels)
+        layout, texts, moved = _laid_out(before, index)
         old = before.rendered if before else {}
         changed = {name: _changed(layout, column, moved, old.get(name)) for name, column in columns.items()}
         needless = before.needless if before else 0
@@ -138,28 +138,30 @@ class BrokerBlocks:
                 layout, places = layout.by_activity()
                 texts, needless = texts[places], 0
                 changed = dict.fromkeys(columns, np.ones(len(layout), np.bool_))
-        return _Section(layout, texts, self._render(layout, texts, columns, changed, old), needless)
+        lines = _Labels(labels, layout, texts)
+        return _Section(layout, texts, self._render(lines, columns, changed, old), needless)
 
     def _render(
         self,
-        layout: Layout,
-        texts: Texts,
+        labels: "_Labels",
         columns: Mapping[str, Column],
         changed: Mapping[str, Mask | None],
         before: Mapping[str, _Rendered],
     ) -> dict[str, _Rendered]:
         """The families of one section, by name; `changed`: places where a family is to be made anew, None for none."""
-        size = len(layout)
+        layout, size = labels.layout, len(labels.layout)
         stale = {name: None if places is None else _stale(places, before.get(name)) for name, places in changed.items()}
         blocks: dict[str, list[_Block]] = {name: [] for name in columns}
         # Block by block, not family by family: label texts, scattered by churn, then come from the cache.
         for number in range(_blocks(size)):
             places = slice(number * BLOCK, min((number + 1) * BLOCK, size))
+            works = any(anew is not None and anew[number] for anew in stale.values())
+            texts = labels.made(places) if works else labels.dropped(places)
             for name, anew in stale.items():
                 if anew is None or not anew[number]:
                     blocks[name].append(before[name].blocks[number])
                 else:
-                    blocks[name].append(self._block(name, texts[places], layout.part(columns[name], places, np.nan)))
+                    blocks[name].append(self._block(name, texts, layout.part(columns[name], places, np.nan)))
         return {
             name: before[name]
             if stale[name] is None and column is before[name].column
@@ -178,7 +180,7 @@ def _samples(blocks: Iterable[_Block]) -> Samples:
     return Samples(tuple(block.fragment for block in shown), sum(block.samples for block in shown))
 
 
-def _labelled(before: _Section | None, index: Index[Any], names: Sequence[str]) -> tuple[Layout, Texts, Mask | None]:
+def _laid_out(before: _Section | None, index: Index[Any]) -> tuple[Layout, Texts, Mask | None]:
     """The layout and label texts of `index`, and which places bear others than before, None when none does."""
     if before is not None and before.layout.index is index:
         return before.layout, before.texts, None
@@ -191,11 +193,31 @@ def _labelled(before: _Section | None, index: Index[Any], names: Sequence[str]) 
         # Rows of an unrelated index may bear other texts under the same key.
         layout, moved = Layout.of(index), np.ones(len(index), np.bool_)
         texts = np.empty(len(layout), np.object_)
-    at = np.flatnonzero(moved)
-    texts[at] = None
-    at = at[layout.rows[at] >= 0]
-    texts[at] = label_texts(names, index.rows[layout.rows[at]].tolist())
+    texts[moved] = None
     return layout, texts, moved if len(texts) != (len(before.texts) if before else 0) or moved.any() else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Labels:
+    """The label texts of a section, `names` of the rows of `layout`: by place in `texts`, None where not needed."""
+
+    names: Sequence[str]
+    layout: Layout
+    texts: Texts
+
+    def made(self, places: slice) -> Texts:
+        """Those of a block."""
+        texts = self.texts[places]
+        rows = self.layout.rows[places]
+        at = np.flatnonzero(~texts.astype(np.bool_) & (rows >= 0))
+        if len(at):
+            texts[at] = label_texts(self.names, self.layout.index.rows[rows[at]].tolist())
+        return texts
+
+    def dropped(self, places: slice) -> Texts:
+        """Of a block in which nothing changes they are not kept: most of a large broker has nothing to do."""
+        self.texts[places] = None
+        return self.texts[places]
 
 
 def _changed(layout: Layout, column: Column, moved: Mask | None, before: _Rendered | None) -> Mask | None:

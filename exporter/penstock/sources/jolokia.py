@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import io
 import ssl
 import time
 import zlib
@@ -185,7 +186,7 @@ class _Dropped(SourceError):
 async def read_capped(response: aiohttp.ClientResponse, cap: int) -> bytes:
     """The body, unpacked; `BadAnswer` above `cap` bytes, before they are in memory."""
     unpack = zlib.decompressobj(31) if response.headers.get("Content-Encoding", "").lower() == "gzip" else None
-    parts: list[bytes] = []
+    body = io.BytesIO()  # joined parts would be there twice for a moment
     size = 0
     async for chunk in response.content.iter_any():
         try:
@@ -197,10 +198,10 @@ async def read_capped(response: aiohttp.ClientResponse, cap: int) -> bytes:
             raise BadAnswer(
                 f"{response.url}: the answer is larger than {cap} bytes; raise max_answer if the broker is that large"
             )
-        parts.append(part)
+        body.write(part)
     if unpack and not unpack.eof:
         raise BadAnswer(f"{response.url}: the answer's gzip breaks off")
-    return b"".join(parts)
+    return body.getvalue()
 
 
 def ssl_context(tls: Tls | None) -> ssl.SSLContext:

@@ -79,7 +79,7 @@ class Patience:
         for row in np.flatnonzero(index.positions(self.index.keys) < 0).tolist():
             if self.weight[row] > 0 or not np.isnan(self.spells[row]).all():
                 parked[self.index.rows[row]] = self.learned(row)
-        back = []
+        back: list[Histogram] = []
         for row in np.flatnonzero(~kept).tolist() if parked else ():
             known = parked.pop(index.rows[row], None)
             if known is not None:
@@ -171,7 +171,7 @@ class Patience:
         return replace(self, spells=spells).add(rows, np.array([median for _, median in medians]), constants)
 
 
-def rows_of(values: NDArray[T], origin: Positions, fill: float) -> NDArray[T]:
+def rows_of(values: NDArray[T], origin: Positions | Slots, fill: float) -> NDArray[T]:
     """The rows `origin` of a matrix, `fill` where that is -1."""
     if not len(values):
         return np.full((len(origin), *values.shape[1:]), fill, values.dtype)
