@@ -22,9 +22,10 @@ help:
 	@echo "make soak-healthy [BROKER=both DURATION=7200 SEED=1 KEEP=...]  healthy load on real brokers, every alarm is false (2 h)"
 	@echo "make soak [DURATION=1800 SEED=1]  real brokers with churn and faults: memory, descriptors, tasks stay flat (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
-	@echo "make bench-tick, bench-judge, bench-scrape, bench-prometheus, bench-growth, bench-broker   what it costs, see docs/performance.md (4 to 20 min)"
+	@echo "make bench-tick, bench-judge, bench-scrape, bench-prometheus, bench-growth, bench-broker, bench-trends   what it costs, see docs/performance.md (4 to 20 min)"
 	@echo "make test-chart  the Helm chart with helm itself (first time 10 min; needs Go); make chart-golden writes its golden files"
 	@echo "make alertbench [SEED=1 POLL=5 ONLY=...]  labelled situations fire their alerts and no other (11 min)"
+	@echo "make test-spark-cluster  trends on a real Spark cluster with history on a real S3 server (5 min)"
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
 	@echo "make test-cluster  the chart on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
 	@echo "make sbom    what the image holds: sbom-agent.json, sbom-trends.json (CycloneDX, 1 min)"
@@ -113,7 +114,13 @@ demo-trends: $(VENV)/.test  # a report on the imagined history of two brokers, i
 bench-forecast: $(VENV)/.test  # scores the forecast on the M4 hourly series: M4_TRAIN=Hourly-train.csv [M4_TEST=...] (1 min)
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.forecast
 
-.PHONY: bench-forecast bench-tick bench-judge bench-scrape bench-prometheus bench-growth bench-broker
+test-spark-cluster: $(VENV)/.test  # trends on a real Spark cluster, history on a real S3 server (5 min; needs Java 17)
+	$(BIN)/pytest tests/trends/cluster_check.py
+
+bench-trends: $(VENV)/.test  # rollup beside DuckDB, daily job at 90 and 365 days, bytes beside Prometheus (10 min; needs Java 17, Maven)
+	PYTHONPATH=tests $(BIN)/python -m bench.trends
+
+.PHONY: test-spark-cluster bench-trends bench-forecast bench-tick bench-judge bench-scrape bench-prometheus bench-growth bench-broker
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (4 min)
 	$(BIN)/python -m bench.tick

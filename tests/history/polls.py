@@ -58,14 +58,16 @@ def writer(
     return HistoryWriter(settings, clock)
 
 
-def write(directory: Path, polls: Sequence[Judged], *, interval: float = 5.0, url: str = "") -> Store:
+def write(
+    directory: Path, polls: Sequence[Judged], *, interval: float = 5.0, url: str = "", broker: str = POLICY.broker
+) -> Store:
     """All of `polls` written and published, by the thread's own steps."""
     clock = Clock()
     clock.now = polls[0].snapshot.stamp
     history = writer(directory, clock, url=url)
     for poll in polls:
         clock.now = poll.snapshot.stamp
-        history.step(Poll(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, interval))
+        history.step(Poll(broker, poll.snapshot, poll.conditions, poll.evicted, interval))
     history.finish()
     assert history.failing == ""
     return Store(url or str(directory / "history"))

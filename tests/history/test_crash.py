@@ -1,17 +1,22 @@
 """Killed at any moment: what was told to be safe is there, once, after the next run."""
 
+import hashlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from history.polls import Clock, judged, recorded, rows, writer
 from penstock.history import spool
+from penstock.history.compact import Keep, tidy
 from penstock.history.publish import publish
 from penstock.history.schema import KINDS
 from penstock.history.store import Store, StoreError
@@ -82,6 +87,49 @@ def test_killed_while_publishing_it_is_published_once(at: int, tmp_path: Path, m
     publish(segment, store, "a1")
     assert {kind: len(rows(store, kind)) for kind in KINDS} == wanted
     assert not segment.exists()
+
+
+HOUR, DAY = 3600.0, 86400.0
+
+
+def hashes(store: Store) -> dict[str, str]:
+    """By kind of all its rows."""
+    return {kind: hashlib.sha256("\n".join(sorted(map(str, rows(store, kind)))).encode()).hexdigest() for kind in KINDS}
+
+
+def tidied(directory: Path, now: float, step: int) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "history.tidy_child", str(directory), str(now), str(step)],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
+    )  # fmt: skip
+
+
+def test_killed_while_joining_or_removing_the_rows_are_the_same(tmp_path: Path) -> None:
+    clock = Clock()
+    polls = list(judged(recorded("ring-overflow")))[:12]
+    history = writer(tmp_path / "made", clock, publish=1200.0)
+    history._tidied = np.inf  # not by itself
+    # days with several files an hour, one of them too old to be kept
+    for begin in (BEGIN - 40 * DAY, *(BEGIN - n * DAY for n in (6, 5, 1, 0))):
+        for number, poll in enumerate(polls):
+            clock.now = begin + 900.0 * number
+            history.step(Poll("b", replace(poll.snapshot, stamp=clock.now), poll.conditions, poll.evicted, 900.0))
+    history.finish()
+    made = Store(str(tmp_path / "made" / "history"))
+    wanted_dir = tmp_path / "wanted"
+    shutil.copytree(made.root, wanted_dir)
+    now = BEGIN + 6 * HOUR
+    total = int(tidied(wanted_dir, now, -1).stdout)
+    wanted, files = hashes(Store(str(wanted_dir))), [e.path for e in Store(str(wanted_dir)).files()]
+    assert total > 60
+    assert 0 < len(files) < len(made.files())
+    for step in (0, 1, 2, 3, 4, total // 2, total - 1):
+        own = Store(str(tmp_path / f"killed-{step}"))
+        shutil.copytree(made.root, own.root)
+        assert tidied(Path(own.root), now, step).returncode == -signal.SIGKILL
+        tidy(own, Keep(days=30.0), now)
+        assert hashes(own) == wanted, f"killed at step {step}"
+        assert [entry.path for entry in own.files()] == files
 
 
 def test_what_cannot_be_published_waits_and_the_oldest_goes_first(

@@ -1,5 +1,6 @@
 """One Spark session for all tests of the trends, and a small generated fleet."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,19 @@ import pytest
 from penstock.history.generate import Fleet, Truth, generate
 from penstock.history.store import Store
 from penstock.trends.session import spark_session
+from rig.s3 import CREDENTIALS
 
 FLEET = Fleet(brokers=2, queues=5, days=4, interval=300, gaps=0.5, stalls=3.0, seed=4)
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
+    os.environ |= CREDENTIALS  # what its workers see is what it was started with
     session = spark_session("local[2]", **{"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"})
     yield session
     session.stop()
+    for name in CREDENTIALS:
+        del os.environ[name]
 
 
 @pytest.fixture(scope="session")

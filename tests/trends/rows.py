@@ -12,24 +12,24 @@ from penstock.trends.kernel import HOUR
 START = 1_788_220_800
 
 
-def untidy(seed: int, series: int = 6, samples: int = 700, every: int = 60) -> Any:
-    """Rows of kind queue in no order."""
+def untidy(seed: int, series: int = 6, samples: int = 700, every: int = 60, reset: float = 0.01) -> Any:
+    """Rows of kind queue in no order. reset: share of the samples at which the counters begin anew."""
     random = np.random.default_rng(seed)
     parts: list[dict[str, np.ndarray[Any, Any]]] = []
     for number in range(series):
         size = 1 if number == 0 else samples
         stamp = START + np.sort(random.choice(samples * 2, size, replace=False)) * every
-        reset = np.cumsum(random.random(size) < 0.01)
+        lives = np.cumsum(random.random(size) < reset)
         added = np.concatenate(
             [
-                np.cumsum(random.integers(0, 9, (reset == life).sum())) + random.integers(0, 50)
-                for life in range(reset.max() + 1)
+                np.cumsum(random.integers(0, 9, (lives == life).sum())) + random.integers(0, 50)
+                for life in range(lives.max() + 1)
             ]
         )
         part = {
             "stamp": stamp.astype(float),
             "series": np.full(size, number),
-            "inc": START * 1000.0 + reset,
+            "inc": START * 1000.0 + lives,
             "added": np.where(random.random(size) < 0.02, np.nan, added),
             "messages": np.where(number == 1, 0.0, random.integers(0, 5000, size).astype(float)),
         }

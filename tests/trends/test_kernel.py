@@ -11,7 +11,7 @@ import pytest
 from penstock.history.store import Store
 from penstock.trends.kernel import QUEUE, increases, merged, percentile
 from penstock.trends.tiers import as_columns, daily, rolled
-from trends.rows import untidy
+from trends.rows import START, untidy
 
 TIERS = """
 SELECT sid, inc, epoch(date_trunc('hour', stamp))::BIGINT AS start, count(*) AS n,
@@ -105,3 +105,35 @@ def test_percentiles_of_bins_merge(tmp_path: Path) -> None:
     for i, (sid, inc) in enumerate(zip(columns["sid"].tolist(), columns["inc"].tolist(), strict=True)):
         told = percentile(columns["hist_at"][at[i] : at[i + 1]], columns["hist_n"][at[i] : at[i + 1]], 0.95)
         assert told == pytest.approx(np.quantile(exact[sid, inc], 0.95, method="inverted_cdf"), rel=0.1)
+
+
+def seen_by(rows: Any, shift: float, begin: float, end: float, life: int) -> Any:
+    """The same broker as another agent polls it: some seconds later, from begin to end, with a name of its own."""
+    at = rows["stamp"].cast(pa.int64()).to_numpy()
+    seconds = at / 1e6 - START
+    mine = rows.filter(pa.array((seconds >= begin) & (seconds < end)))
+    stamps = pa.array(mine["stamp"].cast(pa.int64()).to_numpy() + int(shift * 1e6)).cast(rows["stamp"].type)
+    lives = pa.array(mine["inc"].to_numpy() + life)
+    return mine.set_column(0, rows.schema.field("stamp"), stamps).set_column(
+        rows.schema.get_field_index("inc"), rows.schema.field("inc"), lives
+    )
+
+
+@pytest.mark.parametrize("files", [1, 3])
+def test_a_broker_that_two_agents_watch_counts_once(files: int, tmp_path: Path) -> None:
+    alone = untidy(4, reset=0.0)
+    one, two = seen_by(alone, 0, 0, 26_000, 0), seen_by(alone, 7, 5000, 1e9, 999)
+    both = pa.concat_tables([one, two]).unify_dictionaries()
+    wanted = total(as_columns(kernel(tmp_path / "alone", alone), QUEUE))
+    found = total(as_columns(kernel(tmp_path / "both", both, files), QUEUE))
+    assert found.keys() == wanted.keys()
+    for sid, grown in wanted.items():
+        # One step is lost where the first agent ends and the other's names go on.
+        assert 0.97 * grown - 50 <= found[sid] <= grown
+    polls = as_columns(kernel(tmp_path / "polls", both, files), QUEUE)
+    assert (polls["n"] <= 60).all()
+
+
+def total(columns: Any) -> dict[int, float]:
+    grown = np.nan_to_num(increases(columns, "added"))
+    return {int(sid): float(grown[columns["sid"] == sid].sum()) for sid in np.unique(columns["sid"])}

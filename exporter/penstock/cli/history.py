@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import click
 
-from penstock.cli.trends import told
+from penstock.cli.told import told
 
 
 @click.group()

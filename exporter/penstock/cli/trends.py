@@ -1,32 +1,12 @@
 """`penstock trends`: long-term trends of the history, on Spark."""
 
-import sys
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Any
 
 import click
 
+from penstock.cli.backtest import backtest
+from penstock.cli.told import told
 from penstock.errors import PenstockError
-
-
-def told(function: Callable[..., None]) -> Callable[..., None]:
-    """Errors raised on purpose without a traceback; a missing extra with what to install."""
-
-    @wraps(function)
-    def wrapped(*arguments: Any, **options: Any) -> None:
-        try:
-            function(*arguments, **options)
-        except PenstockError as error:
-            click.echo(f"penstock: {error}", err=True)
-            sys.exit(1)
-        except ModuleNotFoundError as error:
-            click.echo(f"penstock: trends need {error.name}, please: pip install 'penstock[trends]'", err=True)
-            sys.exit(1)
-
-    return wrapped
-
 
 history = click.option("--history", required=True, help="Where the agent publishes: a directory or s3://BUCKET/PREFIX.")
 out = click.option("--out", required=True, help="Directory or s3://BUCKET/PREFIX of the results.")
@@ -35,6 +15,9 @@ out = click.option("--out", required=True, help="Directory or s3://BUCKET/PREFIX
 @click.group()
 def trends() -> None:
     """Long-term trends from the history: roll up, analyse, forecast, report. Needs Java 17."""
+
+
+trends.add_command(backtest)
 
 
 @trends.command()

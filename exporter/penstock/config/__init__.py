@@ -4,7 +4,7 @@ The configuration: one YAML file, read whole or refused with every problem and i
 document (YAML → plain values and lines) → model (pydantic: types, defaults, checks) → loading (the two together).
 """
 
-from penstock.config.loading import load, load_brokers
+from penstock.config.loading import load, load_brokers, load_rules
 from penstock.config.model import (
     Broker,
     ClientName,
@@ -47,4 +47,5 @@ __all__ = [
     "json_schema",
     "load",
     "load_brokers",
+    "load_rules",
 ]

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from penstock.config.document import Document, Problem, read
 from penstock.config.document import Path as KeyPath
-from penstock.config.model import Broker, BrokerFile, Config
+from penstock.config.model import Broker, BrokerFile, Config, RulesFile
 from penstock.config.values import Reading, read_file
 from penstock.errors import ConfigError
 
@@ -36,6 +36,11 @@ def load_brokers(path: Path, environ: Mapping[str, str] | None = None) -> tuple[
     """The brokers in a file of `discovery.files`. Raises ConfigError as `load` does."""
     environ = os.environ if environ is None else environ
     return load_as(BrokerFile, path, environ, flag="discovery.files").brokers
+
+
+def load_rules(path: Path, environ: Mapping[str, str] | None = None) -> Config:
+    """The rules and constants in a configuration, which need not name a broker. Raises ConfigError as `load` does."""
+    return load_as(RulesFile, path, os.environ if environ is None else environ, flag="--rules")
 
 
 def load_as(model: type[ModelT], path: Path, environ: Mapping[str, str], *, flag: str) -> ModelT:

@@ -575,6 +575,17 @@ class Config(Section):
         return yaml.safe_dump(masked, sort_keys=False, allow_unicode=True)
 
 
+class RulesFile(Config):
+    """A configuration of which only what is said about brokers, queues and clients is wanted."""
+
+    brokers: tuple[Broker, ...] = ()
+
+    @check("brokers")
+    @classmethod
+    def _some(cls, value: tuple[Broker, ...], info: ValidationInfo) -> tuple[Broker, ...]:  # noqa: ARG003
+        return value
+
+
 class BrokerFile(Section):
     """A file of `discovery.files`."""
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.history.publish import RAW, in_order
-from penstock.history.schema import BROKER, CONDITION, QUEUE, TEXT, VERSION, Kind, series_id
+from penstock.history.schema import BROKER, CONDITION, QUEUE, VERSION, Kind, series_id
+from penstock.history.snapshots import constant
 from penstock.history.store import Store
 
 DAY: Final = 86400
@@ -253,7 +254,7 @@ def _table(kind: Kind, stamp: Any, numbers: dict[str, Any], text: dict[str, Any]
         elif one.name in text:
             columns.append(text[one.name])
         elif one.name in constants:
-            columns.append(pa.array([constants[one.name]] * rows).cast(TEXT))
+            columns.append(constant(constants[one.name], rows))
         elif one.name in numbers:
             columns.append(_number(numbers[one.name], one.type))
         else:

@@ -159,17 +159,38 @@ class Reader:
     def __init__(self) -> None:
         self._indexes: dict[str, Index[Any]] = {name: Index.empty() for name in TABLES}
         self._codes: dict[str, tuple[Keys, NDArray[np.int64]]] = {}
+        self._words: dict[tuple[str, str], dict[str, int]] = {}
+        """Kind and column → every text seen so far and its number."""
 
     def snapshots(self, tables: Mapping[str, Any]) -> Iterator[Snapshot]:
-        """The polls in `tables` (kind → Arrow table of one broker), oldest first; a poll that stands twice, once."""
+        """
+        The polls in `tables` (kind → Arrow table of one broker), oldest first; a poll that stands twice, once.
+
+        Later polls may follow in a further call: things that live on are the same things.
+        """
         polls = tables["broker"].sort_by("stamp")
-        split = {name: _by_stamp(tables.get(kind.name)) for name, kind in TABLES.items()}
+        split = {name: _by_stamp(self._numbered(kind, tables.get(kind.name))) for name, kind in TABLES.items()}
         seen = -1
         for row, stamp in zip(polls.to_pylist(), _micros(polls), strict=True):
-            if stamp == seen:
+            if stamp == seen or row["parts"] is None:  # imported: never polled as a whole
                 continue
             seen = stamp
             yield self._snapshot(row, {name: rows.get(stamp) for name, rows in split.items()})
+
+    def _numbered(self, kind: Kind, table: Any) -> Any:
+        """`table` with the same numbers for its texts as in earlier calls: another number is another text."""
+        if table is None or not len(table):
+            return table
+        table = table.unify_dictionaries().combine_chunks()
+        for at, field_ in enumerate(table.schema):
+            if field_.type == TEXT:
+                known = self._words.setdefault((kind.name, field_.name), {})
+                column = table[field_.name].combine_chunks()
+                column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+                codes = [known.setdefault(word, len(known)) for word in column.dictionary.to_pylist()]
+                moved = pa.array(codes, pa.int32()).take(column.indices)
+                table = table.set_column(at, field_, pa.DictionaryArray.from_arrays(moved, pa.array(list(known))))
+        return table
 
     def _snapshot(self, row: Mapping[str, Any], rows: Mapping[str, Any]) -> Snapshot:
         read = parts_of(row["parts"])
@@ -268,7 +289,6 @@ def _by_stamp(table: Any) -> dict[int, Any]:
     """The rows of each poll, by its stamp in microseconds."""
     if table is None or not len(table):
         return {}
-    table = table.unify_dictionaries().combine_chunks()
     at = table["stamp"].cast(pa.int64()).to_numpy()
     order = np.lexsort((table["key"].to_numpy(), at))
     table, at = table.take(pa.array(order)), at[order]

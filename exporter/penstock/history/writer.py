@@ -24,8 +24,9 @@ from penstock.history.incarnation import Incarnations
 from penstock.history.publish import publish
 from penstock.history.schema import BROKER, CONDITION, TABLES, TIME
 from penstock.history.snapshots import Texts, broker_batch, constant, extra_columns, number, stamps, table_batch
-from penstock.history.spool import HOUR, Spool
+from penstock.history.spool import Spool
 from penstock.history.store import Store, StoreError
+from penstock.history.told import Told
 from penstock.model import Snapshot
 from penstock.table import Column
 
@@ -61,14 +62,6 @@ class Settings:
     spool_bytes: int
     keep: Keep
     agent: str
-
-
-@dataclass(slots=True)
-class Told:
-    """Conditions as they were last written, of one broker."""
-
-    hour: int = -1
-    standing: dict[tuple[str, str, str, str], Condition] = field(default_factory=dict)
 
 
 class HistoryWriter:
@@ -216,24 +209,10 @@ class HistoryWriter:
         return found
 
     def _conditions(self, poll: Poll) -> Any:
-        """What changed since the poll before; all that stands at the first poll of an hour, so that it tells alone."""
-        told = self._told.setdefault(poll.broker, Told())
-        hour = int(poll.snapshot.stamp // HOUR)
-        standing = {(c.name, c.address, c.queue, c.client): c for c in poll.conditions if not c.silenced}
-        events: list[tuple[str, Condition]] = []
-        for name, condition in standing.items():
-            before = told.standing.get(name)
-            if before is None:
-                events.append(("enter" if told.hour >= 0 else "hold", condition))
-            elif before.severity is not condition.severity:
-                events.append(("severity", condition))
-            elif hour != told.hour:
-                events.append(("hold", condition))
-        events += [("leave", told.standing[name]) for name in told.standing.keys() - standing.keys()]
-        told.hour, told.standing = hour, standing
+        """What is told at this poll, None where that is nothing."""
+        events = self._told.setdefault(poll.broker, Told()).follow(poll.snapshot.stamp, poll.conditions)
         if not events:
             return None
-        events.sort(key=lambda one: (one[1].address, one[1].queue, one[1].client, one[1].name, one[0]))
         texts = {
             "event": [event for event, _ in events],
             "condition": [c.name for _, c in events],

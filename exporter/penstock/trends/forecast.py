@@ -1,9 +1,9 @@
 """
 Forecasts of hourly series with intervals, and the back-test that says whether they are worth showing. Numpy only.
 
-An ensemble: direct ridge regression on lags (plain and on logarithms), the seasonal naive, and medians by hour of the
-week; each weighs by the inverse square of its error in rolling origins. Intervals come from the errors of the same
-origins, per series and horizon, with one quantile pooled over the fleet.
+An ensemble: direct ridge regressions on lags (two shapes, plain and on logarithms), the seasonal naives, and medians by
+hour of the week; each weighs by the inverse cube of its error in rolling origins. Intervals come from the errors of the
+same origins, per series and horizon, with one quantile pooled over the fleet.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,8 @@ Model = Callable[[Series, int], Series]
 DAY: Final = 24
 WEEK: Final = 168
 ORIGINS: Final = 8
-RIDGE: Final = 1.0
+SHARPNESS: Final = 3.0
+"""A model weighs by its error to the minus so much."""
 LEAST_DAYS: Final = 10
 """Of a series below this only the seasonal naive is made, and not shown."""
 
@@ -59,13 +60,26 @@ def week_medians(y: Series, horizon: int) -> Series:
     return np.tile(usual + np.median(recent[-1] - usual), horizon // WEEK + 1)[:horizon]
 
 
-def lags_of(length: int, horizon: int) -> list[int]:
-    """Lags behind the first hour of the horizon's own day, whole days and weeks back."""
-    wanted = [0, DAY, 6 * DAY, 7 * DAY, 13 * DAY]
-    return [lag for lag in wanted if lag + horizon + 3 * WEEK // 2 <= length] or [0]
+@dataclass(frozen=True, slots=True)
+class Ridge:
+    """
+    days, weeks: how many of the nearest days and whole weeks back are looked at; half_life: weeks after which an hour
+    of the past counts half; penalty: on standardised values.
+    """
+
+    days: int
+    weeks: int
+    half_life: float
+    penalty: float
 
 
-def ridge(*, logarithm: bool) -> Model:
+NEAR: Final = Ridge(days=1, weeks=2, half_life=1.0, penalty=0.1)
+FAR: Final = Ridge(days=2, weeks=3, half_life=6.0, penalty=0.02)
+FADES: Final = (2.0, 8.0)
+"""Hours after which what is unusual at the origin counts a third."""
+
+
+def ridge(shape: Ridge, *, logarithm: bool) -> Model:
     """One regression per series for all hours ahead of one day: the same hour on earlier days, and recent levels."""
 
     def model(y: Series, horizon: int) -> Series:
@@ -74,11 +88,8 @@ def ridge(*, logarithm: bool) -> Model:
         spread = float(np.std(z)) or 1.0
         centre = float(np.mean(z))
         z = (z - centre) / spread
-        out = np.empty(horizon)
-        for first in range(0, horizon, DAY):
-            width = min(DAY, horizon - first)
-            out[first : first + width] = _one_day(z, first, width)
-        out = out * spread + centre
+        days = [_one_day(z, first, min(DAY, horizon - first), shape) for first in range(0, horizon, DAY)]
+        out = np.concatenate(days) * spread + centre
         if not logarithm:
             return out
         made: Series = np.expm1(np.minimum(out, np.log1p(2 * (y.max() - floor) + 1))) + floor
@@ -87,33 +98,39 @@ def ridge(*, logarithm: bool) -> Model:
     return model
 
 
-def _one_day(z: Series, ahead: int, width: int) -> Series:
-    """Hours ahead+1 … ahead+width, from the same hour some days back and the levels at the origin."""
-    back = ahead + DAY  # the nearest day that is known for all of these hours
-    lags = [back + lag for lag in lags_of(len(z), back)]
-    longest = max(lags)
-    targets = np.arange(max(longest, back + WEEK), len(z))
+def lags_of(length: int, ahead: int, shape: Ridge) -> list[int]:
+    """Hours back to the nearest days and weeks that are known at the origin, with enough behind them to learn from."""
+    nearest = ahead + DAY
+    wanted = {nearest + DAY * day for day in range(shape.days)}
+    wanted |= {WEEK * week for week in range(1, shape.weeks + 1) if WEEK * week >= nearest}
+    return sorted(lag for lag in wanted if lag + 2 * WEEK <= length) or [nearest]
+
+
+def _one_day(z: Series, ahead: int, width: int, shape: Ridge) -> Series:
+    """Hours ahead+1 … ahead+width."""
+    end, lags = len(z), lags_of(len(z), ahead, shape)
+    targets = np.arange(max(*lags, ahead + DAY + WEEK), end)
     if len(targets) < 2 * DAY:
         return np.tile(z[-DAY:], 2)[:width]
     sums = np.concatenate([[0.0], np.cumsum(z)])
 
-    def features(at: NDArray[np.int64], source: Series) -> Series:
-        # Levels end where the origin of that hour of the day would have been.
-        origin = at - ahead - (at - len(z)) % DAY
-        origin = np.clip(origin, WEEK, len(source))
+    def features(at: NDArray[np.int64]) -> Series:
+        # What is known ends where the origin of that hour of the day would have been.
+        lead = ahead + (at - end - ahead) % DAY
+        origin = np.clip(at - lead, WEEK, end)
         levels = [(sums[origin] - sums[origin - span]) / span for span in (DAY, WEEK)]
-        last = source[np.minimum(origin, len(source)) - 1]
-        same = [source[np.minimum(at - lag, len(source) - 1)] for lag in lags]
-        return np.stack([*same, *levels, last, np.ones(len(at))], axis=1)
+        last = z[origin - 1]
+        unusual = [last - z[np.maximum(origin - 1 - span, 0)] for span in (DAY, WEEK)]
+        faded = [one * np.exp(-lead / fade) for one in unusual for fade in FADES]
+        same = [z[np.minimum(at - lag, end - 1)] for lag in lags]
+        return np.stack([*same, *levels, *faded, last, np.ones(len(at))], axis=1)
 
-    x = features(targets, z)
-    recency = 0.5 ** ((len(z) - targets) / (3 * WEEK))
-    weighted = x * recency[:, None]
-    penalty = RIDGE * np.eye(x.shape[1])
+    x = features(targets)
+    weighted = x * (0.5 ** ((end - targets) / (shape.half_life * WEEK)))[:, None]
+    penalty = shape.penalty * np.eye(x.shape[1])
     penalty[-1, -1] = 1e-6
     beta = np.linalg.solve(weighted.T @ x + penalty, weighted.T @ z[targets])
-    ahead_at = np.arange(len(z) + ahead, len(z) + ahead + width)
-    made: Series = features(ahead_at, z) @ beta
+    made: Series = features(np.arange(end + ahead, end + ahead + width)) @ beta
     return made
 
 
@@ -121,8 +138,10 @@ MODELS: Final[dict[str, Model]] = {
     "naive": seasonal_naive(DAY),
     "naive_week": seasonal_naive(WEEK),
     "week_medians": week_medians,
-    "ridge": ridge(logarithm=False),
-    "ridge_log": ridge(logarithm=True),
+    "near": ridge(NEAR, logarithm=False),
+    "near_log": ridge(NEAR, logarithm=True),
+    "far": ridge(FAR, logarithm=False),
+    "far_log": ridge(FAR, logarithm=True),
 }
 
 
@@ -173,7 +192,7 @@ def weights_of(errors: dict[str, list[float]], names: Sequence[str]) -> dict[str
     if not errors or not errors[names[0]]:
         return dict.fromkeys(names, 1 / len(names))
     mean = {name: float(np.mean(errors[name])) + 1e-12 for name in names}
-    inverse = {name: mean[name] ** -2 for name in names}
+    inverse = {name: mean[name] ** -SHARPNESS for name in names}
     total = sum(inverse.values())
     return {name: inverse[name] / total for name in names}
 

@@ -20,6 +20,8 @@ HOUR: Final = 3600
 DAY: Final = 86400
 BINS_PER_OCTAVE: Final = 8
 MAX_BINS: Final = 8 * 50
+ALIKE: Final = 0.9
+"""Share of the polls of an hour from which two agents saw it equally well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,10 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
     rows = distinct(rows)
     start = rows["stamp"] // (HOUR * MICRO) * HOUR
     edges = starts_of(rows["sid"], rows["inc"], start)
+    keep = of_one_observer(rows, edges)
+    if keep is not None:
+        rows, start = {name: column[keep] for name, column in rows.items()}, start[keep]
+        edges = starts_of(rows["sid"], rows["inc"], start)
     size = len(start)
     found: dict[str, NDArray[Any]] = {name: rows[name][edges] for name in ("broker", "sid", "inc", *tier.texts)}
     found["start"] = start[edges]
@@ -126,6 +132,38 @@ def distinct(rows: Columns) -> Columns:
     same = (np.diff(sid) == 0) & (np.diff(inc) == 0) & (np.diff(stamp) == 0)
     order = order[np.concatenate([[True], ~same])]
     return {name: column[order] for name, column in rows.items()}
+
+
+def of_one_observer(rows: Columns, edges: NDArray[np.intp]) -> NDArray[np.bool_] | None:
+    """
+    Which rows to keep where several agents watched the same broker; None = all. edges: of each series, life and hour.
+
+    True lives of one series never overlap in time: where they do within an hour, agents name the same life
+    differently. That of most polls stays, the earlier named where they are about alike (so that it stays the same from
+    hour to hour), and of the others what lies outside of its time, if it is more than the edges.
+    """
+    ends = np.append(edges[1:], len(rows["sid"])) - 1
+    sid, inc = rows["sid"][edges], rows["inc"][edges]
+    first, last = rows["stamp"][edges], rows["stamp"][ends]
+    hour = first // (HOUR * MICRO)
+    order = np.lexsort((first, hour, sid))
+    before, after = order[:-1], order[1:]
+    same = (sid[before] == sid[after]) & (hour[before] == hour[after])
+    overlap = same & (first[after] <= last[before])
+    if not overlap.any():
+        return None
+    keep = np.ones(len(rows["sid"]), np.bool_)
+    group = np.cumsum(np.concatenate([[True], ~same]))
+    for number in np.unique(group[1:][overlap]).tolist():
+        lives = order[group == number]
+        polls = ends[lives] - edges[lives] + 1
+        well = lives[polls >= ALIKE * polls.max()]
+        main = well[np.argmin(inc[well])]
+        for life in lives[lives != main].tolist():
+            stamps = rows["stamp"][edges[life] : ends[life] + 1]
+            outside = (stamps < first[main]) | (stamps > last[main])
+            keep[edges[life] : ends[life] + 1] = outside & (outside.sum() > (1 - ALIKE) * polls.max())
+    return keep
 
 
 def starts_of(*keys: NDArray[np.int64]) -> NDArray[np.intp]:
@@ -183,16 +221,19 @@ def merged(tier: Tier, rows: Columns, seconds: int = DAY) -> dict[str, NDArray[A
 
 def increases(rows: Columns, counter: str) -> Column:
     """
-    How much a counter grew in each row, the step from the row before of the same life with it.
+    How much a counter grew in each row, with the step from the row before where that is of the same life: a step over
+    rows of another agent's life would count what those have counted.
 
     rows: ascending by sid, inc, start; NaN where the counter was not there.
     """
     low, high = rows[f"lo_{counter}"], rows[f"hi_{counter}"]
     if not len(low):
         return high - low
-    same = np.concatenate([[False], (np.diff(rows["sid"]) == 0) & (np.diff(rows["inc"]) == 0)])
-    before = np.concatenate([[np.nan], high[:-1]])
-    step = np.where(same, np.maximum(low - before, 0.0), 0.0)
+    order = np.lexsort((rows["inc"], rows["start"], rows["sid"]))
+    before, after = order[:-1], order[1:]
+    same = (rows["sid"][before] == rows["sid"][after]) & (rows["inc"][before] == rows["inc"][after])
+    step = np.zeros(len(low))
+    step[after] = np.where(same, np.maximum(low[after] - high[before], 0.0), 0.0)
     grown: Column = high - low + np.nan_to_num(step)
     return grown
 

@@ -1,0 +1,155 @@
+"""`penstock trends backtest`: the live rules over old polls."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.agent.opening import policy_of
+from penstock.assets.thresholds import THRESHOLDS
+from penstock.cli.told import told
+from penstock.config import Config, load_rules
+from penstock.flow.policy import Policy
+
+if TYPE_CHECKING:
+    from penstock.trends.backtest import Found
+    from penstock.trends.episodes import Episode
+
+ALERT_FOR = 60.0 * float(THRESHOLDS.judged_for.removesuffix("m"))
+"""Seconds that a condition must stand until its alert fires."""
+DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One condition. Times in seconds; alerts: how often its alert would have fired; then: told by the agent."""
+
+    condition: str
+    times: int
+    alerts: int
+    total: float
+    typical: float
+    longest: float
+    queues: int
+    then: int
+
+
+@click.command()
+@click.option("--history", required=True, help="Where the agent publishes: a directory or s3://BUCKET/PREFIX.")
+@click.option(
+    "--rules",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A configuration: its rules: and judgement: are tried. It need not name brokers.",
+)
+@click.option("--from", "first", type=DAY, help="UTC; default: the first poll there is.")
+@click.option("--to", "last", type=DAY, help="UTC; default: the last poll there is.")
+@click.option(
+    "--warm-up", type=click.FloatRange(0), default=24.0, show_default=True, help="Hours judged before --from."
+)
+@click.option(
+    "--slice",
+    "slice_days",
+    type=click.FloatRange(0),
+    default=0.0,
+    help="Days judged at a time, side by side, each with a warm-up of its own; default: all in one, as the agent does.",
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--master", help="Spark master, such as spark://HOST:7077; default: embedded on all cores.")
+@told
+def backtest(history: str, rules: Path, form: str, master: str | None, **when: Any) -> None:
+    """How often each condition would have been told with the rules of FILE, for how long, on which queues."""
+    policies = policies_of(load_rules(rules))
+    from penstock.history.store import Store  # noqa: PLC0415 - needs the extra
+    from penstock.trends import backtest as job  # noqa: PLC0415
+    from penstock.trends.judging import Span  # noqa: PLC0415
+    from penstock.trends.session import spark_session  # noqa: PLC0415
+
+    span = Span(seconds(when["first"], -float("inf")), seconds(when["last"], float("inf")))
+    plan = job.Plan(span, when["warm_up"] * 3600.0, when["slice_days"])
+    found = job.backtest(spark_session(master), Store(history), policies, plan)
+    click.echo(as_json(found) if form == "json" else as_text(found))
+
+
+def seconds(moment: datetime | None, otherwise: float) -> float:
+    return otherwise if moment is None else moment.replace(tzinfo=UTC).timestamp()
+
+
+def policies_of(config: Config) -> Mapping[str, Policy]:
+    """By broker; "" for those that the file does not name."""
+    other = Policy("", rules=config.compiled_rules(), constants=config.judgement.compiled())
+    return {"": other} | {broker.name: policy_of(config, broker) for broker in config.brokers}
+
+
+def as_json(found: "Found") -> str:
+    def plain(episodes: "Sequence[Episode]") -> list[dict[str, Any]]:
+        return [asdict(one) for one in episodes]
+
+    lines = [asdict(line) for line in lines_of(found)]
+    return json.dumps(
+        {"polls": found.polls, "conditions": lines, "rules": plain(found.rules), "agent": plain(found.agent)}
+    )
+
+
+def lines_of(found: "Found") -> list[Line]:
+    """By condition, the one that stood longest in all first."""
+    by_name: dict[str, list[Episode]] = defaultdict(list)
+    then: dict[str, int] = defaultdict(int)
+    for one in found.rules:
+        by_name[one.condition].append(one)
+    for one in found.agent:
+        then[one.condition] += 1
+    lines = []
+    for name in sorted({*by_name, *then}):
+        lasting = [one.seconds for one in by_name[name]]
+        alerts = sum(alarming(one) for one in by_name[name])
+        queues = len({(one.broker, one.address, one.queue) for one in by_name[name]})
+        typical, longest = (median(lasting), max(lasting)) if lasting else (0.0, 0.0)
+        lines.append(Line(name, len(lasting), alerts, sum(lasting), typical, longest, queues, then[name]))
+    return sorted(lines, key=lambda line: -line.total)
+
+
+def alarming(one: "Episode") -> bool:
+    return one.severity != "info" and one.seconds >= ALERT_FOR
+
+
+def as_text(found: "Found") -> str:
+    """A line per condition, then one per queue or client on which it stood."""
+    from penstock.trends.report import duration  # noqa: PLC0415 - needs the extra
+
+    out = [f"{sum(found.polls.values())} polls of {len(found.polls)} brokers judged", ""]
+    head = ("condition", "times", "alerts", "in all", "median", "longest", "queues", "told then")
+    rows = [
+        (line.condition, str(line.times), str(line.alerts), *map(duration, (line.total, line.typical, line.longest)),
+         str(line.queues), str(line.then))
+        for line in lines_of(found)
+    ]  # fmt: skip
+    if not rows:
+        return "\n".join([*out, "No condition would have been told, none was told then."])
+    widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
+    out += [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
+    ]
+    out += [
+        "",
+        f"alerts: stood {ALERT_FOR:.0f} s or longer and is more than a notice; told then: by the agent at the time",
+        "",
+    ]
+    for (broker, queue, client, condition), (count, total) in places(found.rules):
+        who = f"{client} on {queue}" if client else queue
+        out.append(f"{condition}: {who} ({broker}), {count} times, {duration(total)} in all")
+    return "\n".join(out)
+
+
+def places(episodes: "Sequence[Episode]") -> list[tuple[tuple[str, ...], tuple[int, float]]]:
+    """How often and how long, by broker, queue, client and condition, the longest first."""
+    of: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for one in episodes:
+        of[one.broker, one.queue, one.client, one.condition].append(one.seconds)
+    return sorted(((name, (len(s), sum(s))) for name, s in of.items()), key=lambda one: (-one[1][1], one[0]))

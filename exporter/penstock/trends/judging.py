@@ -1,0 +1,198 @@
+"""One unit of a back-test, in a Spark worker: raw rows → polls → the live rules → episodes."""
+
+import json
+import pickle
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.flow.assess import State, assess
+from penstock.flow.policy import Policy
+from penstock.flow.retention import Kept, keep_seconds, retain
+from penstock.history.compact import DAY, HOUR, fitted, partition, start_of
+from penstock.history.publish import ALL_DAY, RAW
+from penstock.history.schema import BROKER, TABLES, Kind
+from penstock.history.snapshots import Reader
+from penstock.history.store import Store
+from penstock.history.told import Told
+from penstock.model import Snapshot
+from penstock.trends.episodes import episodes
+
+ROWS: Final = 2_000_000
+"""Rows of a kind that are in memory at once."""
+SPLIT_BY: Final = ("addresses", "queues", "consumers")
+"""Tables of which a part has its addresses only; of the others each part has all."""
+
+Policies = Mapping[str, Policy]
+"""By broker; "" for any other."""
+Files = dict[str, list[str]]
+"""Kind → paths."""
+Hours = dict[tuple[str, str], Files]
+"""(dt, hour) → its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Seconds since 1970; the end is not in it."""
+
+    begin: float
+    end: float
+
+
+SCHEMA: Final = pa.schema(
+    [(name, pa.string()) for name in ("broker", "address", "queue", "client", "condition", "severity")]
+    + [(name, pa.float64()) for name in ("begin", "end")]
+    + [(name, pa.bool_()) for name in ("open", "stood")]
+    + [("polls", pa.int64())]
+)
+"""An episode of one slice; stood: at its first poll. Without a condition: how many polls were judged."""
+
+
+def judge_units(url: str, policies: bytes, warm_up: float, batches: Iterator[Any]) -> Iterator[Any]:
+    store = Store(url)
+    by_broker: Policies = pickle.loads(policies)  # noqa: S301 - of this job's own driver
+    for batch in batches:
+        for text in batch.column(0).to_pylist():
+            unit = json.loads(text)
+            policy = by_broker.get(unit["broker"]) or replace(by_broker[""], broker=unit["broker"])
+            yield pa.RecordBatch.from_pylist(judged(store, policy, unit, warm_up), SCHEMA)
+
+
+def judged(store: Store, policy: Policy, unit: Mapping[str, Any], warm_up: float) -> list[dict[str, Any]]:
+    """The rows of one unit."""
+    state, kept, told = State(), Kept(), Told()
+    rows: list[dict[str, Any]] = []
+    standing_first: set[tuple[str, ...]] = set()
+    polls, last = 0, unit["begin"]
+    for interval, snapshot in polls_of(store, unit, warm_up):
+        kept, retained = retain(kept, snapshot, keep_seconds(interval))
+        state, _ = assess(state, retained, policy)
+        if micros(snapshot.stamp) < micros(unit["begin"]):
+            continue
+        events = told.follow(snapshot.stamp, state.judgement.conditions)
+        if not polls:
+            standing_first = {(c.address, c.queue, c.client, c.name) for _, c in events}
+        rows += [row_of(policy.broker, snapshot.stamp, event, c) for event, c in events]
+        polls, last = polls + 1, snapshot.stamp
+    found = [asdict(one) for one in episodes(rows, last)]
+    for one in found:
+        name = (one["address"], one["queue"], one["client"], one["condition"])
+        one |= {"polls": None, "stood": name in standing_first}
+        standing_first.discard(name)
+    return [*found, {"broker": policy.broker, "polls": 0 if unit["part"] else polls, "end": last if polls else 0.0}]
+
+
+def row_of(broker: str, stamp: float, event: str, condition: Any) -> dict[str, Any]:
+    """As history keeps it."""
+    return {
+        "stamp": datetime.fromtimestamp(micros(stamp) / 1e6, UTC),
+        "since": datetime.fromtimestamp(round(condition.since * 1e3) / 1e3, UTC),
+        "event": event,
+        "broker": broker,
+        "severity": condition.severity.name.lower(),
+        "condition": condition.name,
+        **{name: getattr(condition, name) for name in ("address", "queue", "client")},
+    }
+
+
+def micros(stamp: float) -> int:
+    """As the column `stamp` holds it."""
+    return round(stamp * 1e6)
+
+
+def polls_of(store: Store, unit: Mapping[str, Any], warm_up: float) -> Iterator[tuple[float, Snapshot]]:
+    """Interval and snapshot of each poll of the unit and its warm-up, oldest first."""
+    reader, begin = Reader(), unit["begin"] - warm_up
+    for (dt, hour), files in by_day(hours_of(store)).items():
+        first = start_of(dt, hour)
+        length = DAY if hour == ALL_DAY else HOUR
+        if first + length <= begin or first >= unit["end"]:
+            continue
+        count = min(-(-largest(store, files) // ROWS), 24) or 1
+        for number in range(count):
+            window = Span(max(first + number * length / count, begin), first + (number + 1) * length / count)
+            tables = window_tables(store, files, unit, Span(window.begin, min(window.end, unit["end"])))
+            polls = (tables[BROKER.name][name].to_pylist() for name in ("agent_clock", "interval"))
+            every = dict(zip(*polls, strict=True))
+            for snapshot in reader.snapshots(tables):
+                yield every[snapshot.stamp], snapshot
+
+
+def by_day(hours: Mapping[tuple[str, str], Files]) -> Hours:
+    """A day of which a part was joined already is read as a whole: a file of it may be of any hour."""
+    whole = {dt for dt, hour in hours if hour == ALL_DAY}
+    found: Hours = {}
+    for (dt, hour), files in sorted(hours.items()):
+        of = found.setdefault((dt, ALL_DAY if dt in whole else hour), defaultdict(list))
+        for kind, paths in files.items():
+            of[kind] += paths
+    return found
+
+
+def largest(store: Store, files: Files) -> int:
+    """Rows of the kind that has most."""
+    counts = [0]
+    for paths in files.values():
+        rows = 0
+        for path in paths:
+            with store.fs.open_input_file(store.path(path)) as source:
+                rows += pq.ParquetFile(source).metadata.num_rows
+        counts.append(rows)
+    return max(counts)
+
+
+def window_tables(store: Store, files: Files, unit: Mapping[str, Any], window: Span) -> dict[str, Any]:
+    low, high = micros(window.begin), micros(window.end)
+
+    def mask(split: bool, table: Any) -> Any:
+        at = table["stamp"].cast(pa.int64())
+        keep = pc.and_(pc.greater_equal(at, low), pc.less(at, high))
+        keep = pc.and_(keep, pc.equal(table["broker"].cast(pa.string()), unit["broker"]))
+        return pc.and_(keep, mine(table["address"], unit)) if split and unit["parts"] > 1 else keep
+
+    kinds = [(BROKER, False), *((kind, name in SPLIT_BY) for name, kind in TABLES.items())]
+    return {kind.name: read(store, files.get(kind.name, []), kind, mask=partial(mask, split)) for kind, split in kinds}
+
+
+def mine(addresses: Any, unit: Mapping[str, Any]) -> Any:
+    """Which rows are of the unit's part of the addresses."""
+    column = addresses.unify_dictionaries().combine_chunks()
+    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    words = [
+        zlib.crc32((word or "").encode()) % unit["parts"] == unit["part"] for word in column.dictionary.to_pylist()
+    ]
+    return pa.array(words, pa.bool_()).take(column.indices)
+
+
+# --- files
+
+
+def hours_of(history: Store) -> Hours:
+    """All raw files, ascending."""
+    found: Hours = defaultdict(lambda: defaultdict(list))
+    for entry in history.files(RAW):
+        kind, dt, hour = partition(entry)
+        found[dt, hour][kind].append(entry.path)
+    return dict(sorted(found.items()))
+
+
+def read(store: Store, paths: Sequence[str], kind: Kind, columns: Sequence[str] = (), mask: Any = None) -> Any:
+    """Rows of raw files that `mask` (table → Arrow booleans) keeps; a row group at a time, as a day may be large."""
+    schema = pa.schema([kind.schema.field(name) for name in columns or kind.schema.names])
+    tables = [schema.empty_table()]
+    for path in paths:
+        with store.fs.open_input_file(store.path(path)) as source:
+            file = pq.ParquetFile(source)
+            there = [name for name in schema.names if name in file.schema_arrow.names]
+            for group in range(file.num_row_groups):
+                table = fitted(file.read_row_group(group, there, use_threads=False), schema)
+                tables.append(table if mask is None else table.filter(mask(table)))
+    return pa.concat_tables(tables).unify_dictionaries()

@@ -1,0 +1,116 @@
+"""
+The trend job on a real standalone Spark cluster: one master, two workers, history and results on a real S3 server.
+
+Run by `make test-spark-cluster`; not part of `make test`.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from history.polls import judged, recorded, write
+from penstock.demo.ports import LOOPBACK, free_port
+from penstock.demo.process import Process
+from penstock.history.generate import Fleet, generate
+from penstock.history.store import Store
+from penstock.trends import job
+from rig.s3 import CREDENTIALS, below, s3_server
+
+PENSTOCK = Path(sys.executable).with_name("penstock")
+SPARK = Path(pyspark.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a cluster with two workers of one core each."""
+    folder, port = tmp_path_factory.mktemp("cluster"), free_port()
+    url = f"spark://{LOOPBACK}:{port}"
+    os.environ |= {
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_HOME": str(SPARK),
+        "PYSPARK_PYTHON": sys.executable,
+        **CREDENTIALS,
+    }
+    spark_class = [str(SPARK / "bin" / "spark-class")]
+    deploy = "org.apache.spark.deploy"
+    listen = ["--host", LOOPBACK, "--webui-port", str(free_port())]
+    with ExitStack() as stack:
+        command = [*spark_class, f"{deploy}.master.Master", *listen, "--port", str(port)]
+        head = Process("spark-master", command, folder / "master.log")
+        stack.callback(head.stop)
+        head.start("New state: ALIVE", timeout=120)
+        for number in range(2):
+            size = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{number}")]
+            command = [*spark_class, f"{deploy}.worker.Worker", *size, *listen[:3], str(free_port()), url]
+            worker = Process(f"spark-worker-{number}", command, folder / f"worker-{number}.log")
+            stack.callback(worker.stop)
+            worker.start("Successfully registered with master", timeout=120)
+        yield url
+
+
+@pytest.fixture(scope="module")
+def bucket(master: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with s3_server(tmp_path_factory.mktemp("s3")) as url:
+        generate(Store(below(url, "history")), Fleet(brokers=2, queues=5, days=16, interval=900, stalls=3.0))
+        yield url
+
+
+def command(bucket: str, out: str, master: str) -> list[str]:
+    return [str(PENSTOCK), "trends", "run", "--history", below(bucket, "history"), "--out", out, "--master", master]
+
+
+def tiers(out: str) -> dict[str, bytes | None]:
+    store = Store(out)
+    return {entry.path: store.read_bytes(entry.path) for entry in store.files() if entry.path.endswith(".parquet")}
+
+
+def test_it_gives_what_an_embedded_run_gives(master: str, bucket: str) -> None:
+    alone, cluster = below(bucket, "alone"), below(bucket, "cluster")
+    subprocess.run(command(bucket, alone, "local[2]"), check=True)
+    subprocess.run(command(bucket, cluster, master), check=True)
+    assert tiers(cluster) == tiers(alone)
+    assert Store(cluster).read_bytes(job.FACTS) == Store(alone).read_bytes(job.FACTS)
+    assert len(json.loads(Store(cluster).read_bytes(job.FACTS) or b"")["queues"]) == 10
+
+
+def test_killed_on_the_way_the_next_run_gives_the_same(master: str, bucket: str) -> None:
+    out = below(bucket, "killed")
+    # a file that it has written shows how far it has come: into the first days, and behind the first part of them
+    for sign in ("d1/kind=queue", "manifest.json"):
+        with subprocess.Popen(command(bucket, out, master)) as run:
+            while not Store(out).files(sign) and not Store(out).exists(sign):
+                assert run.poll() is None, "ended before it could be killed"
+                time.sleep(0.02)
+            run.send_signal(signal.SIGKILL)
+    assert not Store(out).exists(job.FACTS)
+    subprocess.run(command(bucket, out, master), check=True)
+    assert tiers(out) == tiers(below(bucket, "alone"))
+
+
+def test_spark_submit_runs_it(master: str, bucket: str) -> None:
+    out = below(bucket, "submitted")
+    submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, str(Path(job.__file__))]
+    subprocess.run([*submit, "--history", below(bucket, "history"), "--out", out], check=True)
+    assert tiers(out) == tiers(below(bucket, "alone"))
+
+
+def test_rules_are_tried_on_it(master: str, bucket: str, tmp_path: Path) -> None:
+    for name in ("stuck-listener", "no-consumer"):
+        write(tmp_path, list(judged(recorded(name))), url=below(bucket, "recorded"), broker=name)
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("judgement: {cold: 45s, trend: 60s}\n")
+    options = ["--history", below(bucket, "recorded"), "--rules", str(rules), "--format", "json"]
+    command = [str(PENSTOCK), "trends", "backtest", *options, "--master", master]
+    told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    assert told["polls"] == {"no-consumer": 40, "stuck-listener": 40}
+    assert {one["condition"] for one in told["rules"]} == {one["condition"] for one in told["agent"]}
+    assert {"stalled", "no_consumer"} <= {one["condition"] for one in told["rules"]}

@@ -1,0 +1,62 @@
+"""History and trends on a real S3 server: the agent's writer, its upkeep, the job, all as on a file system."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history.polls import judged, recorded, rows, write
+from penstock.errors import PenstockError
+from penstock.history.compact import Keep, tidy
+from penstock.history.generate import Truth
+from penstock.history.listing import days
+from penstock.history.schema import KINDS
+from penstock.history.store import Store
+from penstock.trends import job
+from rig.s3 import below, s3_server
+
+
+@pytest.fixture(scope="module")
+def bucket(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """With the credentials that came with Spark."""
+    with s3_server(tmp_path_factory.mktemp("s3")) as url:
+        yield url
+
+
+def test_what_is_published_there_is_kept_and_goes_in_time(bucket: str, tmp_path: Path) -> None:
+    live = list(judged(recorded("ring-overflow")))
+    here, there = write(tmp_path / "local", live), write(tmp_path / "s3", live, url=below(bucket, "penstock/history"))
+    assert {kind: rows(there, kind) for kind in KINDS} == {kind: rows(here, kind) for kind in KINDS}
+    write(tmp_path / "again", live, url=there.url)
+    (day,) = days(there)
+    assert day.polls == {"recorded": len(live)}
+    now = live[-1].snapshot.stamp
+    names = [entry.path for entry in there.files()]
+    tidy(there, Keep(), now + 86400)
+    assert [entry.path for entry in there.files()] == names, "one file of an hour needs no joining"
+    assert tidy(there, Keep(days=1.0), now + 5 * 86400) == 1
+    assert there.files() == []
+
+
+def test_the_job_reads_and_writes_there(spark: Any, bucket: str, fleet: tuple[Store, Truth], tmp_path: Path) -> None:
+    history = Store(below(bucket, "fleet"))
+    for entry in fleet[0].files():
+        if "dt=2026-09-01" in entry.path:
+            history.write_bytes(entry.path, fleet[0].read_bytes(entry.path) or b"")
+    tidy(history, Keep(days=1000.0), 1_800_000_000.0)
+    assert {entry.path.rpartition("/")[2] for entry in history.files()} == {"joined.parquet"}
+    out = Store(below(bucket, "trends"))
+    facts = job.run(history.url, out.url, session=spark)
+    assert facts["window"]["rolled"] == 1
+    assert (out.read_bytes(job.REPORT) or b"").startswith(b"<!doctype html>")
+    assert job.run(history.url, out.url, session=spark)["window"]["rolled"] == 0
+    here = Store(str(tmp_path / "history"))
+    for entry in history.files():
+        here.write_bytes(entry.path, history.read_bytes(entry.path) or b"")
+    assert job.run(here.url, str(tmp_path / "out"), session=spark)["queues"] == facts["queues"]
+
+
+def test_a_bucket_that_is_not_there_is_told(bucket: str) -> None:
+    with pytest.raises(PenstockError, match="NO_SUCH_BUCKET"):
+        Store(bucket.replace("//bucket", "//none")).write_bytes("x", b"")
