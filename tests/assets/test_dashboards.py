@@ -205,8 +205,6 @@ def test_every_family_of_brokers_is_shown_somewhere() -> None:
 
 
 UNSHOWN = {
-    "mq_config_finding": "penstock check and explain tell it with its arithmetic",
-    "mq_trend_timestamp_seconds": "the alert tells it",
     "mq_address_limit_messages": "limits in messages are rare, the fill shows both",
     "mq_queue_paused": "the condition paused shows it",
     "penstock_config_last_reload_success_timestamp_seconds": "the alert tells it",

@@ -25,10 +25,12 @@ class OpenMQScenario:
 
     product = "Eclipse OpenMQ"
 
-    def __init__(self, *, keep: bool = False) -> None:
+    def __init__(self, *, keep: bool = False, read_only: bool = True) -> None:
+        """`read_only`: as for OpenMQBroker."""
         self.broker: OpenMQBroker
         self.directory: Path | None = None
         self._keep = keep
+        self._read_only = read_only
         self._running = ExitStack()
 
     def start(self) -> None:
@@ -37,7 +39,7 @@ class OpenMQScenario:
             folder = self.directory = Path(tempfile.mkdtemp(prefix="penstock-demo-"))
             if not self._keep:
                 starting.callback(shutil.rmtree, folder, ignore_errors=True)
-            self.broker = OpenMQBroker.create(folder / "broker", name="demo")
+            self.broker = OpenMQBroker.create(folder / "broker", name="demo", read_only=self._read_only)
             starting.callback(self.broker.stop)
             self.broker.start()
             for flow in _HEALTHY:

@@ -142,7 +142,8 @@ _POLLS = Row(
         ),
         graph(
             "Duration of collectors",
-            "Which part of a poll takes long. Listings of consumers and queues grow with their number.",
+            "Which part of a poll takes long. Listings of consumers and queues grow with their number: where one takes"
+            " most of the interval, poll less often.",
             Query(largest("broker, collector", S("penstock_collector_duration_seconds")), "{{broker}} {{collector}}"),
             unit="s",
             decimals=2,
@@ -187,7 +188,8 @@ _COST = Row(
     (
         graph(
             "Series",
-            "Series shown for each broker. What Prometheus has to store.",
+            "Series shown for each broker, which Prometheus has to store. Too many: lower the limits in the agent's"
+            " configuration; what they hold back is shown too.",
             Query(largest(_BY_BROKER, S("penstock_series")), "{{broker}}"),
             Query(largest(_BY_BROKER, S("penstock_series_dropped")), "{{broker}} held back"),
             unit="locale",
@@ -196,7 +198,8 @@ _COST = Row(
         ),
         graph(
             "CPU",
-            "CPU seconds a second of each agent.",
+            "CPU seconds a second of each agent. It follows the number of queues and consumers; steady growth at a"
+            " steady number is worth a report.",
             Query(f"rate(process_cpu_seconds_total{_TARGET}[$__rate_interval])", "{{instance}}"),
             unit="percentunit",
             decimals=1,

@@ -5,10 +5,12 @@ from penstock.assets.dashboards.common import (
     QUEUE,
     QUEUE_LINK,
     UP,
-    acknowledged,
     added,
     consumers,
+    findings,
+    out,
     ready,
+    seen_by,
     worst,
 )
 from penstock.assets.dashboards.frame import Dashboard
@@ -74,8 +76,8 @@ _NOW = Row(
         ),
         stat(
             "Message memory",
-            "Memory that messages take, as a share of what they may. At 1 every address pages, blocks or refuses, by"
-            " its policy.",
+            "Memory that messages take, as a share of what they may. At 100 % every address pages, blocks or refuses,"
+            " by its policy.",
             f"max({S('mq_broker_memory_used_bytes')} / {S('mq_broker_memory_limit_bytes')})",
             unit="percentunit",
             decimals=1,
@@ -84,7 +86,7 @@ _NOW = Row(
         stat(
             "Disk, of its limit",
             "Used share of the disk over the share at which the broker blocks every producer. Make room before it"
-            " reaches 1.",
+            " reaches 100 %.",
             f"max({S('mq_broker_disk_used_ratio')} / {S('mq_broker_disk_limit_ratio')})",
             unit="percentunit",
             decimals=1,
@@ -109,10 +111,12 @@ _LOAD = Row(
         ),
         graph(
             "Rates",
-            "What happens to messages each second: come, settled by consumers, expired, given up to the dead letters."
-            " Expired and given up should be flat at 0.",
+            "What happens to messages each second: they come in, are settled (acknowledged) by consumers, expire, or"
+            " are given up to the dead letters. Expired and given up should be flat at 0. Gone: all that left, where"
+            " the broker does not say why.",
             Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})", "in"),
             Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_acknowledged_total'))})", "settled"),
+            Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_removed_total'))})", "gone"),
             Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_expired_total'))})", "expired"),
             Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_killed_total'))})", "given up"),
             unit="mps",
@@ -128,7 +132,8 @@ _LOAD = Row(
         ),
         graph(
             "Disk",
-            "Used share of the disk, and the share at which every producer is blocked.",
+            "Used share of the disk, and the share at which every producer is blocked. Make room, or move the journal,"
+            " well before they meet.",
             Query(largest("broker", S("mq_broker_disk_used_ratio")), "used"),
             Query(largest("broker", S("mq_broker_disk_limit_ratio")), "blocks at"),
             unit="percentunit",
@@ -212,8 +217,9 @@ _ADDRESSES = Row(
         ),
         timeline(
             "Paging",
-            "Addresses that write messages to page files because they are full, or whose full policy shows the same."
-            " Paging is slow but loses nothing; a ring on a paging address evicts late.",
+            "Addresses that are full. With the policy page they write messages to page files, which is slow but loses"
+            " nothing, and a ring on one evicts late; with drop or fail they lose or refuse. The table of policies"
+            " below tells which.",
             Query(f"{largest(_BY_ADDRESS, S('mq_address_paging'))} > 0", "{{address}}"),
             mappings={"1": ("paging", "#E69F00")},
             width=8,
@@ -240,8 +246,8 @@ _ADDRESSES = Row(
         ),
         table(
             "Addresses",
-            "Each address with its memory, producers and page files. Click the broker's queues below for what fills"
-            " one.",
+            "Each address with its memory, producers and page files. Choose one above, and the table of queues below"
+            " shows what fills it.",
             ("broker", "address"),
             Column("Memory", largest(_BY_ADDRESS, S("mq_address_memory_bytes")), "bytes", 1),
             Column("Limit", largest(_BY_ADDRESS, S("mq_address_limit_bytes")), "bytes", 1),
@@ -262,7 +268,7 @@ _ADDRESSES = Row(
             "What the broker does then: page writes to disk, block holds producers, drop and fail lose or refuse, the"
             " others make room by removing or hold producers back.",
             ("broker", "address", "policy"),
-            Column("Agents", f"count by ({_BY_ADDRESS}, policy) ({S('mq_address_info')})"),
+            seen_by(f"{_BY_ADDRESS}, policy", S("mq_address_info")),
             height=6,
         ),
     ),
@@ -273,11 +279,12 @@ _QUEUES = Row(
     (
         table(
             "Queues",
-            "Every queue of the broker. Sort by ready to find the longest backlog; click one for its history.",
+            "Every queue of the broker, with the messages a second that come in and go out. Sort by ready to find the"
+            " longest backlog; click one for its history.",
             QUEUE,
             ready(S, BY_QUEUE),
             added(S, BY_QUEUE),
-            acknowledged(S, BY_QUEUE),
+            out(S, BY_QUEUE),
             consumers(S, BY_QUEUE),
             worst(S, BY_QUEUE),
             links={"queue": QUEUE_LINK},
@@ -302,6 +309,7 @@ _QUEUES = Row(
             width=24,
             height=6,
         ),
+        findings(S("mq_config_finding")),
     ),
 )
 

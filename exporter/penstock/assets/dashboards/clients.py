@@ -1,6 +1,6 @@
 """Clients and flow control."""
 
-from penstock.assets.dashboards.common import BY_CLIENT, BY_QUEUE, CLIENT, QUEUE_LINE_LINK
+from penstock.assets.dashboards.common import BY_CLIENT, BY_QUEUE, CLIENT, QUEUE_LINE_LINK, seen_by
 from penstock.assets.dashboards.frame import Dashboard
 from penstock.assets.dashboards.panels import (
     OK,
@@ -40,13 +40,14 @@ _NOW = Row(
         ),
         stat(
             "Consumers",
-            "Consumers of the chosen clients.",
+            "Consumers of the chosen clients. Fewer than you run: an instance is missing or cannot connect.",
             f"sum({largest(BY_CLIENT, S('mq_client_consumers'))})",
             decimals=0,
         ),
         stat(
             "Held messages",
-            "Messages delivered to the clients and not yet settled: what they have to keep in memory.",
+            "Messages delivered to the clients and not yet settled: what they have to keep in memory."
+            " More than they can work off in a few seconds calls for a smaller prefetch or window.",
             f"sum({largest(BY_CLIENT, S('mq_client_buffered_messages'))})",
             decimals=0,
         ),
@@ -82,11 +83,12 @@ _PROGRESS = Row(
             "What holds for which client, and of how many of its consumers. Nothing here means that nothing is known"
             " to be wrong.",
             Query(
-                largest(f"{BY_CLIENT}, cause", S("mq_client_unhealthy_consumers")), "{{client}} on {{queue}}: {{cause}}"
+                largest(f"{BY_CLIENT}, cause", S("mq_client_unhealthy_consumers")),
+                "{{client}} on {{broker}} {{queue}}: {{cause}}",
             ),
             Query(
                 largest(f"{BY_CLIENT}, cause", f"{S('mq_client_notice')} * 0"),
-                "{{client}} on {{queue}}: {{cause}} (notice)",
+                "{{client}} on {{broker}} {{queue}}: {{cause}} (notice)",
             ),
             mappings={"0": ("notice", OK)},
             steps=above(1),
@@ -97,7 +99,7 @@ _PROGRESS = Row(
             "Held messages",
             "What each client holds. It saws up and down at a healthy client; a flat line above 0 is one that settles"
             " nothing.",
-            Query(largest(BY_CLIENT, S("mq_client_buffered_messages")), "{{client}} on {{queue}}"),
+            Query(largest(BY_CLIENT, S("mq_client_buffered_messages")), "{{client}} on {{broker}} {{queue}}"),
             unit="locale",
             decimals=0,
             links=(QUEUE_LINE_LINK,),
@@ -105,7 +107,7 @@ _PROGRESS = Row(
         graph(
             "Settled",
             "Messages a second that leave the hands of each client. 0 while it holds messages is the sign of a block.",
-            Query(rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "{{client}} on {{queue}}"),
+            Query(rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "{{client}} on {{broker}} {{queue}}"),
             unit="mps",
             decimals=1,
             links=(QUEUE_LINE_LINK,),
@@ -114,7 +116,7 @@ _PROGRESS = Row(
             "Delivered",
             "Messages a second that the broker hands to each client. Far above settled for long means that the same"
             " messages come again: look for rollbacks.",
-            Query(rate(BY_CLIENT, S("mq_client_delivered_messages_total")), "{{client}} on {{queue}}"),
+            Query(rate(BY_CLIENT, S("mq_client_delivered_messages_total")), "{{client}} on {{broker}} {{queue}}"),
             unit="mps",
             decimals=1,
         ),
@@ -122,7 +124,7 @@ _PROGRESS = Row(
             "Blocked, as a share of patience",
             "How long each client has settled nothing, over how long that may usually be. Above the dashed line it is"
             " told as a condition. Patience is learned; a rule in the configuration can set it.",
-            Query(f"({_BLOCKED}) / {_PATIENCE}", "{{client}} on {{queue}}"),
+            Query(f"({_BLOCKED}) / {_PATIENCE}", "{{client}} on {{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
             steps=above(1),
@@ -131,7 +133,7 @@ _PROGRESS = Row(
             "Patience",
             "How long each client may hold messages without settling any before that is unusual. A fall shows that"
             " Penstock has learned a quicker rhythm.",
-            Query(_PATIENCE, "{{client}} on {{queue}}"),
+            Query(_PATIENCE, "{{client}} on {{broker}} {{queue}}"),
             unit="s",
             decimals=1,
         ),
@@ -139,31 +141,31 @@ _PROGRESS = Row(
             "Starved",
             "Share of the last five minutes of polls at which a client held nothing while messages waited. High while"
             " others of the queue hold much means that prefetch gives it all to them: make their window smaller.",
-            Query(largest(BY_CLIENT, S("mq_client_starved_ratio")), "{{client}} on {{queue}}"),
+            Query(largest(BY_CLIENT, S("mq_client_starved_ratio")), "{{client}} on {{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
         ),
         graph(
             "At the limit",
-            "Share of the last five minutes of polls at which a client's buffer was full. Near 1 the client is the slow"
-            " part; near 0 with a backlog the broker or the network is.",
-            Query(largest(BY_CLIENT, S("mq_client_at_limit_ratio")), "{{client}} on {{queue}}"),
+            "Share of the last five minutes of polls at which a client's buffer was full. Near 100 % the client is the"
+            " slow part; near 0 % with a backlog the broker or the network is.",
+            Query(largest(BY_CLIENT, S("mq_client_at_limit_ratio")), "{{client}} on {{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
         ),
         graph(
             "Room at consumers",
-            "Share of polls at which a consumer of the queue had room, or nothing waited. Below 1 while messages"
+            "Share of polls at which a consumer of the queue had room, or nothing waited. Below 100 % while messages"
             " wait it calls for more consumers.",
-            Query(largest(BY_QUEUE, S("mq_queue_consumer_capacity_ratio")), "{{queue}}"),
+            Query(largest(BY_QUEUE, S("mq_queue_consumer_capacity_ratio")), "{{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
         ),
         graph(
             "Imbalance",
-            "How unevenly consumers of a queue share what is held: 0 is even, near 1 is all with one. High for long,"
-            " with idle peers, calls for a smaller prefetch or consumer window.",
-            Query(largest(BY_QUEUE, S("mq_queue_buffer_imbalance_ratio")), "{{queue}}"),
+            "How unevenly consumers of a queue share what is held: 0 % is even, near 100 % is all with one. High for"
+            " long, with idle peers, calls for a smaller prefetch or consumer window.",
+            Query(largest(BY_QUEUE, S("mq_queue_buffer_imbalance_ratio")), "{{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
             largest=1,
@@ -178,10 +180,17 @@ _BUFFERS = Row(
             "Held by the worst consumers",
             "Single consumers, the worst only. One that stays at the same height while others move is the one to close"
             " or to look into.",
-            Query(largest(_BY_CONSUMER, S("mq_consumer_buffered_messages")), "{{client}} #{{consumer}} on {{queue}}"),
-            Query(largest(_BY_CONSUMER, S("mq_consumer_flow_limit_messages")), "#{{consumer}} on {{queue}} stops at"),
             Query(
-                largest(_BY_CONSUMER, S("mq_consumer_flow_resume_messages")), "#{{consumer}} on {{queue}} goes on at"
+                largest(_BY_CONSUMER, S("mq_consumer_buffered_messages")),
+                "{{client}} #{{consumer}} on {{broker}} {{queue}}",
+            ),
+            Query(
+                largest(_BY_CONSUMER, S("mq_consumer_flow_limit_messages")),
+                "#{{consumer}} on {{broker}} {{queue}} stops at",
+            ),
+            Query(
+                largest(_BY_CONSUMER, S("mq_consumer_flow_resume_messages")),
+                "#{{consumer}} on {{broker}} {{queue}} goes on at",
             ),
             unit="locale",
             decimals=0,
@@ -193,7 +202,7 @@ _BUFFERS = Row(
             " together with what the consumer holds.",
             Query(
                 f"time() - {largest(_BY_CONSUMER, S('mq_consumer_last_acknowledgement_timestamp_seconds'))}",
-                "{{client}} #{{consumer}} on {{queue}}",
+                "{{client}} #{{consumer}} on {{broker}} {{queue}}",
             ),
             unit="s",
             decimals=1,
@@ -201,7 +210,8 @@ _BUFFERS = Row(
         ),
         table(
             "Worst consumers",
-            "Single consumers that hold longest, with their sizes.",
+            "Single consumers that hold longest, with their sizes. One whose last delivery is long ago and that holds"
+            " much has stopped: look into its process, or close it.",
             (*CLIENT, "consumer"),
             Column("Held", largest(_BY_CONSUMER, S("mq_consumer_buffered_messages"))),
             Column("Held bytes", largest(_BY_CONSUMER, S("mq_consumer_buffered_bytes")), "bytes", 1),
@@ -218,7 +228,7 @@ _BUFFERS = Row(
             " client a connection of its own.",
             Query(
                 largest(f"{_BY_CONNECTION}, cause", S("mq_connection_unhealthy")),
-                "{{client}} {{connection}}: {{cause}}",
+                "{{client}} on {{broker}} {{connection}}: {{cause}}",
             ),
             mappings={"1": ("holds", WARNING)},
             width=24,
@@ -228,7 +238,9 @@ _BUFFERS = Row(
             "Flow control of consumers",
             "When the broker waited for a consumer to ask for more. Usual under load and no fault by itself; paused"
             " for long with messages waiting means that the application does not take what it has.",
-            Query(largest(_BY_CONSUMER, S("mq_consumer_flow_paused")), "{{client}} #{{consumer}} on {{queue}}"),
+            Query(
+                largest(_BY_CONSUMER, S("mq_consumer_flow_paused")), "{{client}} #{{consumer}} on {{broker}} {{queue}}"
+            ),
             mappings={"0": ("flows", OK), "1": ("paused", WARNING)},
             width=24,
             height=7,
@@ -237,7 +249,9 @@ _BUFFERS = Row(
             "Held by connection",
             "What all consumers of a connection hold together. Where the broker limits a connection, one slow consumer"
             " can use it up for all: give it a connection of its own.",
-            Query(largest(_BY_CONNECTION, S("mq_connection_buffered_messages")), "{{client}} {{connection}}"),
+            Query(
+                largest(_BY_CONNECTION, S("mq_connection_buffered_messages")), "{{client}} on {{broker}} {{connection}}"
+            ),
             unit="locale",
             decimals=0,
             width=12,
@@ -257,7 +271,10 @@ _BUFFERS = Row(
         graph(
             "Sent by clients",
             "Messages a second that each client sends. Compare with what the queues settle.",
-            Query(rate("broker, address, client", S("mq_client_produced_messages_total")), "{{client}} to {{address}}"),
+            Query(
+                rate("broker, address, client", S("mq_client_produced_messages_total")),
+                "{{client}} to {{broker}} {{address}}",
+            ),
             unit="mps",
             decimals=1,
             width=12,
@@ -266,10 +283,7 @@ _BUFFERS = Row(
             "Who is connected",
             "Protocol, user and host of the worst connections: whom to call.",
             ("broker", "connection", "client", "protocol", "user", "remote_host"),
-            Column(
-                "Agents",
-                f"count by ({_BY_CONNECTION}, protocol, user, remote_host) ({S('mq_connection_info')})",
-            ),
+            seen_by(f"{_BY_CONNECTION}, protocol, user, remote_host", S("mq_connection_info")),
             width=12,
             height=8,
         ),

@@ -10,6 +10,7 @@ from penstock.assets.dashboards.panels import (
     Scope,
     largest,
     rate,
+    table,
     timeline,
     to_dashboard,
 )
@@ -61,5 +62,33 @@ def added(scope: Scope, by: str) -> Column:
     return Column("In", rate(by, scope("mq_queue_messages_added_total")), "mps", 1)
 
 
-def acknowledged(scope: Scope, by: str) -> Column:
-    return Column("Settled", rate(by, scope("mq_queue_messages_acknowledged_total")), "mps", 1)
+def out(scope: Scope, by: str) -> Column:
+    return Column("Out", out_rate(scope, by), "mps", 1)
+
+
+def out_rate(scope: Scope, by: str) -> str:
+    """Messages a second that consumers settle; where the broker does not say why messages go, all that go."""
+    settled, gone = (
+        f"rate({scope(family)}[$__rate_interval])"
+        for family in ("mq_queue_messages_acknowledged_total", "mq_queue_messages_removed_total")
+    )
+    return largest(by, f"{settled} or {gone}")
+
+
+def seen_by(by: str, info: str) -> Column:
+    """The number column of a table of texts."""
+    return Column("Seen by agents", f"count by ({by}) ({info})")
+
+
+def findings(chosen: str, **more: int) -> Panel:
+    """`chosen`: PromQL of the findings to show."""
+    by = "broker, scope, object, rule"
+    return table(
+        "Findings",
+        "Settings, and ways of using a queue, that will do harm, often before anything is wrong: one row for each rule"
+        " and what it is about (a client as QUEUE/CLIENT). `penstock explain` and `penstock check` show the"
+        " arithmetic and what to change; an empty table means that nothing was found.",
+        ("broker", "scope", "object", "rule"),
+        seen_by(by, chosen),
+        **more,
+    )

@@ -7,10 +7,12 @@ from penstock.assets.dashboards.common import (
     QUEUE_LINK,
     SEVERITIES,
     UP,
-    acknowledged,
     added,
     consumers,
+    out,
+    out_rate,
     ready,
+    seen_by,
     worst,
 )
 from penstock.assets.dashboards.frame import Dashboard
@@ -70,7 +72,7 @@ _NOW = Row(
         ),
         stat(
             "In",
-            "Messages that come into queues each second.",
+            "Messages that come into queues each second. Above what goes out for long, backlogs grow.",
             f"sum({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})",
             unit="mps",
             decimals=1,
@@ -109,13 +111,11 @@ _WRONG = Row(
             stacked=True,
         ),
         graph(
-            "In and settled",
-            "Messages a second that come and that consumers settle, by broker. Settled below in for long means that"
-            " backlogs grow.",
+            "In and out",
+            "Messages a second that come and that consumers acknowledge, by broker (where a broker does not say why"
+            " messages go: all that go). Out below in for long means that backlogs grow.",
             Query(f"sum by (broker) ({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})", "{{broker}} in"),
-            Query(
-                f"sum by (broker) ({rate(BY_QUEUE, S('mq_queue_messages_acknowledged_total'))})", "{{broker}} settled"
-            ),
+            Query(f"sum by (broker) ({out_rate(S, BY_QUEUE)})", "{{broker}} out"),
             unit="mps",
             decimals=1,
             width=12,
@@ -128,13 +128,15 @@ _INVENTORY = Row(
     (
         table(
             "Brokers",
-            "Every broker with its load. Click one for its details. A disk near its limit blocks every producer.",
+            "Every broker with its load. Click one for its details. Findings: settings that will do harm; the broker's"
+            " dashboard lists them. A disk near its limit blocks every producer.",
             ("broker",),
             Column("Up", largest("broker", _SHOWN), "none", mappings=UP),
             Column("Connections", largest("broker", S("mq_broker_connections"))),
             Column("Queues", f"count by (broker) ({largest(BY_QUEUE, S('mq_queue_messages'))})"),
             Column("Waiting", f"sum by (broker) ({largest(BY_QUEUE, S('mq_queue_ready_messages'))})"),
             Column("Disk", largest("broker", S("mq_broker_disk_used_ratio")), "percentunit", steps=above(0.8, 0.9)),
+            Column("Findings", f"count by (broker) ({largest('broker, scope, object, rule', S('mq_config_finding'))})"),
             Column("Running for", f"time() - {largest('broker', S('mq_broker_start_timestamp_seconds'))}", "s", 1),
             links={"broker": BROKER_LINK},
             height=6,
@@ -144,20 +146,19 @@ _INVENTORY = Row(
             "Version, node and role of every broker. Both brokers of a failover pair have the same node id, and only"
             " one of them may be active.",
             ("broker", "kind", "version", "product_version", "node_id", "role"),
-            Column(
-                "Agents",
-                f"count by (broker, kind, version, product_version, node_id, role) ({S('mq_broker_info')})",
-            ),
+            seen_by("broker, kind, version, product_version, node_id, role", S("mq_broker_info")),
             links={"broker": BROKER_LINK},
             height=6,
         ),
         table(
             "Queues",
-            "Every queue. Sort by a column by a click on its head; click a queue for its history.",
+            "Every queue, with the messages a second that come (in) and that consumers acknowledge (out; all that go,"
+            " where the broker does not say why). Click the head of a column to sort by it, a queue for its"
+            " history.",
             QUEUE,
             ready(S, BY_QUEUE),
             added(S, BY_QUEUE),
-            acknowledged(S, BY_QUEUE),
+            out(S, BY_QUEUE),
             consumers(S, BY_QUEUE),
             Column("Drain time", largest(BY_QUEUE, S("mq_queue_drain_seconds")), "s", 1),
             worst(S, BY_QUEUE),

@@ -129,7 +129,8 @@ def _variable(name: str, selector: str, *, single: bool = False) -> Json:
 
 def _annotations(variables: Sequence[str]) -> list[Json]:
     scope = Scope(tuple(variables))
-    chosen = ",".join(f'{name}=~"${name}"' for name in ("job", "instance", *variables))
+    # or without the label: what is said of a broker concerns its queues too
+    chosen = ",".join(f'{name}=~"${name}|"' for name in ("job", "instance", *variables))
     builtin: Json = {
         "builtIn": 1,
         "datasource": {"type": "grafana", "uid": "-- Grafana --"},

@@ -236,7 +236,7 @@ def _override(name: str, **properties: Any) -> Json:
 
 def to_dashboard(title: str, uid: str, labels: Sequence[str], *, fields: bool = False) -> Json:
     """A data link to another dashboard with labels of the series (or, `fields`, of the table's row) as variables."""
-    value = "${{__data.fields.{}}}" if fields else "${{__field.labels.{}}}"
+    value = "${{__data.fields.{}:percentencode}}" if fields else "${{__field.labels.{}:percentencode}}"
     variables = "".join(f"&var-{label}={value.format(label)}" for label in labels)
     return {"title": title, "url": f"/d/{uid}?${{__url_time_range}}&${{datasource:queryparam}}{variables}"}
 

@@ -8,6 +8,8 @@ from penstock.assets.dashboards.common import (
     CLIENT_LINK,
     QUEUE,
     conditions,
+    findings,
+    seen_by,
 )
 from penstock.assets.dashboards.frame import Dashboard
 from penstock.assets.dashboards.panels import (
@@ -29,6 +31,15 @@ S = Scope(QUEUE)
 def _age(family: str, by: str) -> str:
     return f"time() - {largest(by, S(family))}"
 
+
+_FINDINGS = " or ".join(
+    S("mq_config_finding", *matchers)
+    for matchers in (
+        ('scope="queue"', 'object=~"$queue"'),
+        ('scope="address"', 'object=~"$address"'),
+        ('scope="client"', 'object=~"($queue)/.+"'),
+    )
+)
 
 _NOW = Row(
     "Now",
@@ -60,7 +71,8 @@ _NOW = Row(
         ),
         stat(
             "Time to drain",
-            "How long the backlog lasts at the rates of the last five minutes. Nothing is shown while it grows.",
+            "How long the backlog lasts at the rates of the last five minutes: longer than you can wait calls for more"
+            " consumers. Nothing is shown while it grows.",
             f"max({S('mq_queue_drain_seconds')})",
             unit="s",
             decimals=1,
@@ -79,30 +91,31 @@ _NOW = Row(
 _FLOW = Row(
     "Flow",
     (
-        conditions(S, f"{BY_QUEUE}, cause", "{{queue}} {{cause}}", width=24, height=7),
+        conditions(S, f"{BY_QUEUE}, cause", "{{broker}} {{queue}} {{cause}}", width=24, height=7),
         graph(
             "Messages",
             "Where the messages are. Waiting that grows: too few or too slow consumers. Delivering that stays: a"
             " consumer that does not settle.",
-            Query(largest(BY_QUEUE, S("mq_queue_ready_messages")), "{{queue}} waiting"),
-            Query(largest(BY_QUEUE, S("mq_queue_delivering_messages")), "{{queue}} delivering"),
-            Query(largest(BY_QUEUE, S("mq_queue_scheduled_messages")), "{{queue}} scheduled"),
-            Query(largest(BY_QUEUE, S("mq_queue_uncommitted_messages")), "{{queue}} sent, not committed"),
+            Query(largest(BY_QUEUE, S("mq_queue_ready_messages")), "{{broker}} {{queue}} waiting"),
+            Query(largest(BY_QUEUE, S("mq_queue_delivering_messages")), "{{broker}} {{queue}} delivering"),
+            Query(largest(BY_QUEUE, S("mq_queue_scheduled_messages")), "{{broker}} {{queue}} scheduled"),
+            Query(largest(BY_QUEUE, S("mq_queue_uncommitted_messages")), "{{broker}} {{queue}} sent, not committed"),
             unit="locale",
             decimals=0,
         ),
         graph(
             "Rates",
-            "In against settled (gone, where the broker does not say why messages go): the gap is how fast the backlog"
-            " grows. Expired, given up and thrown away are messages that no consumer settled.",
-            Query(rate(BY_QUEUE, S("mq_queue_messages_added_total")), "{{queue}} in"),
-            Query(rate(BY_QUEUE, S("mq_queue_messages_acknowledged_total")), "{{queue}} settled"),
-            Query(rate(BY_QUEUE, S("mq_queue_messages_removed_total")), "{{queue}} gone"),
-            Query(rate(BY_QUEUE, S("mq_queue_messages_expired_total")), "{{queue}} expired"),
-            Query(rate(BY_QUEUE, S("mq_queue_messages_killed_total")), "{{queue}} given up"),
+            "In against settled, that is acknowledged by consumers (gone, where the broker does not say why messages"
+            " go): the gap is how fast the backlog grows. Expired, given up and thrown away are messages that no"
+            " consumer settled.",
+            Query(rate(BY_QUEUE, S("mq_queue_messages_added_total")), "{{broker}} {{queue}} in"),
+            Query(rate(BY_QUEUE, S("mq_queue_messages_acknowledged_total")), "{{broker}} {{queue}} settled"),
+            Query(rate(BY_QUEUE, S("mq_queue_messages_removed_total")), "{{broker}} {{queue}} gone"),
+            Query(rate(BY_QUEUE, S("mq_queue_messages_expired_total")), "{{broker}} {{queue}} expired"),
+            Query(rate(BY_QUEUE, S("mq_queue_messages_killed_total")), "{{broker}} {{queue}} given up"),
             Query(
                 f"sum by ({BY_QUEUE}) ({rate(BY_QUEUE + ', reason', S('mq_queue_messages_evicted_total'))})",
-                "{{queue}} thrown away",
+                "{{broker}} {{queue}} thrown away",
             ),
             unit="mps",
             decimals=1,
@@ -111,8 +124,8 @@ _FLOW = Row(
             "Time to drain and target",
             "How long the backlog lasts at the present rates, and the target of the configuration where there is one."
             " Gaps: the backlog grows, or nothing waits.",
-            Query(largest(BY_QUEUE, S("mq_queue_drain_seconds")), "{{queue}}"),
-            Query(largest(BY_QUEUE, S("mq_queue_drain_target_seconds")), "{{queue}} target"),
+            Query(largest(BY_QUEUE, S("mq_queue_drain_seconds")), "{{broker}} {{queue}}"),
+            Query(largest(BY_QUEUE, S("mq_queue_drain_target_seconds")), "{{broker}} {{queue}} target"),
             unit="s",
             decimals=1,
         ),
@@ -120,22 +133,22 @@ _FLOW = Row(
             "Age of the oldest message",
             "A straight climb means that the head of the queue does not move. Absent where order of arrival says"
             " nothing: filters, groups, last-value queues.",
-            Query(_age("mq_queue_oldest_message_timestamp_seconds", BY_QUEUE), "{{queue}}"),
+            Query(_age("mq_queue_oldest_message_timestamp_seconds", BY_QUEUE), "{{broker}} {{queue}}"),
             unit="s",
             decimals=1,
         ),
         graph(
             "Consumers",
             "Consumers that are there, and those that the configuration expects. A step down is an instance that went.",
-            Query(largest(BY_QUEUE, S("mq_queue_consumers")), "{{queue}}"),
-            Query(largest(BY_QUEUE, S("mq_queue_expected_consumers")), "{{queue}} expected"),
+            Query(largest(BY_QUEUE, S("mq_queue_consumers")), "{{broker}} {{queue}}"),
+            Query(largest(BY_QUEUE, S("mq_queue_expected_consumers")), "{{broker}} {{queue}} expected"),
             unit="locale",
             decimals=0,
         ),
         graph(
             "Size",
             "Bytes of all messages of the queue. Bytes that grow faster than messages mean that messages get larger.",
-            Query(largest(BY_QUEUE, S("mq_queue_bytes")), "{{queue}}"),
+            Query(largest(BY_QUEUE, S("mq_queue_bytes")), "{{broker}} {{queue}}"),
             unit="bytes",
             decimals=1,
         ),
@@ -149,7 +162,7 @@ _CLIENTS = Row(
             "Held by clients",
             "Messages that each client has and has not settled. A flat line above 0 with messages waiting is a client"
             " that is blocked.",
-            Query(largest(BY_CLIENT, S("mq_client_buffered_messages")), "{{client}}"),
+            Query(largest(BY_CLIENT, S("mq_client_buffered_messages")), "{{client}} on {{broker}} {{queue}}"),
             unit="locale",
             decimals=0,
             width=12,
@@ -159,7 +172,7 @@ _CLIENTS = Row(
             "Settled by clients",
             "Messages a second that leave the hands of each client, settled or returned. The one at 0 while its peers"
             " work is the one to look at.",
-            Query(rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "{{client}}"),
+            Query(rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "{{client}} on {{broker}} {{queue}}"),
             unit="mps",
             decimals=1,
             width=12,
@@ -182,10 +195,7 @@ _CLIENTS = Row(
             "What the queue is",
             "Kind, durability, where its ring size is set, and who owns it by the rules of the configuration.",
             (*QUEUE, "kind", "routing_type", "durable", "ring_source", "owner", "team"),
-            Column(
-                "Agents",
-                f"count by ({BY_QUEUE}, kind, routing_type, durable, ring_source, owner, team) ({S('mq_queue_info')})",
-            ),
+            seen_by(f"{BY_QUEUE}, kind, routing_type, durable, ring_source, owner, team", S("mq_queue_info")),
             width=12,
             height=5,
         ),
@@ -193,13 +203,11 @@ _CLIENTS = Row(
             "Where its dead letters go",
             "Addresses for messages that are given up or expire. An empty one means that they are thrown away.",
             (*QUEUE, "dead_letter_address", "expiry_address"),
-            Column(
-                "Agents",
-                f"count by ({BY_QUEUE}, dead_letter_address, expiry_address) ({S('mq_queue_dead_letter_info')})",
-            ),
+            seen_by(f"{BY_QUEUE}, dead_letter_address, expiry_address", S("mq_queue_dead_letter_info")),
             width=12,
             height=5,
         ),
+        findings(_FINDINGS, height=6),
     ),
 )
 

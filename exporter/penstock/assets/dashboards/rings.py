@@ -83,9 +83,9 @@ _RINGS = Row(
     (
         graph(
             "Fill",
-            "Waiting messages over ring size. At 1 each new message pushes the oldest out; above 1 the ring was made"
-            " smaller. Messages in the hands of consumers do not count, so more may lawfully be in the queue.",
-            Query(largest(BY_QUEUE, S("mq_queue_ring_used_ratio")), "{{queue}}"),
+            "Waiting messages over ring size. At 100 % each new message pushes the oldest out; above it the ring was"
+            " made smaller. Messages in the hands of consumers do not count, so more may lawfully be in the queue.",
+            Query(largest(BY_QUEUE, S("mq_queue_ring_used_ratio")), "{{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
             steps=above(OVERSIZE),
@@ -95,7 +95,7 @@ _RINGS = Row(
             "Thrown away, by reason",
             "ring: pushed out by newer ones; last_value: replaced by a newer value; limit: removed to make room in a"
             " full destination. Counted by Penstock; no broker counts rings.",
-            Query(_EVICTED, "{{queue}} ({{reason}})"),
+            Query(_EVICTED, "{{broker}} {{queue}} ({{reason}})"),
             unit="mps",
             decimals=1,
             links=(QUEUE_LINE_LINK,),
@@ -104,7 +104,7 @@ _RINGS = Row(
             "Lost by consumers",
             "The part that was lost because a consumer went or rolled back while the ring was full. Who it was,"
             " `penstock explain` and `penstock events` say.",
-            Query(rate(BY_QUEUE, _LOST), "{{queue}}"),
+            Query(rate(BY_QUEUE, _LOST), "{{broker}} {{queue}}"),
             unit="mps",
             decimals=2,
             links=(QUEUE_LINE_LINK,),
@@ -113,8 +113,8 @@ _RINGS = Row(
             "At risk",
             "What would be lost if all consumers went now, and what if the scheduled messages fell due now. Lower it"
             " with a smaller consumer window, or a larger ring.",
-            Query(largest(BY_QUEUE, S("mq_queue_ring_at_risk_messages")), "{{queue}}"),
-            Query(largest(BY_QUEUE, S("mq_queue_ring_scheduled_at_risk_messages")), "{{queue}} scheduled"),
+            Query(largest(BY_QUEUE, S("mq_queue_ring_at_risk_messages")), "{{broker}} {{queue}}"),
+            Query(largest(BY_QUEUE, S("mq_queue_ring_scheduled_at_risk_messages")), "{{broker}} {{queue}} scheduled"),
             unit="locale",
             decimals=0,
         ),
@@ -122,8 +122,8 @@ _RINGS = Row(
             "Retention and target",
             "The time span that each ring covers at its present rate, and what the configuration wants. Ring size"
             " needed = target x messages a second.",
-            Query(largest(BY_QUEUE, S("mq_queue_ring_retention_seconds")), "{{queue}}"),
-            Query(largest(BY_QUEUE, S("mq_queue_ring_retention_target_seconds")), "{{queue}} target"),
+            Query(largest(BY_QUEUE, S("mq_queue_ring_retention_seconds")), "{{broker}} {{queue}}"),
+            Query(largest(BY_QUEUE, S("mq_queue_ring_retention_target_seconds")), "{{broker}} {{queue}} target"),
             unit="s",
             decimals=1,
         ),
@@ -131,7 +131,7 @@ _RINGS = Row(
             "Time to overflow",
             "How long until a ring that fills starts to throw away. Nothing is shown when it does not grow or is full"
             " already.",
-            Query(largest(BY_QUEUE, S("mq_queue_ring_overflow_seconds")), "{{queue}}"),
+            Query(largest(BY_QUEUE, S("mq_queue_ring_overflow_seconds")), "{{broker}} {{queue}}"),
             unit="s",
             decimals=1,
         ),
