@@ -43,6 +43,8 @@ RESTART_SECONDS = 30.0
 DURING_A_HANG = frozenset({"PenstockBrokerDown", "PenstockPollFailing"})
 OF_THE_HOST = frozenset({"PenstockDiskNearFull"})
 """Of the machine's disk, and of the broker whose disk counts as full."""
+OF_A_FULL_DISK = f'alertname="PenstockProducersBlocked",broker="{Place.DISK}"'
+"""Every address of that broker is blocked, also those of no situation."""
 BESIDE: Mapping[str, frozenset[str]] = {
     "producers_blocked": frozenset({"PenstockAddressNearFull"}),
     "rejecting": frozenset({"PenstockAddressNearFull"}),
@@ -194,13 +196,21 @@ def judge(scenes: Sequence[Scene], prometheus: Prometheus, seconds: float) -> li
         outcomes.append(
             Outcome(scene.scenario.name, expected_of(scene, alerts), names, lawful_of(scene, alerts), trouble)
         )
-    others = frozenset(f"{name} on {on}" for name, on in fired - told if name not in OF_THE_HOST)
+    of_disk = firing(prometheus, f"max_over_time(ALERTS{{{OF_A_FULL_DISK}}}[{seconds:.0f}s])")
+    others = frozenset(f"{name} on {on}" for name, on in fired - told - of_disk if name not in OF_THE_HOST)
     return [*outcomes, Outcome("(of no situation)", frozenset(), others, frozenset())]
 
 
 def firing(prometheus: Prometheus, query: str) -> Fired:
     """The alerts that a query gives, with what they are on."""
     return frozenset((labels["alertname"], _subject(labels)) for labels, _ in prometheus.query(query))
+
+
+def holding(prometheus: Prometheus) -> Fired:
+    """What the expressions of the alerts say now."""
+    return frozenset(
+        (alert.name, _subject(labels)) for alert in all_alerts() for labels, _ in prometheus.query(alert.expr)
+    )
 
 
 def _subject(labels: Mapping[str, str]) -> str:
@@ -213,9 +223,14 @@ def _subject(labels: Mapping[str, str]) -> str:
 def hung(
     agent: Agent, stopped: Sequence[Any], prometheus: Prometheus, outcomes: Sequence[Outcome], seconds: float
 ) -> Hang:
-    """Stop the brokers' processes for `seconds`, let them go on, restart the agent; what that did to alerts."""
+    """
+    Stop the brokers' processes for `seconds`, let them go on, restart the agent; what that did to alerts.
+
+    One that fires only because it is kept firing may resolve: what it was for has ended before.
+    """
     expected = {name for outcome in outcomes for name in outcome.expected}
     before = firing(prometheus, 'ALERTS{alertstate="firing"}')
+    standing = before & holding(prometheus)
     begin = time.time()
     for broker in stopped:
         broker.pause()
@@ -229,7 +244,7 @@ def hung(
         spans = list(_spans(prometheus, begin, time.time()))
     whole = max((count for _, count in spans), default=0)
     lasting = {pair for pair, count in spans if count >= whole - 1}
-    found.resolved = [f"{name} on {on}" for name, on in sorted(before - lasting) if name in expected]
+    found.resolved = [f"{name} on {on}" for name, on in sorted(standing - lasting) if name in expected]
     new = {pair for pair, _ in spans} - before
     found.came = [f"{name} on {on}" for name, on in sorted(new) if name not in DURING_A_HANG]
     return found

@@ -107,12 +107,13 @@ _LIMITS: Mapping[str, Options] = {
 }
 _ROLES: Sequence[tuple[str, Options]] = (
     ("consume", {"queue": "slow", "delay": 100, "imqConsumerFlowLimit": 10}),
+    ("consume", {"queue": "slow", "delay": 100, "imqConsumerFlowLimit": 50}),
     ("consume", {"queue": "transacted", "ack": "transacted", "commit": 0}),
     ("consume", {"queue": "limited", "connection": "limited", "hang": 10, **LIMITED}),
     ("consume", {"queue": "fed", "connection": "limited", **LIMITED}),
     ("consume", {"topic": "news", "shared": "readers", "durable": "readers", "delay": 50}),
     ("produce", {"queue": "slow", "rate": 30}),
-    ("produce", {"queue": "transacted", "rate": 5}),
+    ("produce", {"queue": "transacted", "rate": 1}),
     ("produce", {"queue": "limited", "count": 2000}),
     ("produce", {"queue": "fed", "rate": 5}),
     ("produce", {"topic": "news", "rate": 5}),

@@ -22,7 +22,6 @@ HANG_AND_RESTART = 240
 """s: two minutes without an answer, a restart and two polls, with a margin."""
 
 WITHOUT_NUMBERS = {
-    "PenstockRingOnPagingAddress": "a finding is a name",
     "PenstockAgentDown": "nothing is known then",
     "PenstockAgentAbsent": "nothing is known then",
     "PenstockStateNotSaved": "it is so or not",

@@ -20,8 +20,21 @@ pytestmark = [pytest.mark.broker, pytest.mark.prometheus]
 SECONDS = 90.0
 """Until all is to be seen; less is usual."""
 
+_WITHOUT_JOBS: Mapping[str, str] = {
+    "mq_trend_timestamp_seconds": "needs a trend job",
+    "mq_trend_traffic_growth_ratio": "needs a trend job",
+    "mq_trend_ring_loss_ratio": "needs a trend job",
+    "mq_forecast_messages": "needs a trend job",
+    "mq_forecast_limit_seconds": "needs a trend job",
+    "penstock_history_success": "needs a history",
+    "penstock_history_publish_timestamp_seconds": "needs a history",
+    "penstock_history_polls_dropped_total": "needs a history",
+    "penstock_history_segments_dropped_total": "needs a history",
+}
+
 NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {
-    "artemis": {
+    "artemis": _WITHOUT_JOBS
+    | {
         "mq_broker_heap_used_bytes": "OpenMQ's",
         "mq_broker_heap_limit_bytes": "OpenMQ's",
         "mq_broker_resource_state": "OpenMQ's",
@@ -33,15 +46,39 @@ NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {
         "mq_connection_unhealthy": "OpenMQ's",
         "mq_address_messages_rejected_total": "OpenMQ's",
         "mq_client_notice": "the one there is takes half a minute of holding",
-        "mq_trend_timestamp_seconds": "needs a trend job",
-        "mq_trend_traffic_growth_ratio": "needs a trend job",
-        "mq_trend_ring_loss_ratio": "needs a trend job",
-        "mq_forecast_messages": "needs a trend job",
-        "mq_forecast_limit_seconds": "needs a trend job",
-        "penstock_history_success": "needs a history",
-        "penstock_history_publish_timestamp_seconds": "needs a history",
-        "penstock_history_polls_dropped_total": "needs a history",
-        "penstock_history_segments_dropped_total": "needs a history",
+    },
+    "openmq": _WITHOUT_JOBS
+    | {
+        "mq_broker_memory_limit_bytes": "unlimited here",
+        "mq_broker_disk_used_ratio": "Artemis'",
+        "mq_broker_disk_limit_ratio": "Artemis'",
+        "mq_broker_authentication_failures_total": "Artemis'",
+        "mq_address_messages_unrouted_total": "Artemis'",
+        "mq_address_paging": "Artemis'",
+        "mq_address_pages": "Artemis'",
+        "mq_link_up": "Artemis'",
+        "mq_link_pending_messages": "Artemis'",
+        "mq_queue_messages_acknowledged_total": "Artemis': OpenMQ says only that messages went",
+        "mq_queue_messages_expired_total": "the same",
+        "mq_queue_messages_killed_total": "the same",
+        "mq_queue_messages_lost_by_consumer_total": "of rings, which Artemis has",
+        "mq_queue_ring_limit_messages": "the same",
+        "mq_queue_ring_used_ratio": "the same",
+        "mq_queue_ring_oversize_since_timestamp_seconds": "the same",
+        "mq_queue_ring_at_risk_messages": "the same",
+        "mq_queue_ring_scheduled_at_risk_messages": "the same",
+        "mq_queue_ring_retention_seconds": "the same",
+        "mq_queue_ring_retention_target_seconds": "the same",
+        "mq_queue_ring_overflow_seconds": "the same",
+        "mq_client_buffered_bytes": "OpenMQ counts what consumers hold, not its bytes",
+        "mq_consumer_buffered_bytes": "the same",
+        "mq_connection_buffered_bytes": "the same",
+        "mq_client_uncommitted_messages": "OpenMQ counts acknowledgements by transaction, of all queues together",
+        "mq_consumer_last_delivery_timestamp_seconds": "OpenMQ tells the last acknowledgement only",
+        "mq_connection_sessions": "OpenMQ shows no sessions",
+        "mq_client_notice": "the one there is takes half a minute of holding",
+        "mq_connection_unhealthy": "takes three quarters of a minute",
+        "mq_config_finding": "those there are need minutes of use",
     },
 }
 """Kind of broker → family → why this scene has none; a query of nothing else must have data."""

@@ -39,7 +39,16 @@ def test_each_alert_has_its_section_and_each_section_its_alert() -> None:
     ("place", "text"), sections().items(), ids=lambda part: part[1] if isinstance(part, tuple) else ""
 )
 def test_parts(place: tuple[str, str], text: str) -> None:
-    for part in ("**Means**", "**Hurts**", "**Confirm**", "**Causes**", "**Do**", "**Clears**", "**Silence**", "```promql"):
+    for part in (
+        "**Means**",
+        "**Hurts**",
+        "**Confirm**",
+        "**Causes**",
+        "**Do**",
+        "**Clears**",
+        "**Silence**",
+        "```promql",
+    ):
         assert part in text, place
 
 

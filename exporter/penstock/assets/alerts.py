@@ -7,6 +7,7 @@ from typing import Literal
 from penstock.assets.thresholds import BROKERS_OWN
 from penstock.assets.thresholds import THRESHOLDS as T
 from penstock.assets.wording import age, number
+from penstock.flow.series import OTHER
 
 Severity = Literal["critical", "warning", "info"]
 
@@ -256,16 +257,21 @@ def _of_rings() -> Iterator[Alert]:
         "rings",
         wait=T.measured_for,
     )
+    on_address = "on (job, instance, broker, address)"
     yield Alert(
         "PenstockRingOnPagingAddress",
         "warning",
-        'mq_config_finding{rule="ring_on_paging_address"} > 0',
-        "A ring queue is on an address that pages when full.",
-        "{{ $labels.scope }} `{{ $labels.object }}` on {{ $labels.broker }}: messages in page files are not held by the"
-        " ring, so it keeps more than its size and evicts late.",
+        f"mq_queue_ring_limit_messages and {on_address}"
+        f" (mq_address_paging == 1 or mq_address_memory_used_ratio > {T.address_used_ratio:g})"
+        f' and {on_address} mq_address_info{{policy="page"}}',
+        "A ring queue is on an address that pages, or is about to.",
+        f"The address of the ring {_IN_QUEUE} uses {number('mq_address_memory_used_ratio')} of its limit and pages when"
+        " full. Messages in page files are not held by the ring of {{ $value }}: it keeps more than its size and evicts"
+        " late.",
         rings,
-        BROKER,
+        QUEUE,
         "rings",
+        wait=T.measured_for,
     )
 
 
@@ -432,9 +438,10 @@ def _of_the_agent() -> Iterator[Alert]:
     yield Alert(
         "PenstockSeriesDropped",
         "info",
-        "penstock_series_dropped > 0",
-        "Series are held back by the series budget.",
-        f"{{{{ $value }}}} series of {{{{ $labels.broker }}}} are held back; {number('penstock_series')} are shown.",
+        f'sum by (job, instance, broker) (mq_client_consumers{{client="{OTHER}"}}) > 0',
+        "More clients are there than the series budget allows.",
+        f"{{{{ $value }}}} consumers of {{{{ $labels.broker }}}} belong to clients that are counted together;"
+        f" {number('penstock_series', labels=BROKER)} series are shown.",
         agent,
         BROKER,
         "penstock",

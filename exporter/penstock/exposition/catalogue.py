@@ -663,7 +663,7 @@ CLIENT: Final = (
         "Messages that the client acknowledged in a transaction not yet committed.",
         "client",
         "uncommitted",
-        source="Artemis: listConsumers messagesAcknowledgedAwaitingCommit; OpenMQ: getTransactionInfo NumAcks",
+        source="Artemis: listConsumers messagesAcknowledgedAwaitingCommit",
     ),
     Family(
         "mq_client_delivered_messages_total",

@@ -5,7 +5,6 @@ from penstock.assets.dashboards.frame import Dashboard
 from penstock.assets.dashboards.panels import (
     CRITICAL,
     OK,
-    WARNING,
     Query,
     Row,
     Scope,
@@ -89,10 +88,11 @@ _NOW = Row(
         ),
         stat(
             "Series held back",
-            "Series that the series budget holds back. Raise the limits in the configuration if you need them.",
+            "Series of single consumers and connections that are not shown: only those that hold longest are. Usual"
+            " where there are many; raise the limits in the configuration to see more of them. Clients are shown"
+            " whole.",
             f"sum({S('penstock_series_dropped')})",
             decimals=0,
-            steps=(Step(None, OK), Step(1, WARNING)),
             width=3,
         ),
     ),
