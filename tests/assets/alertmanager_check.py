@@ -80,6 +80,13 @@ DOWN = alert("PenstockBrokerDown", "critical", job="penstock", instance="agent:1
             ["PenstockAddressNearFull warning"],
         ),
         (
+            [
+                alert("PenstockDiskNearFull", "critical", job="penstock", instance="agent:19771", broker="b1"),
+                alert("PenstockProducersBlocked", "critical", **QUEUE),
+            ],
+            ["PenstockProducersBlocked critical"],
+        ),
+        (
             [alert("PenstockAgentAbsent", "critical"), alert("PenstockAgentDown", "critical", instance="agent:19771")],
             ["PenstockAgentDown critical"],
         ),

@@ -78,7 +78,6 @@ NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {
         "mq_connection_sessions": "OpenMQ shows no sessions",
         "mq_client_notice": "the one there is takes half a minute of holding",
         "mq_connection_unhealthy": "takes three quarters of a minute",
-        "mq_config_finding": "those there are need minutes of use",
     },
 }
 """Kind of broker → family → why this scene has none; a query of nothing else must have data."""
