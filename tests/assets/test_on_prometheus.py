@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.prometheus]
 SECONDS = 90.0
 """Until all is to be seen; less is usual."""
 
-_WITHOUT_JOBS: Mapping[str, str] = {
+_WITHOUT_JOBS = {
     "mq_trend_timestamp_seconds": "needs a trend job",
     "mq_trend_traffic_growth_ratio": "needs a trend job",
     "mq_trend_ring_loss_ratio": "needs a trend job",

@@ -80,7 +80,7 @@ def seen_by(by: str, info: str) -> Column:
     return Column("Seen by agents", f"count by ({by}) ({info})")
 
 
-def findings(chosen: str, **more: int) -> Panel:
+def findings(chosen: str, *, height: int = 9) -> Panel:
     """`chosen`: PromQL of the findings to show."""
     by = "broker, scope, object, rule"
     return table(
@@ -90,5 +90,5 @@ def findings(chosen: str, **more: int) -> Panel:
         " arithmetic and what to change; an empty table means that nothing was found.",
         ("broker", "scope", "object", "rule"),
         seen_by(by, chosen),
-        **more,
+        height=height,
     )
