@@ -140,7 +140,8 @@ class QueueRow:
 
     OpenMQ only: removed (left for whatever reason), uncommitted (sent in open transactions, in neither of the other
     counts), exact (as of its address). There a topic's subscription is a queue: messages is its backlog with what is
-    in delivery, removed what its consumers settled; it has no added and no bytes.
+    in delivery, removed what its consumers settled (redeliveries count again), last_acknowledgement when one did last
+    (NaN = never, and on queues); it has no added and no bytes.
     """
 
     name: str

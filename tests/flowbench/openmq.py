@@ -50,7 +50,7 @@ def produce(**options: Any) -> tuple[str, Options]:
 class Scenario:
     """
     need: of each group one condition must come. also: may come. roles: of clients, on the queue of the scenario's name
-    unless they name another. settings: of the queue. own: in a process of its own, which is frozen after 20 s.
+    unless they name another. settings: of the queue. own: its consumers in a process of its own, which is frozen after 20 s.
     """
 
     name: str
@@ -325,9 +325,9 @@ def play(scenarios: Sequence[Scenario], folder: Path, interval: float, seconds: 
         run.start()
         time.sleep(2 * interval)
         log = folder / "clients.log"
-        together = [role for one in scenarios if not one.own for role in roles_of(one)]
-        clients = stack.enter_context(Clients(broker, classes, together, log))
-        alone = [stack.enter_context(Clients(broker, classes, roles_of(one), log)) for one in scenarios if one.own]
+        roles = [(one.own and kind == "consume", (kind, said)) for one in scenarios for kind, said in roles_of(one)]
+        clients = stack.enter_context(Clients(broker, classes, [role for own, role in roles if not own], log))
+        alone = [stack.enter_context(Clients(broker, classes, [role], log)) for own, role in roles if own]
         for one in scenarios:
             if one.stomp:
                 stack.enter_context(stomp_reader(broker, one.name, "client"))

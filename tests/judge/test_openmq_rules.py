@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from judge.openmq_world import OpenmqJudged
+from judge.world import START
 from penstock.flow.judge.conditions import Severity
 from penstock.flow.judge.constants import Constants
 from penstock.flow.openmq_explain import flow_of
@@ -330,6 +331,22 @@ def test_durable_subscription_without_a_consumer() -> None:
     world = judged()
     polls(world, 8, lambda i: {"queues": {"s": subscription(M=100 + i, D=0, durable=True)}})
     assert world.names == {"no_consumer"}
+
+
+def visited(i: int, settles: bool) -> dict[str, Any]:
+    """A poll of a durable subscription that somebody visits between every third poll and the next, who is never seen."""
+    visits = i // 3
+    at = START + 60.0 * visits if settles and visits else np.nan
+    left = 40 * (i % 3)
+    return subscription(M=left + 1 if settles else 40 * i, D=0, durable=True, K=120 * visits, last_acknowledgement=at)
+
+
+@pytest.mark.parametrize(("settles", "told"), [(True, set()), (False, {"no_consumer"})])
+def test_members_that_come_between_two_polls(settles: bool, told: set[str]) -> None:
+    """What they acknowledge ends the absence; what they only took and gave back does not."""
+    world = judged()
+    polls(world, 30, lambda i: {"queues": {"s": visited(i, settles)}})
+    assert world.names == told
 
 
 def test_consumer_of_a_topic_that_gives_back() -> None:

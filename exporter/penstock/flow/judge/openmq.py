@@ -33,7 +33,8 @@ class Said:
     """
     What one poll says beside the facts.
 
-    Columns per queue: removed (K, of subscriptions what its consumers settled), messages in open transactions of
+    Columns per queue: removed (K, of subscriptions what left their consumers' hands), last acknowledgement (of
+    subscriptions), messages in open transactions of
     producers, begin of the oldest transaction that may have sent here, producers, what a full destination does, its
     limits and what counts against them. Per consumer: acknowledged in open transactions of its connection, paused by
     its own limit, messages taken for it and not sent yet, a transaction of its connection has failed, the key of its
@@ -41,6 +42,7 @@ class Said:
     """
 
     removed: Column
+    acknowledged: Column
     held: Column
     transaction_since: Column
     producers: Column
@@ -70,6 +72,7 @@ def said(snapshot: Snapshot, found: Facts) -> Said:
     transacted = (consumers["acknowledge_mode"] == AcknowledgeMode.TRANSACTED) & (found.consumer.held > 0)
     return Said(
         removed=queues["removed"],
+        acknowledged=queues["last_acknowledgement"],
         held=np.nan_to_num(queues["uncommitted"]),
         transaction_since=producing_since(snapshot),
         producers=of_address(snapshot, "producers"),
@@ -173,6 +176,7 @@ class Openmq:
     windows: WindowEstimate = field(default_factory=WindowEstimate)
     queues: Index[Any] = field(default_factory=Index.empty)
     removed: Column = field(default_factory=lambda: np.empty(0))
+    acknowledged: Column = field(default_factory=lambda: np.empty(0))
     debt: Column = field(default_factory=lambda: np.empty(0))
     held_since: Column = field(default_factory=lambda: np.empty(0))
     in_delivery: Column = field(default_factory=lambda: np.empty(0))
@@ -239,6 +243,7 @@ class Openmq:
         window = self.balances.moved(index, known).push(now, values, seconds, seconds / SAMPLES)
         return {
             "queues": index,
+            "acknowledged": since_said(told.acknowledged, moved(index, self.queues, self.acknowledged, np.nan)),
             "removed": since_said(told.removed, moved(index, self.queues, self.removed, np.nan)),
             "held_since": since(told.held > 0, moved(index, self.queues, self.held_since, np.nan), now),
             "in_delivery": found.delivering,
@@ -272,6 +277,11 @@ def as_counted(before: Openmq, found: Facts, told: Said) -> Facts:
     left = np.maximum(consumer.d_left, 0.0)
     by_members = found.of_queue(np.where(acknowledged(before, consumer)[0], left, 0.0))
     d_removed = np.where(told.balanced, np.nan_to_num(told.removed - past), by_members)
+    # Members that came and went between two polls are known by what they left behind.
+    last = moved(found.queues, before.queues, before.acknowledged, np.nan)
+    unseen = ~told.balanced & (by_members == 0) & present
+    unseen &= (told.acknowledged > last) | (~np.isnan(told.acknowledged) & np.isnan(last))
+    d_removed = np.where(unseen, np.maximum(np.nan_to_num(told.removed - past), 0.0), d_removed)
     return replace(
         found,
         known=known,

@@ -408,6 +408,7 @@ def queue_columns(rows: Sequence[Destination], depths: Sequence[Carried], held: 
         "bytes": numbers(depths, "bytes"),
         "exact": numbers(depths, "exact"),
         "paused": states["paused"],
+        "last_acknowledgement": np.full(len(rows), np.nan),
         **_counters(rows, _QUEUE_FIELDS),
     }
 
@@ -420,7 +421,9 @@ def subscription_columns(rows: Sequence[Consumer], listing: Listing) -> dict[str
             members[member.subscription.consumer_id] = members.get(member.subscription.consumer_id, 0) + 1
     for row in listing.single:
         members[row.consumer_id] = 1
-    sent, pending, taken = matrix(rows, ("num_msgs", "num_msgs_pending_acks", "num_msgs_pending"))
+    sent, pending, taken, settled = matrix(
+        rows, ("num_msgs", "num_msgs_pending_acks", "num_msgs_pending", "last_ack_time")
+    )
     # A subscription's backlog holds what is in delivery; so does a consumer's.
     return {
         "messages": np.maximum(taken, pending),
@@ -429,6 +432,7 @@ def subscription_columns(rows: Sequence[Consumer], listing: Listing) -> dict[str
         "removed": np.maximum(unwrapped(sent) - pending, 0.0),
         "consumers": np.array([float(members.get(row.consumer_id, 0)) for row in rows], np.float64),
         "exact": np.ones(len(rows)),
+        "last_acknowledgement": seconds(settled),
     }
 
 
