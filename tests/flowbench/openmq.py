@@ -50,7 +50,8 @@ def produce(**options: Any) -> tuple[str, Options]:
 class Scenario:
     """
     need: of each group one condition must come. also: may come. roles: of clients, on the queue of the scenario's name
-    unless they name another. settings: of the queue. own: its consumers in a process of its own, which is frozen after 20 s.
+    unless they name another. settings: of the queue. own: its consumers run in a process of their
+    own, which is frozen after 20 s.
     """
 
     name: str

@@ -238,11 +238,11 @@ def test_reads_apart_are_no_rejects() -> None:
     assert world.names == set()
 
 
-def losing(policy: str, limit: float) -> OpenmqJudged:
+def losing(policy: str, limit: float, kind: QueueKind = QueueKind.USER) -> OpenmqJudged:
     """30 come a poll, a consumer takes 10, the limit removes 20 unread."""
     world = judged()
     return polls(world, 8, lambda i: {
-        "queues": {"q": {"A": 1000 + 30 * i, "K": 500 + 30 * i, "M": 500, "D": 10}},
+        "queues": {"q": {"A": 1000 + 30 * i, "K": 500 + 30 * i, "M": 500, "D": 10, "kind": kind}},
         "consumers": {"c": {"N": 110 + 10 * i, "T": 10, "L": world.now + 10}},
         "addresses": {"q": {"limit_messages": limit, "producers": 1, "policy": policy}},
     })  # fmt: skip
@@ -258,6 +258,11 @@ def test_limit_that_removes_unread(policy: str) -> None:
 
 def test_below_the_limit_nothing_is_removed_by_it() -> None:
     world = losing("remove_oldest", 5000)
+    assert "limit_losing" not in world.names | world.notices
+
+
+def test_the_dead_message_queue_keeps_the_newest() -> None:
+    world = losing("remove_oldest", 500, QueueKind.DEAD_LETTER)
     assert "limit_losing" not in world.names | world.notices
 
 
@@ -334,7 +339,7 @@ def test_durable_subscription_without_a_consumer() -> None:
 
 
 def visited(i: int, settles: bool) -> dict[str, Any]:
-    """A poll of a durable subscription that somebody visits between every third poll and the next, who is never seen."""
+    """A poll of a durable subscription that somebody never seen visits between every third poll and the next."""
     visits = i // 3
     at = START + 60.0 * visits if settles and visits else np.nan
     left = 40 * (i % 3)

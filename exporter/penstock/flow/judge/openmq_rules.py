@@ -137,9 +137,9 @@ def rejecting(poll: Poll) -> Mask:
 
 
 def limit_losing(poll: Poll) -> Mask:
-    """A full destination that removes messages to make room has just done so."""
+    """A full destination that removes messages to make room has just done so; dead letters are kept so by design."""
     shown = max(poll.constants.proof, 3 * poll.found.interval)
-    return poll.found.judged & (poll.found.now - of(poll)[0].removing_at <= shown)
+    return poll.found.judged & ~poll.found.parked & (poll.found.now - of(poll)[0].removing_at <= shown)
 
 
 def removed_unsettled(poll: Poll) -> Mask:
