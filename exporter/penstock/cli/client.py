@@ -1,40 +1,116 @@
 """Asking a running agent."""
 
-from typing import Any
+import os
+import ssl
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+from yarl import URL
 
-from penstock.errors import PenstockError
+from penstock.config.http import HttpConfig, load_http
+from penstock.errors import ConfigError, PenstockError
 from penstock.server import DEFAULT_PORT
+from penstock.sources.jolokia import Tls, ssl_context
 
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 TIMEOUT = aiohttp.ClientTimeout(total=15)
 MAX_BYTES = 64 * 2**20
 
+REFUSED = {
+    401: "asks for a user and password, or refuses those given; write them into --http.config.file",
+    403: "refuses the client's certificate; give another in --http.config.file",
+    429: "answers too many requests at present; try again in a while",
+}
 
-async def ask(url: str, path: str, **parameters: str | float | None) -> Any:
-    """The answer of the agent at `url`; parameters that are None are left out. PenstockError in the agent's words."""
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise PenstockError(f"{url!r} is no URL of an agent; write {DEFAULT_URL}")
-    given = {name: str(value) for name, value in parameters.items() if value is not None}
-    try:
-        async with (
-            aiohttp.ClientSession(timeout=TIMEOUT) as session,
-            session.get(url.rstrip("/") + path, params=given) as response,
-        ):
-            body = await response.content.read(MAX_BYTES)
-            status = response.status
-    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+
+class AgentClient:
+    """Asks the agent at `url`, as the file `http` says; a context manager. Every failure is a PenstockError."""
+
+    def __init__(self, url: str, http: Path | None = None) -> None:
+        self.url = checked(url)
+        self._http = HttpConfig() if http is None else load_http(http, dict(os.environ))
+        self._tls = tls_of(self._http) if url.startswith("https:") else None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(timeout=TIMEOUT)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def get(self, path: str, **parameters: str | float | None) -> Any:
+        """The answer's values; parameters that are None or empty are left out."""
+        status, body = await self._get(path, {k: str(v) for k, v in parameters.items() if v not in (None, "")})
+        if status in REFUSED:
+            raise PenstockError(f"the agent at {self.url} {REFUSED[status]}")
+        try:
+            answer = msgspec.json.decode(body)
+        except msgspec.DecodeError:
+            raise PenstockError(
+                f"what answers at {self.url} (status {status}) is no Penstock of this version; name an agent with --url"
+            ) from None
+        if status != 200:
+            raise PenstockError(f"{answer['error']}; {answer['hint']}" if "error" in answer else f"status {status}")
+        return answer
+
+    async def _get(self, path: str, parameters: dict[str, str]) -> tuple[int, bytes]:
+        assert self._session is not None  # noqa: S101 - within `async with`
+        try:
+            async with self._session.get(
+                self.url + path,
+                params=parameters,
+                headers=self._login(),
+                ssl=self._tls if self._tls is not None else True,
+                server_hostname=self._http.tls_config.server_name if self._tls is not None else None,
+                allow_redirects=False,
+            ) as response:
+                return response.status, await response.content.read(MAX_BYTES)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise PenstockError(f"no agent answers at {self.url}: {self._reason(error)}") from None
+
+    def _login(self) -> dict[str, str]:
+        login = self._http.basic_auth
+        return {} if login is None else {"Authorization": aiohttp.encode_basic_auth(login.username, login.secret())}
+
+    @staticmethod
+    def _reason(error: Exception) -> str:
         reason = str(error) or type(error).__name__
-        raise PenstockError(
-            f"no agent answers at {url}: {reason}; start one with penstock run, or say where it is with --url"
-        ) from None
+        if isinstance(error, aiohttp.ClientSSLError):
+            return f"{reason}; say whom to trust in --http.config.file (tls_config: ca_file)"
+        if isinstance(error, aiohttp.ServerDisconnectedError):
+            return f"{reason}; it may speak https: only"
+        return f"{reason}; start one with penstock run, or say where it is with --url"
+
+
+def checked(url: str) -> str:
+    """The URL without the slash at its end. ConfigError: it is none, or holds a password."""
+    parts = urlsplit(url)
     try:
-        answer = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        raise PenstockError(f"what answers at {url} (status {status}) is no Penstock of this version") from None
-    if status != 200:
-        raise PenstockError(f"{answer['error']}; {answer['hint']}" if "error" in answer else f"status {status}")
-    return answer
+        fine = parts.scheme in ("http", "https") and bool(URL(url).host)
+    except ValueError:
+        fine = False
+    if "@" in parts.netloc:
+        raise ConfigError("the URL of an agent must hold no password, which others can read: use --http.config.file")
+    if not fine:
+        raise ConfigError(f"{url!r} is no URL of an agent; write {DEFAULT_URL}")
+    return url.rstrip("/")
+
+
+def tls_of(http: HttpConfig) -> ssl.SSLContext:
+    said = http.tls_config
+    ca, cert, key = (None if file is None else str(file) for file in (said.ca_file, said.cert_file, said.key_file))
+    return ssl_context(Tls(ca, cert, key, insecure=said.insecure_skip_verify))
+
+
+async def ask(url: str, http: Path | None, path: str, **parameters: str | float | None) -> Any:
+    """One answer of the agent at `url`."""
+    async with AgentClient(url, http) as client:
+        return await client.get(path, **parameters)

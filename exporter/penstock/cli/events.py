@@ -5,12 +5,13 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
 
 from penstock.cli import options
-from penstock.cli.client import DEFAULT_URL, ask
+from penstock.cli.client import ask
 from penstock.config.values import parse_duration
 
 
@@ -35,7 +36,8 @@ def since_when(_: click.Context, __: click.Parameter, value: str | None) -> floa
 @click.option("--queue", help="Only of this queue.")
 @click.option("--since", callback=since_when, help="Only since then: a time ago (30m, 2h, 1d) or 2026-11-21T08:00.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="The newest so many.")
-@click.option("--url", default=DEFAULT_URL, show_default=True, help="The running agent that is asked.")
+@options.agent_url
+@options.http_config_file
 @click.option(
     "--format",
     "form",
@@ -45,9 +47,11 @@ def since_when(_: click.Context, __: click.Parameter, value: str | None) -> floa
     help="json: one object a line.",
 )
 @options.command
-async def events(broker: str | None, queue: str | None, since: float, limit: int, url: str, form: str) -> int:
+async def events(
+    broker: str | None, queue: str | None, since: float, limit: int, url: str, http_config_file: Path | None, form: str
+) -> int:
     """Tell what changed: conditions that came and went, brokers that went down, came up or restarted, reloads."""
-    found = await ask(url, "/api/v1/events", broker=broker, queue=queue, since=since, limit=limit)
+    found = await ask(url, http_config_file, "/api/v1/events", broker=broker, queue=queue, since=since, limit=limit)
     for line in shown(found["events"], form):
         click.echo(line)
     return 0

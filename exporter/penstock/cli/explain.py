@@ -13,7 +13,7 @@ from penstock.agent import Watch
 from penstock.agent.opening import open_reader, policy_of
 from penstock.agent.tables import Result
 from penstock.cli import logs, options
-from penstock.cli.client import DEFAULT_URL, ask
+from penstock.cli.client import ask
 from penstock.config import load
 from penstock.errors import PenstockError
 from penstock.flow.explain import NotFound
@@ -28,7 +28,8 @@ Plain = Mapping[str, Any]
 @click.argument("queue")
 @click.argument("client", required=False)
 @click.option("--address", help="Its address, where several queues have this name.")
-@click.option("--url", default=DEFAULT_URL, show_default=True, help="The running agent that is asked.")
+@options.agent_url
+@options.http_config_file
 @click.option(
     "--config.file",
     "config_file",
@@ -41,8 +42,8 @@ Plain = Mapping[str, Any]
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @options.command
 async def explain(  # noqa: PLR0913, PLR0917 - the command's options
-    broker: str, queue: str, client: str | None, address: str | None, url: str, config_file: Path | None,
-    polls: int, form: str,
+    broker: str, queue: str, client: str | None, address: str | None, url: str, http_config_file: Path | None,
+    config_file: Path | None, polls: int, form: str,
 ) -> int:  # fmt: skip
     """
     Tell what is known of a QUEUE of a BROKER, or of one CLIENT of it: conditions with evidence and advice.
@@ -51,7 +52,9 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
     """
     logs.set_up("error", "logfmt")
     if config_file is None:
-        found = await ask(url, "/api/v1/explain", broker=broker, queue=queue, address=address, client=client)
+        found = await ask(
+            url, http_config_file, "/api/v1/explain", broker=broker, queue=queue, address=address, client=client
+        )
     else:
         found = await polled(config_file, broker, queue, address, client, polls)
     click.echo(json.dumps(found, ensure_ascii=False, indent=2) if form == "json" else "\n".join(told(found)))

@@ -7,8 +7,8 @@ import click
 from penstock import __version__
 
 COMMANDS = (
-    "run", "once", "check", "explain", "events", "flow", "record", "replay", "demo", "alerts", "dashboards", "policy",
-    "history", "trends",
+    "run", "once", "check", "top", "explain", "events", "flow", "record", "replay", "demo", "alerts", "dashboards",
+    "policy", "history", "trends",
 )  # fmt: skip
 """Each the name of its module and of the command in it, in the order of the help."""
 

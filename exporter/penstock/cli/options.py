@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from penstock.cli.client import DEFAULT_URL
 from penstock.cli.logs import FORMATS, LEVELS
 from penstock.config import Broker, Config
 from penstock.errors import ConfigError, PenstockError
@@ -56,6 +57,24 @@ log_format = click.option(
     default="logfmt",
     show_default=True,
     help="Form of the log.",
+)
+agent_url = click.option(
+    "--url",
+    "--agent",
+    "url",
+    default=DEFAULT_URL,
+    show_default=True,
+    envvar="PENSTOCK_URL",
+    show_envvar=True,
+    help="The running agent that is asked.",
+)
+http_config_file = click.option(
+    "--http.config.file",
+    "http_config_file",
+    type=click.Path(path_type=Path),
+    envvar="PENSTOCK_HTTP_CONFIG_FILE",
+    show_envvar=True,
+    help="User and TLS to ask the agent with, in the form that promtool has.",
 )
 
 

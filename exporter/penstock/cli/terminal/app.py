@@ -1,0 +1,439 @@
+"""The view itself: one level at a time, what is under the cursor can be opened or explained."""
+
+import time
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Input, Static
+
+from penstock.cli.events import text as event_told
+from penstock.cli.explain import told
+from penstock.cli.terminal.grid import Grid
+from penstock.cli.terminal.levels import BROKERS, LEVELS, QUEUES, STYLES, Column, Level, Seen, brief, style_of
+from penstock.cli.terminal.source import Source
+from penstock.cli.terminal.trail import Trail
+from penstock.errors import PenstockError
+from penstock.flow.explain import Plain
+from penstock.flow.lists import WORST, Wanted
+
+MOST_ROWS = 1000
+EVENTS = 200
+MOST_DOWN = 3
+"""Brokers that are down and told one by one above the rows."""
+
+HELP = """\
+penstock top shows brokers, their queues, the clients of a queue, the consumers of a client.
+
+  Up Down PgUp PgDn Home End   move                    Enter, Right      open what is under the cursor
+  1 2 3 4                      brokers, queues,        Esc, Left         back, without the filter first
+                               clients, consumers      e                 explain: cause, evidence, advice
+  /                            filter by part of a     v                 events: what changed, when
+                               name or a condition     p                 pause          space   look now
+  s S                          next, previous order    ?                 this help
+  r                            the other way round     q                 quit
+
+State   !! critical   !  warning   i  notice   ok   silenced: by a rule of the configuration
+        +1 one more condition holds.  An asterisk in a heading marks the order, a minus its reverse.
+
+Ready    in the queue, neither in delivery nor scheduled
+Deliv    in delivery: a consumer has them and has not acknowledged
+Held     the same by client or consumer
+Uncom    acknowledged, not committed
+In/s     messages a second over the trend window of the judgement; Ack/s between the last two polls
+For      how long the worst condition holds       Blocked   how long a client has held and settled nothing
+Patience how long that is still usual             seen      what this view has seen, from zero to the most
+
+What is not known is empty, never 0. At most 1,000 rows are shown: the worst, or the first of the order chosen;
+a filter finds the others. Nothing here changes a broker.
+"""
+
+
+class Page(ModalScreen[None]):
+    """Lines of text to scroll."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,e,v,left,question_mark", "dismiss", "Back"),
+        Binding("down,j", "app.scroll_page(1)", "Down", show=False),
+        Binding("up,k", "app.scroll_page(-1)", "Up", show=False),
+    ]
+
+    def __init__(self, title: str, lines: Iterable[str]) -> None:
+        super().__init__()
+        self._title = title
+        self._lines = list(lines)
+
+    def compose(self) -> ComposeResult:
+        yield Static(Text(self._title, style="bold reverse"), classes="bar")
+        with VerticalScroll():
+            yield Static(Text("\n").join([coloured(line) for line in self._lines]))
+        yield Footer()
+
+
+def coloured(line: str) -> Text:
+    """A line of an explanation; its first word says the severity."""
+    word = line.split(" ", 1)[0].lower()
+    return Text(line, style=STYLES.get(word, "bold" if line[:1].isupper() and not line.startswith(" ") else ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the view is: a level, what was opened on the way there, and how it is looked at."""
+
+    level: Level = BROKERS
+    broker: str = ""
+    address: str = ""
+    queue: str = ""
+    client: str = ""
+    text: str = ""
+    sort: str = WORST
+
+    def wanted(self) -> Wanted:
+        return Wanted(
+            address=self.address,
+            queue=self.queue,
+            client=self.client,
+            text=self.text,
+            sort=self.sort,
+            limit=MOST_ROWS,
+        )
+
+    def into(self, row: Plain) -> "Place":
+        """The next level, of this row."""
+        inner = LEVELS[LEVELS.index(self.level) + 1]
+        names = {name: row.get(name, "") for name in ("broker", "address", "queue", "client")}
+        if self.level is BROKERS:
+            names["broker"] = row["name"]
+        return Place(inner, **names)
+
+
+@dataclass(slots=True)
+class Look:
+    """What was seen at a time."""
+
+    at: float = 0.0
+    brokers: list[Plain] = field(default_factory=list)
+    rows: list[Plain] = field(default_factory=list)
+    total: int = 0
+
+
+class Top(App[None]):
+    """`source` every `seconds`. Begins at the queues where there is but one broker, or `broker` is given."""
+
+    TITLE = "penstock top"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Screen { layout: vertical; }
+    .bar { height: 1; }
+    #told { height: auto; max-height: 4; }
+    Grid { height: 1fr; }
+    Input { height: 1; border: none; padding: 0; display: none; }
+    Input.open { display: block; }
+    Page { background: $background; }
+    Page VerticalScroll { padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,right", "open", "Open"),
+        Binding("escape,left,backspace", "up", "Back"),
+        Binding("e", "explain", "Explain"),
+        Binding("slash", "filter", "Filter"),
+        Binding("s", "sort(1)", "Sort"),
+        Binding("S", "sort(-1)", "Sort back", show=False),
+        Binding("r", "turn", "Reverse", show=False),
+        Binding("v", "events", "Events"),
+        Binding("p", "pause", "Pause", show=False),
+        Binding("question_mark", "help", "Help"),
+        Binding("q", "quit", "Quit"),
+        Binding("space", "look", "Look now", show=False),
+        *(Binding(str(i + 1), f"level({i})", level.name, show=False) for i, level in enumerate(LEVELS)),
+    ]
+
+    def __init__(self, source: Source, where: str, seconds: float, broker: str = "") -> None:
+        super().__init__(ansi_color=True)
+        self._source, self._where, self._seconds = source, where, seconds
+        self._begins_at = broker
+        self._place = Place()
+        self._way: list[Place] = []
+        self._look = Look()
+        self._trail = Trail()
+        self._error = ""
+        self._paused = False
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", classes="bar")
+        yield Static(id="told")
+        yield Grid()
+        yield Input(placeholder="part of a name or of a condition; Enter keeps it, Esc ends it", id="filter")
+        yield Footer(compact=True)
+
+    async def on_mount(self) -> None:
+        self.theme = "ansi-dark"
+        self._grid.focus()
+        self._draw()
+        self.set_interval(self._seconds, self._again)
+        self.action_look()
+
+    @property
+    def _grid(self) -> Grid:
+        return self.screen_stack[0].query_one(Grid)
+
+    # --- looking
+
+    def _again(self) -> None:
+        if not self._paused:
+            self.action_look()
+
+    @work(exclusive=True, group="look")
+    async def action_look(self) -> None:
+        """Ask the source for what is shown now; a failure leaves what was seen, and is told."""
+        place = self._place
+        try:
+            brokers = await self._source.brokers()
+            if not self._look.brokers:
+                place = self._begin(brokers)
+            look = await self._seen(place, brokers)
+        except PenstockError as error:
+            self._error = str(error)
+        else:
+            self._error, self._look = "", look
+            self._note(place)
+        self._draw()
+
+    def _begin(self, brokers: Sequence[Plain]) -> Place:
+        only = self._begins_at or (brokers[0]["name"] if len(brokers) == 1 else "")
+        if only and self._place == Place():
+            self._way, self._place = [Place()], Place(QUEUES, broker=only)
+        return self._place
+
+    async def _seen(self, place: Place, brokers: list[Plain]) -> Look:
+        if place.level is BROKERS:
+            text = place.text.casefold()
+            rows = [one for one in brokers if text in one["name"].casefold()]
+            return Look(time.time(), brokers, rows, len(rows))
+        down = {one["name"]: one for one in brokers if not one["numbers"]}
+        if place.broker in down:
+            return Look(time.time(), brokers, [], 0)
+        rows, total = await self._source.rows(place.level.name, place.broker, place.wanted())
+        gone = {one["name"] for one in brokers if one["up"] is False}
+        rows = [{**row, "stale": True} if row["broker"] in gone else row for row in rows]
+        return Look(time.time(), brokers, rows, total)
+
+    def _note(self, place: Place) -> None:
+        look, level = self._look, place.level
+        stamps = {one["name"]: look.at - (one["age"] or 0.0) for one in look.brokers}
+        self._trail.note(
+            {
+                (level.name, level.key(row)): (stamps.get(row.get("broker") or row.get("name"), look.at), values)
+                for row in look.rows
+                if (values := level.numbers(row))
+            }
+        )
+
+    # --- drawing
+
+    def _draw(self) -> None:
+        base = self.screen_stack[0]
+        base.query_one("#title", Static).update(self._title_line())
+        base.query_one("#told", Static).update(self._told_lines())
+        place, rows, level = self._place, self._look.rows, self._place.level
+        keys: list[Hashable] = [level.key(row) for row in rows]
+
+        def cell(column: Column, i: int) -> tuple[str, str]:
+            key = (level.name, keys[i])
+            shown = column.show(Seen(rows[i], key, self._trail, self._look.at, column.width))
+            style = style_of(level.name, rows[i]) if column is columns[0] or column.title == columns[0].title else ""
+            return shown, style
+
+        columns = level.columns
+        self._grid.show(columns, keys, cell, place.sort)
+
+    def _title_line(self) -> Text:
+        at = datetime.fromtimestamp(self._look.at, UTC).strftime("%H:%M:%S UTC") if self._look.at else "not asked yet"
+        every = "paused" if self._paused else f"every {self._seconds:g} s"
+        return Text(f"penstock top  {self._where}  {at}, {every}".ljust(500), style="reverse", no_wrap=True)
+
+    def _told_lines(self) -> Text:
+        lines = [self._place_line(), *self._broker_lines()]
+        if self._error:
+            lines.append(Text(f"!! {self._error}", STYLES["down"]))
+        return Text("\n").join(lines)
+
+    def _place_line(self) -> Text:
+        place, look = self._place, self._look
+        names = [place.broker or "all brokers", place.queue, place.client]
+        if place.level is BROKERS:
+            names = []
+        parts = [" > ".join([*(name for name in names if name), place.level.name])]
+        shown = len(look.rows)
+        parts.append(f"{shown:,}" if shown == look.total else f"{shown:,} of {look.total:,}: filter with /")
+        if place.level is not BROKERS:
+            parts.append(f"by {place.sort.removeprefix('-')}{' reversed' if self._reversed() else ''}")
+        if place.text:
+            parts.append(f"filter {place.text!r}, Esc ends it")
+        return Text("   ".join(parts), style="bold", no_wrap=True, overflow="ellipsis")
+
+    def _reversed(self) -> bool:
+        return self._place.sort not in (WORST, *self._place.level.sorts)
+
+    def _broker_lines(self) -> Iterable[Text]:
+        """Those that are down, of those that are looked at; the one that is looked at also when it is up."""
+        chosen = [one for one in self._look.brokers if self._place.broker in ("", one["name"])]
+        down = [one for one in chosen if one["up"] is False]
+        for one in down[:MOST_DOWN]:
+            yield Text(f"!! {one['name']} DOWN{old(one)}: {one['error']}", STYLES["down"])
+        if len(down) > MOST_DOWN:
+            yield Text(f"!! and {len(down) - MOST_DOWN} more brokers DOWN", STYLES["down"])
+        if self._place.broker and not down:
+            yield from (Text(about(one), style_of("brokers", one), overflow="ellipsis", no_wrap=True) for one in chosen)
+
+    # --- keys
+
+    def _go(self, place: Place, *, way: list[Place] | None = None) -> None:
+        """To another place; what is shown of the old one goes at once."""
+        self._way = self._way if way is None else way
+        self._place = place
+        self._look = Look(self._look.at, self._look.brokers)
+        self._grid.cursor = 0
+        self._draw()
+        self.action_look()
+
+    def _row(self) -> Plain | None:
+        rows = self._look.rows
+        return rows[self._grid.cursor] if self._grid.cursor < len(rows) else None
+
+    def action_open(self) -> None:
+        row = self._row()
+        if row is None:
+            return
+        if self._place.level is LEVELS[-1]:
+            self.action_explain()
+        else:
+            self._go(self._place.into(row), way=[*self._way, self._place])
+
+    def action_up(self) -> None:
+        if self._place.text:
+            self.query_one("#filter", Input).value = ""
+            self._go(replace(self._place, text=""))
+        elif self._way:
+            self._go(self._way[-1], way=self._way[:-1])
+
+    def action_level(self, number: int) -> None:
+        """All of that level, of the broker that is looked at."""
+        level = LEVELS[number]
+        if level is BROKERS:
+            self._go(Place(), way=[])
+        else:
+            self._go(Place(level, broker=self._place.broker), way=[Place()])
+
+    def action_sort(self, step: int) -> None:
+        sorts = self._place.level.sorts
+        if sorts:
+            now = self._place.sort
+            at = next((i for i, one in enumerate(sorts) if one.removeprefix("-") == now.removeprefix("-")), 0)
+            self._go(replace(self._place, sort=sorts[(at + step) % len(sorts)]))
+
+    def on_grid_headed(self, event: Grid.Headed) -> None:
+        if event.column.sort == self._place.sort:
+            self.action_turn()
+        elif event.column.sort:
+            self._go(replace(self._place, sort=event.column.sort))
+
+    def on_grid_chosen(self) -> None:
+        self.action_open()
+
+    def action_turn(self) -> None:
+        if self._place.level.sorts:
+            sort = self._place.sort
+            self._go(replace(self._place, sort=sort.removeprefix("-") if sort.startswith("-") else f"-{sort}"))
+
+    def action_pause(self) -> None:
+        self._paused = not self._paused
+        self._draw()
+
+    def action_filter(self) -> None:
+        entry = self.query_one("#filter", Input)
+        entry.value = self._place.text
+        entry.add_class("open")
+        entry.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if event.input.has_class("open") and event.value != self._place.text:
+            self._go(replace(self._place, text=event.value))
+
+    def on_input_submitted(self) -> None:
+        self._end_filter()
+
+    def _end_filter(self) -> None:
+        self.query_one("#filter", Input).remove_class("open")
+        self._grid.focus()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - textual's
+        """While a filter is typed, keys are its letters; Esc ends it."""
+        typing = isinstance(self.focused, Input)
+        return not typing or action in ("up", "quit", "focus_next")
+
+    # --- pages over it
+
+    @work(exclusive=True, group="page")
+    async def action_explain(self) -> None:
+        row, place = self._row(), self._place
+        if row is None:
+            return
+        if place.level is BROKERS:
+            self.push_screen(Page(f"{row['name']}   q: back", broker_told(row)))
+            return
+        try:
+            found = await self._source.explain(row["broker"], row["address"], row["queue"], row.get("client", ""))
+        except PenstockError as error:
+            self.notify(str(error), severity="error")
+            return
+        self.push_screen(Page(f"{row['broker']} / {row['queue']}   q: back", told(found)))
+
+    @work(exclusive=True, group="page")
+    async def action_events(self) -> None:
+        """What changed on what is looked at, the newest first."""
+        place = self._place
+        try:
+            found = await self._source.events(place.broker, place.queue, EVENTS)
+        except PenstockError as error:
+            self.notify(str(error), severity="error")
+            return
+        lines = [event_told(event) for event in reversed(found)] or ["Nothing has changed since the agent began."]
+        self.push_screen(Page("events, the newest first   q: back", lines))
+
+    def action_help(self) -> None:
+        self.push_screen(Page("help   q: back", HELP.splitlines()))
+
+    def action_scroll_page(self, lines: int) -> None:
+        self.screen.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+
+def about(broker: Plain) -> str:
+    """One line on a broker that is up, or was not asked yet."""
+    if broker["up"] is None:
+        return f"{broker['name']}: not asked yet"
+    numbers = broker["numbers"]
+    found = [f"{numbers[name]} {name}" for name in ("critical", "warning") if numbers.get(name)]
+    told = ", ".join(found) or "no warning"
+    return f"{broker['name']} up: {broker['kind']} {broker['version']} {broker['role']}{old(broker)}; {told}"
+
+
+def old(broker: Plain) -> str:
+    return "" if broker["age"] is None else f", data {brief(broker['age'])} old"
+
+
+def broker_told(broker: Plain) -> Iterable[str]:
+    """What is known of a broker, line by line."""
+    yield f"{broker['name']} DOWN: {broker['error']}" if broker["up"] is False else about(broker)
+    yield ""
+    yield from broker["notes"]
+    for finding in broker["findings"]:
+        yield f"finding {finding['rule']} ({finding['scope']} {finding['object']}): {finding['says']}"
+        yield f"  advice    {finding['advice']}"

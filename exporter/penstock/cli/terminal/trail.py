@@ -1,0 +1,59 @@
+"""What was seen of each row since the view began: sparklines, and rates of counters."""
+
+import math
+from collections import deque
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+BARS = "▁▂▃▄▅▆▇█"
+MOST = 60
+"""Points kept of a row."""
+STEP = 0.5
+"""Seconds; what was read within them is the same poll."""
+
+Point = tuple[float, Mapping[str, float]]
+
+
+@dataclass(slots=True)
+class Trail:
+    """Points of every row that was shown; a row that was not seen for `MOST` looks is forgotten."""
+
+    _points: dict[Hashable, deque[Point]] = field(default_factory=dict)
+    _missed: dict[Hashable, int] = field(default_factory=dict)
+
+    def note(self, rows: Mapping[Hashable, tuple[float, Mapping[str, Any]]]) -> None:
+        """rows: by key, when its broker was polled and its numbers; the same poll is noted once."""
+        for key, (stamp, values) in rows.items():
+            points = self._points.setdefault(key, deque(maxlen=MOST))
+            self._missed[key] = 0
+            if not points or stamp - points[-1][0] > STEP:
+                numbers = {name: float(one) for name, one in values.items() if isinstance(one, int | float)}
+                points.append((stamp, numbers))
+        for key in self._points.keys() - rows.keys():
+            self._missed[key] += 1
+        for key in [key for key, count in self._missed.items() if count > MOST]:
+            del self._points[key], self._missed[key]
+
+    def sparkline(self, key: Hashable, name: str, width: int) -> str:
+        """The newest `width` values as bars from zero to the largest; a blank where one is not known."""
+        points = list(self._points.get(key, ()))[-width:]
+        return sparkline([values.get(name, math.nan) for _, values in points])
+
+    def rate(self, key: Hashable, name: str) -> float | None:
+        """Per second between the last two polls; None while there are none, or the counter began anew."""
+        points = self._points.get(key)
+        if points is None or len(points) < 2:
+            return None
+        (before, first), (now, last) = points[-2], points[-1]
+        change = last.get(name, math.nan) - first.get(name, math.nan)
+        return change / (now - before) if change >= 0 else None
+
+
+def sparkline(values: list[float]) -> str:
+    top = max((value for value in values if not math.isnan(value)), default=0.0)
+    return "".join(" " if math.isnan(value) else BARS[_step(value, top)] for value in values)
+
+
+def _step(value: float, top: float) -> int:
+    return 0 if top <= 0 else min(round(value / top * (len(BARS) - 1)), len(BARS) - 1)

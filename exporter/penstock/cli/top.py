@@ -1,0 +1,57 @@
+"""`penstock top`: brokers, queues, clients and consumers in a terminal, refreshed."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from penstock.agent import Agent
+from penstock.cli import logs, options
+from penstock.cli.client import AgentClient
+from penstock.errors import PenstockError
+
+
+@click.command()
+@options.agent_url
+@options.http_config_file
+@click.option(
+    "--config.file",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="Ask the brokers themselves, as this configuration says, in place of an agent.",
+)
+@click.option("--broker", default="", help="Begin with the queues of this broker.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.5, max=3600),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two looks at what the agent knows; how often a broker is polled is the agent's matter.",
+)
+@options.command
+async def top(url: str, http_config_file: Path | None, config_file: Path | None, broker: str, interval: float) -> int:
+    """
+    Show brokers, queues, clients and consumers, the worst first; open, filter, sort and explain them. ? helps.
+
+    NO_COLOR is heeded: marks tell the same. Without a terminal, use penstock once --format table.
+    """
+    logs.set_up("critical", "logfmt")
+    try:
+        from penstock.cli.terminal.app import Top  # noqa: PLC0415 - an extra: the agent runs without it
+        from penstock.cli.terminal.source import Local, Remote  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise PenstockError(f"top needs {error.name}: pip install 'penstock[top]'") from error
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise PenstockError("top needs a terminal; for a table to read or to keep: penstock once --format table")
+    if config_file is not None:
+        agent = Agent(config_file)
+        await agent.start()
+        try:
+            await Top(Local(agent), str(config_file), interval, broker).run_async()
+        finally:
+            await agent.stop()
+        return 0
+    async with AgentClient(url, http_config_file) as client:
+        await client.get("/api/v1/brokers")  # an error before the screen is taken stays readable
+        await Top(Remote(client.get), url, interval, broker).run_async()
+    return 0

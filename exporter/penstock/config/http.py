@@ -1,0 +1,63 @@
+"""How the commands ask an agent (`--http.config.file`): user and TLS, in the form that promtool has."""
+
+from pathlib import Path
+
+from pydantic import StrictBool, ValidationInfo
+from pydantic import field_validator as check
+
+from penstock.config.loading import load_as
+from penstock.config.model import Section
+from penstock.config.values import EnvSecret, EnvText, File, Text, read_password
+
+
+class BasicAuth(Section):
+    """The user and its password, in place or in a file."""
+
+    username: EnvText
+    """The user."""
+    password: EnvSecret | None = None
+    """The password, best as ${VARIABLE}."""
+    password_file: File | None = None
+    """File that holds the password."""
+
+    @check("password_file")
+    @classmethod
+    def _one_password(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        if value is not None:
+            if info.data.get("password") is not None:
+                raise ValueError("stands beside password; give only one of the two")
+            read_password(value)
+        return value
+
+    def secret(self) -> str:
+        """The password as it is now; ValueError when its file cannot be read any more."""
+        if self.password_file is not None:
+            return read_password(self.password_file)
+        return self.password.get_secret_value() if self.password is not None else ""
+
+
+class TlsClient(Section):
+    """TLS to the agent; the system's authorities are trusted where nothing else is said."""
+
+    ca_file: File | None = None
+    """Authorities to trust, PEM."""
+    cert_file: File | None = None
+    """The client's certificate, PEM."""
+    key_file: File | None = None
+    """Its key, PEM; may be left out when cert_file holds both."""
+    server_name: Text | None = None
+    """Name expected in the agent's certificate, when it is not the URL's host."""
+    insecure_skip_verify: StrictBool = False
+    """Trust any certificate. For tests only: whoever is in between reads the password."""
+
+
+class HttpConfig(Section):
+    """The whole file."""
+
+    basic_auth: BasicAuth | None = None
+    tls_config: TlsClient = TlsClient()
+
+
+def load_http(path: Path, environ: dict[str, str]) -> HttpConfig:
+    """The file `path`; `environ` fills `${NAME}`. Raises ConfigError, one line per problem with its line number."""
+    return load_as(HttpConfig, path, environ, flag="--http.config.file")
