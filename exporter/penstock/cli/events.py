@@ -12,6 +12,7 @@ import click
 
 from penstock.cli import options
 from penstock.cli.client import ask
+from penstock.cli.telling import say
 from penstock.config.values import parse_duration
 
 
@@ -52,8 +53,9 @@ async def events(
 ) -> int:
     """Tell what changed: conditions that came and went, brokers that went down, came up or restarted, reloads."""
     found = await ask(url, http_config_file, "/api/v1/events", broker=broker, queue=queue, since=since, limit=limit)
-    for line in shown(found["events"], form):
-        click.echo(line)
+    say(shown(found["events"], form))
+    if not found["events"]:
+        click.echo("penstock: nothing changed, of what was asked for", err=True)
     return 0
 
 

@@ -14,6 +14,7 @@ from penstock.agent.opening import open_reader, policy_of
 from penstock.agent.tables import Result
 from penstock.cli import logs, options
 from penstock.cli.client import ask
+from penstock.cli.telling import say
 from penstock.config import load
 from penstock.errors import PenstockError
 from penstock.flow.explain import NotFound
@@ -57,7 +58,10 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
         )
     else:
         found = await polled(config_file, broker, queue, address, client, polls)
-    click.echo(json.dumps(found, ensure_ascii=False, indent=2) if form == "json" else "\n".join(told(found)))
+    if form == "json":
+        click.echo(json.dumps(found, ensure_ascii=False, indent=2))
+    else:
+        say(told(found))
     return int(not found["healthy"])
 
 

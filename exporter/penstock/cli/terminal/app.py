@@ -11,11 +11,13 @@ from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
 from penstock.cli.events import text as event_told
 from penstock.cli.explain import told
+from penstock.cli.telling import LEAST, folded, state_word
 from penstock.cli.terminal.grid import Grid
 from penstock.cli.terminal.levels import BROKERS, LEVELS, QUEUES, STYLES, Column, Level, Seen, brief, style_of
 from penstock.cli.terminal.source import Source
@@ -24,7 +26,7 @@ from penstock.errors import PenstockError
 from penstock.flow.explain import Plain
 from penstock.flow.lists import WORST, Wanted
 
-MOST_ROWS = 1000
+MOST_ROWS = 500
 EVENTS = 200
 MOST_DOWN = 3
 """Brokers that are down and told one by one above the rows."""
@@ -49,9 +51,11 @@ Held     the same by client or consumer
 Uncom    acknowledged, not committed
 In/s     messages a second over the trend window of the judgement; Ack/s between the last two polls
 For      how long the worst condition holds       Blocked   how long a client has held and settled nothing
-Patience how long that is still usual             seen      what this view has seen, from zero to the most
+Patience how long that is still usual             seen      what this view has seen since it began
+History  ready and in delivery, or held, of the last hour as the agent keeps it: a bar each 15 s or more, the newest
+         at the right, from zero to the most
 
-What is not known is empty, never 0. At most 1,000 rows are shown: the worst, or the first of the order chosen;
+What is not known is empty, never 0. At most 500 rows are shown: the worst, or the first of the order chosen;
 a filter finds the others. Nothing here changes a broker.
 """
 
@@ -73,14 +77,20 @@ class Page(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         yield Static(Text(self._title, style="bold reverse"), classes="bar")
         with VerticalScroll():
-            yield Static(Text("\n").join([coloured(line) for line in self._lines]))
+            yield Static(id="lines")
         yield Footer()
+
+    def on_resize(self, event: Resize) -> None:
+        parts = [part for line in self._lines for part in folded(line, max(event.size.width - 4, LEAST))]
+        self.query_one("#lines", Static).update(Text("\n").join([coloured(part) for part in parts]))
 
 
 def coloured(line: str) -> Text:
-    """A line of an explanation; its first word says the severity."""
-    word = line.split(" ", 1)[0].lower()
-    return Text(line, style=STYLES.get(word, "bold" if line[:1].isupper() and not line.startswith(" ") else ""))
+    """A line of an explanation, the word that tells the state in its colour."""
+    text, word = Text(line), state_word(line)
+    if word:
+        text.highlight_words([word], STYLES.get(word.lower(), "bold"))
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +240,7 @@ class Top(App[None]):
         stamps = {one["name"]: look.at - (one["age"] or 0.0) for one in look.brokers}
         self._trail.note(
             {
-                (level.name, level.key(row)): (stamps.get(row.get("broker") or row.get("name"), look.at), values)
+                (level.name, level.key(row)): (stamps.get(row.get("broker") or row["name"], look.at), values)
                 for row in look.rows
                 if (values := level.numbers(row))
             }
@@ -248,10 +258,10 @@ class Top(App[None]):
         def cell(column: Column, i: int) -> tuple[str, str]:
             key = (level.name, keys[i])
             shown = column.show(Seen(rows[i], key, self._trail, self._look.at, column.width))
-            style = style_of(level.name, rows[i]) if column is columns[0] or column.title == columns[0].title else ""
-            return shown, style
+            return shown, style_of(level.name, rows[i]) if column.title == columns[0].title else ""
 
-        columns = level.columns
+        named = {"broker": place.broker, "queue": place.queue, "client": place.client}
+        columns = [column for column in level.columns if not named.get(column.given)]
         self._grid.show(columns, keys, cell, place.sort)
 
     def _title_line(self) -> Text:

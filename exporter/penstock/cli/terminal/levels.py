@@ -1,14 +1,17 @@
 """Brokers, queues, clients, consumers: what each level shows, and what fits the terminal."""
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.cli.explain import duration
-from penstock.cli.terminal.trail import Trail
+from penstock.cli.terminal.trail import Trail, sparkline
 from penstock.flow.explain import Plain
 
 GAP = 2
+POINTS = 30
+"""Values of a sparkline, at most."""
 MARKS: Final = {"critical": "!!", "warning": "! ", "info": "i "}
 STYLES: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan", "down": "bold red", "quiet": "dim"}
 
@@ -31,7 +34,8 @@ Show = Callable[[Seen], str]
 class Column:
     """
     title, show: heading and text. width: in characters, with `most` where there is room.
-    rank: those of the highest are left out first where the terminal is narrow; 0 always stays.
+    rank: those of the lowest are shown first where the terminal is narrow.
+    given: the name that, once it is chosen, every row has; the column is left out then.
     sort: the order it stands for, empty where there is none.
     """
 
@@ -42,20 +46,22 @@ class Column:
     sort: str = ""
     most: int = 0
     right: bool = False
+    given: str = ""
 
 
 def fitted(columns: Sequence[Column], width: int) -> list[Column]:
-    """The columns that fit `width`, the least needed left out, the others as wide as there is room."""
-    chosen = list(columns)
-    while len(chosen) > 1 and _needed(chosen) > width and max(column.rank for column in chosen) > 0:
-        last = max(column.rank for column in chosen)
-        chosen.remove(next(column for column in reversed(chosen) if column.rank == last))
-    spare = width - _needed(chosen)
-    for i, column in sorted(enumerate(chosen), key=lambda one: one[1].rank):
-        more = max(min(spare, max(column.most - column.width, 0)), 0)
-        chosen[i] = replace(column, width=column.width + more)
+    """The columns that fit `width`, the most needed ones, each as wide as there is room; at least the first."""
+    chosen: list[int] = []
+    for i in sorted(range(len(columns)), key=lambda i: columns[i].rank):
+        if not chosen or _needed([*(columns[one] for one in chosen), columns[i]]) <= width:
+            chosen.append(i)
+    shown = [columns[i] for i in sorted(chosen)]
+    spare = width - _needed(shown)
+    for i, column in sorted(enumerate(shown), key=lambda one: one[1].rank):
+        more = max(min(spare, column.most - column.width), 0)
+        shown[i] = replace(column, width=column.width + more)
         spare -= more
-    return chosen
+    return shown
 
 
 def _needed(columns: Sequence[Column]) -> int:
@@ -79,7 +85,19 @@ def rate(name: str) -> Show:
 
 
 def spark(name: str) -> Show:
-    return lambda seen: seen.trail.sparkline(seen.key, name, seen.width)
+    """Of what was seen."""
+    return lambda seen: sparkline(seen.trail.values(seen.key, name)[-seen.width :])
+
+
+def course(*names: str) -> Show:
+    """Of what the agent has kept of the last hour: the sum of these."""
+
+    def show(seen: Seen) -> str:
+        kept = seen.row.get("recent") or {}
+        moments = zip(*(kept.get(name, ()) for name in names), strict=False)
+        return sparkline([math.nan if None in moment else sum(moment) for moment in moments][-seen.width :])
+
+    return show
 
 
 def ago(name: str) -> Show:
@@ -231,12 +249,12 @@ QUEUES: Final = Level(
         Column("Out/s", lambda seen: per_second(seen.row.get("rate_out")), 6, rank=4, sort="rate_out", right=True),
         Column("Ring", _ring, 5, rank=8, right=True),
         Column("For", since, 8, rank=6, right=True),
-        Column("Msgs seen", spark("messages"), 9, rank=1, most=30),
+        Column("History", course("ready", "delivering"), 9, rank=1, most=POINTS),
         Column("Owner", text("owner"), 8, rank=9, most=14),
-        Column("Broker", text("broker"), 8, rank=10, most=14),
+        Column("Broker", text("broker"), 8, rank=1, most=14, given="broker"),
     ),
     _names("broker", "address", "queue"),
-    lambda row: {name: row.get(name) for name in ("messages",)},
+    lambda _: {},
 )
 CLIENTS: Final = Level(
     "clients",
@@ -244,19 +262,19 @@ CLIENTS: Final = Level(
     (
         Column("State", state, 19, sort="worst", most=23),
         Column("Client", text("client"), 16, sort="client", most=40),
-        Column("Queue", text("queue"), 14, rank=3, sort="queue", most=40),
-        Column("Cons", count("consumers"), 4, rank=4, sort="consumers", right=True),
+        Column("Queue", text("queue"), 14, rank=1, sort="queue", most=40, given="queue"),
+        Column("Cons", count("consumers"), 4, rank=5, sort="consumers", right=True),
         Column("Held", count("buffered"), 6, sort="buffered", right=True),
-        Column("Uncom", count("uncommitted"), 6, rank=6, sort="uncommitted", right=True),
+        Column("Uncom", count("uncommitted"), 6, rank=2, sort="uncommitted", right=True),
         Column("Deliv/s", rate("delivered"), 7, rank=7, right=True),
-        Column("Ack/s", rate("acknowledged"), 6, rank=2, right=True),
-        Column("Blocked", ago("blocked_since"), 8, rank=5, sort="-blocked_since", right=True),
+        Column("Ack/s", rate("acknowledged"), 6, rank=3, right=True),
+        Column("Blocked", ago("blocked_since"), 8, rank=4, sort="-blocked_since", right=True),
         Column("Patience", _patience, 8, rank=8, sort="patience", right=True),
-        Column("Held seen", spark("buffered"), 9, rank=1, most=30),
-        Column("Broker", text("broker"), 8, rank=10, most=14),
+        Column("History", course("buffered"), 9, rank=1, most=POINTS),
+        Column("Broker", text("broker"), 8, rank=1, most=14, given="broker"),
     ),
     _names("broker", "address", "queue", "client"),
-    lambda row: {name: row.get(name) for name in ("buffered", "delivered", "acknowledged")},
+    lambda row: {name: row.get(name) for name in ("delivered", "acknowledged")},
 )
 CONSUMERS: Final = Level(
     "consumers",
@@ -264,18 +282,18 @@ CONSUMERS: Final = Level(
     (
         Column("State", state, 19, sort="worst", most=23),
         Column("Consumer", text("consumer"), 8, rank=1, sort="consumer", most=20),
-        Column("Client", text("client"), 14, sort="client", most=30),
-        Column("Queue", text("queue"), 14, rank=8, sort="queue", most=30),
+        Column("Client", text("client"), 14, sort="client", most=30, given="client"),
+        Column("Queue", text("queue"), 14, rank=3, sort="queue", most=30, given="queue"),
         Column("Held", count("buffered"), 6, sort="buffered", right=True),
         Column("Bytes", count("buffered_bytes"), 6, rank=7, sort="buffered_bytes", right=True),
-        Column("Uncom", count("awaiting_commit"), 6, rank=9, sort="awaiting_commit", right=True),
+        Column("Uncom", count("awaiting_commit"), 6, rank=3, sort="awaiting_commit", right=True),
         Column("Ack/s", rate("acknowledged"), 6, rank=4, right=True),
         Column("Delivery", ago("last_delivery"), 8, rank=6, sort="last_delivery", right=True),
         Column("Last ack", ago("last_acknowledgement"), 8, rank=3, sort="-last_acknowledgement", right=True),
         Column("Protocol", text("protocol"), 8, rank=11),
         Column("From", text("remote_host"), 15, rank=10, most=22),
-        Column("Held seen", spark("buffered"), 9, rank=2, most=30),
-        Column("Broker", text("broker"), 8, rank=12, most=14),
+        Column("Held seen", spark("buffered"), 9, rank=2, most=POINTS),
+        Column("Broker", text("broker"), 8, rank=1, most=14, given="broker"),
     ),
     _names("broker", "consumer"),
     lambda row: {name: row.get(name) for name in ("buffered", "acknowledged")},

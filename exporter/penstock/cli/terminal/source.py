@@ -3,14 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
 
 from penstock.agent import Agent
+from penstock.cli.terminal.levels import POINTS
 from penstock.flow.explain import Plain
 from penstock.flow.lists import Listed, Wanted
 
+KEPT = ("queues", "clients")
+"""Of these the agent keeps the last hour."""
 Get = Callable[..., Awaitable[Any]]
 """(path, **parameters) -> the values of an agent's answer."""
 
@@ -40,6 +44,8 @@ class Remote:
 
     async def rows(self, level: str, broker: str, wanted: Wanted) -> Listed:
         given = {name: value for name, value in asdict(wanted).items() if value}
+        if level in KEPT:
+            given["points"] = POINTS
         answer = await self._get(f"/api/v1/{level}", broker=broker, **given)
         return answer[level], answer["total"]
 
@@ -65,8 +71,8 @@ class Local:
 
     async def rows(self, level: str, broker: str, wanted: Wanted) -> Listed:
         of: Mapping[str, Callable[[str, Wanted], Listed]] = {
-            "queues": self._agent.queues,
-            "clients": self._agent.clients,
+            "queues": partial(self._agent.queues, points=POINTS),
+            "clients": partial(self._agent.clients, points=POINTS),
             "consumers": self._agent.consumers,
         }
         return await asyncio.to_thread(of[level], broker, wanted)

@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,10 +35,9 @@ class Trail:
         for key in [key for key, count in self._missed.items() if count > MOST]:
             del self._points[key], self._missed[key]
 
-    def sparkline(self, key: Hashable, name: str, width: int) -> str:
-        """The newest `width` values as bars from zero to the largest; a blank where one is not known."""
-        points = list(self._points.get(key, ()))[-width:]
-        return sparkline([values.get(name, math.nan) for _, values in points])
+    def values(self, key: Hashable, name: str) -> list[float]:
+        """The oldest first; NaN where it was not known."""
+        return [values.get(name, math.nan) for _, values in self._points.get(key, ())]
 
     def rate(self, key: Hashable, name: str) -> float | None:
         """Per second between the last two polls; None while there are none, or the counter began anew."""
@@ -50,7 +49,8 @@ class Trail:
         return change / (now - before) if change >= 0 else None
 
 
-def sparkline(values: list[float]) -> str:
+def sparkline(values: Sequence[float]) -> str:
+    """Bars from zero to the largest; a blank where a value is not known."""
     top = max((value for value in values if not math.isnan(value)), default=0.0)
     return "".join(" " if math.isnan(value) else BARS[_step(value, top)] for value in values)
 
