@@ -5,13 +5,12 @@ import ssl
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
-from yarl import URL
 
 from penstock.config.http import HttpConfig, load_http
+from penstock.config.values import http_url
 from penstock.errors import ConfigError, PenstockError
 from penstock.server import DEFAULT_PORT
 from penstock.sources.jolokia import Tls, ssl_context
@@ -92,15 +91,11 @@ class AgentClient:
 
 def checked(url: str) -> str:
     """The URL without the slash at its end. ConfigError: it is none, or holds a password."""
-    parts = urlsplit(url)
     try:
-        fine = parts.scheme in ("http", "https") and bool(URL(url).host)
-    except ValueError:
-        fine = False
-    if "@" in parts.netloc:
-        raise ConfigError("the URL of an agent must hold no password, which others can read: use --http.config.file")
-    if not fine:
-        raise ConfigError(f"{url!r} is no URL of an agent; write {DEFAULT_URL}")
+        http_url(url)
+    except ValueError as error:
+        text = str(error).replace("username and password or password_file", "--http.config.file")
+        raise ConfigError(f"--url {text}; an agent is at {DEFAULT_URL} unless told otherwise") from None
     return url.rstrip("/")
 
 

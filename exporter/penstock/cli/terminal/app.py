@@ -32,31 +32,38 @@ MOST_DOWN = 3
 """Brokers that are down and told one by one above the rows."""
 
 HELP = """\
-penstock top shows brokers, their queues, the clients of a queue, the consumers of a client.
+Keys
+Enter, Right     open what is under the cursor; on a consumer explain it
+Esc, Left        back; a filter ends first
+1 2 3 4          all brokers, queues, clients, consumers
+e                explain: cause, evidence, what to do
+v                events: what changed, when
+/                filter by part of a name or of a condition
+s S              next, previous order; r turns it round; or click a heading
+p  space         pause; look now
+q                quit
 
-  Up Down PgUp PgDn Home End   move                    Enter, Right      open what is under the cursor
-  1 2 3 4                      brokers, queues,        Esc, Left         back, without the filter first
-                               clients, consumers      e                 explain: cause, evidence, advice
-  /                            filter by part of a     v                 events: what changed, when
-                               name or a condition     p                 pause          space   look now
-  s S                          next, previous order    ?                 this help
-  r                            the other way round     q                 quit
+State
+!!  !  i         critical, warning, notice; +1: one more condition holds
+ok               no condition; silenced: by a rule of the configuration
+?                the broker is down: as it was last seen
 
-State   !! critical   !  warning   i  notice   ok   silenced: by a rule of the configuration
-        +1 one more condition holds.  An asterisk in a heading marks the order, a minus its reverse.
+Columns
+Ready            in the queue, neither in delivery nor scheduled
+Deliv            in delivery: a consumer has them and has not acknowledged
+Held             the same by client or consumer
+Uncom            acknowledged, not committed
+In/s  Out/s      messages a second over the judgement's trend window
+Ack/s            between the last two polls
+For              how long the worst condition holds
+Blocked          how long the client has held messages and settled none
+Patience         how long that is still usual for it
+History          ready and in delivery, or held, as the agent keeps it: a bar each 15 s or more, the newest at the
+                 right, from zero to the most, which counts as 8 at least
+Held seen        the same since this view began
 
-Ready    in the queue, neither in delivery nor scheduled
-Deliv    in delivery: a consumer has them and has not acknowledged
-Held     the same by client or consumer
-Uncom    acknowledged, not committed
-In/s     messages a second over the trend window of the judgement; Ack/s between the last two polls
-For      how long the worst condition holds       Blocked   how long a client has held and settled nothing
-Patience how long that is still usual             seen      what this view has seen since it began
-History  ready and in delivery, or held, of the last hour as the agent keeps it: a bar each 15 s or more, the newest
-         at the right, from zero to the most
-
-What is not known is empty, never 0. At most 500 rows are shown: the worst, or the first of the order chosen;
-a filter finds the others. Nothing here changes a broker.
+What is not known is empty, never 0. 500 rows are shown, the first of the order chosen; a filter finds the others.
+Nothing here changes a broker.
 """
 
 
@@ -340,7 +347,8 @@ class Top(App[None]):
         if level is BROKERS:
             self._go(Place(), way=[])
         else:
-            self._go(Place(level, broker=self._place.broker), way=[Place()])
+            only = self._look.brokers[0]["name"] if len(self._look.brokers) == 1 else ""
+            self._go(Place(level, broker=self._place.broker or only), way=[Place()])
 
     def action_sort(self, step: int) -> None:
         sorts = self._place.level.sorts

@@ -5,9 +5,9 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from penstock.cli.explain import duration
 from penstock.cli.terminal.trail import Trail, sparkline
 from penstock.flow.explain import Plain
+from penstock.flow.figures import duration
 
 GAP = 2
 POINTS = 30
@@ -187,7 +187,9 @@ def _patience(seen: Seen) -> str:
 
 def _told_of_broker(seen: Seen) -> str:
     row = seen.row
-    return row["error"] or "; ".join(row["notes"]) or (f"{len(row['findings'])} findings" if row["findings"] else "")
+    found = len(row["findings"])
+    findings = f"{found} finding{'s' if found > 1 else ''}" if found else ""
+    return row["error"] or "; ".join([*filter(None, [findings]), *row["notes"]])
 
 
 def _age(seen: Seen) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 BARS = "▁▂▃▄▅▆▇█"
+LEAST = 8.0
+"""The height of a full bar at least: one message that comes and goes is no mountain."""
 MOST = 60
 """Points kept of a row."""
 STEP = 0.5
@@ -50,10 +52,11 @@ class Trail:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Bars from zero to the largest; a blank where a value is not known."""
+    """Bars from zero to the largest, or to `LEAST`; a blank where a value is not known."""
     top = max((value for value in values if not math.isnan(value)), default=0.0)
+    top = max(top, LEAST)
     return "".join(" " if math.isnan(value) else BARS[_step(value, top)] for value in values)
 
 
 def _step(value: float, top: float) -> int:
-    return 0 if top <= 0 else min(round(value / top * (len(BARS) - 1)), len(BARS) - 1)
+    return min(round(value / top * (len(BARS) - 1)), len(BARS) - 1)
