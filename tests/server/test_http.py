@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
+from exposition.tables import blocks, everything
 from penstock.errors import ConfigError
 from penstock.exposition.body import Exposition
+from penstock.exposition.choice import Choice
+from penstock.exposition.self_metrics import SelfMetrics
 from penstock.exposition.syntax import Format
 from penstock.flow.events import Event
 from penstock.server import AgentView, Body, BrokerState, api, app, bound, make_app, serve
@@ -32,7 +35,7 @@ class Chunks:
     body: bytes = b"a 1\n"
     size: int = 256 * 1024
 
-    def chunks(self, form: Format, *, gzip: bool) -> Iterator[bytes]:  # noqa: ARG002 - the protocol's
+    def chunks(self, form: Format, *, gzip: bool, choice: Choice) -> Iterator[bytes]:  # noqa: ARG002 - the protocol's
         body = compress(self.body) if gzip else self.body
         return (body[start : start + self.size] for start in range(0, len(body), self.size))
 
@@ -151,6 +154,9 @@ async def answered(server: Server, status: int) -> bool:
     return (await request(server, "/metrics", "HEAD"))[0] == status
 
 
+PLAIN = {"Accept_Encoding": "identity"}
+
+
 async def test_metrics_in_both_formats_and_encodings() -> None:
     body: Body = Exposition(lambda form: f"# in {form.value}\n".encode())
     async with running(Agent(body)) as server:
@@ -170,6 +176,22 @@ async def test_metrics_in_both_formats_and_encodings() -> None:
             assert "Content-Encoding" not in plain[1]
             assert packed[1]["Content-Encoding"] == "gzip"
             assert plain[2] == packed[2] == end
+
+
+async def test_a_request_may_ask_for_some_families_only() -> None:
+    exposition = Exposition(SelfMetrics("1.0").render)
+    exposition.set_broker("b", blocks(everything("b")))
+    async with running(Agent(exposition)) as server:
+        status, _, some = await request(server, "/metrics?name[]=mq_queue_*&exclude[]=mq_queue_messages", **PLAIN)
+        wrong, _, why = await request(server, "/metrics?name[]=mq_queue_mesages", **PLAIN)
+        _, _, whole = await request(server, "/metrics", **PLAIN)
+    assert status == 200
+    names = {line.partition(b"{")[0] for line in whole.splitlines() if not line.startswith(b"#")}
+    wanted = {name for name in names if name.startswith(b"mq_queue_")} - {b"mq_queue_messages"}
+    assert {line.partition(b"{")[0] for line in some.splitlines() if not line.startswith(b"#")} == wanted
+    assert len(wanted) > 20
+    assert wrong == 400
+    assert b"mq_queue_mesages" in why
 
 
 async def test_a_large_body_arrives_whole_plain_and_packed() -> None:

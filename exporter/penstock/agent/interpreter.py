@@ -10,6 +10,7 @@ SWITCH_SECONDS = 0.0002
 """For how long a thread that works may keep one waiting that has something to send."""
 OWN_PAGES_BYTES = 1024 * 1024
 """Memory of this size and above is taken from the system for itself, and given back when it is free."""
+KEPT_BYTES = OWN_PAGES_BYTES
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
@@ -38,4 +39,4 @@ def _give_memory_back() -> None:
         return
     mallopt(_M_ARENA_MAX, 1)
     mallopt(_M_MMAP_THRESHOLD, OWN_PAGES_BYTES)
-    mallopt(_M_TRIM_THRESHOLD, OWN_PAGES_BYTES)
+    mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)

@@ -6,10 +6,12 @@ from itertools import chain
 from typing import Final
 
 from penstock.exposition.catalogue import CATALOGUE, Family
+from penstock.exposition.choice import Choice, families
 from penstock.exposition.gzip_stream import CODEC, HEADER, Checksum, Codec, Fragment, trailer
 from penstock.exposition.render import BrokerBlocks, Published
 from penstock.exposition.syntax import END, Format, header
 
+ALL: Final = Choice()
 PIECE: Final = 256 * 1024
 """The most bytes that are handed to the network at once."""
 
@@ -50,10 +52,21 @@ class Exposition:
         """Show the broker no more; one that is not shown is no error."""
         self._brokers = {other: blocks for other, blocks in self._brokers.items() if other != name}
 
-    def chunks(self, form: Format, *, gzip: bool) -> Iterator[bytes]:
-        """The body as of this call, in pieces of at most `PIECE` bytes; as one gzip member when `gzip`."""
-        brokers = self._current(form)
-        own = self._self_metrics(form) + END[form]
+    def chunks(self, form: Format, *, gzip: bool, choice: Choice = ALL) -> Iterator[bytes]:
+        """
+        The body as of this call, in pieces of at most `PIECE` bytes; as one gzip member when `gzip`.
+
+        UnknownFamily at once when `choice` names one that there is not.
+        """
+        own = self._self_metrics(form)
+        if choice:
+            of_agent = families(own)
+            chosen = choice.of(chain((name for name, _ in self._headers[form]), of_agent))
+            own = b"".join(text for name, text in of_agent.items() if name in chosen)
+            brokers = self._assemble(form, self._view(), chosen)
+        else:
+            brokers = self._current(form)
+        own += END[form]
         if not gzip:
             return _pieces(chain(map(self._codec.inflate, brokers.fragments), (own,)))
         last = self._codec.compress(own)
@@ -61,15 +74,20 @@ class Exposition:
         return _pieces(chain((HEADER,), (part.data for part in brokers.fragments), (last.data, end)))
 
     def _current(self, form: Format) -> _Assembled:
-        view = tuple(blocks.published for blocks in self._brokers.values())
+        view = self._view()
         assembled = self._assembled.get(form)
         if assembled is None or assembled.view != view:
             assembled = self._assembled[form] = self._assemble(form, view)
         return assembled
 
-    def _assemble(self, form: Format, view: tuple[Published, ...]) -> _Assembled:
+    def _view(self) -> tuple[Published, ...]:
+        return tuple(blocks.published for blocks in self._brokers.values())
+
+    def _assemble(self, form: Format, view: tuple[Published, ...], chosen: frozenset[str] | None = None) -> _Assembled:
         fragments: list[Fragment] = []
         for name, head in self._headers[form]:
+            if chosen is not None and name not in chosen:
+                continue
             shown = [samples for published in view if (samples := published.families.get(name))]
             if shown:
                 fragments.append(head)

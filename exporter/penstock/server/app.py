@@ -8,6 +8,7 @@ from functools import partial
 from aiohttp import hdrs, web
 
 from penstock.errors import ConfigError
+from penstock.exposition.choice import Choice, UnknownFamily
 from penstock.exposition.negotiate import accepts_gzip, answer
 from penstock.server.api import api_routes
 from penstock.server.page import STYLE_HASH, landing_page
@@ -127,6 +128,10 @@ class Metrics:
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         form = answer(_joined(request, hdrs.ACCEPT))
         gzip = accepts_gzip(_joined(request, hdrs.ACCEPT_ENCODING))
+        try:
+            chunks = self._agent.exposition.chunks(form.format, gzip=gzip, choice=_choice(request))
+        except UnknownFamily as error:
+            return web.Response(status=400, text=f"{error}\n")
         response = web.StreamResponse(
             headers={hdrs.CONTENT_TYPE: form.content_type, hdrs.VARY: f"{hdrs.ACCEPT}, {hdrs.ACCEPT_ENCODING}"}
         )
@@ -136,7 +141,7 @@ class Metrics:
         if request.method == hdrs.METH_HEAD:
             return response
         sent, keeps_up = 0, True
-        for chunk in self._agent.exposition.chunks(form.format, gzip=gzip):
+        for chunk in chunks:
             size = len(chunk) if keeps_up and sent >= KEEPS_UP_BYTES else WRITE_BYTES
             for start in range(0, len(chunk), size):
                 if not await self._written(response, chunk[start : start + size]):
@@ -155,6 +160,10 @@ class Metrics:
             return False
         await asyncio.sleep(0)  # a fast reader must not keep others waiting
         return True
+
+
+def _choice(request: web.Request) -> Choice:
+    return Choice(tuple(request.query.getall("name[]", ())), tuple(request.query.getall("exclude[]", ())))
 
 
 def _drop(request: web.Request, why: str) -> None:

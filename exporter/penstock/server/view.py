@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from penstock.exposition.choice import Choice
 from penstock.exposition.syntax import Format
 from penstock.flow.events import Event
 from penstock.flow.lists import Listed, Wanted
@@ -35,7 +36,7 @@ class BrokerState:
 class Body(Protocol):
     """The body of `/metrics`."""
 
-    def chunks(self, form: Format, *, gzip: bool) -> Iterator[bytes]: ...
+    def chunks(self, form: Format, *, gzip: bool, choice: Choice) -> Iterator[bytes]: ...
 
 
 class AgentView(Protocol):
