@@ -148,6 +148,8 @@ class ArtemisReader:
         self._judged: tuple[Index[QueueRow], Roles] = (Index.empty(), self._roles)
         self._settings: dict[str, wire.AddressSettings] = {}
         self._settings_stamp: dict[str, float] = {}
+        self._settings_due: tuple[Index[AddressRow], float] = Index.empty(), -np.inf
+        """When those of these addresses are to be read again."""
         self._blocked: dict[str, bool] | None = None
         self._avoid: dict[str, float] = {}
         self._queue_join, self._connection_join = _Join(), _Join()
@@ -372,20 +374,14 @@ class ArtemisReader:
 
     async def _refresh_settings(self, poll: _Poll, addresses: Table[AddressRow]) -> tuple[None, str]:
         """Settings of the addresses that are new or were read longest ago, a bounded number a poll."""
-        stamps = self._settings_stamp
-        due = [row.name for row in addresses.index if poll.now - stamps.get(row.name, -np.inf) >= SETTINGS_AGE]
-        due = due[:SETTINGS_AT_ONCE]
-        if not due:
+        if addresses.index is self._settings_due[0] and poll.now < self._settings_due[1]:
             return None, ""
-        _, found = await self._ask(poll, [ask.address_settings(poll.broker, name) for name in due])
-        errors = []
-        read: dict[str, wire.AddressSettings] = {}
-        for name, reply in zip(due, found, strict=True):
-            stamps[name] = poll.now
-            try:
-                read[name] = wire.settings(reply, f"settings of {name!r}")
-            except SourceError as error:
-                errors.append(str(error))
+        stamps, names = self._settings_stamp, [row.name for row in addresses.index]
+        due = [name for name in names if poll.now - stamps.get(name, -np.inf) >= SETTINGS_AGE][:SETTINGS_AT_ONCE]
+        read, errors = await self._read_settings(poll, due) if due else ({}, [])
+        stamps.update(dict.fromkeys(due, poll.now))
+        oldest = min((stamps.get(name, -np.inf) for name in names), default=np.inf)
+        self._settings_due = addresses.index, oldest + SETTINGS_AGE
         if len(stamps) > 2 * len(addresses) + SETTINGS_AT_ONCE:
             here = {row.name for row in addresses.index}
             self._settings_stamp = {name: value for name, value in stamps.items() if name in here}
@@ -394,6 +390,23 @@ class ArtemisReader:
             self._settings = {**self._settings, **read}
             self._roles = self._roles_with(self._roles.dead_letters)
         return None, f"{len(errors)} of {len(due)} failed; the first: {errors[0]}" if errors else ""
+
+    async def _read_settings(
+        self, poll: _Poll, names: Sequence[str]
+    ) -> tuple[dict[str, wire.AddressSettings], list[str]]:
+        """The settings of these addresses, and why some could not be read."""
+        _, found = await self._ask(poll, [ask.address_settings(poll.broker, name) for name in names])
+
+        def decode() -> tuple[dict[str, wire.AddressSettings], list[str]]:
+            read, errors = {}, []
+            for name, reply in zip(names, found, strict=True):
+                try:
+                    read[name] = wire.settings(reply, f"settings of {name!r}")
+                except SourceError as error:
+                    errors.append(str(error))
+            return read, errors
+
+        return await self._work(decode)
 
     async def _read_connections_when_due(self, poll: _Poll) -> tuple[Table[ConnectionRow], Table[ProducerRow]] | None:
         """Connections, sessions and producers; on a large broker not at every poll."""
