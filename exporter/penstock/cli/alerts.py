@@ -6,6 +6,7 @@ import click
 
 from penstock.assets.rule_files import Bases, rule_files
 from penstock.cli import options, writing
+from penstock.cli.examples import examples
 
 _DEFAULT = Bases()
 
@@ -15,7 +16,12 @@ def alerts() -> None:
     """Rules for Prometheus: alerts with runbooks, and recording rules."""
 
 
-@alerts.command()
+@alerts.command(
+    epilog=examples(
+        "penstock alerts write alerts",
+        "penstock alerts write alerts --runbooks-url https://wiki.example/runbooks --grafana-url https://grafana.example",
+    )
+)
 @writing.directory
 @click.option("--runbooks-url", default=_DEFAULT.runbooks, show_default=True, help="Where docs/runbooks is published.")
 @click.option("--grafana-url", default=_DEFAULT.grafana, show_default=True, help="Your Grafana.")

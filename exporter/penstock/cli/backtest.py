@@ -13,6 +13,7 @@ import click
 
 from penstock.agent.opening import policy_of
 from penstock.assets.thresholds import THRESHOLDS
+from penstock.cli.examples import examples
 from penstock.cli.told import told
 from penstock.config import Config, load_rules
 from penstock.flow.policy import Policy
@@ -40,7 +41,9 @@ class Line:
     then: int
 
 
-@click.command()
+@click.command(
+    epilog=examples("penstock trends backtest --history data/history --rules penstock.yaml --from 2026-11-14")
+)
 @click.option("--history", required=True, help="Where the agent publishes: a directory or s3://BUCKET/PREFIX.")
 @click.option(
     "--rules",

@@ -10,6 +10,7 @@ from penstock.agent import tables as own
 from penstock.agent.opening import open_reader
 from penstock.agent.tables import Result
 from penstock.cli import logs, options
+from penstock.cli.examples import examples
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import gate_of
 from penstock.config import load
@@ -17,7 +18,9 @@ from penstock.flow.explain import finding_list
 from penstock.model import BrokerKind, Role
 
 
-@click.command()
+@click.command(
+    epilog=examples("penstock check", "penstock check --offline --config.file penstock.yaml --web.config.file web.yml")
+)
 @options.config_file
 @options.web_config_file
 @click.option("--offline", is_flag=True, help="Check the configuration only; ask no broker.")

@@ -6,6 +6,7 @@ import click
 
 from penstock.assets.dashboards import dashboard_files
 from penstock.cli import options, writing
+from penstock.cli.examples import examples
 
 
 @click.group()
@@ -13,7 +14,7 @@ def dashboards() -> None:
     """Dashboards for Grafana 10 and later."""
 
 
-@dashboards.command()
+@dashboards.command(epilog=examples("penstock dashboards write dashboards"))
 @writing.directory
 @options.command
 async def write(directory: Path) -> int:

@@ -16,6 +16,7 @@ from rich.live import Live
 from penstock.agent import Agent
 from penstock.cli import logs, options
 from penstock.cli.client import DEFAULT_URL
+from penstock.cli.examples import examples
 from penstock.cli.overview import overview
 from penstock.errors import PenstockError
 from penstock.server import Address, make_app, serve
@@ -27,7 +28,7 @@ PRINT_SECONDS = 30.0
 """Where the output is no terminal, the table is printed this often."""
 
 
-@click.command()
+@click.command(epilog=examples("penstock demo", "penstock demo --broker openmq --minutes 5"))
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0.1),

@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
-from penstock.cli import options
+from penstock.cli import completion, options
 from penstock.cli.client import ask
+from penstock.cli.examples import examples
 from penstock.cli.telling import say
 from penstock.config.values import parse_duration
 
@@ -32,9 +33,11 @@ def since_when(_: click.Context, __: click.Parameter, value: str | None) -> floa
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
-@click.command()
-@click.option("--broker", help="Only of this broker.")
-@click.option("--queue", help="Only of this queue.")
+@click.command(
+    epilog=examples("penstock events --since 2h", "penstock events --broker demo --queue stock.updates --format json")
+)
+@click.option("--broker", help="Only of this broker.", shell_complete=completion.brokers)
+@click.option("--queue", help="Only of this queue.", shell_complete=completion.queues)
 @click.option("--since", callback=since_when, help="Only since then: a time ago (30m, 2h, 1d) or 2026-11-21T08:00.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="The newest so many.")
 @options.agent_url

@@ -12,8 +12,9 @@ import click
 from penstock.agent import Watch
 from penstock.agent.opening import open_reader, policy_of
 from penstock.agent.tables import Result
-from penstock.cli import logs, options
+from penstock.cli import completion, logs, options
 from penstock.cli.client import ask
+from penstock.cli.examples import examples
 from penstock.cli.telling import say
 from penstock.config import load
 from penstock.errors import PenstockError
@@ -24,10 +25,16 @@ from penstock.flow.figures import duration, moment, number, value
 Plain = Mapping[str, Any]
 
 
-@click.command()
-@click.argument("broker")
-@click.argument("queue")
-@click.argument("client", required=False)
+@click.command(
+    epilog=examples(
+        "penstock explain demo stock.updates",
+        "penstock explain demo stock.updates stock-service --format json",
+        "penstock explain demo stock.updates --config.file penstock.yaml --polls 2",
+    )
+)
+@click.argument("broker", shell_complete=completion.brokers)
+@click.argument("queue", shell_complete=completion.queues)
+@click.argument("client", required=False, shell_complete=completion.clients)
 @click.option("--address", help="Its address, where several queues have this name.")
 @options.agent_url
 @options.http_config_file

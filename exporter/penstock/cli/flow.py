@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from penstock.cli.examples import examples
 from penstock.config.values import parse_duration, parse_size
 from penstock.flow import limits
 from penstock.flow.client_log import ClientLog, Entry, read_client_log
@@ -74,7 +75,13 @@ def flow() -> None:
     """Calculate when delivery to a client stops and goes on, and what to set."""
 
 
-@flow.command()
+@flow.command(
+    epilog=examples(
+        "penstock flow openmq --limit 1000 --threshold 10",
+        "penstock flow openmq --message-size 4kB --consumers 8 --memory 64MB",
+        "penstock flow openmq --client-log client.log",
+    )
+)
 @click.option(
     "--limit",
     type=click.IntRange(min=-1, max=2**31 - 1),
@@ -144,7 +151,12 @@ def openmq(  # noqa: PLR0913, PLR0917 - the command's options
     show(lines, form)
 
 
-@flow.command()
+@flow.command(
+    epilog=examples(
+        "penstock flow artemis --window 100000 --message-size 2kB",
+        "penstock flow artemis --message-size 2kB --ring 1000 --consumers 3 --format json",
+    )
+)
 @click.option(
     "--window",
     type=click.IntRange(min=-1, max=2**31 - 1),

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import click
 
+from penstock.cli.examples import examples
 from penstock.cli.told import told
 
 
@@ -12,7 +13,7 @@ def history() -> None:
     """The history of every poll: what there is of it."""
 
 
-@history.command("list")
+@history.command("list", epilog=examples("penstock history list", "penstock history list data/history"))
 @click.argument("url", default="data/history")
 @told
 def list_days(url: str) -> None:

@@ -5,12 +5,15 @@ from importlib import import_module
 import click
 
 from penstock import __version__
+from penstock.cli.examples import examples
 
 COMMANDS = (
     "run", "once", "check", "top", "explain", "events", "flow", "record", "replay", "demo", "alerts", "dashboards",
-    "policy", "history", "trends",
+    "policy", "history", "trends", "completion",
 )  # fmt: skip
 """Each the name of its module and of the command in it, in the order of the help."""
+
+FIRST = ("penstock check --config.file penstock.yaml", "penstock run --config.file penstock.yaml", "penstock top")
 
 
 class Commands(click.Group):
@@ -27,7 +30,7 @@ class Commands(click.Group):
         return command
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, epilog=examples(*FIRST), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="penstock")
 def main() -> None:
-    """Flow-control health of JMS brokers (Apache Artemis, AMQ Broker) for Prometheus."""
+    """Tells what flows through JMS brokers (Apache Artemis, AMQ Broker, Eclipse OpenMQ), what does not, and why."""

@@ -9,6 +9,7 @@ from rich.console import Console
 from penstock import __version__
 from penstock.agent.tables import Result
 from penstock.cli import logs, options
+from penstock.cli.examples import examples
 from penstock.cli.overview import overview
 from penstock.cli.polling import poll_once, with_found
 from penstock.config import load
@@ -19,7 +20,7 @@ from penstock.exposition.syntax import Format
 FORMATS = {"metrics": Format.TEXT, "openmetrics": Format.OPENMETRICS}
 
 
-@click.command()
+@click.command(epilog=examples("penstock once --format table", "penstock once --broker demo --format openmetrics"))
 @options.config_file
 @click.option("--broker", "name", help="Only this broker.")
 @click.option(

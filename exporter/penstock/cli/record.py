@@ -10,10 +10,11 @@ from penstock.agent import Watch
 from penstock.agent.opening import open_reader, policy_of
 from penstock.agent.tables import Result
 from penstock.cli import logs, options
+from penstock.cli.examples import examples
 from penstock.config import load
 
 
-@click.command()
+@click.command(epilog=examples("penstock record --polls 2 --output demo.jsonl.gz"))
 @options.config_file
 @click.option("--broker", "name", help="Which broker, when there are several.")
 @click.option("--polls", type=click.IntRange(min=1), default=20, show_default=True, help="How many polls.")

@@ -9,6 +9,7 @@ import msgspec
 from penstock.agent.opening import name_map, policy_of, reader_over
 from penstock.cli import logs, options
 from penstock.cli.events import text
+from penstock.cli.examples import examples
 from penstock.config import Config, load
 from penstock.errors import ConfigError, SourceError, Unreachable
 from penstock.flow.assess import State, assess
@@ -24,7 +25,11 @@ TIMEOUT = 3600.0
 """No deadline: a recording takes as long as it takes to read."""
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "penstock replay demo.jsonl.gz", "penstock replay demo.jsonl.gz --config.file penstock.yaml --format json"
+    )
+)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
     "--config.file",

@@ -10,13 +10,19 @@ import click
 from penstock.agent import Agent
 from penstock.agent.shard import parse_shard
 from penstock.cli import logs, options
+from penstock.cli.examples import examples
 from penstock.errors import ConfigError
 from penstock.server import Guard, make_app, serve
 
 log = logging.getLogger(__name__)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "penstock run",
+        "penstock run --config.file penstock.yaml --web.listen-address 127.0.0.1:19771 --storage.path data",
+    )
+)
 @options.config_file
 @options.listen_address
 @options.web_config_file

@@ -6,12 +6,19 @@ from pathlib import Path
 import click
 
 from penstock.agent import Agent
-from penstock.cli import logs, options
+from penstock.cli import completion, logs, options
 from penstock.cli.client import AgentClient
+from penstock.cli.examples import examples
 from penstock.errors import PenstockError
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "penstock top",
+        "penstock top --agent http://127.0.0.1:19771 --broker demo",
+        "penstock top --config.file penstock.yaml",
+    )
+)
 @options.agent_url
 @options.http_config_file
 @click.option(
@@ -20,7 +27,7 @@ from penstock.errors import PenstockError
     type=click.Path(path_type=Path),
     help="Ask the brokers themselves, as this configuration says, in place of an agent.",
 )
-@click.option("--broker", default="", help="Begin with the queues of this broker.")
+@click.option("--broker", default="", help="Begin with the queues of this broker.", shell_complete=completion.brokers)
 @click.option(
     "--interval",
     type=click.FloatRange(min=0.5, max=3600),

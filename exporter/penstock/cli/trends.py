@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from penstock.cli.backtest import backtest
+from penstock.cli.examples import examples
 from penstock.cli.told import told
 from penstock.errors import PenstockError
 
@@ -20,7 +21,7 @@ def trends() -> None:
 trends.add_command(backtest)
 
 
-@trends.command()
+@trends.command(epilog=examples("penstock trends run --history data/history --out data/trends"))
 @history
 @out
 @click.option("--master", help="Spark master, such as spark://HOST:7077; default: embedded on all cores.")
@@ -36,7 +37,7 @@ def run(history: str, out: str, master: str | None) -> None:
     )
 
 
-@trends.command()
+@trends.command(epilog=examples("penstock trends report --out data/trends --output report.html"))
 @out
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write; default: report.html.")
 @told
@@ -60,7 +61,7 @@ def report(out: str, output: Path | None) -> None:
     click.echo(str(target))
 
 
-@trends.command()
+@trends.command(epilog=examples("penstock trends demo imagined --days 30"))
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--days", type=click.IntRange(1, 400), default=90, show_default=True, help="Days of history to imagine.")
 @click.option("--queues", type=click.IntRange(1, 1000), default=8, show_default=True, help="Queues of each broker.")

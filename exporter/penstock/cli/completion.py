@@ -1,0 +1,70 @@
+"""`penstock completion`: what a shell needs to complete commands, options and names."""
+
+import asyncio
+import os
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from penstock.cli.client import DEFAULT_URL, ask
+from penstock.cli.examples import examples
+from penstock.errors import PenstockError
+
+SHELLS = ("bash", "zsh", "fish")
+ENOUGH = 200
+"""Names that are offered."""
+SECONDS = 2.0
+"""An agent that takes longer completes nothing."""
+
+
+@click.command(
+    epilog=examples(
+        'eval "$(penstock completion bash)"',
+        "penstock completion bash > ~/.local/share/bash-completion/completions/penstock",
+        'penstock completion zsh > "${fpath[1]}/_penstock"',
+        "penstock completion fish > ~/.config/fish/completions/penstock.fish",
+    )
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """
+    Print the completion script of a SHELL. Bash must be 4.4 or later.
+
+    Names of brokers, queues and clients are completed by asking the agent that the command itself would ask.
+    """
+    from penstock.cli.main import main  # noqa: PLC0415 - which loads this module
+
+    found = get_completion_class(shell)
+    assert found is not None  # noqa: S101 - click has all SHELLS
+    click.echo(found(main, {}, "penstock", "_PENSTOCK_COMPLETE").source())
+
+
+# --- names
+
+
+def brokers(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _offered(context, incomplete, "brokers", "name")
+
+
+def queues(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    given = {"broker": context.params.get("broker"), "text": incomplete, "limit": ENOUGH}
+    return _offered(context, incomplete, "queues", "queue", **given)
+
+
+def clients(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    given = {name: context.params.get(name) for name in ("broker", "queue")}
+    return _offered(context, incomplete, "clients", "client", **given, limit=ENOUGH)
+
+
+def _offered(
+    context: click.Context, incomplete: str, kind: str, name: str, **given: str | float | None
+) -> list[CompletionItem]:
+    """Names that begin so; none when no agent answers in time: a shell must not hang nor show an error."""
+    url = context.params.get("url") or os.environ.get("PENSTOCK_URL") or DEFAULT_URL
+    http = context.params.get("http_config_file")
+    try:
+        answer = asyncio.run(asyncio.wait_for(ask(url, http, f"/api/v1/{kind}", **given), SECONDS))
+        names = {str(row[name]) for row in answer[kind]}
+    except (PenstockError, TimeoutError, KeyError, TypeError):
+        return []
+    return [CompletionItem(one) for one in sorted(names) if one.startswith(incomplete) and one.isprintable()]
