@@ -29,6 +29,7 @@ help:
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
 	@echo "make test-cluster  the chart on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
 	@echo "make sbom    what the image holds: sbom-agent.json, sbom-trends.json (CycloneDX, 1 min)"
+	@echo "make docs    the documentation as a site, in build/site; fails at a broken link (20 s)"
 	@echo "make clean   removes what was made here; downloads stay in ~/.cache/penstock (or PENSTOCK_CACHE)"
 
 demo: $(VENV)/.demo
@@ -101,6 +102,7 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 	@command -v gcc >/dev/null || $(call need,gcc,the AMQP client of the tests)
 	@[ -e "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || \
 		$(call need,python3-dev,the AMQP client of the tests)
+	@command -v tmux >/dev/null || $(call need,tmux,the tests of penstock top)
 	@command -v javac >/dev/null || [ -x "$$JAVA_HOME/bin/javac" ] || \
 		$(call need,openjdk-17-jdk-headless,the newest broker of the tests)
 	$(BIN)/pip install --quiet -e '.[all]' --group test --group lint
@@ -142,6 +144,11 @@ bench-jmx: $(VENV)/.test  # asking an OpenMQ: a poll over Jolokia, the JMX helpe
 
 bench-broker: $(VENV)/.test  # harm to a real Artemis, beside the JMX exporter's agent (20 min, alone on the machine)
 	$(BIN)/python -m bench.harm
+
+.PHONY: docs
+
+docs: $(VENV)/.test  # the site in build/site; strict: a link or anchor that leads nowhere fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: alertbench
 

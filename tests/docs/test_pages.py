@@ -1,0 +1,97 @@
+"""The pages against the code, and as a site."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from penstock.cli.docs import markdown
+from penstock.cli.terminal.app import HELP
+from penstock.config.http import BasicAuth, HttpConfig, TlsClient
+from penstock.exposition.catalogue import CATALOGUE
+from penstock.flow.findings.finding import KINDS as FINDINGS
+from penstock.flow.judge.conditions import KINDS as CONDITIONS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+FAMILIES = {family.name for family in CATALOGUE}
+
+
+def text(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+def test_the_reference_of_commands_is_that_of_the_commands() -> None:
+    assert text("cli.md") == markdown(), "run: python -m penstock.cli.docs docs/cli.md"
+
+
+def test_the_reference_is_written_by_a_command(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "penstock.cli.docs", tmp_path / "cli.md"], check=True)
+    assert (tmp_path / "cli.md").read_text(encoding="utf-8") == markdown()
+
+
+def test_every_finding_is_documented_and_nothing_else() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", text("findings.md"), re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(FINDINGS)
+
+
+@pytest.mark.parametrize("page", sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")))
+def test_every_metric_that_a_page_names_is_there(page: str) -> None:
+    written = re.sub(r"Not there yet:\n.*?(?=^## |\Z)", "", text(page), flags=re.DOTALL | re.MULTILINE)
+    named = set(re.findall(r"\b(?:mq|penstock)_[a-z_]+[a-z]\b(?!…|:)", written))
+    # OpenMetrics leaves out the endings; a part of a name stands for all that begin so.
+    known = FAMILIES | {re.sub(r"_(total|info)$", "", name) for name in FAMILIES}
+    assert {name for name in named - known if not any(one.startswith(f"{name}_") for one in FAMILIES)} == set()
+
+
+def test_every_condition_that_the_guide_names_is_there() -> None:
+    table = text("why-stalled.md").partition("| the condition is |")[2].partition("\n\n")[0]
+    named = {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    assert {"stalled", "open_transaction"} < named <= set(CONDITIONS)
+
+
+def test_every_name_to_migrate_to_is_a_metric() -> None:
+    rows = [line for line in text("migration.md").splitlines() if line.startswith("| ")]
+    named = {name for row in rows for name in re.findall(r"`(mq_\w+)`", row)}
+    assert len(named) > 30
+    assert named <= FAMILIES
+
+
+def test_the_file_for_asking_an_agent_is_documented() -> None:
+    page = text("top.md").partition("## An agent behind TLS and users")[2]
+    for section in (HttpConfig, BasicAuth, TlsClient):
+        for key in section.model_fields:
+            assert re.search(rf"\b{key}\b", page), key
+
+
+def test_the_keys_of_top_are_documented() -> None:
+    table = text("top.md")
+    for key in re.findall(r"^(\S+)(?:  ?\S+)* {2,}\w", HELP.partition("Keys\n")[2].partition("\n\n")[0], re.MULTILINE):
+        assert key.strip(",") in table, key
+
+
+def test_every_page_is_in_the_navigation_and_no_link_is_broken(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"],
+        cwd=ROOT,
+        env={"NO_MKDOCS_2_WARNING": "1", "PATH": "", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads((tmp_path / "site/search/search_index.json").read_text())["docs"]
+    assert {entry["location"].partition("#")[0] for entry in found} >= {
+        str(page.relative_to(DOCS).with_suffix(".html")).replace("README", "index") for page in DOCS.rglob("*.md")
+    }
+
+
+def test_the_example_of_scaling_is_a_scaled_object() -> None:
+    (example,) = re.findall(r"```yaml\n(.*?)```", text("keda.md"), re.DOTALL)
+    content = yaml.safe_load(example)
+    assert (content["apiVersion"], content["kind"]) == ("keda.sh/v1alpha1", "ScaledObject")
+    assert set(re.findall(r"\bmq_\w+", content["spec"]["triggers"][0]["metadata"]["query"])) <= FAMILIES
