@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from e2e.agent import Agent
+from flowbench.openmq import Clients, Scenario, compiled, consume, produce, roles_of
 from penstock.agent.opening import open_reader, open_transport
 from penstock.config import load
 from penstock.demo.openmq import OpenMQBroker
@@ -313,3 +314,28 @@ def test_the_same_series_as_of_artemis(
     # What OpenMQ does not know is absent there.
     assert not scrape.find("mq_queue_messages_acknowledged_total", broker="openmq")
     assert not np.isnan(scrape.value("mq_broker_start_timestamp_seconds", broker="openmq"))
+
+
+def test_what_its_clients_settings_lead_to_is_found(
+    openmq: OpenMQBroker, tmp_path: Path, unique: Callable[[str], str]
+) -> None:
+    """A threshold of 95 %, and buffers of three consumers that do not fit into what their client may use."""
+    queue = unique("q")
+    consumer = consume(delay=20, connection="one", imqConsumerFlowLimit=100, imqConsumerFlowThreshold=95)
+    scenario = Scenario(queue, [produce(rate=300, size=1000), *[consumer] * 3])
+    rules = [{"match": {"queue": queue}, "client_memory": 65536}]
+    with (
+        Clients(openmq, compiled(openmq, tmp_path / "classes"), roles_of(scenario), tmp_path / "log"),
+        Agent(tmp_path, brokers=[configured(openmq, "jolokia", name="o")], interval="1s", rules=rules) as agent,
+    ):
+        wanted = {"flow_threshold_extreme", "flow_limit_exceeds_memory"}
+        scrape = agent.until(
+            lambda s: {have["rule"] for have, _ in s.find("mq_config_finding")} >= wanted, expected=True, timeout=60
+        )
+        told = json.loads(agent.request(f"/api/v1/explain?broker=o&queue={queue}")[1])
+    by_rule = {one["rule"]: {name: n["value"] for name, n in one["evidence"].items()} for one in told["findings"]}
+    threshold, memory = by_rule["flow_threshold_extreme"], by_rule["flow_limit_exceeds_memory"]
+    assert (threshold["limit"], threshold["resume"], threshold["batch"]) == (100, 95, 5)
+    assert memory["most_bytes"] == pytest.approx(3 * memory["limit"] * memory["mean_bytes"], rel=1e-3)
+    assert memory["advised"] == 65536 // (3 * memory["mean_bytes"])
+    assert scrape.find("mq_config_finding", rule="flow_limit_exceeds_memory", scope="connection")

@@ -8,6 +8,7 @@ import pytest
 
 from judge.world import Judged, Numbers
 from penstock.flow.findings.finding import KINDS, UNITS, Finding
+from penstock.flow.findings.flow_control import OF_FLOW, session_overloaded
 from penstock.flow.findings.rules import LEAST_POLLS, MOST, RULES
 from penstock.flow.findings.scene import SECONDS
 from penstock.flow.policy import Policy
@@ -250,7 +251,8 @@ def test_findings_go_when_their_cause_does_and_the_series_stay_while_it_lasts() 
 
 
 def test_every_rule_has_words_and_units() -> None:
-    assert {one.__name__ for one in RULES} == set(KINDS)
+    assert {one.__name__ for one in (*RULES, *OF_FLOW, session_overloaded)} == set(KINDS)
+    texts = dict.fromkeys(("knob", "effect", "why", "change", "what", "remark"), "k")
     for kind in KINDS.values():
-        text = Finding(kind.rule, "queue", "q", evidence=dict.fromkeys(UNITS, 1.0), texts={"knob": "k"})  # type: ignore[arg-type]
+        text = Finding(kind.rule, "queue", "q", evidence=dict.fromkeys(UNITS, 1.0), texts=texts)  # type: ignore[arg-type]
         assert "unknown" not in text.says + text.advice

@@ -149,7 +149,7 @@ class Judged:
         numbers = {name: {"consumers": present[name], **_columns(said, QUEUE_COLUMNS)} for name, said in queues.items()}
         clients = {name: _consumer(name, said, rows) for name, said in consumers.items()}
         counted = {
-            name: {k: v for k, v in _columns(said, CONSUMER_COLUMNS).items() if k != "client"}
+            name: {k: v for k, v in _columns(said, CONSUMER_COLUMNS).items() if k not in ("client", "session")}
             for name, said in consumers.items()
         }
         places = {row.address: AddressRow(row.address, "page") for row in rows.values()}
@@ -215,7 +215,7 @@ def _consumer(name: str, said: Numbers, queues: Mapping[str, QueueRow]) -> Consu
         queue=queue,
         address=address,
         client=said.get("client", "app"),
-        session="s" + name,
+        session=said.get("session", "s" + name),
         protocol="CORE",
         user="u",
         remote_host="h",

@@ -313,6 +313,10 @@ class Rule(Section):
     """Time span that a ring should cover; evictions below it are a warning."""
     drain_target: Target | None = None
     """Time in which a backlog should be worked off."""
+    client_memory: Annotated[Size, between(1, 2**50, format_size)] | None = None
+    """What messages given ahead on one connection of an OpenMQ client may take."""
+    connection_flow_limit: Annotated[StrictInt, Field(ge=1, le=2**31 - 1)] | None = None
+    """imqConnectionFlowLimit of an OpenMQ client that has it enabled, messages."""
     silence: StrictBool | None = None
     """Conditions are judged and shown by `explain`, and not exported."""
     hours: BusinessHours | None = None

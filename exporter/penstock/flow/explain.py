@@ -135,7 +135,8 @@ def findings_of(sight: Sight, series: QueueSeries) -> list[Finding]:
     return [
         one
         for one in sight.state.findings.found
-        if (one.address, one.queue) == (series.address, series.queue) or (not one.queue and one.address in concerns)
+        if (series.address, series.queue) in ((one.address, one.queue), *one.on)
+        or (not one.queue and one.address in concerns)
     ]
 
 

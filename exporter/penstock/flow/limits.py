@@ -11,6 +11,8 @@ DEFAULT_LIMIT = 1000
 """imqConsumerFlowLimit of a client and ConsumerFlowLimit of a destination where nobody set them."""
 DEFAULT_THRESHOLD = 50
 """imqConsumerFlowThreshold, percent."""
+SHARED_LIMIT = 5
+"""The same of the consumers of a shared topic subscription."""
 CONNECTION_LIMIT = 1000
 """imqConnectionFlowLimit; in force only with imqConnectionFlowLimitEnabled."""
 CONNECTION_COUNT = 100
@@ -105,6 +107,11 @@ def threshold_for(limit: int, rate: float, round_trip: float) -> int | None:
 def limit_for_memory(memory: float, message_size: float, consumers: int) -> int:
     """The consumer limit at which `consumers` of a client fill no more than `memory` bytes; 0: not even one message."""
     return int(memory // (message_size * consumers))
+
+
+def connection_limit_for_memory(memory: float, message_size: float, count: int) -> int:
+    """The connection limit at which no more than `memory` bytes are buffered, with what `count` may add; at least 1."""
+    return max(int(memory // message_size) - count + 1, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,10 @@ class Said:
     """Seconds that a ring should cover."""
     drain_target: float | None = None
     """Seconds in which a backlog should be worked off."""
+    client_memory: int | None = None
+    """Bytes that messages given ahead on one connection of an OpenMQ client may take."""
+    connection_flow_limit: int | None = None
+    """imqConnectionFlowLimit of an OpenMQ client, messages."""
     silence: bool | None = None
     hours: Hours | None = None
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Scope(StrEnum):
-    """What a finding is about; the object of a client is `QUEUE/CLIENT`."""
+    """What a finding is about; the object of a client is `QUEUE/CLIENT`, of a connection its client."""
 
     BROKER = "broker"
     ADDRESS = "address"
@@ -82,6 +82,39 @@ _KINDS = (
         "{knob}: at most {advised:.0f} messages each would share what there is",
     ),
     Kind(
+        "flow_threshold_extreme",
+        "the client asks for more when {resume:.0f} of {limit:.0f} messages are left (imqConsumerFlowThreshold"
+        " {threshold:.0f} %): {effect}",
+        "without a specific need leave imqConsumerFlowThreshold at 50: it asks for {limit:.0f} - {resume:.0f} ="
+        " {batch:.0f} messages at least",
+    ),
+    Kind(
+        "flow_limit_exceeds_memory",
+        "the buffers of one connection can take {most_bytes:.0f} bytes, and the client may use {memory:.0f}",
+        "set imqConsumerFlowLimit {advised:.0f}: {consumers:.0f} consumers with {limit:.0f} messages of"
+        " {mean_bytes:.0f} bytes each are {most_bytes:.0f}; {held_bytes:.0f} are held now",
+    ),
+    Kind(
+        "connection_limit_advised",
+        "the connection has {fewest:.0f} to {consumers_most:.0f} consumers, so imqConsumerFlowLimit does not bound its"
+        " memory",
+        "set imqConnectionFlowLimitEnabled=true and imqConnectionFlowLimit {advised:.0f}: {consumers_most:.0f}"
+        " consumers with {limit:.0f} messages of {mean_bytes:.0f} bytes can take {most_bytes:.0f}, the client may use"
+        " {memory:.0f} (client_memory of its rule)",
+    ),
+    Kind(
+        "connection_count_advised",
+        "imqConnectionFlowCount ({count:.0f} unless it was set) does not suit {why}: {ahead_bytes:.0f} bytes go before"
+        " an acknowledgement gets through, at {rate:.3g} messages a second",
+        "make it {change}, {advised:.0f}",
+    ),
+    Kind(
+        "session_overloaded",
+        "all {consumers:.0f} consumers of one {what} have {held:.0f} messages in hand while {waiting:.0f} more wait, at"
+        " {looks:.0f} looks in a row: a session handles one message at a time",
+        "spread consumers and producers over more sessions, sessions over more connections{remark}",
+    ),
+    Kind(
         "management_guard_off",
         "the account that Penstock uses may read messages (FirstMessageAge of a queue)",
         "give Penstock a role of its own; or a -javaagent in the broker's JVM has switched etc/management.xml off, and"
@@ -117,6 +150,25 @@ UNITS: Mapping[str, str] = {
     "prefetch": "messages",
     "taken_most": "messages",
     "deepest": "messages",
+    "limit": "messages",
+    "resume": "messages",
+    "threshold": "percent",
+    "batch": "messages",
+    "starved": "of the polls",
+    "at_limit": "of the polls",
+    "most_bytes": "bytes",
+    "held_bytes": "bytes",
+    "memory": "bytes",
+    "fewest": "consumers",
+    "consumers_most": "consumers",
+    "changes": "looks",
+    "count": "messages",
+    "ahead_bytes": "bytes",
+    "came": "consumers",
+    "held": "messages",
+    "waiting": "messages",
+    "producers": "producers",
+    "looks": "looks",
 }
 
 
@@ -126,7 +178,7 @@ class Finding:
     A rule that holds on an object.
 
     address, queue, client: which ones it concerns, empty where it concerns all. evidence: the numbers, those that are
-    known. texts: further words of the advice.
+    known. texts: further words of the advice. on: addresses and queues that a connection's finding concerns.
     """
 
     rule: str
@@ -137,6 +189,7 @@ class Finding:
     client: str = ""
     evidence: Mapping[str, float] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
+    on: tuple[tuple[str, str], ...] = ()
 
     @property
     def says(self) -> str:

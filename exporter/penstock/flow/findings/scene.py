@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.flow.findings.finding import Finding
+from penstock.flow.findings.flow_control import OF_FLOW, flow_of, session_overloaded
+from penstock.flow.findings.habits import Habits
 from penstock.flow.findings.rules import RULES, Clients, Scene
 from penstock.flow.judge.facts import AddressJoin
 from penstock.flow.judge.judge import Judgement
 from penstock.flow.judge.spans import moved
 from penstock.flow.judge.wanted import silenced
 from penstock.flow.series import ClientSeries, Grouping, QueueSeries
-from penstock.model import ConsumerRow, Snapshot
+from penstock.model import BrokerKind, ConsumerRow, Snapshot
 from penstock.table import Index, Positions, Table
 
 SECONDS = 15.0
@@ -35,6 +37,7 @@ class Findings:
     index: Index[FindingSeries] = field(default_factory=Index.empty)
     stamp: float = -np.inf
     join: AddressJoin = field(default_factory=AddressJoin)
+    habits: Habits = field(default_factory=Habits)
 
     def follow(
         self,
@@ -61,8 +64,13 @@ class Findings:
             deepest=moved(snapshot.queues.index, sightings.queues, sightings.deepest, np.nan),
             clients=None if clients is None else clients_of(snapshot, queues, clients, judgement),
         )
+        habits = self.habits.follow(snapshot, snapshot.stamp - self.stamp)
         found = tuple(one for rule in RULES for one in rule(scene))
-        return Findings(found, self._series(name, found, queues, clients), snapshot.stamp, join)
+        found += tuple(session_overloaded(snapshot, habits))
+        if clients is not None and snapshot.broker.kind is BrokerKind.OPENMQ:
+            flow = flow_of(snapshot, clients, judgement.openmq.windows, judgement.shares, habits)
+            found += tuple(one for rule_of in OF_FLOW for one in rule_of(flow))
+        return Findings(found, self._series(name, found, queues, clients), snapshot.stamp, join, habits)
 
     def _series(
         self,
@@ -79,7 +87,10 @@ class Findings:
             {
                 FindingSeries(name, one.scope, one.object, one.rule)
                 for one in found
-                if (one.address, one.queue, "") not in quiet and (one.address, one.queue, one.client) not in quiet
+                if not all(
+                    (address, queue, "") in quiet or (address, queue, one.client) in quiet
+                    for address, queue in one.on or ((one.address, one.queue),)
+                )
             },
             key=lambda row: (row.rule, row.scope, row.object),
         )
