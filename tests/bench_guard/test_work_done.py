@@ -2,9 +2,10 @@
 
 import sys
 import tracemalloc
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from types import FrameType
-from typing import Self
+from typing import Any, Self
 
 import pytest
 from bench.harness import Polled, subject
@@ -14,6 +15,7 @@ from penstock.exposition.body import Exposition
 from penstock.exposition.gzip_stream import Codec, Fragment
 from penstock.exposition.render import BLOCK
 from penstock.exposition.syntax import Format
+from penstock.sources.artemis import answers as wire
 
 QUEUES, CONSUMERS = 3_000, 9_000
 POLLS_TO_REST = 24
@@ -137,6 +139,26 @@ async def test_churn_costs_calls_for_those_that_came_only(world: World, polled: 
     with Calls(polled) as churning:
         await polled.poll()
     assert churning.count - steady.count < 60 * 0.01 * CONSUMERS
+
+
+async def test_texts_are_read_of_those_that_came_only(
+    world: World, polled: Polled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: dict[str, int] = defaultdict(int)
+    text = wire.ListingDecoder.text
+
+    def counting(decoder: Any, listing: str, what: str) -> Any:
+        rows = text(decoder, listing, what)
+        for row in rows.rows[:1]:
+            read[type(row).__name__] += len(rows)
+        return rows
+
+    monkeypatch.setattr(wire.ListingDecoder, "text", counting)
+    world.step(churn=0.01)
+    await polled.poll()
+    assert read["ConsumerNumbers"] == CONSUMERS
+    assert "ConsumerTexts" not in read
+    assert "QueueTexts" not in read
 
 
 def lines(polled: Polled) -> set[bytes]:

@@ -59,6 +59,26 @@ def test_half_is_forgotten_in_seven_hundred_gaps() -> None:
     assert state.longest[0] == pytest.approx(50, rel=1e-3)
 
 
+def test_who_has_learned_nothing_takes_no_room() -> None:
+    state = Patience().follow(Index.of([*"abc"]))
+    before = state.learn(np.array([2]), np.array([1.0]), np.array([300.0]), CONSTANTS)
+    after = before.learn(np.array([0]), np.array([4.0]), np.array([300.0]), CONSTANTS)
+    assert (len(before.weights), len(after.weights)) == (1, 2)
+    assert [bins_of(after, row) for row in range(3)] == [[8], [], [4]]
+    fewer, _ = after.index.follow(np.array([1, 2]), lambda _: [])
+    moved = after.follow(fewer)
+    assert len(moved.weights) == 1
+    assert [bins_of(moved, row) for row in range(2)] == [[], [4]]
+    again, _ = fewer.follow(np.array([0, 1, 2]), lambda new: ["abc"[i] for i in new])
+    assert [bins_of(moved.follow(again), row) for row in range(3)] == [[8], [], [4]]
+    assert len(before.weights) == 1  # a state is never changed
+
+
+def bins_of(state: Patience, row: int) -> list[int]:
+    found: list[int] = np.flatnonzero(state.histograms(np.array([row]))[0]).tolist()
+    return found
+
+
 def test_gaps_of_one_poll_count_each() -> None:
     state = Patience().follow(Index.of(["a", "b"]))
     state = state.learn(np.array([1, 1, 0]), np.array([2.0, 8.0, 1.0]), np.full(3, 300.0), CONSTANTS)

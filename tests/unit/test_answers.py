@@ -35,6 +35,40 @@ def listing(rows: list[Any], count: int | None = None) -> wire.TextReply:
     return text_reply(json.dumps({"data": rows, "count": len(rows) if count is None else count}))
 
 
+# --- some rows of a listing
+
+
+def consumers(ids: list[int], separators: tuple[str, str] = (",", ":"), **more: Any) -> wire.TextReply:
+    rows = [{"id": str(n), "session": f"s{n}", "filter": f'{{"id":"{n + 1}"' * (n % 3), **more} for n in ids]
+    return text_reply(json.dumps({"data": rows, "count": len(ids)}, separators=separators))
+
+
+def some(reply: wire.TextReply, ids: list[int], wanted: list[int]) -> list[wire.ConsumerTexts]:
+    decoder = wire.ListingDecoder(wire.ConsumerTexts)
+    return decoder.some(reply, "listConsumers", wanted, [ids.index(n) for n in wanted], len(ids))
+
+
+def test_few_rows_of_many_are_those_of_the_whole() -> None:
+    ids = list(range(100, 5_000, 3))
+    wanted = [ids[0], ids[7], ids[800], ids[-1]]
+    whole = {row.id: row for row in wire.ListingDecoder(wire.ConsumerTexts)(consumers(ids), "x").rows}
+    assert some(consumers(ids), ids, wanted) == [whole[n] for n in wanted]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        consumers(list(range(50)), (", ", ": ")),
+        text_reply(json.dumps({"data": [{"id": n, "session": f"s{n}"} for n in range(50)]}, separators=(",", ":"))),
+        consumers(list(range(50)), protocol=7),
+    ],
+    ids=["spaces", "numbers", "a bad value"],
+)
+def test_where_a_row_is_not_found_all_are_read(reply: wire.TextReply) -> None:
+    found = {row.id: row.session for row in some(reply, list(range(50)), [3, 40])}
+    assert found | {3: "s3", 40: "s40"} == found
+
+
 # --- the bulk
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import islice
 
 from aiohttp import hdrs, web
 
@@ -21,8 +22,11 @@ WRITE_BYTES = 64 * 1024
 """One write; small, so that a reader counts as taking something at a few kB a second."""
 OLD_SECONDS = 60.0
 """A scrape under way for so long makes room for another one when there is none left."""
-KEEPS_UP_BYTES = 1024 * 1024
-"""A reader that took so much at once gets whole pieces from there: each write waits for its turn with the worker."""
+KEEPS_UP_BYTES = 256 * 1024
+"""A reader that took so much at once gets `AT_ONCE` pieces a write from there: each write waits for its turn with the
+worker, which may be deep in a long answer.
+"""
+AT_ONCE = 4
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -142,13 +146,16 @@ class Metrics:
             return response
         sent, keeps_up = 0, True
         for chunk in chunks:
-            size = len(chunk) if keeps_up and sent >= KEEPS_UP_BYTES else WRITE_BYTES
-            for start in range(0, len(chunk), size):
-                if not await self._written(response, chunk[start : start + size]):
+            part, size = chunk, WRITE_BYTES
+            if keeps_up and sent >= KEEPS_UP_BYTES:
+                part = b"".join((chunk, *islice(chunks, AT_ONCE - 1)))
+                size = len(part)
+            for start in range(0, len(part), size):
+                if not await self._written(response, part[start : start + size]):
                     _drop(request, "its reader stopped reading")
                     return response
                 keeps_up &= request.transport is not None and not request.transport.get_write_buffer_size()
-            sent += len(chunk)
+            sent += len(part)
         return response
 
     async def _written(self, response: web.StreamResponse, piece: bytes) -> bool:

@@ -6,7 +6,6 @@ Each finds by whole columns which rows it holds on, and tells only those, at mos
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 
 import numpy as np
 
@@ -173,28 +172,34 @@ def no_expiry_address(scene: Scene) -> Iterator[Finding]:
 def dead_letter_address_unbound(scene: Scene) -> Iterator[Finding]:
     """A dead-letter address without a queue, unless the broker makes one when the first dead letter comes."""
     made = scene.of_address("makes_dead_letter_queues") > 0
-    yield from unbound("dead_letter_address_unbound", scene, attrgetter("dead_letter_address"), made, "killed")
+    yield from unbound("dead_letter_address_unbound", scene, "dead_letter_address", made, "killed")
 
 
 def expiry_address_unbound(scene: Scene) -> Iterator[Finding]:
     """The same of an expiry address."""
     made = scene.of_address("makes_expiry_queues") > 0
-    yield from unbound("expiry_address_unbound", scene, attrgetter("expiry_address"), made, "expired")
+    yield from unbound("expiry_address_unbound", scene, "expiry_address", made, "expired")
 
 
-def unbound(rule: str, scene: Scene, target: Callable[[QueueRow], str], made: Mask, sent: str) -> Iterator[Finding]:
+def code(text: str) -> float:
+    """A number for a text, by which columns can be compared; 0 for none."""
+    return float(hash(text) & (2**52 - 1)) if text else 0.0
+
+
+def unbound(rule: str, scene: Scene, target: str, made: Mask, sent: str) -> Iterator[Finding]:
     """
-    target: where a queue sends to, empty where nowhere. made: the broker makes a queue there when it is needed. sent:
-    the column that counts what was sent.
+    target: the field with where a queue sends to, empty where nowhere. made: the broker makes a queue there when it
+    is needed. sent: the column that counts what was sent.
     """
-    rows: list[QueueRow] = scene.queues.index.rows.tolist()
-    # Thousands of queues share a few of them. No Python function is called for each row.
-    loose = set(map(target, rows)) - set(map(attrgetter("address"), rows)) - {""}
-    of: dict[str, list[int]] = {}
-    for i in np.flatnonzero(scene.applications & ~made).tolist() if loose else ():
-        if target(rows[i]) in loose:
-            of.setdefault(target(rows[i]), []).append(i)
-    for name, sources in list(of.items())[:MOST]:
+    index = scene.queues.index
+    to = index.column(f"code of {target}", lambda row: code(getattr(row, target)))
+    own = index.column("code of address", lambda row: code(row.address))
+    # Thousands of queues share a few of them: texts are looked at once in a row's life.
+    at = np.flatnonzero((to > 0) & scene.applications & ~made)
+    at = at[~np.isin(to[at], own)]
+    _, first, shared = np.unique(to[at], return_index=True, return_inverse=True)
+    for n in np.argsort(first)[:MOST].tolist():
+        name, sources = getattr(index.rows[at[first[n]]], target), at[shared == n]
         evidence = {"sources": float(len(sources)), sent: float(np.nansum(scene.queues[sent][sources]))}
         yield Finding(rule, Scope.ADDRESS, name, name, evidence=evidence)
 

@@ -25,7 +25,7 @@ UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 """What msgspec raises for text that is broken, no UTF-8, or nested without end."""
 MANY = 8
 """Of a listing in which one row in so many is wanted, or more, all are read."""
-NEAR = 65_536
+NEAR = 8_192
 """Characters before the place where a row is expected."""
 _one_object = json.JSONDecoder().raw_decode
 """msgspec reads no object in the middle of a text."""

@@ -195,7 +195,7 @@ class ArtemisReader:
             refresh = False
         queues = await self._collect(poll, "queues", lambda p: self._read_queues(p, refresh=refresh))
         if queues is not None and sizes is not None:
-            keys, numbers = self._queues.keys_of(sizes[0]), sizes[1]
+            keys, numbers = self._queues.keys_of_all(sizes[0]), sizes[1]
             queues = Table(queues.index, {**queues.columns, **tables.size_columns(keys, numbers, queues)})
         if addresses is not None:
             await self._collect(poll, "settings", lambda p: self._refresh_settings(p, addresses))

@@ -5,6 +5,7 @@ once in a thing's life and unchanged ones cost a comparison.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from operator import attrgetter
 from sys import intern
 from typing import Generic, TypeVar
@@ -211,8 +212,12 @@ class Queues:
         if self._named is not self._index:
             self._keys_by_name = {row.name: int(key) for key, row in zip(self._index.keys, self._index, strict=True)}
             self._named, self._found = self._index, ((), np.empty(0, np.int64))
-        if names != self._found[0]:  # mostly the same that were asked last, in the same order
-            keys = np.fromiter((self._keys_by_name.get(name, -1) for name in names), np.int64, len(names))
+        return np.fromiter(map(self._keys_by_name.get, names, repeat(-1)), np.int64, len(names))
+
+    def keys_of_all(self, names: Sequence[str]) -> Keys:
+        """The same of the names of all queues: mostly those that were asked last, in the same order."""
+        if names != self._found[0] or self._named is not self._index:
+            keys = self.keys_of(names)
             self._found = names, keys
         return self._found[1]
 
