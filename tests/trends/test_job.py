@@ -28,7 +28,7 @@ def test_the_report_needs_nothing_else_and_is_always_the_same(done: Path) -> Non
     assert not re.findall(r'(?:src|href)="?(?:https?:)?//', page)
     assert "<script src" not in page
     assert page == render(json.loads((done / "facts.json").read_text()))
-    assert [int(number) for number in re.findall(r"<h2[^>]*>(\d+) ", page)] == list(range(1, 11))
+    assert [int(number) for number in re.findall(r"<h2[^>]*>(\d+) ", page)] == list(range(1, 13))
     assert "None" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL).replace("<p>None.</p>", "")
     assert not re.search(r"\bnan\b", re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL))
 

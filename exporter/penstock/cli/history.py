@@ -1,6 +1,8 @@
 """`penstock history`: what history there is."""
 
+import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
@@ -32,3 +34,39 @@ def list_days(url: str) -> None:
             begin, end = (datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S") for at in (gap.begin, gap.end))
             click.echo(f"            gap of {gap.broker}: {begin} to {end} UTC")
     click.echo(f"{len(found)} days, {sum(day.bytes for day in found) / 2**20:.1f} MiB")
+
+
+DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
+DEFAULT_DAYS = 15
+"""What Prometheus keeps when nothing else is said."""
+
+
+@history.command("import")
+@click.option("--prometheus", "url", required=True, help="URL of a Prometheus, Thanos or the like.")
+@click.option("--history", "target", default="data/history", show_default=True, help="Where the agent publishes.")
+@click.option("--match", default="", help='Further label matchers, such as \'job="artemis",cluster="a"\'.')
+@click.option("--broker", default="", help="Name of the broker; default: its label broker, host or instance.")
+@click.option("--from", "first", type=DAY, help=f"UTC; default: {DEFAULT_DAYS} days ago.")
+@click.option("--to", "last", type=DAY, help="UTC; default: now.")
+@click.option(
+    "--bearer-token-file", "token", type=click.Path(path_type=Path, dir_okay=False), help="With a token for it."
+)
+@told
+def import_samples(url: str, target: str, match: str, broker: str, token: Path | None, **when: datetime | None) -> None:
+    """
+    Back-fill the history from what a Prometheus scraped: of Penstock, or of Artemis by the JMX exporter or a plugin.
+
+    Numbers of queues and brokers only: good for trends, not for judging again. Doing it twice changes nothing.
+    """
+    from penstock.history.backfill import backfill  # noqa: PLC0415 - needs the extra
+    from penstock.history.prometheus import Prometheus, secret  # noqa: PLC0415
+    from penstock.history.store import Store  # noqa: PLC0415
+
+    end = when["last"].replace(tzinfo=UTC).timestamp() if when["last"] else time.time()
+    begin = when["first"].replace(tzinfo=UTC).timestamp() if when["first"] else end - DEFAULT_DAYS * 86400
+    source = Prometheus(url, match, secret(token) if token else "")
+    found = backfill(source, Store(target), begin, end, broker, lambda text: click.echo(text, err=True))
+    if not found.rows:
+        click.echo(f"{url}: has no samples of queues in this time; see --from, --match", err=True)
+        return
+    click.echo(f"{found.queues} queues, {found.hours} hours, {found.rows} rows: {target}")

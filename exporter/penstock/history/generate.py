@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.history.publish import RAW, in_order
-from penstock.history.schema import BROKER, CONDITION, QUEUE, VERSION, Kind, series_id
+from penstock.history.schema import BROKER, CONDITION, CONSUMER, QUEUE, VERSION, Kind, series_id
 from penstock.history.snapshots import constant
 from penstock.history.store import Store
 
@@ -42,6 +42,9 @@ class Fleet:
     gaps: float = 0.03
     seed: int = 1
     start: int = 1_788_220_800  # 2026-09-01
+    consumers: int = 0
+    """Of each queue with traffic: their rows too. The first queues of each broker then show a window that is far too
+    large, one that is far too small, and consumers that are too slow at the peak."""
 
 
 @dataclass(slots=True)
@@ -71,8 +74,10 @@ def generate(store: Store, fleet: Fleet) -> Truth:
     world = _World(fleet, random)
     for day in range(fleet.days):
         samples = world.day(day)
-        for kind, rows in (("queue", world.queue_rows(samples)), ("broker", world.broker_rows(samples))):
-            _write(store, QUEUE if kind == "queue" else BROKER, rows)
+        _write(store, QUEUE, world.queue_rows(samples))
+        _write(store, BROKER, world.broker_rows(samples))
+        if fleet.consumers:
+            _write(store, CONSUMER, world.consumer_rows(samples))
         told = world.condition_rows(day)
         if told is not None:
             _write(store, CONDITION, told)
@@ -112,6 +117,14 @@ class _World:
         ]
         self.sids = np.array([series_id(broker, name, name) for broker, name in self.names], np.int64)
         self.stalled: list[tuple[int, int, int]] = []
+        # what a consumer may hold, and what all of a queue can do at the peak
+        self.window, self.power = np.full(size, 100.0), np.full(size, 1.6)
+        if fleet.consumers and fleet.queues > 4:
+            at = np.arange(size) % fleet.queues
+            self.window[at == 1], self.window[at == 2] = 20_000.0, 2.0
+            self.power[at == 2], self.power[at == 3] = 0.95, 0.75
+            self.rate[at == 1], self.rate[at == 3] = 0.5, 8.0
+            self.rate[at == 2] = 6.0
 
     def day(self, number: int) -> dict[str, NDArray[np.float64]]:
         fleet, random = self.fleet, self.random
@@ -123,7 +136,7 @@ class _World:
         grown = (1 + self.truth.growth) ** ((stamps - fleet.start) / (7 * DAY))[:, None]
         lam = self.rate * self.week[:, hour].T * grown * np.maximum(wave, 0.05)
         came = random.poisson(lam * fleet.interval).astype(float)
-        power = np.maximum(self.rate * self.week.max(axis=1) * grown[-1] * 1.6, 0.02) * fleet.interval
+        power = np.maximum(self.rate * self.week.max(axis=1) * grown[-1] * self.power, 0.02) * fleet.interval
         served = np.broadcast_to(power, came.shape).copy()
         for queue, since, until in self.stalled:
             served[(stamps >= since) & (stamps < until), queue] = 0.0
@@ -161,6 +174,9 @@ class _World:
             for name, values in self.counters.items():
                 out[name][step] = values
             out["messages"][step], out["inc"][step] = self.depth, self.inc
+        # A window that is small is empty at every other poll, however much waits.
+        dry = (self.window < 10) & (self.random.random((steps, size)) < 0.4)
+        out["delivering"] = np.where(dry, 0.0, np.minimum(out["messages"], self.window * max(self.fleet.consumers, 1)))
         return {**out, "stamp": stamps.astype(float), "begun": np.broadcast_to(self.begun, (steps, len(self.begun)))}
 
     def _restart(self, brokers: NDArray[np.bool_], stamp: int) -> None:
@@ -184,10 +200,10 @@ class _World:
         numbers = {
             **{name: samples[name].ravel() for name in self.counters},
             "messages": messages,
-            "delivering": np.minimum(messages, 100.0),
+            "delivering": samples["delivering"].ravel(),
             "scheduled": np.zeros(len(messages)),
             "bytes": messages * np.tile(self.size_of, steps),
-            "consumers": np.tile(np.where(self.rate > 0, 2.0, 0.0), steps),
+            "consumers": np.tile(np.where(self.rate > 0, self.fleet.consumers or 2.0, 0.0), steps),
             "ring_limit": np.tile(self.ring, steps),
             "inc": samples["inc"].ravel(),
             "interval": np.full(len(messages), float(self.fleet.interval)),
@@ -196,6 +212,33 @@ class _World:
         stamp = np.repeat(samples["stamp"], size)
         constants = {"routing_type": "anycast", "queue_kind": "user", "ring_source": "queue"}
         return _table(QUEUE, stamp, {**numbers, **every}, {**text, "address": text["queue"]}, constants)
+
+    def consumer_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
+        """Each queue's consumers share what is delivered and what was acknowledged."""
+        steps, each = len(samples["stamp"]), self.fleet.consumers
+        busy = np.flatnonzero(self.rate > 0)
+        pick = np.repeat(busy, each)
+        names = [self.names[queue] for queue in pick.tolist()]
+        clients = [f"{queue.split('.')[0]}-worker" for _, queue in names]
+        sids = [series_id(broker, queue, queue, client) for (broker, queue), client in zip(names, clients, strict=True)]
+        code = pa.array(np.tile(np.arange(len(pick), dtype=np.int32), steps))
+        words = {
+            "broker": [broker for broker, _ in names], "queue": [queue for _, queue in names], "client": clients,
+            "consumer": [str(number) for number in range(len(pick))],
+        }  # fmt: skip
+        text = {name: pa.DictionaryArray.from_arrays(code, pa.array(column)) for name, column in words.items()}
+        buffered = np.floor(samples["delivering"][:, pick] / each)
+        numbers = {
+            "buffered": buffered.ravel(),
+            "buffered_bytes": (buffered * self.size_of[pick]).ravel(),
+            "acknowledged": np.floor(samples["acknowledged"][:, pick] / each).ravel(),
+            "sid": np.tile(np.array(sids), steps),
+            "key": np.tile(np.arange(len(pick)), steps),
+            "inc": samples["inc"][:, pick].ravel(),
+            "interval": np.full(steps * len(pick), float(self.fleet.interval)),
+        }
+        stamp = np.repeat(samples["stamp"], len(pick))
+        return _table(CONSUMER, stamp, numbers, {**text, "address": text["queue"]}, {"protocol": "CORE"})
 
     def broker_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
         steps, brokers = len(samples["stamp"]), self.fleet.brokers

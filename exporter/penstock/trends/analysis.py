@@ -39,7 +39,8 @@ def analyse(session: Any, out: Store, days: Sequence[str], kind: str) -> list[Pl
     schema = pa.schema([("facts", pa.string())])
     table = over(session, units, partial(analyse_units, out.url, kind), schema)
     facts = [json.loads(text) for text in table["facts"].to_pylist()]
-    return sorted(facts, key=lambda one: (one["broker"], one.get("address", ""), one.get("queue", "")))
+    names = ("broker", "address", "queue", "client")
+    return sorted(facts, key=lambda one: tuple(one.get(name, "") for name in names))
 
 
 def analyse_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
@@ -51,7 +52,7 @@ def analyse_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
             names = [f"h1/kind={kind}/dt={day}/part.parquet" for day in unit["days"]]
             rows = as_columns(read_bucket(store, [n for n in names if store.exists(n)], unit["bucket"], tier), tier)
             for one in split(rows):
-                facts = queue_facts(one) if kind == "queue" else broker_facts(one)
+                facts = FACTS[kind](one)
                 yield pa.record_batch([pa.array([json.dumps(facts)])], names=["facts"])
 
 
@@ -128,6 +129,11 @@ def queue_facts(rows: Columns) -> Plain:
             "p95": percentile(rows["hist_at"], rows["hist_n"], 0.95),
         },
         "bytes_peak": _finite_max(rows["bytes_max"]),
+        "size": share(rows["bytes_sum"], rows["messages_sum"]),
+        "needed": _quantile(peak, 0.999),
+        "busiest_rate": _quantile(came, 0.99) / HOUR,
+        "backlog_share": share(rows["backlog_sum"], rows["n"]),
+        "starved_share": share(rows["starved_sum"], rows["backlog_sum"]),
         "added": float(np.nansum(came)),
         "acknowledged": float(np.nansum(left)),
         "expired": float(np.nansum(increases(rows, "expired"))),
@@ -145,6 +151,40 @@ def queue_facts(rows: Columns) -> Plain:
     facts["ring_advice"] = ring_advice(ring, came, lost, facts["messages"]["peak"])
     told: Plain = cleaned(facts)
     return told
+
+
+def client_facts(rows: Columns) -> Plain:
+    """Of all consumers of one client; rows count the polls of each of them."""
+    hours = len(np.unique(rows["start"]))
+    seen = np.where(rows["expected"] > 0, rows["n"] / rows["expected"], np.nan)  # hours of consumers
+    steps = float(np.nansum(rows["steps_sum"]))
+    every = HOUR / float(np.nanmax(rows["expected"])) if np.nanmax(rows["expected"]) > 0 else np.nan
+    facts: Plain = {
+        **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "client", "protocol")},
+        "hours": hours,
+        "consumers": float(np.nansum(seen)) / hours,
+        "held": share(rows["buffered_sum"], rows["n"]),
+        "most_held": _finite_max(rows["buffered_max"]),
+        "most_bytes": _finite_max(rows["buffered_bytes_max"]),
+        "size": share(rows["buffered_bytes_sum"], rows["buffered_sum"]),
+        "empty_share": share(rows["empty_sum"], rows["n"]),
+        "settled": float(np.nansum(rows["settled_sum"])),
+        "mean_pace": float(np.nansum(rows["settled_sum"])) / (steps * every) if steps else np.nan,
+        "pace": _finite_max(rows["settled_max"]) / every,
+        "limit": _finite_max(rows["flow_limit_max"]),
+    }
+    told: Plain = cleaned(facts)
+    return told
+
+
+def share(part: Series, whole: Series) -> float:
+    """Of the sums; NaN where nothing is known."""
+    total = float(np.nansum(whole))
+    return float(np.nansum(part)) / total if total else np.nan
+
+
+def _quantile(values: Series, at: float) -> float:
+    return float(np.nanquantile(values, at)) if np.isfinite(values).any() else np.nan
 
 
 def trend(hourly: Series) -> Plain:
@@ -229,6 +269,9 @@ def broker_facts(rows: Columns) -> Plain:
         }  # fmt: skip
     told: Plain = cleaned(facts)
     return told
+
+
+FACTS: Final = {"queue": queue_facts, "broker": broker_facts, "consumer": client_facts}
 
 
 def _finite_max(values: Series) -> float:

@@ -24,6 +24,7 @@ from penstock.errors import PenstockError
 from penstock.history.compact import read
 from penstock.history.schema import CONDITION
 from penstock.history.store import Store
+from penstock.trends.advice import advise, utilised
 from penstock.trends.analysis import WINDOW_DAYS, analyse, cleaned
 from penstock.trends.episodes import episodes
 from penstock.trends.forecast import pooled_quantile
@@ -67,8 +68,11 @@ def run(
         facts: Plain = {
             "window": {"first": window[0], "last": window[-1], "days": len(window), "rolled": len(rolled.days)},
             "queues": analyse(session, target, window, "queue"),
+            "clients": analyse(session, target, window, "consumer"),
             "brokers": analyse(session, target, window, "broker"),
         }
+        utilised(facts["clients"], facts["queues"])
+        facts["advice"] = advise(facts["queues"], facts["clients"])
         finish_forecasts(facts["queues"])
         facts["episodes"] = told_episodes(target, window, max(queue["last"] for queue in facts["queues"]))
         progress("writing the report")

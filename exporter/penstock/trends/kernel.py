@@ -6,7 +6,7 @@ lowest and highest value of one life are kept; what it grew from one row to the 
 So each day depends on its own files alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,17 +26,23 @@ ALIKE: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """What of a kind is kept. texts: labels. gauges: column → how it is summed up. counters: never fall in one life."""
+    """
+    What of a kind is kept. texts: labels. gauges: column → how it is summed up. counters: never fall in one life.
+    inputs: columns that are read to make others of them.
+    """
 
     texts: tuple[str, ...]
     gauges: Mapping[str, tuple[str, ...]]
     counters: tuple[str, ...] = ()
     histogram: str = ""
+    inputs: tuple[str, ...] = ()
+    make: Callable[[Columns], Columns] = lambda rows: rows
+    """Adds the gauges that stand in no file."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """What is read of the raw rows."""
-        return ("stamp", "broker", "sid", "inc", *self.texts, *self.gauges, *self.counters, "interval")
+        return ("stamp", "broker", "sid", "inc", *self.texts, *self.gauges, *self.counters, *self.inputs, "interval")
 
     @property
     def summed(self) -> tuple[str, ...]:
@@ -47,6 +53,26 @@ class Tier:
         return tuple(f"{end}_{name}" for name in self.counters for end in ("lo", "hi"))
 
 
+def with_backlog(rows: Columns) -> Columns:
+    """backlog: 1 where messages wait; starved: 1 where they do and the consumers that are there hold none."""
+    ready = rows["messages"] - rows["delivering"] - np.nan_to_num(rows["scheduled"])
+    waiting = (ready > 0) & (rows["consumers"] > 0)
+    return {**rows, "backlog": waiting.astype(float), "starved": (waiting & (rows["delivering"] == 0)).astype(float)}
+
+
+def of_consumers(rows: Columns) -> Columns:
+    """
+    Each consumer a life of its own. settled: acknowledged since its poll before, where there is one in these rows
+    (steps: 1); empty: 1 where it holds none.
+    """
+    order = np.lexsort((rows["stamp"], rows["key"], rows["sid"]))
+    rows = {name: column[order] for name, column in rows.items()} | {"inc": rows["key"][order]}
+    same = np.concatenate([[False], (np.diff(rows["sid"]) == 0) & (np.diff(rows["inc"]) == 0)])[: len(order)]
+    grown = np.concatenate([[0.0], np.diff(rows["acknowledged"])])[: len(order)]
+    settled = np.where(same, np.maximum(np.nan_to_num(grown), 0.0), 0.0)
+    return {**rows, "settled": settled, "steps": same.astype(float), "empty": (rows["buffered"] == 0).astype(float)}
+
+
 QUEUE: Final = Tier(
     texts=("address", "queue", "queue_kind"),
     gauges={
@@ -55,9 +81,13 @@ QUEUE: Final = Tier(
         "consumers": ("min", "sum"),
         "bytes": ("max", "sum"),
         "ring_limit": ("max",),
+        "backlog": ("sum",),
+        "starved": ("sum",),
     },
     counters=("added", "acknowledged", "expired", "killed", "removed", "evicted"),
     histogram="messages",
+    inputs=("scheduled",),
+    make=with_backlog,
 )
 BROKER: Final = Tier(
     texts=(),
@@ -70,7 +100,21 @@ BROKER: Final = Tier(
         "uptime": ("min", "max"),
     },
 )
-TIERS: Final[Mapping[str, Tier]] = {"queue": QUEUE, "broker": BROKER}
+CLIENT: Final = Tier(
+    texts=("address", "queue", "client", "protocol"),
+    gauges={
+        "buffered": ("max", "sum"),
+        "buffered_bytes": ("max", "sum"),
+        "flow_limit": ("max",),
+        "settled": ("sum", "max"),
+        "steps": ("sum",),
+        "empty": ("sum",),
+    },
+    inputs=("key", "acknowledged"),
+    make=of_consumers,
+)
+"""All consumers of a client together: its n counts the polls of each of them."""
+TIERS: Final[Mapping[str, Tier]] = {"queue": QUEUE, "broker": BROKER, "consumer": CLIENT}
 REDUCE: Final = {"min": np.fmin, "max": np.fmax, "lo": np.fmin, "hi": np.fmax}
 
 
@@ -93,10 +137,10 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
 
     A row that stands twice (series and stamp the same) counts once. Ascending by sid, inc, start (seconds).
     """
-    rows = distinct(rows)
+    rows = distinct(tier.make(rows))
     start = rows["stamp"] // (HOUR * MICRO) * HOUR
     edges = starts_of(rows["sid"], rows["inc"], start)
-    keep = of_one_observer(rows, edges)
+    keep = of_one_observer(rows, edges) if tier is not CLIENT else None
     if keep is not None:
         rows, start = {name: column[keep] for name, column in rows.items()}, start[keep]
         edges = starts_of(rows["sid"], rows["inc"], start)
@@ -115,7 +159,15 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
             found[f"{end}_{name}"] = _aggregate(end, rows[name], edges)
     if tier.histogram:
         found |= histogram(rows[tier.histogram], edges, size)
-    return found
+    return by_client(found) if tier is CLIENT else found
+
+
+def by_client(rows: Columns) -> dict[str, NDArray[Any]]:
+    """Hourly rows of consumers → those of their clients."""
+    order = np.lexsort((rows["start"], rows["sid"]))
+    return merged(
+        CLIENT, {n: column[order] for n, column in rows.items()} | {"inc": np.zeros(len(order), np.int64)}, HOUR
+    )
 
 
 def distinct(rows: Columns) -> Columns:

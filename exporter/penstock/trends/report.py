@@ -14,6 +14,9 @@ Plain = dict[str, Any]
 TOP: Final = 10
 IDLE_HOURS: Final = 14 * 24
 SOON_DAYS: Final = 90
+ADVICE: Final = 20
+URGENT: Final = ("too little in the buffer", "too few consumers")
+"""What of the advice belongs on the first page: it costs throughput now."""
 UNKNOWN: Final = "\N{EN DASH}"
 
 
@@ -78,6 +81,11 @@ def view(facts: Plain) -> Plain:
         "quiet_hour": quiet_hour(queues),
         "stalls": stalls(facts["episodes"]),
         "rings": [q for q in queues if q["ring"] is not None],
+        "advice": facts.get("advice", [])[:ADVICE],
+        "more_advice": max(len(facts.get("advice", [])) - ADVICE, 0),
+        "clients": sorted(
+            (c for c in facts.get("clients", []) if c["settled"]), key=lambda c: -(c["utilisation"] or 0)
+        )[:TOP],
         "losses": sorted(
             (q for q in queues if (q["expired"] or 0) + (q["killed"] or 0) > 0),
             key=lambda q: -(q["expired"] or 0) - (q["killed"] or 0),
@@ -110,6 +118,10 @@ def actions(facts: Plain) -> list[Plain]:
                     },
                 )
             )
+    for one in facts.get("advice", []):
+        if one["subject"] in URGENT:
+            where = f"{one['client']} on {one['queue']} ({one['broker']}): {one['subject']}."
+            found.append((150, {"what": where, "do": f"{one['do']} Why: section 9."}))
     for row in stalls(facts["episodes"])[:3]:
         where, total = f"{row['queue']} ({row['broker']})", duration(row["total"])
         text = f"{row['client']} stopped on {where} {row['count']} times, {total} in all."

@@ -39,7 +39,7 @@ def raw_columns(table: Any, tier: Tier) -> dict[str, Any]:
             column = table[name].combine_chunks()
             column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
             found[name] = column.indices.to_numpy(zero_copy_only=False)
-        elif name in ("stamp", "sid", "inc"):
+        elif name in ("stamp", "sid", "inc", "key"):
             found[name] = table[name].cast(pa.int64()).to_numpy()
         else:
             found[name] = pc.fill_null(table[name].cast(pa.float64(), safe=False), np.nan).to_numpy()

@@ -1,0 +1,228 @@
+"""
+Raw history from what a Prometheus has: rows of queues and brokers, hour by hour.
+
+Known are Penstock's own names, and those that the JMX exporter (by its example for Artemis) and Artemis' own metrics
+plugin give. The names of the files follow from the source: imported twice it is the same.
+"""
+
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from penstock.exposition.catalogue import CATALOGUE
+from penstock.history.prometheus import Prometheus, Samples
+from penstock.history.publish import directory, in_order
+from penstock.history.schema import BROKER, QUEUE, TEXT, Kind, series_id
+from penstock.history.snapshots import constant, number
+from penstock.history.store import Store
+
+HOUR: Final = 3600
+OWN: Final = {(family.table, family.column): family.name for family in CATALOGUE}
+
+Column = NDArray[np.float64]
+Change = Callable[[Column, Column], Column]
+"""Values and their times → the column as history has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a column comes from: its table and column in our own metrics, else attributes of Artemis in snake case."""
+
+    column: str
+    own: tuple[str, str]
+    artemis: tuple[str, ...] = ()
+    change: Change = lambda values, _: values
+    own_change: Change = lambda values, _: values
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Newer JMX exporters end what they are told to be a counter with `_total`."""
+        return tuple(f"artemis_{name}{end}" for name in self.artemis for end in ("", "_total"))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (OWN[self.own], *self.foreign)
+
+
+def positive(values: Column, _: Column) -> Column:
+    """Artemis says -1 where there is no limit."""
+    return np.where(values >= 0, values, np.nan)
+
+
+QUEUES: Final = (
+    Source("messages", ("queue", "messages"), ("message_count",)),
+    Source("delivering", ("queue", "delivering"), ("delivering_count", "delivering_message_count")),
+    Source("scheduled", ("queue", "scheduled"), ("scheduled_count", "scheduled_message_count")),
+    Source("bytes", ("queue", "bytes"), ("persistent_size",)),
+    Source("consumers", ("queue", "consumers"), ("consumer_count",)),
+    Source("added", ("queue", "added"), ("messages_added",)),
+    Source("acknowledged", ("queue", "acknowledged"), ("messages_acknowledged",)),
+    Source("expired", ("queue", "expired"), ("messages_expired",)),
+    Source("killed", ("queue", "killed"), ("messages_killed",)),
+    Source("removed", ("queue", "removed")),
+    Source("ring_limit", ("queue", "ring_limit"), ("ring_size",), positive),
+    Source("evicted", ("eviction", "evicted")),
+)
+BROKERS: Final = (
+    Source("connections", ("broker", "connections"), ("connection_count",)),
+    Source("memory_used_bytes", ("broker", "memory_used_bytes"), ("address_memory_usage",)),
+    Source("memory_limit_bytes", ("broker", "memory_limit_bytes"), ("global_max_size",), positive),
+    Source("disk_used_ratio", ("broker", "disk_used_ratio"), ("disk_store_usage",)),
+    Source("disk_limit_ratio", ("broker", "disk_limit_ratio"), ("max_disk_usage",), lambda values, _: values / 100),
+    Source("uptime", ("broker", "start"), ("uptime_millis",), lambda values, _: values / 1000, lambda v, at: at - v),
+)
+COUNTERS: Final = QUEUE.counters
+
+Name = tuple[str, ...]
+"""Broker, address and queue; of a broker its name alone."""
+Rows = dict[Name, dict[float, dict[str, float]]]
+"""Name → time → column → value."""
+
+
+@dataclass(slots=True)
+class Lives:
+    """Where each series' counters stood last, and the life they are in; carried from hour to hour."""
+
+    last: dict[Name, dict[str, float]] = field(default_factory=dict)
+    inc: dict[Name, int] = field(default_factory=dict)
+
+    def of(self, name: Name, stamp: float, values: Mapping[str, float]) -> int:
+        """The life at `stamp`; a new one where a counter fell."""
+        last = self.last.setdefault(name, {})
+        counted = {column: value for column in COUNTERS if (value := values.get(column)) is not None}
+        if name not in self.inc or any(value < last.get(column, value) for column, value in counted.items()):
+            self.inc[name] = round(stamp * 1000)
+        last |= counted
+        return self.inc[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Rows of queues, and how many queues and hours they are of."""
+
+    rows: int
+    queues: int
+    hours: int
+
+
+def backfill(
+    source: Prometheus, store: Store, begin: float, end: float, broker: str, progress: Callable[[str], None]
+) -> Imported:
+    """
+    All hours from `begin` to `end` (seconds since 1970). broker: its name where the series have no label that says it.
+
+    Raises PenstockError.
+    """
+    file, lives = f"import-{zlib.crc32(f'{source.url} {source.match} {broker}'.encode()):08x}.parquet", Lives()
+    rows, hours = 0, 0
+    names: set[Name] = set()
+    for hour in range(int(begin // HOUR), -int(-end // HOUR)):
+        if hour % 24 == 0:
+            progress(str(np.datetime64(hour, "h").astype("datetime64[D]")))
+        span = max(hour * HOUR, begin), min((hour + 1) * HOUR, end)
+        queues = gathered(source, QUEUES, ("address", "queue"), *span, broker)
+        if not queues:
+            continue
+        brokers = gathered(source, BROKERS, (), *span, broker)
+        for kind, found in ((QUEUE, queues), (BROKER, with_polls(brokers, queues))):
+            table = table_of(kind, found, lives)
+            store.write_table(f"{directory(kind.name, hour)}/{file}", in_order(table, kind))
+            rows += len(table) if kind is QUEUE else 0
+        names |= queues.keys()
+        hours += 1
+    return Imported(rows, len(names), hours)
+
+
+def gathered(
+    source: Prometheus, columns: Sequence[Source], labels: tuple[str, ...], begin: float, end: float, broker: str
+) -> Rows:
+    """By thing and time what each column was; of several targets that tell of one thing, the one that tells most."""
+    by_target: dict[Name, dict[Name, dict[float, dict[str, float]]]] = defaultdict(lambda: defaultdict(dict))
+    for column in columns:
+        for one in source.samples(column.names, begin, end):
+            name = name_of(one.labels, labels, broker)
+            if name is None:
+                continue
+            rows = by_target[name][one.labels.get("job", ""), one.labels.get("instance", "")]
+            for stamp, value in pairs(column, one):
+                row = rows.setdefault(stamp, {})
+                # What is told by several reasons, as evictions are, is their sum.
+                row[column.column] = row.get(column.column, 0.0) + value if column.own[0] == "eviction" else value
+    return {
+        name: max(sorted(targets.items()), key=lambda one: sum(map(len, one[1].values())))[1]
+        for name, targets in by_target.items()
+    }
+
+
+def pairs(column: Source, one: Samples) -> Iterator[tuple[float, float]]:
+    change = column.own_change if one.labels["__name__"] == OWN[column.own] else column.change
+    values = change(one.values, one.stamps)
+    known = np.isfinite(values)
+    return zip(one.stamps[known].tolist(), values[known].tolist(), strict=True)
+
+
+def name_of(labels: Mapping[str, str], wanted: tuple[str, ...], broker: str) -> Name | None:
+    """The JMX exporter calls the broker `host`; None for series of something else."""
+    names = (broker or labels.get("broker") or labels.get("host") or labels.get("instance", ""),)
+    found = tuple(labels.get(name, "") for name in wanted)
+    if not all(found) or (not wanted and labels.get("address")):
+        return None
+    return names + found
+
+
+def with_polls(brokers: Rows, queues: Rows) -> Rows:
+    """A row per broker and poll, also of brokers that tell nothing of themselves."""
+    found: Rows = {name: dict(rows) for name, rows in brokers.items()}
+    for (broker, *_), rows in queues.items():
+        of = found.setdefault((broker,), {})
+        for stamp in rows:
+            of.setdefault(stamp, {})
+    return found
+
+
+def table_of(kind: Kind, found: Rows, lives: Lives) -> Any:
+    """Rows of a kind; columns that nobody told are null."""
+    cells = [
+        (name, stamp, values, interval_of(rows))
+        for name, rows in sorted(found.items())
+        for stamp, values in sorted(rows.items())
+    ]
+    stamps = np.array([stamp for _, stamp, *_ in cells])
+    texts = {"broker": [name[0] for name, *_ in cells]}
+    whole: dict[str, list[int]] = {}
+    if kind is QUEUE:
+        texts |= {"address": [name[1] for name, *_ in cells], "queue": [name[2] for name, *_ in cells]}
+        sids = {name: series_id(*name) for name in found}
+        whole = {"sid": [sids[name] for name, *_ in cells], "inc": [lives.of(n, at, v) for n, at, v, _ in cells]}
+        whole["key"] = whole["sid"]
+    given = {column for *_, values, _ in cells for column in values}
+    arrays = []
+    for one in kind.schema:
+        if one.name == "stamp":
+            arrays.append(pa.array(np.rint(stamps * 1e6).astype(np.int64)).cast(one.type))
+        elif one.name in texts:
+            arrays.append(pa.array(texts[one.name]).dictionary_encode())
+        elif one.name in whole:
+            arrays.append(pa.array(whole[one.name], pa.int64()))
+        elif one.name == "interval":
+            arrays.append(pa.array([every for *_, every in cells]).cast(one.type))
+        elif one.name == "agent_clock":
+            arrays.append(pa.array(stamps))
+        elif one.name in given:
+            arrays.append(number(np.array([values.get(one.name, np.nan) for *_, values, _ in cells]), one.type))
+        elif one.type == TEXT and one.name != "parts":
+            arrays.append(constant("", len(cells)))
+        else:
+            arrays.append(pa.nulls(len(cells), one.type))
+    return pa.table(arrays, schema=kind.schema)
+
+
+def interval_of(rows: Mapping[float, Any]) -> float:
+    """Seconds between two scrapes."""
+    return float(np.median(np.diff(sorted(rows)))) if len(rows) > 1 else 60.0
