@@ -55,7 +55,9 @@ def timed(work: Callable[[], Any]) -> float:
 
 def hourly_by_duckdb(history: Path, out: Path) -> Callable[[], None]:
     """The same columns, and the same bins, written as the same kind of file."""
-    gauges = [f"{how}({name}) AS {name}_{how}" for name, ways in QUEUE.gauges.items() for how in ways]
+    waits = "(messages - delivering - coalesce(scheduled, 0) > 0 AND consumers > 0)"
+    made = {"backlog": f"{waits}::INT", "starved": f"({waits} AND delivering = 0)::INT"}
+    gauges = [f"{how}({made.get(name, name)}) AS {name}_{how}" for name, ways in QUEUE.gauges.items() for how in ways]
     counters = [
         f"{how}({name}) AS {end}_{name}" for name in QUEUE.counters for end, how in (("lo", "min"), ("hi", "max"))
     ]

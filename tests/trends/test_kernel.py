@@ -8,6 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.history.generate import _table
+from penstock.history.schema import CONSUMER, series_id
+from penstock.history.schema import QUEUE as QUEUE_ROWS
 from penstock.history.store import Store
 from penstock.trends.kernel import QUEUE, increases, merged, percentile
 from penstock.trends.tiers import as_columns, daily, rolled
@@ -137,3 +140,55 @@ def test_a_broker_that_two_agents_watch_counts_once(files: int, tmp_path: Path) 
 def total(columns: Any) -> dict[int, float]:
     grown = np.nan_to_num(increases(columns, "added"))
     return {int(sid): float(grown[columns["sid"] == sid].sum()) for sid in np.unique(columns["sid"])}
+
+
+CLIENTS = """
+SELECT sid, epoch(date_trunc('hour', stamp))::BIGINT AS start, count(*) AS n, max(buffered) AS most,
+       sum(buffered) AS held, sum((buffered = 0)::INT) AS empty, sum(settled)::BIGINT AS grown, count(settled) AS steps
+FROM (SELECT *, acknowledged - lag(acknowledged) OVER (PARTITION BY sid, key, hour(stamp) ORDER BY stamp) AS settled
+      FROM (SELECT DISTINCT sid, key, stamp, buffered, acknowledged FROM rows)) GROUP BY ALL ORDER BY sid, start
+"""
+
+
+def consumers(seed: int) -> Any:
+    """Three clients with one to three consumers each, polled every minute for five hours, some rows twice."""
+    random = np.random.default_rng(seed)
+    key = np.repeat(np.arange(6), 300)
+    client = np.array(["one", "two", "two", "three", "three", "three"])[key]
+    rows = {
+        "stamp": START + 60.0 * np.tile(np.arange(300), 6),
+        "sid": np.array([series_id("b", "q", "q", name) for name in client.tolist()]),
+        "key": key,
+        "inc": np.full(1800, 7),
+        "buffered": random.integers(0, 4, 1800).astype(float),
+        "acknowledged": random.integers(0, 9, (6, 300)).cumsum(axis=1).ravel().astype(float),
+        "interval": np.full(1800, 60.0),
+    }
+    order = random.permutation(np.concatenate([np.arange(1800), random.integers(0, 1800, 90)]))
+    rows = {name: column[order] for name, column in rows.items()}
+    texts = {"client": pa.array(client[order].tolist()).dictionary_encode()}
+    constants = {"broker": "b", "address": "q", "queue": "q", "protocol": "CORE"}
+    return _table(CONSUMER, rows.pop("stamp"), rows, texts, constants)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_clients_are_those_of_duckdb(seed: int, tmp_path: Path) -> None:
+    rows, store = consumers(seed), Store(str(tmp_path))
+    store.write_table("raw/0.parquet", rows)
+    table = rolled(store, "consumer", ["raw/0.parquet"]).sort_by([("sid", "ascending"), ("start", "ascending")])
+    names = ("sid", "start", "n", "buffered_max", "buffered_sum", "empty_sum", "settled_sum", "steps_sum")
+    found = list(zip(*(table[name].to_pylist() for name in names), strict=True))
+    assert found == asked(CLIENTS, rows)
+    assert len(found) == 3 * 5
+
+
+def test_polls_at_which_messages_wait_and_nobody_holds_one(tmp_path: Path) -> None:
+    numbers = {
+        "sid": np.full(4, 1), "inc": np.full(4, 1), "interval": np.full(4, 60.0), "consumers": np.full(4, 1.0),
+        "messages": np.array([9.0, 9, 9, 0]), "delivering": np.array([0.0, 2, 0, 0]),
+        "scheduled": np.array([0.0, np.nan, 9, 0]),
+    }  # fmt: skip
+    store = Store(str(tmp_path))
+    store.write_table("0.parquet", _table(QUEUE_ROWS, START + 60.0 * np.arange(4), numbers, {}, {"broker": "b"}))
+    (row,) = rolled(store, "queue", ["0.parquet"]).to_pylist()
+    assert (row["n"], row["backlog_sum"], row["starved_sum"]) == (4, 2, 1)

@@ -73,7 +73,7 @@ def demo(directory: Path, days: int, queues: int) -> None:
     from penstock.trends import job  # noqa: PLC0415
 
     click.echo(f"imagining {days} days of 2 brokers with {queues} queues each", err=True)
-    generate(Store(str(directory / "history")), Fleet(brokers=2, queues=queues, days=days, interval=300))
+    generate(Store(str(directory / "history")), Fleet(brokers=2, queues=queues, days=days, interval=300, consumers=2))
     results = directory / "trends"
     job.run(str(directory / "history"), str(results), None, lambda text: click.echo(text, err=True))
     click.echo(str(results / job.REPORT))

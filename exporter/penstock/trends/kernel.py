@@ -62,12 +62,14 @@ def with_backlog(rows: Columns) -> Columns:
 
 def of_consumers(rows: Columns) -> Columns:
     """
-    Each consumer a life of its own. settled: acknowledged since its poll before, where there is one in these rows
+    Each consumer a life of its own. settled: acknowledged since its poll before, where there is one in the same hour
     (steps: 1); empty: 1 where it holds none.
     """
     order = np.lexsort((rows["stamp"], rows["key"], rows["sid"]))
     rows = {name: column[order] for name, column in rows.items()} | {"inc": rows["key"][order]}
-    same = np.concatenate([[False], (np.diff(rows["sid"]) == 0) & (np.diff(rows["inc"]) == 0)])[: len(order)]
+    hour = rows["stamp"] // (HOUR * MICRO)
+    alike = (np.diff(rows["sid"]) == 0) & (np.diff(rows["inc"]) == 0) & (np.diff(hour) == 0)
+    same = np.concatenate([[False], alike])[: len(order)]
     grown = np.concatenate([[0.0], np.diff(rows["acknowledged"])])[: len(order)]
     settled = np.where(same, np.maximum(np.nan_to_num(grown), 0.0), 0.0)
     return {**rows, "settled": settled, "steps": same.astype(float), "empty": (rows["buffered"] == 0).astype(float)}

@@ -53,6 +53,10 @@ def rolled(store: Store, kind: str, paths: Sequence[str]) -> Any:
     table = read(store, paths, KINDS[kind], names)
     if not len(table):
         return schema(tier).empty_table()
+    for at, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type) and table[field.name].null_count:
+            named = pc.fill_null(table[field.name].cast(pa.string()), "").combine_chunks().dictionary_encode()
+            table = table.set_column(at, field, named.cast(field.type))
     texts = {name: dictionary(table[name]) for name in ("broker", *tier.texts)}
     columns = raw_columns(table, tier)
     if "sid" not in table.column_names:  # a broker is its own series, and has one life
