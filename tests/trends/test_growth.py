@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from penstock.history.generate import Fleet, _World
 from penstock.trends.growth import Growth, days_to, growth, last_step
 
 HOURS = 84 * 24
@@ -58,3 +59,21 @@ def test_times_to_a_limit() -> None:
 def test_too_little_to_tell() -> None:
     assert np.isnan(growth(np.ones(300)).slope)
     assert not growth(np.full(2000, np.nan)).clear
+
+
+def test_growth_of_the_imagined_fleet_is_found() -> None:
+    """Twelve weeks of hours with rhythm, noise, stalls and restarts; traffic grows by 3 % a week."""
+    fleet = Fleet(brokers=1, queues=40, days=84, interval=3600, active=1.0, growth=0.03, stalls=0.5, gaps=0.0, seed=6)
+    world = _World(fleet, np.random.default_rng(fleet.seed))
+    days = [world.day(number) for number in range(fleet.days)]
+    added, inc = (np.concatenate([day[name] for day in days]) for name in ("added", "inc"))
+    came = np.where(np.diff(inc, axis=0) == 0, np.diff(added, axis=0), np.nan)
+    growing = np.flatnonzero(world.truth.growth)
+    assert len(growing) == 10
+    errors = []
+    for queue in growing.tolist():
+        true = world.rate[queue] * 3600 * (1.03**12 - 1) / 12  # messages an hour more, each week
+        found = growth(came[:, queue])
+        errors.append(abs(found.slope / true - 1))
+        assert found.slope > 0, "the wrong sign"
+    assert np.median(errors) <= 0.10
