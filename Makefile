@@ -25,6 +25,7 @@ help:
 	@echo "make bench-tick, bench-judge, bench-scrape, bench-prometheus, bench-growth, bench-broker, bench-trends   what it costs, see docs/performance.md (4 to 20 min)"
 	@echo "make test-chart  the Helm chart with helm itself (first time 10 min; needs Go); make chart-golden writes its golden files"
 	@echo "make alertbench [SEED=1 POLL=5 ONLY=...]  labelled situations fire their alerts and no other (11 min)"
+	@echo "make alertbench-openmq [ONLY=...]  the same on a real OpenMQ (7 min)"
 	@echo "make test-spark-cluster  trends on a real Spark cluster with history on a real S3 server (5 min)"
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
 	@echo "make test-cluster  the chart on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
@@ -150,7 +151,10 @@ bench-broker: $(VENV)/.test  # harm to a real Artemis, beside the JMX exporter's
 docs: $(VENV)/.test  # the site in build/site; strict: a link or anchor that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-.PHONY: alertbench
+.PHONY: alertbench alertbench-openmq
+
+alertbench-openmq: $(VENV)/.test  # the same on a real OpenMQ (7 min)
+	@PYTHONPATH=tests $(BIN)/python -m alertbench.openmq --only "$(ONLY)"
 
 alertbench: $(VENV)/.test  # FlowBench's situations fire the alerts of their labels and no other; a hang resolves nothing (11 min)
 	@PYTHONPATH=tests $(BIN)/python -m alertbench.bench --seed "$(SEED)" --interval "$(POLL)" --only "$(ONLY)"

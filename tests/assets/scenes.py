@@ -1,7 +1,6 @@
 """The demo of each kind of broker with further faults, an agent that watches it, and a Prometheus that scrapes it."""
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from e2e.agent import Agent
-from flowbench.openmq import CLIENT, LIMITED, Clients, Options, create_queue, destination, manage
+from flowbench.openmq import LIMITED, Clients, Options, compiled, create_queue, entry, pause
 from penstock.demo.load import StompConsumer, StompProducer
 from penstock.demo.management import Management
-from penstock.demo.openmq import OpenMQBroker
 from penstock.demo.ports import LOOPBACK, free_port
 from penstock.demo.run import EXPORTER, Scenario
 from penstock.demo.run_openmq import OpenMQScenario
@@ -59,7 +57,7 @@ def artemis(folder: Path) -> Iterator[Scene]:
             producer.run(10)
         for number in (1, 2):
             stack.enter_context(StompConsumer(broker.endpoint(), "twofold", client_id=f"twin-{number}"))
-        entry = {
+        said = {
             "name": broker.name,
             "kind": "artemis",
             "url": broker.jolokia_url,
@@ -67,7 +65,7 @@ def artemis(folder: Path) -> Iterator[Scene]:
             "password": broker.accounts[EXPORTER].password,
             "origin": broker.origin,
         }
-        scene = stack.enter_context(watched(folder, entry))
+        scene = stack.enter_context(watched(folder, said))
         time.sleep(6)
         broker.manage.update_queue("shrunk", ring_size=20)
         yield scene
@@ -134,20 +132,8 @@ def openmq(folder: Path) -> Iterator[Scene]:
         broker = scenario.broker
         for name, limits in _LIMITS.items():
             create_queue(broker, name, limits)
-        _pause(broker, "held", "ALL")
+        pause(broker, "held", "ALL")
         folder.mkdir(exist_ok=True)
         roles = [(kind, {"name": f"client-{i}", **options}) for i, (kind, options) in enumerate(_ROLES)]
-        stack.enter_context(Clients(broker, _compiled(broker, folder), roles, folder / "clients.log"))
-        entry = {"name": broker.name, "kind": "openmq", "url": broker.jolokia_url}
-        yield stack.enter_context(watched(folder, entry))
-
-
-def _pause(broker: OpenMQBroker, queue: str, what: str) -> None:
-    operation = "pause(java.lang.String)"
-    manage(broker, type="exec", mbean=destination(queue), operation=operation, arguments=[what])
-
-
-def _compiled(broker: OpenMQBroker, folder: Path) -> Path:
-    jars = ":".join(map(str, broker.client_jars))
-    subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", str(folder / "classes"), str(CLIENT)], check=True)
-    return folder / "classes"
+        stack.enter_context(Clients(broker, compiled(broker, folder / "classes"), roles, folder / "clients.log"))
+        yield stack.enter_context(watched(folder, entry(broker)))

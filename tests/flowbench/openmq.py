@@ -228,6 +228,12 @@ def create_queue(broker: OpenMQBroker, name: str, settings: Options) -> None:
         manage(broker, type="write", mbean=mbean, attribute=attribute, value=value)
 
 
+def pause(broker: OpenMQBroker, name: str, what: str) -> None:
+    """`what`: CONSUMERS, PRODUCERS or ALL."""
+    operation = "pause(java.lang.String)"
+    manage(broker, type="exec", mbean=destination(name), operation=operation, arguments=[what])
+
+
 def destination(name: str) -> str:
     return f'{PACKAGE}:type=Destination,subtype=Config,desttype=q,name="{name}"'
 
@@ -303,29 +309,19 @@ def lines(scenarios: Sequence[Scenario], notes: Notes) -> Iterator[tuple[str, bo
         yield f"| {one.name} | {label} | {said} | {'; '.join(trouble) or 'right'} |", not trouble
 
 
-def play(scenarios: Sequence[Scenario], folder: Path, interval: float, seconds: float, cold: float) -> dict[str, Any]:
-    notes = Notes()
+def prepare(broker: OpenMQBroker, scenarios: Sequence[Scenario]) -> None:
+    """Make the queues that have settings of their own."""
+    for one in scenarios:
+        if one.settings or one.pause:
+            create_queue(broker, one.name, one.settings)
+        if one.pause:
+            pause(broker, one.name, "CONSUMERS")
+
+
+@contextmanager
+def clients_of(broker: OpenMQBroker, scenarios: Sequence[Scenario], classes: Path, log: Path) -> Iterator[Clients]:
+    """All clients at work, those that freeze are frozen; gives those that can be asked for their counts."""
     with ExitStack() as stack:
-        broker = OpenMQBroker.create(folder / "broker", read_only=False, heap_mb=512)
-        stack.callback(broker.kill)
-        broker.start()
-        classes = compiled(broker, folder / "classes")
-        for one in scenarios:
-            if one.settings or one.pause:
-                create_queue(broker, one.name, one.settings)
-            if one.pause:
-                arguments = ["CONSUMERS"]
-                operation = "pause(java.lang.String)"
-                manage(broker, type="exec", mbean=destination(one.name), operation=operation, arguments=arguments)
-        file = folder / "penstock.yaml"
-        said = entry(broker)
-        judgement = {"cold": f"{cold:g}s", "trend": "60s"}
-        file.write_text(yaml.safe_dump({"interval": f"{interval:g}s", "judgement": judgement, "brokers": [said]}))
-        begin = time.time()
-        run = threading.Thread(target=lambda: asyncio.run(watched(file, notes, begin, seconds)))
-        run.start()
-        time.sleep(2 * interval)
-        log = folder / "clients.log"
         roles = [(one.own and kind == "consume", (kind, said)) for one in scenarios for kind, said in roles_of(one)]
         clients = stack.enter_context(Clients(broker, classes, [role for own, role in roles if not own], log))
         alone = [stack.enter_context(Clients(broker, classes, [role], log)) for own, role in roles if own]
@@ -335,6 +331,26 @@ def play(scenarios: Sequence[Scenario], folder: Path, interval: float, seconds: 
         time.sleep(20)
         for process in alone:
             process.freeze()
+        yield clients
+
+
+def play(scenarios: Sequence[Scenario], folder: Path, interval: float, seconds: float, cold: float) -> dict[str, Any]:
+    notes = Notes()
+    with ExitStack() as stack:
+        broker = OpenMQBroker.create(folder / "broker", read_only=False, heap_mb=512)
+        stack.callback(broker.kill)
+        broker.start()
+        classes = compiled(broker, folder / "classes")
+        prepare(broker, scenarios)
+        file = folder / "penstock.yaml"
+        said = entry(broker)
+        judgement = {"cold": f"{cold:g}s", "trend": "60s"}
+        file.write_text(yaml.safe_dump({"interval": f"{interval:g}s", "judgement": judgement, "brokers": [said]}))
+        begin = time.time()
+        run = threading.Thread(target=lambda: asyncio.run(watched(file, notes, begin, seconds)))
+        run.start()
+        time.sleep(2 * interval)
+        clients = stack.enter_context(clients_of(broker, scenarios, classes, folder / "clients.log"))
         run.join(seconds)
         counts = clients.counts()
         run.join()
