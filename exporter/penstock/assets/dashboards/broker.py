@@ -279,7 +279,7 @@ _QUEUES = Row(
     (
         table(
             "Queues",
-            "Every queue of the broker, with the messages a second that come in and go out. Sort by ready to find the"
+            "Every queue of the broker, with the messages a second that come in and go out. Sort by waiting to find the"
             " longest backlog; click one for its history.",
             QUEUE,
             ready(S, BY_QUEUE),

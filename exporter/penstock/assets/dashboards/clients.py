@@ -144,6 +144,7 @@ _PROGRESS = Row(
             Query(largest(BY_CLIENT, S("mq_client_starved_ratio")), "{{client}} on {{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
+            largest=1,
         ),
         graph(
             "At the limit",
@@ -152,6 +153,7 @@ _PROGRESS = Row(
             Query(largest(BY_CLIENT, S("mq_client_at_limit_ratio")), "{{client}} on {{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
+            largest=1,
         ),
         graph(
             "Room at consumers",
@@ -160,6 +162,7 @@ _PROGRESS = Row(
             Query(largest(BY_QUEUE, S("mq_queue_consumer_capacity_ratio")), "{{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
+            largest=1,
         ),
         graph(
             "Imbalance",

@@ -46,7 +46,7 @@ def conditions(scope: Scope, by: str, legend: str, **more: int) -> Panel:
 
 
 def ready(scope: Scope, by: str) -> Column:
-    return Column("Ready", largest(by, scope("mq_queue_ready_messages")))
+    return Column("Waiting", largest(by, scope("mq_queue_ready_messages")))
 
 
 def consumers(scope: Scope, by: str) -> Column:

@@ -198,7 +198,8 @@ def table(
     values = [f"Value #{ref}" for ref, _ in zip(_refs(), columns, strict=False)] if len(columns) > 1 else ["Value"]
     order = {name: i for i, name in enumerate([*keys, *values])}
     organize = {"excludeByName": {"Time": True}, "indexByName": order, "renameByName": {}}
-    headed = [_override(key, displayName=key.replace("_", " ").capitalize()) for key in keys]
+    # "string": else an id of digits is shown as a number
+    headed = [_override(key, displayName=key.replace("_", " ").capitalize(), unit="string") for key in keys]
     linked = [_override(key, links=[link]) for key, link in (links or {}).items()]
     return Panel(
         "table",

@@ -51,8 +51,8 @@ _NOW = Row(
             decimals=0,
         ),
         stat(
-            "With consumers",
-            "Messages delivered and not yet settled. They come back when a consumer goes.",
+            "Delivering",
+            "Messages that consumers have and have not acknowledged. They come back when a consumer goes.",
             f"sum({largest(BY_QUEUE, S('mq_queue_delivering_messages'))})",
             decimals=0,
         ),
@@ -196,7 +196,6 @@ _CLIENTS = Row(
             "Kind, durability, where its ring size is set, and who owns it by the rules of the configuration.",
             (*QUEUE, "kind", "routing_type", "durable", "ring_source", "owner", "team"),
             seen_by(f"{BY_QUEUE}, kind, routing_type, durable, ring_source, owner, team", S("mq_queue_info")),
-            width=12,
             height=5,
         ),
         table(
@@ -204,7 +203,6 @@ _CLIENTS = Row(
             "Addresses for messages that are given up or expire. An empty one means that they are thrown away.",
             (*QUEUE, "dead_letter_address", "expiry_address"),
             seen_by(f"{BY_QUEUE}, dead_letter_address, expiry_address", S("mq_queue_dead_letter_info")),
-            width=12,
             height=5,
         ),
         findings(_FINDINGS, height=6),
