@@ -66,6 +66,7 @@ def test_a_ring_made_smaller_trims_nothing_and_every_arrival_drops_one() -> None
     queue.ring = 4
     assert seen(world) == 0
     assert world.column("queue", "ring_used_ratio") == 2.5
+    assert world.column("queue", "ring_at_risk") == 0
     assert world.column("queue", "ring_oversize_since") == world.now - 15
     queue.come(3)
     assert seen(world) == 3 == queue.lost

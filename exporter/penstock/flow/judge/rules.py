@@ -154,8 +154,12 @@ def too_few_consumers(facts: Facts, expected: Column) -> Mask:
 
 
 def at_risk(facts: Facts) -> Column:
-    """Messages that a ring would lose if all its consumers went away now; NaN without a ring and while paging."""
-    risk = np.maximum(facts.messages - facts.scheduled - facts.ring, 0.0)
+    """
+    Messages that a ring would lose if all its consumers went away now; NaN without a ring and while paging.
+
+    Only what they give back finds no room: what a shrunk ring has too many of stays until somebody reads.
+    """
+    risk = np.clip(facts.messages - facts.scheduled - facts.ring, 0.0, facts.delivering)
     return np.where(facts.address.paging > 0, np.nan, risk)
 
 
