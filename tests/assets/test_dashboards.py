@@ -101,6 +101,7 @@ def test_panels(board: Json) -> None:
         assert defaults["unit"] in UNITS
         if panel["type"] not in NO_DECIMALS and panel["title"] not in EXEMPT["decimals"]:
             assert "decimals" in defaults, panel["title"]
+        assert ("noValue" in defaults) == (panel["type"] != "table")
         if panel["type"] == "timeseries":
             assert all(target["legendFormat"] != "__auto" for target in panel["targets"]), panel["title"]
 

@@ -20,6 +20,7 @@ from penstock.assets.dashboards.panels import (
 S = Scope(("broker",))
 _TARGET = '{job=~"$job",instance=~"$instance"}'
 _BY_BROKER = "instance, broker"
+_NO_HISTORY = "No history is kept"
 
 _NOW = Row(
     "Now",
@@ -82,6 +83,7 @@ _NOW = Row(
             " at the storage.",
             f"min({S('penstock_history_success')})",
             unit="none",
+            empty=_NO_HISTORY,
             mappings=DONE,
             steps=below(1),
             width=3,
@@ -169,6 +171,7 @@ _AROUND = Row(
             " the store cannot be written.",
             Query(f"time() - {S('penstock_history_publish_timestamp_seconds')}", "{{instance}}"),
             unit="s",
+            empty=_NO_HISTORY,
             decimals=0,
         ),
         graph(
@@ -178,6 +181,7 @@ _AROUND = Row(
             Query(f"rate({S('penstock_history_polls_dropped_total')}[$__rate_interval])", "{{instance}} polls"),
             Query(f"rate({S('penstock_history_segments_dropped_total')}[$__rate_interval])", "{{instance}} parts"),
             unit="cps",
+            empty=_NO_HISTORY,
             decimals=2,
         ),
     ),

@@ -7,6 +7,7 @@ from penstock.assets.thresholds import THRESHOLDS as T
 
 S = Scope(QUEUE)
 _DAY = 24 * 3600
+_NO_JOB = "Nothing foreseen, or no trend job has run"
 _BY_ADDRESS = "broker, address"
 
 
@@ -84,6 +85,7 @@ _FORECASTS = Row(
                 "{{broker}} {{queue}} {{horizon}} {{bound}}",
             ),
             unit="locale",
+            empty=_NO_JOB,
             decimals=0,
             width=12,
         ),
@@ -96,6 +98,7 @@ _FORECASTS = Row(
                 "{{broker}} {{limit}} {{bound}}",
             ),
             unit="s",
+            empty=_NO_JOB,
             decimals=1,
             width=12,
         ),
@@ -105,6 +108,7 @@ _FORECASTS = Row(
             " doubles the traffic within months.",
             Query(largest(BY_QUEUE, S("mq_trend_traffic_growth_ratio")), "{{broker}} {{queue}}"),
             unit="percentunit",
+            empty=_NO_JOB,
             decimals=1,
         ),
         graph(
@@ -113,14 +117,16 @@ _FORECASTS = Row(
             " More than its readers can do without calls for a larger ring or earlier reading.",
             Query(largest(BY_QUEUE, S("mq_trend_ring_loss_ratio")), "{{broker}} {{queue}}"),
             unit="percentunit",
+            empty=_NO_JOB,
             decimals=2,
         ),
         stat(
             "Age of the forecasts",
             "Time since the trend job last ran. It should run each day: after two days without a run look at the job's"
-            " log. Nothing here means that no trend job is set up; this row is empty then.",
+            " log.",
             f"time() - max({S('mq_trend_timestamp_seconds')})",
             unit="s",
+            empty=_NO_JOB,
             decimals=1,
             steps=above(_DAY + 3600, T.trend_stale_seconds),
             width=8,

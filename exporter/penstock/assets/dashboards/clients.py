@@ -1,6 +1,6 @@
 """Clients and flow control."""
 
-from penstock.assets.dashboards.common import BY_CLIENT, BY_QUEUE, CLIENT, QUEUE_LINE_LINK, seen_by
+from penstock.assets.dashboards.common import BY_CLIENT, BY_QUEUE, CLIENT, NOTHING_WRONG, QUEUE_LINE_LINK, seen_by
 from penstock.assets.dashboards.frame import Dashboard
 from penstock.assets.dashboards.panels import (
     OK,
@@ -92,6 +92,7 @@ _PROGRESS = Row(
             ),
             mappings={"0": ("notice", OK)},
             steps=above(1),
+            empty=NOTHING_WRONG,
             width=24,
             height=7,
         ),
@@ -234,6 +235,7 @@ _BUFFERS = Row(
                 "{{client}} on {{broker}} {{connection}}: {{cause}}",
             ),
             mappings={"1": ("holds", WARNING)},
+            empty=NOTHING_WRONG,
             width=24,
             height=5,
         ),

@@ -21,6 +21,7 @@ CLIENT = (*QUEUE, "client")
 BY_CLIENT = ", ".join(CLIENT)
 
 SEVERITIES = {"0": ("notice", OK), "1": ("warning", WARNING), "2": ("critical", CRITICAL)}
+NOTHING_WRONG = "Nothing is known to be wrong"
 UP = {"0": ("down", CRITICAL), "1": ("up", OK)}
 DONE = {"0": ("failed", CRITICAL), "1": ("ok", OK)}
 
@@ -41,6 +42,7 @@ def conditions(scope: Scope, by: str, legend: str, **more: int) -> Panel:
         Query(largest(by, scope("mq_queue_unhealthy")), legend),
         Query(largest(by, f"{scope('mq_queue_notice')} * 0"), f"{legend} (notice)"),
         mappings=SEVERITIES,
+        empty=NOTHING_WRONG,
         **more,
     )
 

@@ -3,6 +3,7 @@
 from penstock.assets.dashboards.common import (
     BROKER_LINK,
     BY_QUEUE,
+    NOTHING_WRONG,
     QUEUE,
     QUEUE_LINK,
     SEVERITIES,
@@ -107,6 +108,7 @@ _WRONG = Row(
             Query(f"count by (cause) ({largest(BY_QUEUE + ', cause', _UNHEALTHY)})", "{{cause}}"),
             unit="locale",
             decimals=0,
+            empty=NOTHING_WRONG,
             width=12,
             stacked=True,
         ),

@@ -83,7 +83,7 @@ class Panel:
     """
     One panel; width in columns of 24, height in units of the grid.
 
-    description: what it shows and what to do with it. mappings: value → text and colour.
+    description: what it shows and what to do with it. mappings: value → text and colour. empty: shown without data.
     """
 
     kind: str
@@ -104,6 +104,7 @@ class Panel:
     instant: bool = False
     smallest: float | None = 0
     largest: float | None = None
+    empty: str = "Nothing here, or not told by this broker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +214,7 @@ def table(
         transformations=({"id": "merge", "options": {}}, {"id": "organize", "options": organize}),
         instant=True,
         smallest=None,
+        empty="",  # Grafana would put it into every empty cell
         **({"width": 24, "height": 9} | more),
     )
 
@@ -279,7 +281,12 @@ def _panel(panel: Panel, number: int, x: int, y: int) -> Json:
         "mappings": _mappings(panel.mappings),
         "links": list(panel.links),
     }
-    bounds = {"decimals": panel.decimals, "min": panel.smallest, "max": panel.largest}
+    bounds = {
+        "decimals": panel.decimals,
+        "min": panel.smallest,
+        "max": panel.largest,
+        "noValue": panel.empty or None,
+    }
     defaults |= {name: value for name, value in bounds.items() if value is not None}
     return {
         "id": number,
