@@ -170,9 +170,9 @@ def test_tables_have_the_same_labels_in_all_columns() -> None:
         }
         several = len(panel["targets"]) > 1
         assert values == ({f"Value #{t['refId']}" for t in panel["targets"]} if several else {"Value"})
-        labels = [override for override in overrides if override["matcher"]["options"] in have]
-        texts = {one["matcher"]["options"] for one in labels if {"id": "unit", "value": "string"} in one["properties"]}
-        assert texts == {one["matcher"]["options"] for one in labels}, "an id of digits would be shown as a number"
+        keys = [override for override in overrides if override["matcher"]["options"] in have]
+        texts = {one["matcher"]["options"] for one in keys if {"id": "unit", "value": "string"} in one["properties"]}
+        assert texts == {one["matcher"]["options"] for one in keys}, "an id of digits would be shown as a number"
         links = re.findall(r"__data\.fields\.(\w+)", str(overrides))
         assert set(links) <= have
 
