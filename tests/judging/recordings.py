@@ -25,6 +25,7 @@ from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import tables
 from penstock.sources.artemis.kinds import Roles
+from penstock.sources.rows import lenient
 from penstock.table import Table
 
 HERE = Path(__file__).parent.parent / "recordings" / "judged"
@@ -43,12 +44,12 @@ class Samples:
         queues = self._queues.table(
             [self._queues.page(_listing([sample["queueRow"]]), refresh=False)], Roles(), from_attributes=False
         )
-        numbers, _ = wire.lenient(wire.QueueSizes, queue)
+        numbers, _ = lenient(wire.QueueSizes, queue)
         assert numbers is not None
         sizes = tables.size_columns(queues.index.keys, tables.size_matrix([numbers]), queues)
         queues = Table(queues.index, {**queues.columns, **sizes})
         consumers = self._consumers.table([self._consumers.page(_listing(sample["consumers"]))])
-        address, _ = wire.lenient(wire.AddressAttributes, sample["address"])
+        address, _ = lenient(wire.AddressAttributes, sample["address"])
         assert address is not None
         return Snapshot(
             stamp=sample["t"] / 1000,

@@ -14,6 +14,7 @@ from penstock.errors import BadAnswer, Refused, SourceError
 from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import tables
 from penstock.sources.artemis.kinds import Roles
+from penstock.sources.rows import matrix
 from unit.things import patiently
 
 NO_ROLES = Roles()
@@ -136,7 +137,7 @@ def test_numbers_in_every_form_and_what_is_none_is_missing_and_counted(value: An
 )
 def test_flags(value: Any, flag: float) -> None:
     rows = wire.ListingDecoder(wire.QueueNumbers)(listing([{"id": "1", "paused": value}]), "x")
-    np.testing.assert_array_equal(wire.matrix(rows.rows, ["paused"]), [[flag]])
+    np.testing.assert_array_equal(matrix(rows.rows, ["paused"]), [[flag]])
 
 
 def test_fields_that_are_not_there_are_missing_and_not_counted() -> None:

@@ -5,32 +5,22 @@ A value of an unexpected type (`"ERROR: …"`, an error object) is missing, neve
 """
 
 import json
-import math
 from collections.abc import Sequence
-from itertools import chain
-from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from penstock.errors import BadAnswer, Refused
+from penstock.sources.rows import NAN, UNREADABLE, Flag, Rows, RowT, lenient
 
-RowT = TypeVar("RowT", bound=msgspec.Struct)
 ResponseT = TypeVar("ResponseT", bound="Response")
 
-NAN = math.nan
-UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""What msgspec raises for text that is broken, no UTF-8, or nested without end."""
 MANY = 8
 """Of a listing in which one row in so many is wanted, or more, all are read."""
 NEAR = 8_192
 """Characters before the place where a row is expected."""
 _one_object = json.JSONDecoder().raw_decode
 """msgspec reads no object in the middle of a text."""
-Flag = bool | float
-"""A boolean, also as a text; NaN = missing."""
 
 
 class Response(msgspec.Struct):
@@ -101,20 +91,6 @@ def _responses(decoder: msgspec.json.Decoder[list[ResponseT]], body: bytes, expe
     if len(found) != expected:
         raise BadAnswer(f"{expected} requests were answered by {len(found)} responses")
     return found
-
-
-class Rows(Generic[RowT]):
-    """Rows of one type out of an answer, and how many values in them could not be read."""
-
-    __slots__ = ("rows", "total", "unreadable")
-
-    def __init__(self, rows: list[RowT], total: int, unreadable: int = 0) -> None:
-        self.rows = rows
-        self.total = total
-        self.unreadable = unreadable
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 class _Listing(msgspec.Struct, Generic[RowT]):
@@ -211,40 +187,6 @@ class ReadDecoder(Generic[RowT]):
         loose = [(name, *lenient(self._row, row)) for name, row in found.items()]
         whole = [(name, row) for name, row, _ in loose if row is not None]
         return [name for name, _ in whole], Rows([row for _, row in whole], len(found), sum(bad for *_, bad in loose))
-
-
-def lenient(row: type[RowT], values: dict[str, Any]) -> tuple[RowT | None, int]:
-    """What can be read of `values`, the rest missing; None when a field is bad without which it is no row."""
-    kept: dict[str, Any] = {}
-    bad = 0
-    for field in msgspec.structs.fields(row):
-        if field.encode_name not in values:
-            continue
-        try:
-            kept[field.name] = msgspec.convert(values[field.encode_name], field.type, strict=False)
-        except msgspec.ValidationError:
-            bad += 1
-    try:
-        return row(**kept), bad
-    except TypeError:
-        return None, bad
-
-
-def matrix(rows: Sequence[msgspec.Struct], fields: Sequence[str]) -> NDArray[np.float64]:
-    """float64 of shape (len(fields), len(rows)): the fields of the rows as columns."""
-    if not rows:
-        return np.empty((len(fields), 0))
-    values = map(attrgetter(*fields), rows)
-    flat = chain.from_iterable(values) if len(fields) > 1 else values
-    filled = np.fromiter(flat, np.float64, len(rows) * len(fields))
-    return np.ascontiguousarray(filled.reshape(len(rows), len(fields)).T)
-
-
-def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:
-    try:
-        return np.fromiter(map(attrgetter(field), rows), np.int64, len(rows))
-    except OverflowError as error:
-        raise BadAnswer(f"a number in {field} has more than 64 bits") from error
 
 
 def readable(reply: Reply) -> bool:

@@ -36,6 +36,7 @@ from penstock.sources.artemis import requests as ask
 from penstock.sources.artemis import tables, versions
 from penstock.sources.artemis.kinds import Roles
 from penstock.sources.clients import NameMap
+from penstock.sources.rows import Rows, RowT
 from penstock.sources.transport import Answer, Request, Transport
 from penstock.table import Index, Keys, Table
 
@@ -54,7 +55,7 @@ class _Sized(Protocol):
 
 PageT = TypeVar("PageT", bound=_Sized)
 
-AddressPage = wire.Rows[wire.AddressNumbers] | wire.Rows[wire.AddressAttributes]
+AddressPage = Rows[wire.AddressNumbers] | Rows[wire.AddressAttributes]
 
 QUEUE_PAGE_ROWS = 20_000
 SETTINGS_AT_ONCE = 500
@@ -528,7 +529,7 @@ def _notes(version: versions.Version) -> tuple[str, ...]:
     return ("this version shows no numbers per consumer; they come with Artemis 2.28 (AMQ Broker 7.11)",)
 
 
-def _rows(pages: Sequence[wire.Rows[wire.RowT]]) -> list[wire.RowT]:
+def _rows(pages: Sequence[Rows[RowT]]) -> list[RowT]:
     return [row for page in pages for row in page.rows]
 
 

@@ -19,6 +19,7 @@ from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import requests as ask
 from penstock.sources.artemis.kinds import MIRROR, STORE_AND_FORWARD, Roles, ordinary_kind, queue_kind, ring_source
 from penstock.sources.clients import NameMap, client_name, remote_host
+from penstock.sources.rows import Rows, integers, matrix
 from penstock.table import Column, Index, Keys, Positions, Serials, Table, taken
 
 ANONYMOUS = "(anonymous)"
@@ -110,14 +111,14 @@ class Consumers:
 
     def page(self, reply: wire.TextReply) -> Page[ConsumerRow]:
         numbers = self._numbers(reply, "listConsumers")
-        ids = wire.integers(numbers.rows, "id")
+        ids = integers(numbers.rows, "id")
         at = np.flatnonzero(self._index.positions(ids) < 0)
         unknown = ids[at].tolist()
         texts = self._texts.some(reply, "listConsumers", unknown, at.tolist(), len(ids)) if unknown else []
         wanted = set(unknown)
         fresh = {row.id: self._row(row) for row in texts if row.id in wanted}
         fields = list(self._fields.values())
-        values = wire.matrix(numbers.rows, fields) if fields else np.empty((0, len(ids)))
+        values = matrix(numbers.rows, fields) if fields else np.empty((0, len(ids)))
         return Page(ids, values, fresh, numbers.total, numbers.unreadable)
 
     def table(self, pages: Sequence[Page[ConsumerRow]]) -> Table[ConsumerRow]:
@@ -165,19 +166,17 @@ class Queues:
     def page(self, reply: wire.TextReply, *, refresh: bool) -> Page[QueueText]:
         """`refresh`: read the texts of known queues anew too, for what an operator may have changed."""
         numbers = self._numbers(reply, "listQueues")
-        ids = wire.integers(numbers.rows, "id")
+        ids = integers(numbers.rows, "id")
         fresh: dict[int, QueueText] = {}
         if refresh or (self._index.positions(ids) < 0).any():
             fresh = {row.id: row for row in self._texts(reply, "listQueues").rows}
-        return Page(
-            ids, wire.matrix(numbers.rows, list(_QUEUE_FIELDS.values())), fresh, numbers.total, numbers.unreadable
-        )
+        return Page(ids, matrix(numbers.rows, list(_QUEUE_FIELDS.values())), fresh, numbers.total, numbers.unreadable)
 
     def attributes(self, reply: wire.Reply) -> Page[QueueText]:
         found = self._attributes(reply, "queue attributes")[1]
-        numbers = wire.matrix(found.rows, list(_QUEUE_ATTRIBUTE_FIELDS.values()))
+        numbers = matrix(found.rows, list(_QUEUE_ATTRIBUTE_FIELDS.values()))
         return Page(
-            wire.integers(found.rows, "id"), numbers, {row.id: row for row in found.rows}, found.total, found.unreadable
+            integers(found.rows, "id"), numbers, {row.id: row for row in found.rows}, found.total, found.unreadable
         )
 
     def table(self, pages: Sequence[Page[QueueText]], roles: Roles, *, from_attributes: bool) -> Table[QueueRow]:
@@ -298,7 +297,7 @@ def size_columns(keys: Keys, numbers: NDArray[np.float64], queues: Table[QueueRo
 
 
 def size_matrix(rows: Sequence[wire.QueueSizes]) -> NDArray[np.float64]:
-    return wire.matrix(rows, list(_SIZE_FIELDS.values()))
+    return matrix(rows, list(_SIZE_FIELDS.values()))
 
 
 class Addresses:
@@ -315,10 +314,10 @@ class Addresses:
         self._said: dict[str, Column] = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
         self.retroactive: frozenset[str] = frozenset()
 
-    def page(self, reply: wire.TextReply) -> wire.Rows[wire.AddressNumbers]:
+    def page(self, reply: wire.TextReply) -> Rows[wire.AddressNumbers]:
         return self._listing(reply, "listAddresses")
 
-    def attributes(self, reply: wire.Reply) -> wire.Rows[wire.AddressAttributes]:
+    def attributes(self, reply: wire.Reply) -> Rows[wire.AddressAttributes]:
         return self._attributes(reply, "address attributes")[1]
 
     def table(
@@ -334,7 +333,7 @@ class Addresses:
             self._follow(names, settings, blocked)
             self._names, self._told = names, (settings, blocked)
         fields = _ADDRESS_FIELDS if listed else _ADDRESS_ATTRIBUTE_FIELDS
-        columns = _columns(fields, wire.matrix(rows, list(fields.values())), self._order)
+        columns = _columns(fields, matrix(rows, list(fields.values())), self._order)
         retroactive = columns.pop("retroactive", np.zeros(len(self._index)))
         self.retroactive = frozenset(row.name for row in self._index.rows[retroactive > 0])
         percent = columns.get("limit_percent", np.full(len(self._index), np.nan))
@@ -477,7 +476,7 @@ class Connections:
         for i in np.flatnonzero(self._index.positions(keys) < 0).tolist():
             row = found.rows[i]
             self._unknown.setdefault(connection_of[i], (int(keys[i]), row.user, row.client_id))
-        numbers = wire.matrix(found.rows, ["consumer_count", "producer_count"])
+        numbers = matrix(found.rows, ["consumer_count", "producer_count"])
         return SessionPage(hashes(map(attrgetter("id"), found.rows)), keys, numbers, found.total, found.unreadable)
 
     def unknown(self) -> bool:
@@ -494,7 +493,7 @@ class Connections:
         }
         return ConnectionPage(rows, len(found), found.total, found.unreadable)
 
-    def producers(self, reply: wire.TextReply) -> wire.Rows[wire.ProducerListed]:
+    def producers(self, reply: wire.TextReply) -> Rows[wire.ProducerListed]:
         return self._decode_producers(reply, "listProducers")
 
     def table(self, sessions: Sequence[SessionPage], connections: Sequence[ConnectionPage]) -> Table[ConnectionRow]:
@@ -535,7 +534,7 @@ class Connections:
             keys, lambda new: [self._producer(producers[i]) for i in new]
         )
         fields = {"produced": "msg_sent", "produced_bytes": "msg_size_sent"}
-        columns = _columns(fields, wire.matrix(producers, list(fields.values())), order)
+        columns = _columns(fields, matrix(producers, list(fields.values())), order)
         return Table(self._producer_index, columns)
 
     def _row(self, connection: wire.ConnectionListed, session_user: str, client_id: str) -> ConnectionRow:

@@ -9,7 +9,7 @@ from typing import Any, Generic
 import msgspec
 
 from penstock.errors import BadAnswer, Refused
-from penstock.sources.artemis.answers import NAN, UNREADABLE, Flag, Rows, RowT, lenient
+from penstock.sources.rows import NAN, UNREADABLE, Flag, Rows, RowT, lenient
 
 
 class Reply(msgspec.Struct):

@@ -30,13 +30,13 @@ from penstock.model import (
     Snapshot,
     TransactionRow,
 )
-from penstock.sources.artemis.answers import Rows, RowT
 from penstock.sources.clients import NameMap
 from penstock.sources.openmq import answers as wire
 from penstock.sources.openmq import requests as ask
 from penstock.sources.openmq import tables
 from penstock.sources.openmq.depths import Depths, Name
 from penstock.sources.portmapper import read_epoch, request_epoch
+from penstock.sources.rows import Rows, RowT
 from penstock.sources.transport import Answer, Request, Transport
 from penstock.table import Keys, Table
 

@@ -23,10 +23,10 @@ from penstock.model import (
     RingSource,
     TransactionRow,
 )
-from penstock.sources.artemis.answers import matrix
 from penstock.sources.clients import NameMap, client_name
 from penstock.sources.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction
 from penstock.sources.openmq.depths import Carried, Name
+from penstock.sources.rows import matrix
 from penstock.table import Column, Index, Keys, Serials, Table
 
 RowT = TypeVar("RowT")
