@@ -20,15 +20,17 @@ from penstock.flow.judge.facts import Seen, Times
 from penstock.flow.judge.holds import Holds
 from penstock.flow.judge.judge import Judgement
 from penstock.flow.judge.ledger import Ledger
+from penstock.flow.judge.openmq import Openmq, Sum
 from penstock.flow.judge.patience import BINS, SPELLS, Learned, Patience
 from penstock.flow.judge.poll import Spans
 from penstock.flow.judge.spans import moved
 from penstock.flow.judge.standing import POLLS, Standing
+from penstock.flow.judge.windows import WindowEstimate
 from penstock.flow.policy import Policy
 from penstock.flow.queues import sum_series
 from penstock.flow.series import TEMPORARY, ClientSeries, ProducerSeries, QueueSeries
 from penstock.flow.totals import SeriesT, Totals
-from penstock.model import Broker, ConsumerRow, ProducerRow, QueueKind, QueueRow, RingSource, Role, Snapshot
+from penstock.model import Broker, BrokerKind, ConsumerRow, ProducerRow, QueueKind, QueueRow, RingSource, Role, Snapshot
 from penstock.table import Column, Index, Keys, Positions, Table, taken
 
 SAME_START = 2.0
@@ -44,6 +46,10 @@ HOLDS = ("settled", "hold_since", "idle_since", "seen_since", "mark")
 LEDGER = ("usable_at", "evicted", "by_consumers", "grew", "lost_now", "lost_last", "balance", "routed", "d_added",
           "d_due", "delivering", "delivering_before")  # fmt: skip
 LEDGER_MASKS = ("usable", "returning", "set_back")
+OPENMQ_QUEUES = ("removed", "acknowledged", "debt", "held_since", "in_delivery", "messages")
+OPENMQ_SUMS = ("lost", "rejected")
+OPENMQ_CONSUMERS = ("last", "highest", "returning_since", "still_since", "failed_since")
+WINDOWS = ("at", "divisor", "steps", "most")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,8 @@ class Memory:
     producers: Sequence[tuple[str, str]] = ()
     """Session and id of each in `producer_totals.last`: their keys are the agent's own."""
     queue_keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    queue_names: Sequence[tuple[str, str]] = ()
+    """Address and name of each where its key is not the broker's own but the agent's (OpenMQ); else empty."""
     queues: Mapping[str, Column] = field(default_factory=dict)
     consumer_keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     consumers: Mapping[str, Column] = field(default_factory=dict)
@@ -154,6 +162,7 @@ def remember(state: State, snapshot: Snapshot, policy: Policy) -> Memory | None:
         producer_totals=kept_totals(producers, lambda series: (series.address, series.client)),
         producers=[producer_name(row) for row in producers.source.rows],
         queue_keys=seen.queues.keys,
+        queue_names=[queue_name(row) for row in seen.queues] if broker.kind is BrokerKind.OPENMQ else (),
         queues=queue_columns(judgement),
         consumer_keys=seen.consumers.keys,
         consumers=consumer_columns(judgement),
@@ -171,6 +180,10 @@ def client_name(series: ClientSeries) -> ClientName:
 
 def sum_name(series: QueueSeries) -> tuple[str, str] | None:
     return (series.address, series.queue) if series.summed else None
+
+
+def queue_name(row: QueueRow) -> tuple[str, str]:
+    return row.address, row.name
 
 
 def producer_name(row: Any) -> tuple[str, str]:
@@ -220,6 +233,12 @@ def queue_columns(judgement: Judgement) -> dict[str, Column]:
     columns |= {f"ledger_raw_{i}": raw for i, raw in enumerate(ledger.raw)}
     columns["had_consumer"] = spans.had_consumer.astype(np.float64)
     columns["oversize_since"] = judgement.measures.oversize_since
+    openmq = judgement.openmq
+    if openmq.said is not None and openmq.queues is seen.queues:
+        columns |= {f"openmq_{name}": getattr(openmq, name) for name in OPENMQ_QUEUES}
+        for name in OPENMQ_SUMS:
+            total: Sum = getattr(openmq, name)
+            columns |= {f"openmq_{name}_raw": total.raw, f"openmq_{name}_shown": total.shown}
     return columns
 
 
@@ -229,7 +248,12 @@ def consumer_columns(judgement: Judgement) -> dict[str, Column]:
     if holds.index is not seen.consumers:
         return {}
     columns = {f"seen_{name}": seen.consumer_numbers[i] for i, name in enumerate(COUNTED)}
-    return columns | {f"hold_{name}": getattr(holds, name) for name in HOLDS}
+    columns |= {f"hold_{name}": getattr(holds, name) for name in HOLDS}
+    openmq = judgement.openmq
+    if openmq.said is not None and openmq.consumers is seen.consumers:
+        columns |= {f"openmq_{name}": getattr(openmq, name) for name in OPENMQ_CONSUMERS}
+        columns |= {f"window_{name}": getattr(openmq.windows, name).astype(np.float64) for name in WINDOWS}
+    return columns
 
 
 def stood(stand: Standing) -> Stood:
@@ -250,6 +274,7 @@ def recall(memory: Memory, state: State, snapshot: Snapshot, policy: Policy) -> 
     if queues is None or consumers is None or broker is None:
         return state
     same = abs(start_of(broker, snapshot.stamp) - memory.start) <= SAME_START
+    memory = with_keys_of(memory, queues.index)
     here = {(row.address, row.name): row for row in queues.index}
     judgement = Judgement(
         patience=learned_again(memory.clients, [client_series(name, policy) for name in memory.clients.names]),
@@ -270,6 +295,40 @@ def recall(memory: Memory, state: State, snapshot: Snapshot, policy: Policy) -> 
         queues=replace(state.queues, totals=totals_again(of_queues, sums, queues.index, at_queue)),
         producers=producers_again(memory, state.producers, snapshot.producers, policy, same=same),
     )
+
+
+def with_keys_of(memory: Memory, queues: Index[QueueRow]) -> Memory:
+    """By the keys that the queues have now, where keys are the agent's own; without those of queues that are gone."""
+    if not memory.queue_names:
+        return memory
+    now = {queue_name(row): key for key, row in zip(queues.keys.tolist(), queues, strict=True)}
+    found = [now.get((address, name), -1) for address, name in memory.queue_names]
+    of = dict(zip(memory.queue_keys.tolist(), found, strict=True))
+    keys, order = renumbered(memory.queue_keys, of)
+    totals = memory.queue_totals
+    total_keys, total_order = renumbered(totals.keys, of)
+    return replace(
+        memory,
+        queue_keys=keys,
+        queues={name: column[order] for name, column in memory.queues.items()},
+        queue_totals=replace(totals, keys=total_keys, last=[column[total_order] for column in totals.last]),
+        standing={
+            name: stood if name in KINDS and KINDS[name].scope is Scope.CLIENT else stood_on(stood, of)
+            for name, stood in memory.standing.items()
+        },
+    )
+
+
+def renumbered(keys: Keys, of: Mapping[int, int]) -> tuple[Keys, Positions]:
+    """New keys, ascending, without what has none (-1); and the position that each had before."""
+    new = np.array([of.get(key, -1) for key in keys.tolist()], np.int64)
+    order = np.argsort(new, kind="stable")[np.count_nonzero(new < 0) :]
+    return new[order], order
+
+
+def stood_on(kept: Stood, of: Mapping[int, int]) -> Stood:
+    keys, order = renumbered(kept.keys, of)
+    return Stood(keys, kept.since[order], kept.last[order])
 
 
 def totals_again(
@@ -353,6 +412,7 @@ def goes_on(memory: Memory, taught_before: Judgement, snapshot: Snapshot, policy
         holds=holds_again(consumers, consumer, now),
         spans=spans_again(queues, queue, snapshot),
         ledger=ledger_again(queues, queue),
+        openmq=openmq_again(queues, queue, consumers, consumer),
         churn=Churn(
             {client_series(name, policy): spell for name, spell in memory.spells},
             {client_series(name, policy): left for name, left in memory.left},
@@ -378,7 +438,8 @@ def by_rows(index: Index[Any], keys: Keys, columns: Mapping[str, Column]) -> dic
 def holds_again(index: Index[ConsumerRow], kept: Mapping[str, Column], now: Mapping[str, Column]) -> Holds:
     """Of consumers that have settled nothing in between: how long a gap was that ended unseen is not known."""
     left = now["acknowledged"] - kept["seen_acknowledged"]
-    settled = left - (now["awaiting_commit"] - kept["seen_awaiting_commit"]) > 0
+    # OpenMQ shows what awaits its commit in `acknowledged` only when it is committed.
+    settled = left - np.nan_to_num(now["awaiting_commit"] - kept["seen_awaiting_commit"]) > 0
     fell = (left < 0) | (now["delivered"] < kept["seen_delivered"])
     unknown = settled | fell
     columns = {name: kept[f"hold_{name}"] for name in HOLDS}
@@ -392,6 +453,8 @@ def spans_again(index: Index[QueueRow], kept: Mapping[str, Column], snapshot: Sn
     assert snapshot.queues is not None  # noqa: S101 - the caller's promise
     columns = {name: kept[f"span_{name}"] for name in SPANS}
     moves = snapshot.queues["acknowledged"] > kept["seen_acknowledged"]
+    if "openmq_removed" in kept:
+        moves = snapshot.queues["removed"] > kept["openmq_removed"]
     columns["still"] = np.where(moves, np.nan, columns["still"])
     columns["absent"] = np.where(moves | (snapshot.queues["consumers"] > 0), np.nan, columns["absent"])
     return Spans(index=index, had_consumer=kept["had_consumer"] > 0, **columns)
@@ -402,6 +465,33 @@ def ledger_again(index: Index[QueueRow], kept: Mapping[str, Column]) -> Ledger:
     columns |= {name: kept.get(f"ledger_{name}", np.zeros(len(index))) > 0 for name in LEDGER_MASKS}
     raw = (kept["ledger_raw_0"], kept["ledger_raw_1"], kept["ledger_raw_2"])
     return Ledger(index=index, raw=raw, **columns)
+
+
+def openmq_again(
+    queues: Index[QueueRow], queue: Mapping[str, Column], consumers: Index[ConsumerRow], consumer: Mapping[str, Column]
+) -> Openmq:
+    """Balances and measured windows; nothing where the broker is an Artemis."""
+    if "openmq_removed" not in queue or "window_at" not in consumer:
+        return Openmq()
+    window = {name: consumer[f"window_{name}"] for name in WINDOWS}
+    columns: dict[str, Any] = {name: queue[f"openmq_{name}"] for name in OPENMQ_QUEUES}
+    columns |= {name: consumer[f"openmq_{name}"] for name in OPENMQ_CONSUMERS}
+    for name in OPENMQ_SUMS:
+        raw, shown = (np.nan_to_num(queue[f"openmq_{name}_{part}"]) for part in ("raw", "shown"))
+        columns[name] = Sum(raw, shown, np.zeros(len(queues)))
+    return Openmq(
+        consumers=consumers,
+        windows=WindowEstimate(
+            index=consumers,
+            at=window["at"],
+            divisor=np.nan_to_num(window["divisor"]).astype(np.int64),
+            steps=np.nan_to_num(window["steps"]).astype(np.int64),
+            most=np.nan_to_num(window["most"]),
+        ),
+        queues=queues,
+        removing_at=np.full(len(queues), -np.inf),
+        **columns,
+    )
 
 
 def standing_again(index: Index[Any], kept: Stood) -> Standing:

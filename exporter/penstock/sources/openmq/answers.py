@@ -276,7 +276,8 @@ class Transaction(msgspec.Struct, rename="pascal", gc=False):
     user: str | None = None
     client_id: str | None = msgspec.field(name="ClientID", default=None)
     connection_string: str | None = None
-    state: float = NAN
+    state: float | None = NAN
+    """None: it has ended while it was listed."""
     num_msgs: float = NAN
     num_acks: float = NAN
     creation_time: float = NAN

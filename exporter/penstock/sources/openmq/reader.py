@@ -333,6 +333,9 @@ class OpenMQReader:
         transactions = await self._collect(
             poll, "transactions", lambda _: listed(1, self._decoders.transaction, "getTransactionInfo")
         )
+        if transactions is not None:
+            open_now = [row for row in transactions.rows if row.state is not None]
+            transactions = Rows(open_now, len(open_now))
         return producers, transactions
 
     async def _read_destinations(
