@@ -12,6 +12,7 @@ import yaml
 from penstock.cli.docs import markdown
 from penstock.cli.terminal.app import HELP
 from penstock.config.http import BasicAuth, HttpConfig, TlsClient
+from penstock.config.web import HttpServer, RateLimit, TlsServer, WebConfig
 from penstock.exposition.catalogue import CATALOGUE
 from penstock.flow.findings.finding import KINDS as FINDINGS
 from penstock.flow.judge.conditions import KINDS as CONDITIONS
@@ -66,6 +67,15 @@ def test_the_file_for_asking_an_agent_is_documented() -> None:
     for section in (HttpConfig, BasicAuth, TlsClient):
         for key in section.model_fields:
             assert re.search(rf"\b{key}\b", page), key
+
+
+def test_every_key_of_the_web_configuration_is_documented_and_nothing_else() -> None:
+    table = text("web.md").partition("## All keys")[2].partition("## ")[0]
+    named = {
+        key for row in re.findall(r"^\| (?:· )?(`.*?) \|", table, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)
+    }
+    sections = (WebConfig, TlsServer, HttpServer, RateLimit)
+    assert named == {key for section in sections for key in section.model_fields}
 
 
 def test_the_keys_of_top_are_documented() -> None:

@@ -1,5 +1,6 @@
 """The commands on recordings of real brokers: what they print, and their exit status."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,17 @@ def test_a_record_in_which_every_poll_failed_is_status_1(down: Path, tmp_path: P
     assert result.exit_code == 1
     assert "poll 1 of 1: failed http://127.0.0.1:1/jolokia/: cannot connect" in result.stderr
     assert copy.exists()
+
+
+def test_check_as_json(config: Path, down: Path) -> None:
+    result = run("check", "--config.file", str(config), "--format", "json")
+    assert result.exit_code == 0
+    new, old = json.loads(result.stdout)["brokers"]
+    assert (new["broker"], new["reached"], new["version"], new["error"]) == ("new", True, "2.44.0", "")
+    assert new["found"]["consumers"] == 2
+    assert new["collectors"]["queues"]["error"] == ""
+    assert old["notes"][0].startswith("this version shows no numbers per consumer")
+    result = run("check", "--config.file", str(down), "--format", "json")
+    assert result.exit_code == 1
+    (gone,) = json.loads(result.stdout)["brokers"]
+    assert (gone["reached"], "cannot connect" in gone["error"]) == (False, True)

@@ -100,9 +100,11 @@ def tell(console: Console, sights: "Sequence[Sight]", addresses: Sequence[Addres
         where = f"{sight.queue}, {sight.client}" if sight.client else sight.queue
         console.print(f"  [bold]{where}[/bold]: {sight.what}\n      → {sight.expect}", highlight=False)
     url = f"http://{addresses[0]}"
+    asked = "" if url == DEFAULT_URL else f" --url {url}"
     for line in (
         f"\nOpen  {url}/  and  {url}/metrics",
-        f"Try   penstock explain demo stock.updates{'' if url == DEFAULT_URL else f' --url {url}'}",
+        f"Try   penstock top{asked}",
+        f"      penstock explain demo stock.updates{asked}",
         f"      curl -s {url}/metrics | grep -e mq_queue_unhealthy -e evicted",
         *([f"The broker's directory stays: {kept}"] if kept is not None else []),
     ):
