@@ -27,7 +27,7 @@ class Desk:
         return f"http://127.0.0.1:{self.agent.port}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     folder = tmp_path_factory.mktemp("desk")
     with Scenario() as scenario:

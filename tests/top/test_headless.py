@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -92,9 +93,22 @@ async def test_a_filter_by_part_of_a_name(source: Made) -> None:
         assert names(await press(pilot, "enter")) == ["ring"]
         assert "filter 'Ri'" in told(pilot)
         assert await press(pilot, "escape") == everything
+        await press(pilot, "slash", "slash", "backspace", "escape")
+        assert isinstance(pilot.app.focused, Grid)
+        assert grid(pilot) == everything
         assert len(await press(pilot, "slash", *"no such name")) == 1
         assert "b1 > queues   0 " in told(pilot)
         assert await press(pilot, "escape") == everything
+
+
+async def test_what_is_typed_at_once_after_the_slash_is_the_filter(source: Made) -> None:
+    async with shown(source) as pilot:
+        for key in ("/", "r", "i"):
+            pilot.app.post_message(Key(key if key != "/" else "slash", key))
+        await settled(pilot)
+        await settled(pilot)
+        assert "filter 'ri'" in told(pilot)
+        assert "by worst" in told(pilot)
 
 
 async def test_in_another_order_and_the_other_way_round(source: Made) -> None:

@@ -152,7 +152,6 @@ class Top(App[None]):
     #told { height: auto; max-height: 4; }
     Grid { height: 1fr; }
     Input { height: 1; border: none; padding: 0; display: none; }
-    Input.open { display: block; }
     Page { background: $background; }
     Page VerticalScroll { padding: 0 1; }
     """
@@ -160,7 +159,7 @@ class Top(App[None]):
         Binding("enter,right", "open", "Open"),
         Binding("escape,left,backspace", "up", "Back"),
         Binding("e", "explain", "Explain"),
-        Binding("slash", "filter", "Filter"),
+        Binding("slash", "filter", "Filter", priority=True),  # before the next key goes anywhere
         Binding("s", "sort(1)", "Sort"),
         Binding("S", "sort(-1)", "Sort back", show=False),
         Binding("r", "turn", "Reverse", show=False),
@@ -335,10 +334,12 @@ class Top(App[None]):
             self._go(self._place.into(row), way=[*self._way, self._place])
 
     def action_up(self) -> None:
+        typing = isinstance(self.focused, Input)
+        if typing:
+            self._end_filter()
         if self._place.text:
-            self.query_one("#filter", Input).value = ""
             self._go(replace(self._place, text=""))
-        elif self._way:
+        elif self._way and not typing:
             self._go(self._way[-1], way=self._way[:-1])
 
     def action_level(self, number: int) -> None:
@@ -378,19 +379,19 @@ class Top(App[None]):
     def action_filter(self) -> None:
         entry = self.query_one("#filter", Input)
         entry.value = self._place.text
-        entry.add_class("open")
-        entry.focus()
+        entry.display = True
+        self.screen.set_focus(entry)  # at once: the next key is a letter of it
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        if event.input.has_class("open") and event.value != self._place.text:
+        if event.input.display and event.value != self._place.text:
             self._go(replace(self._place, text=event.value))
 
     def on_input_submitted(self) -> None:
         self._end_filter()
 
     def _end_filter(self) -> None:
-        self.query_one("#filter", Input).remove_class("open")
-        self._grid.focus()
+        self.query_one("#filter", Input).display = False
+        self.screen.set_focus(self._grid)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - textual's
         """While a filter is typed, keys are its letters; Esc ends it."""
