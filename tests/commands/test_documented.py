@@ -26,6 +26,7 @@ NOT_RUN: Mapping[str, str] = {
     r"make (?!demo$)": "a target that exists is all that is looked at: some are this test, others take hours",
     r"make demo$": "a line of make around `penstock demo`, which is run",
     r"penstock trends ": "half a minute of Spark each; the tests of trends run the jobs",
+    r"penstock history import ": "its own tests give it a Prometheus",
     r"penstock demo --broker openmq": "the tests of OpenMQ start its scenario",
     r"penstock top": "tests/commands/test_top.py runs it in a terminal",
 }

@@ -41,7 +41,9 @@ DEFAULT_DAYS = 15
 """What Prometheus keeps when nothing else is said."""
 
 
-@history.command("import")
+@history.command(
+    "import", epilog=examples("penstock history import --prometheus http://prometheus:9090 --from 2026-11-14")
+)
 @click.option("--prometheus", "url", required=True, help="URL of a Prometheus, Thanos or the like.")
 @click.option("--history", "target", default="data/history", show_default=True, help="Where the agent publishes.")
 @click.option("--match", default="", help='Further label matchers, such as \'job="artemis",cluster="a"\'.')
