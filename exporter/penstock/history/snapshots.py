@@ -189,7 +189,9 @@ class Reader:
                 column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
                 codes = [known.setdefault(word, len(known)) for word in column.dictionary.to_pylist()]
                 moved = pa.array(codes, pa.int32()).take(column.indices)
-                table = table.set_column(at, field_, pa.DictionaryArray.from_arrays(moved, pa.array(list(known))))
+                table = table.set_column(
+                    at, field_, pa.DictionaryArray.from_arrays(moved, pa.array([*known], pa.string()))
+                )
         return table
 
     def _snapshot(self, row: Mapping[str, Any], rows: Mapping[str, Any]) -> Snapshot:
