@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.flow.episodes import episodes
 from penstock.flow.events import Event
-from penstock.flow.explain import Plain, Sight, find_queue, number
+from penstock.flow.explain import Plain, Sight, find_queue
 from penstock.flow.series import ClientSeries, QueueSeries
 from penstock.table import Index, Positions, Table, taken
 
@@ -160,7 +160,8 @@ class Recent:
 
 def numbers(values: Values) -> list[float | int | None]:
     """As JSON shows them: None where nothing was read."""
-    return [number(value) for value in values.tolist()]
+    # Thousands a page: much quicker than `number`.
+    return [None if v != v else int(v) if v.is_integer() else round(v, 3) for v in values.tolist()]  # noqa: PLR0124
 
 
 def course_values(course: Course | None, row: int) -> Plain | None:

@@ -1,4 +1,4 @@
-"""HTTP: `/metrics`, health, reload, the masked configuration and a landing page. It knows no polling."""
+"""HTTP: `/metrics`, health, reload, the masked configuration, the API and the status page. It knows no polling."""
 
 from penstock.server.app import make_app
 from penstock.server.listen import DEFAULT_ADDRESS, DEFAULT_PORT, Address, Guard, parse_address, serve

@@ -12,7 +12,8 @@ from penstock.errors import ConfigError
 from penstock.exposition.choice import Choice, UnknownFamily
 from penstock.exposition.negotiate import accepts_gzip, answer
 from penstock.server.api import api_routes
-from penstock.server.page import STYLE_HASH, landing_page
+from penstock.server.look_ups import LookUps
+from penstock.server.pages.routes import POLICY, page_routes
 from penstock.server.view import AgentView
 
 log = logging.getLogger(__name__)
@@ -32,9 +33,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
-    "Content-Security-Policy": (
-        f"default-src 'none'; style-src '{STYLE_HASH}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
+    "Content-Security-Policy": POLICY,
 }
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -48,17 +47,18 @@ def make_app(agent: AgentView, *, max_scrapes: int = 8, stall_seconds: float = 1
     has taken OLD_SECONDS.
     stall_seconds: a reader that takes nothing for so long is dropped.
     """
+    look_ups = LookUps()
     app = web.Application(client_max_size=MAX_REQUEST_BYTES)
     app.on_response_prepare.append(_set_headers)
     app.add_routes(
         [
-            web.get("/", partial(_landing, agent)),
             web.get("/metrics", Metrics(agent, max_scrapes, stall_seconds).answer),
             web.get("/config", partial(_config, agent)),
             web.get("/-/healthy", _healthy),
             web.get("/-/ready", partial(_ready, agent)),
             web.post("/-/reload", partial(_reload, agent)),
-            *api_routes(agent),
+            *page_routes(agent, look_ups),
+            *api_routes(agent, look_ups),
         ]
     )
     return app
@@ -68,10 +68,6 @@ async def _set_headers(_: web.Request, response: web.StreamResponse) -> None:
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers.popall(hdrs.SERVER, None)
-
-
-async def _landing(agent: AgentView, _: web.Request) -> web.Response:
-    return web.Response(text=landing_page(agent.brokers()), content_type="text/html")
 
 
 async def _config(agent: AgentView, _: web.Request) -> web.Response:

@@ -12,7 +12,7 @@ from penstock.flow.lists import Listed, Wanted
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """One broker as the landing page shows it."""
+    """One broker as the status page shows it."""
 
     name: str
     kind: str

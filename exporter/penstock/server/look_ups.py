@@ -1,0 +1,37 @@
+"""How many look-ups run at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from penstock.errors import PenstockError
+
+AT_ONCE = 2
+WAITING = 32
+"""Look-ups that run, and that wait in line."""
+
+
+class Busy(PenstockError):
+    """Too many wait already; `hint` says what to do."""
+
+    hint = "try again in a second"
+
+
+class LookUps:
+    """AT_ONCE at a time, WAITING more in line: polls need the threads, and the processor, too."""
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._asked = 0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for a turn, and have it while the context lasts. Raises Busy."""
+        if self._asked >= AT_ONCE + WAITING:
+            raise Busy(f"{self._asked} requests are under way")
+        self._asked += 1
+        try:
+            async with self._turns:
+                yield
+        finally:
+            self._asked -= 1

@@ -1,0 +1,92 @@
+"""Templates and what they say numbers with. Everything that comes from a broker is escaped."""
+
+import hashlib
+import math
+import time
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from penstock import __version__
+from penstock.flow import figures
+from penstock.flow.judge.conditions import KINDS
+from penstock.server.pages import charts
+
+REFRESH_SECONDS = 10
+"""Between two looks of the script."""
+RELOAD_SECONDS = 30
+"""Between two looks of a browser without scripts."""
+STATIC: Mapping[str, str] = {"penstock.css": "text/css", "penstock.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+
+@cache
+def static(name: str) -> bytes:
+    """A file that is the same for all; `name` is one of STATIC."""
+    return (resources.files("penstock.server.pages") / "static" / name).read_bytes()
+
+
+@cache
+def static_link(name: str) -> str:
+    """Where it is; another content is another link, so that browsers may keep it."""
+    return f"static/{name}?v={hashlib.sha256(static(name)).hexdigest()[:12]}"
+
+
+def link(path: str, /, **given: object) -> str:
+    """A relative link, so that it holds behind a proxy's prefix; what is empty is left out."""
+    text = urlencode({name: str(value) for name, value in given.items() if value not in (None, "", 0)})
+    return f"{path}?{text}" if text else path
+
+
+def amount(value: float | None) -> str:
+    """A number in a cell; a dash where it is not known."""
+    if value is None or not math.isfinite(value):
+        return "\N{EN DASH}"
+    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:,.2g}"
+
+
+def words(name: str) -> str:
+    """The name of a condition, a number, a change: as text."""
+    return name.replace("_", " ")
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("penstock.server.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "amount": amount,
+        "words": words,
+        "duration": figures.duration,
+        "moment": figures.moment,
+        "clock": charts.clock,
+        "evidence": figures.value,
+    }
+    made.globals |= {
+        "link": link,
+        "static": static_link,
+        "as_text": figures.number,
+        "line": charts.line,
+        "thinned": charts.thinned,
+        "version": __version__,
+        "refresh_seconds": REFRESH_SECONDS,
+        "reload_seconds": RELOAD_SECONDS,
+        "condition_names": sorted(KINDS),
+        "chart": {"width": charts.WIDTH, "height": charts.HEIGHT, "strip": charts.STRIP},
+    }
+    return made
+
+
+def page(template: str, context: Mapping[str, Any]) -> bytes:
+    """A page in UTF-8; what UTF-8 cannot hold becomes a question mark."""
+    text = _environment().get_template(template).render(context, now=time.time())
+    return text.encode("utf-8", "replace")

@@ -1,0 +1,113 @@
+"""The status page of a real agent whose broker is made up."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from judgement_edges.test_restart import busy, work
+from judgement_edges.test_state_file import Reader, watch_until_polled
+from judgement_edges.world import World
+from penstock.agent import Agent, agent
+from penstock.server import make_app, serve
+
+SCRIPT = "<script>alert(1)</script>"
+EVIL = f"a/b %2F c?#&+ü{{x}}\"'{SCRIPT}\u202eevil\u202c" + "x" * 1000
+"""A name of everything that could go wrong on a page."""
+
+
+@dataclass
+class Served:
+    url: str
+    client: ClientSession
+    agent: Agent
+
+    async def get(self, path: str, status: int = 200) -> "Page":
+        async with self.client.get(self.url + path) as response:
+            assert response.status == status, await response.text()
+            return Page.of(await response.text())
+
+
+@dataclass
+class Page(HTMLParser):
+    """What a browser would make of it: tags, ids, links, and all text but that of scripts and styles."""
+
+    text: str = ""
+    ids: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    tags: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, html: str) -> "Page":
+        page = cls()
+        HTMLParser.__init__(page, convert_charrefs=True)
+        page.feed(html)
+        page.text = " ".join(page.text.split())
+        return page
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.append((tag, given))
+        if given.get("id"):
+            self.ids.append(str(given["id"]))
+        if tag == "a" and given.get("href"):
+            self.links.append(str(given["href"]))
+        self.text += " "
+
+    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002 - any
+        self.text += " "
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def link(self, name: str, **given: str) -> str:
+        """The first link to `name` whose parameters have these texts in them."""
+        return next(
+            one for one in self.links if one.startswith(f"{name}?") and all(f"{k}={v}" in one for k, v in given.items())
+        )
+
+
+@asynccontextmanager
+async def served(
+    world: World, folder: Path, work: Callable[[World], None], polls: int = 20, **more: Any
+) -> AsyncIterator[Served]:
+    """An agent that has polled `world` so often; `work` happens before each poll. more: of the configuration."""
+    path = folder / "p.yml"
+    lines = ["brokers: [{name: b1, kind: artemis, url: 'http://127.0.0.1:1/', password: secret-word, username: u}]"]
+    lines += ["judgement: {cold: 60s, trend: 120s}", *(f"{name}: {value}" for name, value in more.items())]
+    path.write_text("\n".join(lines))
+    running = Agent(path)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(agent, "open_reader", lambda *_: Reader(world))
+        await running.start()
+    (watch,) = running.watches()
+    await watch_until_polled(watch)
+    for _ in range(polls):
+        work(world)
+        await watch.poll()
+    async with serve(make_app(running), ["127.0.0.1:0"]) as (address,), ClientSession() as client:
+        yield Served(f"http://127.0.0.1:{address.port}/", client, running)
+    await running.stop()
+
+
+def rests(_: World) -> None:
+    """Nothing happens."""
+
+
+def works(world: World) -> None:
+    """What the faults of `troubled` are made of goes on."""
+    work(world, 1)
+    world.now -= 15
+
+
+def troubled() -> World:
+    """A busy broker with faults, and a queue with an evil name and a client of the same."""
+    world = busy()
+    world.queue(99, EVIL, messages=3, added=3, delivering=1)
+    world.consumer(990, 99, EVIL, buffered=1, delivered=1)
+    return world

@@ -1,0 +1,228 @@
+"""The status page as HTML: what it shows, what it escapes, where its links go, that it stays small."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+import pytest_asyncio
+
+from judgement_edges.test_state_file import Reader
+from judgement_edges.world import World
+from pages.served import EVIL, SCRIPT, Page, Served, rests, served, troubled, works
+from penstock.errors import Unreachable
+from penstock.flow.judge.words import RULES
+from penstock.flow.lists import Wanted
+from penstock.server.openapi import OPENAPI
+from penstock.server.pages.render import STATIC, static_link
+from penstock.server.pages.views import CONDITIONS, ROWS, VIEWS
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+EVIL_QUEUE = "queue?" + urlencode({"broker": "b1", "address": EVIL, "queue": EVIL})
+EVIL_CLIENT = "client?" + urlencode({"broker": "b1", "client": EVIL})
+PAGES = ("", "queues", "clients", "events", "broker?broker=b1", "api", "queue?broker=b1&queue=orders",
+         "client?broker=b1&client=stuck", EVIL_QUEUE, EVIL_CLIENT)  # fmt: skip
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
+    rules = "[{match: {queue: forgotten}, owner: payments}, {match: {client: open}, patience: 2h}]"
+    async with served(troubled(), tmp_path_factory.mktemp("page"), works, rules=rules) as running:
+        yield running
+
+
+async def test_the_worst_first_with_evidence_and_advice(page: Served) -> None:
+    found = await page.get("")
+    listed = page.agent.conditions("", Wanted(limit=CONDITIONS))[0]
+    assert listed[0]["severity"] == "critical"
+    assert len(listed) > 3
+    at = [found.text.index(f"{one['condition'].replace('_', ' ')} on {one['queue'][:40]}") for one in listed]
+    assert at == sorted(at)
+    assert "client stuck , since" in found.text
+    assert "held 100 messages" in found.text
+    assert "usual are 60 s; closing it returns them." in found.text
+    assert "a listener that is blocked; CLIENT_ACKNOWLEDGE" in found.text
+    assert "up artemis 2.44.0 active" in found.text
+
+
+async def test_a_stalled_client_is_found_opened_and_explained_by_links(page: Served) -> None:
+    start = await page.get("")
+    queue = await page.get(start.link("queue", queue="orders"))
+    assert RULES["stalled"] in queue.text
+    client = await page.get(queue.link("client", client="stuck"))
+    assert "stalled on orders" in client.text
+    assert "Sends to" not in client.text
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_names_are_text_and_nothing_else(page: Served, path: str) -> None:
+    async with page.client.get(page.url + path) as response:
+        html = await response.text()
+        policy = response.headers["Content-Security-Policy"]
+    found = await page.get(path)
+    scripts = [given for tag, given in found.tags if tag == "script"]
+    assert [set(given) for given in scripts] == [{"src", "defer"}]
+    assert SCRIPT not in html
+    assert not [name for _, given in found.tags for name in given if name.startswith("on") or name == "style"]
+    assert "'unsafe" not in policy
+    assert "secret-word" not in html
+    if path in ("queues", "clients", EVIL_QUEUE, EVIL_CLIENT):
+        assert EVIL in found.text
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_every_link_leads_somewhere(page: Served, path: str) -> None:
+    found = await page.get(path)
+    assert len(set(found.ids)) == len(found.ids)
+    for link in {one for one in found.links if not one.startswith("#")}:
+        assert not re.match(r"[a-z]+:|/", link), "relative, so that it holds behind a proxy's prefix"
+        async with page.client.get(page.url + link) as response:
+            assert response.status == 200, link
+
+
+async def test_filter_search_and_pages(tmp_path: Path) -> None:
+    world = World()
+    for key in range(130):
+        world.queue(key, f"stock.{key:03d}", messages=key, added=key)
+    async with served(world, tmp_path, rests, polls=3) as page:
+        first = await page.get("queues")
+        assert f"1 to {ROWS} of 130" in first.text
+        assert len([one for one in first.links if one.startswith("queue?")]) == ROWS
+        second = await page.get(first.link("queues", offset=str(ROWS)))
+        assert f"{ROWS + 1} to {2 * ROWS} of 130" in second.text
+        last = await page.get(second.link("queues", offset=str(2 * ROWS)))
+        assert "101 to 130 of 130" in last.text
+        some = await page.get("queues?text=STOCK.12&sort=queue")
+        assert [re.search(r"queue=([\w.]+)", one)[1] for one in some.links if one.startswith("queue?")] == [  # type: ignore[index]
+            f"stock.{n}" for n in range(120, 130)
+        ]
+        (field,) = [given for tag, given in some.tags if tag == "input" and given.get("name") == "text"]
+        assert field["value"] == "STOCK.12"
+        assert some.link("queues", text="STOCK.12", sort="ready")
+        none = await page.get("queues?text=nothing-has-this-name")
+        assert "Nothing fits the filter." in none.text
+        assert "Nothing fits the filter." in (await page.get("?condition=stalled")).text
+
+
+async def test_of_a_healthy_broker(tmp_path: Path) -> None:
+    world = World()
+    world.queue(1, "calm", messages=0, added=0)
+    async with served(world, tmp_path, rests, polls=3) as page:
+        found = await page.get("")
+        assert "All well" in found.text
+        assert "No condition holds on any queue or client." in found.text
+        assert "Nothing holds that needs attention." in (await page.get("queue?broker=b1&queue=calm")).text
+        assert "Nobody consumes from it." in (await page.get("queue?broker=b1&queue=calm")).text
+
+
+async def test_of_a_broker_that_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served(troubled(), tmp_path, works, polls=6) as page:
+        (watch,) = page.agent.watches()
+
+        async def gone(_: Reader, timeout: float) -> None:
+            raise Unreachable("nothing answers there <b>")
+
+        monkeypatch.setattr(Reader, "poll", gone)
+        await watch.poll()
+        found = await page.get("")
+        assert "1 broker down" in found.text
+        assert "nothing answers there <b>" in found.text
+        assert "What is shown of it is" in found.text
+        watch._fresh_until = 0
+        await watch.poll()
+        found = await page.get("")
+        assert "Nothing is known of it now." in found.text
+        assert "Of what could be read no condition holds." in found.text
+        assert "nothing is known of broker b1 now" in (await page.get("queue?broker=b1&queue=orders", 404)).text.lower()
+        assert "There is no data of it now." in (await page.get("broker?broker=b1")).text
+
+
+async def test_the_last_hour_in_words(page: Served) -> None:
+    found = await page.get("queue?broker=b1&queue=orders")
+    labels = [given["aria-label"] for tag, given in found.tags if tag == "svg" and given.get("role") == "img"]
+    assert labels[0] == "Ready: now 100, lowest 100, highest 100 in the last 5 min 15 s"
+    assert any(label and label.startswith("stuck: now 100") for label in labels)
+    assert re.search(r"stalled · stuck warning since \d\d:\d\d", found.text)
+    assert "a value each 15 s" in found.text
+
+
+async def test_ring_ledger_and_patience_with_their_arithmetic(page: Served) -> None:
+    ring = await page.get("queue?broker=b1&queue=ring")
+    assert "0 killed - 100 there = " in ring.text
+    orders = await page.get("queue?broker=b1&queue=orders")
+    assert "configured: rule 2" in orders.text
+    assert "nothing learned yet: judgement.cold, 60 s" in orders.text
+
+
+async def test_events_the_newest_first(page: Served) -> None:
+    found = await page.get("events")
+    assert "condition on: stalled" in found.text
+    stamps = [given["datetime"] for tag, given in found.tags if tag == "time"]
+    assert len(stamps) > 3
+    assert stamps == sorted(stamps, key=str, reverse=True)
+    assert "agent start" not in (await page.get("events?queue=ring")).text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "told"),
+    [
+        ("queue?broker=b1&queue=ordrs", 404, "Did you mean orders?"),
+        ("queue?broker=b2&queue=orders", 404, "Did you mean b1?"),
+        ("client?broker=b1&client=stuk", 404, "Did you mean stuck?"),
+        ("broker?broker=b2", 404, "Brokers: b1"),
+        ("queue?broker=b1", 400, "queue is missing"),
+        ("queues?sort=colour", 400, "sort 'colour' is not known"),
+        ("queues?limit=0", 400, "A whole number from 1 to 1000"),
+        ("?offset=-1", 400, "offset cannot be used"),
+        ("queue?broker=b1&queue=%00%ff%3Cscript%3E", 404, "has no queue"),
+    ],
+)
+async def test_what_cannot_be_shown(page: Served, path: str, status: int, told: str) -> None:
+    found = await page.get(path, status)
+    assert told.lower() in found.text.lower()
+    assert len([tag for tag, _ in found.tags if tag == "script"]) == 1
+
+
+async def test_parameters_that_no_page_has_are_passed_over(page: Served) -> None:
+    found = await page.get("queues?path=1&self=2&utm_source=mail")
+    assert not [one for one in found.links if "utm" in one or "path" in one]
+
+
+async def test_reloads_by_itself_without_scripts_unless_told_not_to(page: Served) -> None:
+    def meta(found: Page) -> list[str | None]:
+        return [given["content"] for tag, given in found.tags if given.get("http-equiv") == "refresh"]
+
+    found = await page.get("queues?text=a")
+    assert meta(found) == ["30"]
+    still = await page.get("queues" + found.link("", text="a", reload="off"))
+    assert meta(still) == []
+    assert ("body", {"data-refresh": "0"}) in still.tags
+
+
+async def test_every_part_that_is_refreshed_has_a_name_of_its_own(page: Served) -> None:
+    for path in PAGES:
+        found = await page.get(path)
+        parts = [given.get("id") for _, given in found.tags if "data-part" in given]
+        assert len(set(parts)) == len(parts) > 0
+        assert None not in parts
+
+
+async def test_files_are_kept_by_browsers(page: Served) -> None:
+    for name, kind in STATIC.items():
+        async with page.client.get(page.url + static_link(name)) as response:
+            assert response.status == 200
+            assert response.content_type == kind
+            assert "immutable" in response.headers["Cache-Control"]
+    async with page.client.get(page.url) as response:
+        assert response.headers["Cache-Control"] == "no-store"
+
+
+async def test_the_api_is_listed(page: Served) -> None:
+    found = await page.get("api")
+    assert all(path in found.text for path in OPENAPI["paths"])
+
+
+async def test_every_page_is_tried() -> None:
+    assert {f"/{path.partition('?')[0]}" for path in PAGES} == set(VIEWS)
