@@ -22,7 +22,7 @@ help:
 	@echo "make soak-healthy [BROKER=both DURATION=7200 SEED=1 KEEP=...]  healthy load on real brokers, every alarm is false (2 h)"
 	@echo "make soak [DURATION=1800 SEED=1]  real brokers with churn and faults: memory, descriptors, tasks stay flat (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
-	@echo "make bench-tick, bench-judge, bench-scrape, bench-prometheus, bench-growth, bench-broker, bench-trends   what it costs, see docs/performance.md (4 to 20 min)"
+	@echo "make bench-tick, bench-judge, bench-scrape, bench-pages, bench-prometheus, bench-growth, bench-broker, bench-trends   what it costs, see docs/performance.md (4 to 20 min)"
 	@echo "make test-chart  the Helm chart with helm itself (first time 10 min; needs Go); make chart-golden writes its golden files"
 	@echo "make alertbench [SEED=1 POLL=5 ONLY=...]  labelled situations fire their alerts and no other (11 min)"
 	@echo "make alertbench-openmq [ONLY=...]  the same on a real OpenMQ (7 min)"
@@ -123,7 +123,7 @@ test-spark-cluster: $(VENV)/.test  # trends on a real Spark cluster, history on 
 bench-trends: $(VENV)/.test  # rollup beside DuckDB, daily job at 90 and 365 days, bytes beside Prometheus (10 min; needs Java 17, Maven)
 	PYTHONPATH=tests $(BIN)/python -m bench.trends
 
-.PHONY: test-spark-cluster bench-trends bench-forecast bench-tick bench-judge bench-scrape bench-prometheus bench-growth bench-broker
+.PHONY: test-spark-cluster bench-trends bench-forecast bench-tick bench-judge bench-scrape bench-pages bench-prometheus bench-growth bench-broker
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (4 min)
 	$(BIN)/python -m bench.tick
@@ -133,6 +133,9 @@ bench-judge: $(VENV)/.test  # the judgement of a poll by stage, and the memory o
 
 bench-scrape: $(VENV)/.test  # latency of scrapes and health, memory with slow readers (4 min)
 	$(BIN)/python -m bench.scrape
+
+bench-pages: $(VENV)/.test  # how long the status page takes at 10,000 queues, and what health and scrapes take beside it (4 min)
+	$(BIN)/python -m bench.pages
 
 bench-prometheus: $(VENV)/.test  # a real Prometheus takes the whole body (2 min)
 	PYTHONPATH=tests $(BIN)/python -m bench.prometheus

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import json
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from bench.broker import Broker
 
@@ -57,6 +58,15 @@ class Agent:
             if response.status != 200:
                 raise SystemExit(f"GET {path} was answered {response.status}; nothing was measured")
             return time.perf_counter() - began, size
+        finally:
+            connection.close()
+
+    def json(self, path: str) -> Any:
+        """What a GET of the API gives."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("GET", path)
+            return json.load(connection.getresponse())
         finally:
             connection.close()
 
