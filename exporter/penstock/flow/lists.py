@@ -6,19 +6,21 @@ There may be tens of thousands of rows; only those that are told are worked out.
 """
 
 import heapq
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from penstock.flow.explain import Plain, Sight, condition_values, number, numbers_at, rates
 from penstock.flow.judge.conditions import Condition, Severity
-from penstock.flow.series import HIDDEN, ClientSeries, QueueSeries
-from penstock.model import ConsumerRow
-from penstock.table import Column, Index, Table
+from penstock.flow.judge.spans import Mask
+from penstock.table import Column, Index, Positions, Table
+
+if TYPE_CHECKING:
+    from penstock.flow.series import ClientSeries, QueueSeries
+    from penstock.model import ConsumerRow
 
 WORST: Final = "worst"
 """By severity, then by what is held: the order unless another is asked for."""
@@ -32,13 +34,15 @@ CONSUMER_NUMBERS: Final = (
 )  # fmt: skip
 TIMES: Final = ("last_delivery", "last_acknowledgement")
 
+CLIENT_NAMES: Final = ("address", "queue", "client")
+CLIENT: Final = attrgetter(*CLIENT_NAMES)
+"""What a client and a condition of it are known by."""
 NAMES: Final = frozenset({"queue", "client", "consumer"})
 QUEUE_SORTS: Final = (WORST, "queue", *QUEUE_NUMBERS, "scheduled", "rate_in", "rate_out")
 CLIENT_SORTS: Final = (WORST, "client", "queue", *CLIENT_NUMBERS)
 CONSUMER_SORTS: Final = (WORST, "client", "queue", "consumer", *CONSUMER_NUMBERS, *TIMES)
 
-Given = Mapping[tuple[str, str], Sequence[Condition]]
-Key = tuple[Any, ...]
+Conditions = Mapping[int, Sequence[Condition]]
 More = Callable[[Sight, int], Plain]
 """What else is told of the row at a position."""
 Listed = tuple[list[Plain], int]
@@ -66,22 +70,22 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """What a row is chosen and sorted by, and where its values are."""
-
-    names: tuple[str, ...]
-    address: str
-    queue: str
-    client: str
-    conditions: Sequence[Condition]
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
 class Source:
-    """The rows of one broker, a column by the name of each sort, and how a row is told."""
+    """
+    The rows of one broker as columns: there may be tens of thousands, and only those that are told are worked out.
 
-    rows: Iterator[Row]
+    labels: address, queue and client by which they are chosen. member: position of each row's label, HIDDEN where the
+    row is not shown. conditions: by position of the label. label_names, row_names: fields of labels and of rows in
+    which a text is looked for. columns: by the name of each sort. held: the column that counts after severity. tell: a
+    row, by its position.
+    """
+
+    labels: Sequence[Any]
+    member: Positions
+    rows: Sequence[Any]
+    conditions: Conditions
+    label_names: tuple[str, ...]
+    row_names: tuple[str, ...]
     columns: Mapping[str, Column]
     held: str
     tell: Callable[[int, Sequence[Condition]], Plain]
@@ -110,7 +114,7 @@ def condition_list(sights: Sequence[Sight], wanted: Wanted) -> Listed:
     """
     At most `wanted.limit` conditions that hold, by severity, then the oldest first; silenced ones are left out.
 
-    Of `wanted.text` parts of the names of address, queue, client or condition.
+    `wanted.text` is part of the name of address, queue, client or condition.
     """
     found = [(one, sight) for sight in sights for one in sight.conditions if not one.silenced and _holds(one, wanted)]
     chosen = heapq.nsmallest(
@@ -137,87 +141,113 @@ def broker_numbers(sight: Sight) -> Plain:
     return numbers | {"critical": told.count(Severity.CRITICAL), "warning": told.count(Severity.WARNING)}
 
 
+def _holds(one: Condition, wanted: Wanted) -> bool:
+    asked = {"address": one.address, "queue": one.queue, "client": one.client, "condition": one.name}
+    part = wanted.text.casefold()
+    return all(getattr(wanted, name) in ("", is_) for name, is_ in asked.items()) and (
+        not part or any(part in is_.casefold() for is_ in asked.values())
+    )
+
+
 # --- choosing and sorting
 
 
 def _listed(sources: Sequence[Source], wanted: Wanted) -> Listed:
-    name = wanted.sort.removeprefix("-")
-    largest_first = (name in NAMES) == wanted.sort.startswith("-")
-    found = [
-        (key(row), row, source)
-        for source in sources
-        for key in (_key(source, name, known=largest_first),)
-        for row in source.rows
-        if _fits(row, wanted)
-    ]
-    cut = heapq.nlargest if largest_first else heapq.nsmallest
-    chosen = cut(wanted.offset + wanted.limit, found, key=itemgetter(0))[wanted.offset :]
-    return [source.tell(row.at, row.conditions) for _, row, source in chosen], len(found)
+    chosen = [_chosen(source, wanted) for source in sources]
+    of = np.repeat(np.arange(len(sources)), [len(at) for at in chosen])
+    at = np.concatenate([np.empty(0, np.intp), *chosen])
+    order = _order(sources, chosen, wanted.sort)[wanted.offset : wanted.offset + wanted.limit]
+    told = [(sources[n], i) for n, i in zip(of[order].tolist(), at[order].tolist(), strict=True)]
+    return [source.tell(i, source.conditions.get(int(source.member[i]), ())) for source, i in told], len(at)
 
 
-def _holds(one: Condition, wanted: Wanted) -> bool:
-    return _fits(Row((), one.address, one.queue, one.client, (one,), 0), wanted)
+def _chosen(source: Source, wanted: Wanted) -> Positions:
+    """Positions of the rows that fit."""
+    labels, size = source.labels, len(source.labels)
+    fits = np.ones(size, np.bool_)
+    for name in ("address", "queue", "client"):
+        if text := getattr(wanted, name):
+            fits &= np.fromiter((getattr(row, name, "") == text for row in labels), np.bool_, size)
+    if wanted.condition:
+        fits &= _where(size, [i for i, here in source.conditions.items() if _any(here, wanted.condition)])
+    # One more, so that the last stands for the rows that are not shown.
+    rows = np.append(fits, np.False_)[source.member]
+    if wanted.text:
+        rows &= _named(source, wanted.text.casefold())
+    return np.flatnonzero(rows)
 
 
-def _fits(row: Row, wanted: Wanted) -> bool:
-    if wanted.address not in ("", row.address) or wanted.queue not in ("", row.queue):
-        return False
-    if wanted.client not in ("", row.client):
-        return False
-    if wanted.condition and all(one.name != wanted.condition for one in row.conditions):
-        return False
-    if not wanted.text:
-        return True
-    text = wanted.text.casefold()
-    names = (row.address, row.queue, row.client, *row.names)
-    return any(text in name.casefold() for name in names) or any(text in one.name for one in row.conditions)
+def _any(conditions: Sequence[Condition], name: str) -> bool:
+    return any(one.name == name for one in conditions)
 
 
-def _key(source: Source, name: str, *, known: bool) -> Callable[[Row], Key]:
-    """What a row is compared by. `known` is what a known number counts as, so that the unknown come last."""
-    if name == WORST:
-        held = _listing(source.columns.get(source.held))
-        return lambda row: (_severity(row.conditions), _at(held, row.at) or 0.0)
+def _named(source: Source, part: str) -> Mask:
+    """The rows in one of whose names `part` is, or in that of a condition."""
+    size = len(source.labels)
+    found = _where(size, [i for i, here in source.conditions.items() if any(part in one.name for one in here)])
+    for name in source.label_names:
+        found |= _containing(source.labels, name, part)
+    rows: Mask = np.append(found, np.False_)[source.member]
+    for name in source.row_names:
+        rows |= _containing(source.rows, name, part)
+    return rows
+
+
+def _containing(rows: Sequence[Any], name: str, part: str) -> Mask:
+    return np.fromiter((part in text.casefold() for text in map(attrgetter(name), rows)), np.bool_, len(rows))
+
+
+def _where(size: int, at: Sequence[int]) -> Mask:
+    mask = np.zeros(size, np.bool_)
+    mask[list(at)] = True
+    return mask
+
+
+def _order(sources: Sequence[Source], chosen: Sequence[Positions], sort: str) -> Positions:
+    """The order of all chosen rows; what is not known comes last, equals stay as they are."""
+    name = sort.removeprefix("-")
+    sign = 1.0 if (name in NAMES) != sort.startswith("-") else -1.0
+    pairs = list(zip(sources, chosen, strict=True))
     if name in NAMES:
-        return lambda row: (_name(row, name).casefold(), row.queue, row.client)
-    values = _listing(source.columns.get(name))
-
-    def number_of(row: Row) -> Key:
-        value = _at(values, row.at)
-        return (not known, 0.0) if value is None else (known, value)
-
-    return number_of
-
-
-def _name(row: Row, name: str) -> str:
-    return {"queue": row.queue, "client": row.client}.get(name) or row.names[0]
+        keys = [key for source, at in pairs for key in _names(source, name, at)]
+        return np.array(sorted(range(len(keys)), key=keys.__getitem__, reverse=sign < 0), np.intp)
+    if name == WORST:
+        held = _joined([np.nan_to_num(_column(source, source.held)[at]) for source, at in pairs])
+        return np.lexsort((sign * held, sign * _joined([_severity(source)[at] for source, at in pairs])))
+    values = _joined([_column(source, name)[at] for source, at in pairs])
+    return np.lexsort((sign * values, np.isnan(values)))
 
 
-def _severity(conditions: Sequence[Condition]) -> int:
-    return max((one.severity + 1 for one in conditions if not one.silenced), default=0)
+def _names(source: Source, name: str, at: Positions) -> Iterator[tuple[str, str, str]]:
+    for i in at.tolist():
+        label, row = source.labels[source.member[i]], source.rows[i]
+        first = row.id if name == "consumer" else getattr(label, name, "")
+        yield first.casefold(), label.queue, getattr(label, "client", "")
 
 
-def _listing(column: Column | None) -> list[float] | None:
-    return None if column is None else column.tolist()
+def _column(source: Source, name: str) -> Column:
+    return source.columns.get(name, np.full(len(source.rows), np.nan))
 
 
-def _at(values: list[float] | None, i: int) -> float | None:
-    return None if values is None or math.isnan(values[i]) else values[i]
+def _severity(source: Source) -> Column:
+    """Of each row the worst that holds: 0 nothing, 1 a notice, 2 a warning, 3 critical."""
+    worst = np.zeros(len(source.labels) + 1)
+    for i, here in source.conditions.items():
+        worst[i] = max((one.severity + 1 for one in here if not one.silenced), default=0)
+    return worst[source.member]
+
+
+def _joined(columns: Sequence[Column]) -> Column:
+    return np.concatenate([np.empty(0), *columns])
 
 
 # --- what there is
 
 
-def _empty() -> Source:
-    return Source(iter(()), {}, "", lambda *_: {})
-
-
 def _queues(sight: Sight, more: More) -> Source:
-    table: Table[QueueSeries] | None = sight.tables.get("queue")
-    if table is None:
-        return _empty()
-    given = _given(sight)
-    columns = {name: table.columns[name] for name in (*QUEUE_NUMBERS, *QUEUE_MORE) if name in table} | rates(sight)
+    table: Table[QueueSeries] = sight.tables.get("queue", Table(Index.empty()))
+    columns = {name: table.columns[name] for name in (*QUEUE_NUMBERS, *QUEUE_MORE) if name in table}
+    columns |= rates(sight) if len(table) else {}
 
     def tell(i: int, conditions: Sequence[Condition]) -> Plain:
         row: QueueSeries = table.index.rows[i]
@@ -233,18 +263,14 @@ def _queues(sight: Sight, more: More) -> Source:
             **more(sight, i),
         }
 
-    rows = (
-        Row((row.owner, row.team), row.address, row.queue, "", given.get((row.address, row.queue), ()), i)
-        for i, row in enumerate(table.index.rows.tolist())
-    )
-    return Source(rows, columns, "messages", tell)
+    rows = table.index.rows.tolist()
+    conditions = _by_label(rows, sight.conditions, attrgetter("address", "queue"))
+    names = ("address", "queue", "owner", "team")
+    return Source(rows, np.arange(len(rows)), rows, conditions, names, (), columns, "messages", tell)
 
 
 def _clients(sight: Sight, more: More) -> Source:
-    table: Table[ClientSeries] | None = sight.tables.get("client")
-    if table is None:
-        return _empty()
-    given = _given(sight)
+    table: Table[ClientSeries] = sight.tables.get("client", Table(Index.empty()))
     columns = {name: table.columns[name] for name in CLIENT_NUMBERS if name in table}
 
     def tell(i: int, conditions: Sequence[Condition]) -> Plain:
@@ -259,24 +285,23 @@ def _clients(sight: Sight, more: More) -> Source:
             **more(sight, i),
         }
 
-    rows = (
-        Row((), row.address, row.queue, row.client, _of_client(given, row), i)
-        for i, row in enumerate(table.index.rows.tolist())
-    )
-    return Source(rows, columns, "buffered", tell)
+    rows = table.index.rows.tolist()
+    conditions = _by_label(rows, sight.conditions, CLIENT)
+    return Source(rows, np.arange(len(rows)), rows, conditions, CLIENT_NAMES, (), columns, "buffered", tell)
 
 
 def _consumers(sight: Sight) -> Source:
     """Every consumer of the last poll, under the labels of its client."""
-    table, grouping = sight.snapshot.consumers, sight.state.consumers.clients
+    grouping = sight.state.consumers.clients
+    table: Table[ConsumerRow] | None = sight.snapshot.consumers
     if table is None or grouping.source is not table.index:
-        return _empty()
-    given = _given(sight)
-    columns = {name: table.columns[name] for name in CONSUMER_NUMBERS if name in table}
-    columns |= {name: table.columns[name] - sight.state.clock.applied for name in TIMES if name in table}
+        return Source((), np.empty(0, np.intp), (), {}, (), (), {}, "", lambda *_: {})
+    read = table
+    columns = {name: read.columns[name] for name in CONSUMER_NUMBERS if name in read}
+    columns |= {name: read.columns[name] - sight.state.clock.applied for name in TIMES if name in read}
 
     def tell(i: int, conditions: Sequence[Condition]) -> Plain:
-        row: ConsumerRow = table.index.rows[i]
+        row: ConsumerRow = read.index.rows[i]
         series: ClientSeries = grouping.index.rows[grouping.member[i]]
         known = {name: number(column[i]) for name, column in columns.items() if np.isfinite(column[i])}
         return {
@@ -294,26 +319,21 @@ def _consumers(sight: Sight) -> Source:
             "conditions": conditions_told(conditions),
         }
 
-    return Source(_consumer_rows(table.index, grouping.index.rows, grouping.member, given), columns, "buffered", tell)
+    labels, rows = grouping.index.rows.tolist(), read.index.rows.tolist()
+    conditions = _by_label(labels, sight.conditions, CLIENT)
+    own = ("id", "remote_host")
+    return Source(labels, grouping.member, rows, conditions, CLIENT_NAMES, own, columns, "buffered", tell)
 
 
-def _consumer_rows(index: Index[ConsumerRow], series: Any, member: Any, given: Given) -> Iterator[Row]:
-    for i, (row, at) in enumerate(zip(index.rows.tolist(), member.tolist(), strict=True)):
-        if at != HIDDEN:
-            of: ClientSeries = series[at]
-            yield Row((row.id, row.remote_host), of.address, of.queue, of.client, _of_client(given, of), i)
-
-
-def _given(sight: Sight) -> Given:
-    of: dict[tuple[str, str], list[Condition]] = {}
-    for one in sight.conditions:
-        of.setdefault((one.address, one.queue), []).append(one)
-    return of
-
-
-def _of_client(given: Given, row: ClientSeries) -> Sequence[Condition]:
-    here = given.get((row.address, row.queue))
-    return [one for one in here if one.client == row.client] if here else ()
+def _by_label(labels: Sequence[Any], conditions: Sequence[Condition], name: Callable[[Any], Any]) -> Conditions:
+    """Conditions by the position of the label that has the same name."""
+    if not conditions:
+        return {}
+    given: dict[Any, list[Condition]] = {}
+    for one in conditions:
+        given.setdefault(name(one), []).append(one)
+    queues = {one.queue for one in conditions}
+    return {i: given[name(row)] for i, row in enumerate(labels) if row.queue in queues and name(row) in given}
 
 
 def conditions_told(conditions: Sequence[Condition]) -> list[Plain]:
