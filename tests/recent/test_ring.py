@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -10,12 +11,19 @@ import pytest
 from penstock.agent.recent import CLIENT_BYTES, HOUR, QUEUE_BYTES, QUEUE_COLUMNS, Recent, Ring, course_values
 from penstock.table import Index, Table
 
+NAME = attrgetter("name")
 NOON = 1_795_219_200.0
 
 
 @dataclass(frozen=True)
 class Row:
     name: str
+
+    @property
+    def address(self) -> str:
+        return self.name
+
+    queue = client = address
 
 
 def table(index: Index[Row], *values: float) -> Table[Row]:
@@ -30,14 +38,14 @@ def ready(ring: Ring, index: Index[Row], *at: int, points: int | None = None) ->
 
 def filled(stamps: Sequence[float], limit: int = QUEUE_BYTES) -> tuple[Ring, Index[Row]]:
     """A queue whose number is the seconds since noon."""
-    ring, index = Ring(QUEUE_COLUMNS, limit), Index.of([Row("a")])
+    ring, index = Ring(QUEUE_COLUMNS, limit, NAME), Index.of([Row("a")])
     for stamp in stamps:
         ring.add(NOON + stamp, table(index, stamp))
     return ring, index
 
 
 def test_nothing_was_polled() -> None:
-    ring = Ring(QUEUE_COLUMNS, QUEUE_BYTES)
+    ring = Ring(QUEUE_COLUMNS, QUEUE_BYTES, NAME)
     assert ring.course([0], Index.of([Row("a")])) is None
     assert course_values(None, 0) is None
 
@@ -89,6 +97,14 @@ def test_another_thing_under_the_same_key_begins_anew() -> None:
     other = Index.of([Row("other")])
     ring.add(NOON + 30, table(other, 5))
     assert ready(ring, other, 0, points=3) == [[None, None, 5]]
+
+
+def test_the_same_things_under_other_keys_go_on() -> None:
+    """After a reload of the configuration labels are given anew."""
+    ring, _ = filled([0, 15])
+    again = Index.of([Row("new"), Row("a")])
+    ring.add(NOON + 30, table(again, 5, 30))
+    assert ready(ring, again, 0, 1, points=3) == [[None, None, 5], [0, 15, 30]]
 
 
 def test_with_more_rows_fewer_moments_are_kept() -> None:

@@ -6,8 +6,9 @@ a fixed number of bytes: one value each 15 s of 2,000 queues, one each minute of
 """
 
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from penstock.flow.episodes import episodes
 from penstock.flow.events import Event
 from penstock.flow.explain import Plain, Sight, find_queue
+from penstock.flow.lists import CLIENT
 from penstock.flow.series import ClientSeries, QueueSeries
 from penstock.table import Index, Positions, Table, taken
 
@@ -31,6 +33,7 @@ MAX_CLIENTS = 12
 
 QUEUE_COLUMNS = ("ready", "delivering")
 CLIENT_COLUMNS = ("buffered",)
+QUEUE = attrgetter("address", "queue")
 
 Values = NDArray[np.float32]
 
@@ -52,8 +55,10 @@ class Course:
 class Ring:
     """Some columns of one table over the last hour, at most `limit` bytes of them; moments down, rows across."""
 
-    def __init__(self, names: Sequence[str], limit: int) -> None:
+    def __init__(self, names: Sequence[str], limit: int, name: Callable[[Any], Any]) -> None:
+        """name: what a row is known by, also where its keys began anew, as after a reload of the configuration."""
         self._names = names
+        self._name = name
         self._limit = limit
         self._index: Index[Any] = Index.empty()
         self._step = STEPS[0]
@@ -98,8 +103,14 @@ class Ring:
         else:
             if step > self._step:
                 self._coarsen(self._values, step)
-            self._values = taken(self._values, index.origin_in(self._index), np.nan)
+            self._values = taken(self._values, self._origin(index), np.nan)
         self._index = index
+
+    def _origin(self, index: Index[Any]) -> Positions:
+        if index.follows(self._index):
+            return index.origin
+        before = {name: i for i, name in enumerate(map(self._name, self._index))}
+        return np.array([before.get(name, -1) for name in map(self._name, index)], np.intp)
 
     def _size(self, step: int, rows: int) -> int:
         return len(self._names) * int(HOUR / step) * rows * np.dtype(np.float32).itemsize
@@ -135,8 +146,8 @@ class Ring:
 class Recent:
     """The last hour of one broker; written by the thread that polls, read by any."""
 
-    queues: Ring = field(default_factory=lambda: Ring(QUEUE_COLUMNS, QUEUE_BYTES))
-    clients: Ring = field(default_factory=lambda: Ring(CLIENT_COLUMNS, CLIENT_BYTES))
+    queues: Ring = field(default_factory=lambda: Ring(QUEUE_COLUMNS, QUEUE_BYTES, QUEUE))
+    clients: Ring = field(default_factory=lambda: Ring(CLIENT_COLUMNS, CLIENT_BYTES, CLIENT))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, stamp: float, tables: Mapping[str, Table[Any]]) -> None:

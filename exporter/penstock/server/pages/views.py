@@ -1,7 +1,6 @@
 """What each page shows: look-ups in the agent, nothing worked out anew."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from penstock.flow.explain import NotFound
@@ -128,7 +127,7 @@ def events(agent: AgentView, given: Given) -> tuple[str, Context]:
         **_frame(given, agent.brokers()),
         "title": "Events",
         "events": found[::-1][asked.offset : last],
-        "newer": replace(asked, offset=max(asked.offset - EVENTS, 0)).offset if asked.offset else None,
+        "newer": max(asked.offset - EVENTS, 0) if asked.offset else None,
         "older": last if len(found) > last else None,
     }
 
