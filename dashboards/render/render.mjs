@@ -37,7 +37,7 @@ const boards = wanted.length ? wanted : files.map((name) => path.basename(name, 
 const to = Math.floor(Date.now() / 5000) * 5;
 for (const board of boards) {
   const [dashboard, variables = ''] = board.split('?');
-  const page = await browser.newPage({ viewport: { width: 1420, height: 2700 } }); // tables draw only what is in view
+  const page = await browser.newPage({ viewport: { width: 1420, height: 4000 } }); // tables draw only what is in view
   page.on('pageerror', (error) => console.error(`${dashboard}: ${error.message}`));
   const query = new URLSearchParams(variables);
   for (const [name, value] of Object.entries({ dashboard, from: to - Number(minutes) * 60, to })) query.set(name, value);

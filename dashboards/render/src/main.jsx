@@ -113,7 +113,7 @@ function Stat({ panel, width, height }) {
   }, []);
   if (!found) return <Waiting />;
   const [first] = found;
-  if (!first) return <NoData />;
+  if (!first) return <NoData panel={panel} />;
   const name = legend(panel.targets[0], first.metric);
   const field = dressed({ name, type: FieldType.number, values: [Number(first.value[1])], config: {} }, panel);
   const value = panel.options.textMode === 'name' ? { text: name, numeric: 0, color: theme.colors.text.primary } : field.display(Number(first.value[1]));
@@ -127,7 +127,7 @@ function Graph({ panel, width, height }) {
   const [frames, setFrames] = useState();
   useEffect(() => void series(panel).then(setFrames), []);
   if (!frames) return <Waiting />;
-  if (!frames.length) return <NoData />;
+  if (!frames.length) return <NoData panel={panel} />;
   return (
     <TimeSeries frames={frames} structureRev={1} timeRange={range} timeZone="utc" width={width} height={height}
       legend={{ ...panel.options.legend, calcs: [] }} />
@@ -138,7 +138,7 @@ function Timeline({ panel, width, height }) {
   const [frames, setFrames] = useState();
   useEffect(() => void series(panel).then(setFrames), []);
   if (!frames) return <Waiting />;
-  if (!frames.length) return <NoData />;
+  if (!frames.length) return <NoData panel={panel} />;
   const named = 260;
   const each = Math.min(34, (height - 24) / frames.length);
   return (
@@ -175,13 +175,15 @@ function Table({ panel, width, height }) {
   const [frame, setFrame] = useState();
   useEffect(() => void rows(panel).then(setFrame), []);
   if (!frame) return <Waiting />;
-  if (!frame.length) return <NoData />;
+  if (!frame.length) return <NoData panel={panel} />;
   const shown = { ...frame, fields: frame.fields.map((field) => dressed(field, panel)).map((field) => ({ ...field, state: { displayName: field.config.displayName } })) };
   return <TableNG data={shown} width={width} height={height} initialSortBy={[]} structureRev={1} cellHeight="sm" showTypeIcons={false} noHeader={false} />;
 }
 
 const Waiting = () => <div className="waiting" />;
-const NoData = () => <div style={{ textAlign: 'center', paddingTop: 16, color: theme.colors.text.secondary }}>No data</div>;
+const NoData = ({ panel }) => (
+  <div style={{ textAlign: 'center', paddingTop: 16, color: theme.colors.text.secondary }}>{panel.fieldConfig.defaults.noValue ?? 'No data'}</div>
+);
 const KINDS = { stat: Stat, timeseries: Graph, 'state-timeline': Timeline, table: Table };
 
 function place({ x, y, w, h }) {
