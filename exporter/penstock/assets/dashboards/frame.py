@@ -160,6 +160,7 @@ def _annotations(variables: Sequence[str]) -> list[Json]:
     ]
 
 
+_STEP = "30s"
 RESTART_SECONDS = 5
 """The start of one broker as it is told from poll to poll differs by less."""
 
@@ -171,9 +172,14 @@ def _annotation(name: str, expr: str, color: str, title: str, labels: str) -> Js
         "enable": True,
         "hide": False,
         "iconColor": color,
-        "expr": expr,
-        "step": "30s",
+        **_asked(expr),
         "titleFormat": title,
         "tagKeys": labels,
         "useValueForTime": False,
     }
+
+
+def _asked(expr: str) -> Json:
+    """The query in the form of Grafana 10, and as later ones take it."""
+    target = {"refId": "Anno", "datasource": DATASOURCE, "expr": expr, "interval": _STEP, "range": True}
+    return {"expr": expr, "step": _STEP, "target": target}
