@@ -54,6 +54,7 @@ NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {
         "mq_broker_disk_limit_ratio": "Artemis'",
         "mq_broker_authentication_failures_total": "Artemis'",
         "mq_address_messages_unrouted_total": "Artemis'",
+        "mq_address_messages_dropped_total": "OpenMQ refuses or removes, and counts it there",
         "mq_address_paging": "Artemis'",
         "mq_address_pages": "Artemis'",
         "mq_link_up": "Artemis'",
