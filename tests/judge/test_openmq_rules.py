@@ -11,7 +11,9 @@ from judge.openmq_world import OpenmqJudged
 from judge.world import START
 from penstock.flow.judge.conditions import Severity
 from penstock.flow.judge.constants import Constants
-from penstock.flow.openmq_explain import flow_of
+from penstock.flow.openmq_explain import connections_of, flow_of
+from penstock.flow.rules import Match, Rule, Rules
+from penstock.flow.rules import Said as Says
 from penstock.model import AcknowledgeMode, QueueKind, TransactionState
 
 COLD = Constants(cold=60.0)
@@ -452,3 +454,21 @@ def test_explain_shows_the_arithmetic_of_what_is_measured() -> None:
     (flow,) = flow_of(world.state.judgement, world.tables["consumer"], series)
     assert (flow["limit"], flow["resume"], flow["batch"], flow["paused"]) == (1000, 500, [500, 1000], True)
     assert "holds 700, above its resume level; stops at 1,000, asks again at 500 (50%) for 500 to 1,000" in flow["told"]
+
+
+@pytest.mark.parametrize("limit", [200, None])
+def test_explain_sums_what_a_connection_holds_against_the_limit_that_a_rule_tells(limit: int | None) -> None:
+    world = judged()
+    consumers: dict[str, Said] = {
+        "a": {"N": 250, "T": 250, "connection": 7},
+        "b": {"queue": "p", "N": 49, "T": 49, "connection": 7},
+        "c": {"N": 9, "T": 9, "connection": 8, "client": "other"},
+    }
+    rules = Rules((Rule(Match(client="app"), Says(connection_flow_limit=limit)),))
+    queues = {"q": {"M": 500, "D": 259}, "p": {"M": 49, "D": 49}}
+    series = next(row for row in world.poll(queues, consumers).tables["queue"].index if row.queue == "q")
+    found = connections_of(world.snapshot(queues, consumers, {}), rules, series)
+    assert [(one["client"], one["held"], one["limit"]) for one in found] == ([("app", 299, 200)] if limit else [])
+    if limit:
+        assert "goes on at 199" in found[0]["told"]
+        assert "299 at most. Most are with consumer a of q: 250" in found[0]["told"]

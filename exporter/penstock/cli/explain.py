@@ -113,7 +113,7 @@ def told(found: Plain) -> Iterator[str]:
     yield ""
     yield from numbers_told(found)
     yield from ring_told(found["ring"])
-    yield from flow_told(found["flow"])
+    yield from flow_told(found["flow"], found["connections"])
     for client in found["clients"]:
         yield from client_told(client, found["stamp"])
     if found["clients_left_out"]:
@@ -162,11 +162,13 @@ def ring_told(ring: Plain | None) -> Iterator[str]:
     yield f"  evicted   {'unknown' if ring['evicted'] is None else format(ring['evicted'], 'g')}: {ring['ledger']}"
 
 
-def flow_told(flow: Sequence[Plain]) -> Iterator[str]:
-    if flow:
+def flow_told(flow: Sequence[Plain], connections: Sequence[Plain]) -> Iterator[str]:
+    if flow or connections:
         yield "Flow control"
     for one in flow:
         yield f"  {one['client']}, consumer {one['consumer']}: {one['told']}"
+    for one in connections:
+        yield f"  {one['client']}, connection {one['connection']}: {one['told']}"
 
 
 def client_told(client: Plain, now: float) -> Iterator[str]:

@@ -18,7 +18,7 @@ from penstock.flow.judge.conditions import Condition
 from penstock.flow.judge.history import FLOW_IN, FLOW_OUT
 from penstock.flow.judge.patience import FEW, MANY
 from penstock.flow.judge.words import UNITS, advice, rule
-from penstock.flow.openmq_explain import flow_of
+from penstock.flow.openmq_explain import connections_of, flow_of
 from penstock.flow.policy import Policy
 from penstock.flow.rules import KEYS, Resolved
 from penstock.flow.series import ClientSeries, QueueSeries
@@ -170,6 +170,7 @@ def explain(sight: Sight, queue: str, *, address: str | None = None, client: str
         "rate_out": flow.get("rate_out"),
         "ring": ring_of(sight, series, i),
         "flow": flow_of(sight.state.judgement, sight.tables.get("consumer"), series),
+        "connections": connections_of(sight.snapshot, sight.policy.rules, series),
         "rules": rules_of(said),
         "clients": clients,
         "clients_left_out": left_out,

@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 
 from penstock.flow.judge.judge import Judgement
-from penstock.flow.limits import ConsumerWindow
+from penstock.flow.limits import CONNECTION_COUNT, ConnectionWindow, ConsumerWindow
+from penstock.flow.rules import Rules
 from penstock.flow.series import ConsumerSeries, QueueSeries
+from penstock.model import BrokerKind, ConsumerRow, Snapshot
 from penstock.table import Table
 
 Plain = dict[str, Any]
@@ -57,3 +59,45 @@ def told(window: ConsumerWindow | None, held: float, *, paused: bool) -> str:
         f"{state}; holds {held:,.0f}, {place}; stops at {window.limit:,}, asks again at {window.resume:,}"
         f" ({window.resume / window.limit:.0%}) for {least:,} to {most:,}: {window.limit:,} less what is buffered"
     )
+
+
+# --- what a connection holds together
+
+
+def connections_of(snapshot: Snapshot, rules: Rules, series: QueueSeries) -> list[Plain]:
+    """
+    Of the connections of the queue's consumers whose limit the operator tells: what all their consumers hold together.
+
+    No broker shows that limit, nor whether it is in force.
+    """
+    consumers, broker = snapshot.consumers, snapshot.broker
+    if consumers is None or broker is None or broker.kind is not BrokerKind.OPENMQ:
+        return []
+    found: dict[int, Plain] = {}
+    for i, row in enumerate(consumers.index):
+        key = int(snapshot.consumer_connection[i])
+        if (row.address, row.queue) != (series.address, series.queue) or key < 0 or key in found or len(found) == MOST:
+            continue
+        limit = rules.resolve(series.broker, row.address, row.queue, row.client).connection_flow_limit
+        if limit is not None:
+            found[key] = connection_flow(snapshot, consumers, key, ConnectionWindow(limit, CONNECTION_COUNT))
+    return list(found.values())
+
+
+def connection_flow(snapshot: Snapshot, consumers: Table[ConsumerRow], key: int, window: ConnectionWindow) -> Plain:
+    on = np.flatnonzero(snapshot.consumer_connection == key)
+    held = np.nan_to_num(consumers["buffered"][on])
+    fullest: ConsumerRow = consumers.index.rows[on[held.argmax()]]
+    return {
+        "client": fullest.client,
+        "connection": str(key),
+        "consumers": len(on),
+        "held": int(held.sum()),
+        "limit": window.limit,
+        "told": (
+            f"{len(on)} consumers hold {held.sum():,.0f}; with imqConnectionFlowLimit {window.limit:,} delivery stops"
+            f" when that many are buffered and goes on at {window.resume:,}; up to {window.count - 1:,} come on top"
+            f" (imqConnectionFlowCount {window.count:,} less one): {window.most:,} at most. Most are with consumer"
+            f" {fullest.id} of {fullest.queue}: {held.max():,.0f}"
+        ),
+    }

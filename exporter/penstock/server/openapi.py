@@ -294,6 +294,11 @@ OPENAPI: Final[Schema] = {
                     "items": {"type": "object"},
                     "description": "OpenMQ: of consumers shown one by one the measured limit and resume level.",
                 },
+                connections={
+                    "type": "array",
+                    "items": {"type": "object"},
+                    "description": "OpenMQ: what connections hold whose connection_flow_limit a rule tells.",
+                },
                 rules=_list(_object(key={"type": "string"}, value={}, rule={"type": "integer"})),
                 clients=_list(_object(client={"type": "string"}, numbers=_NUMBERS, patience={}, rules={})),
                 clients_left_out={"type": "integer"},
