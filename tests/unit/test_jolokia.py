@@ -14,6 +14,8 @@ import pytest
 import trustme
 from aiohttp import web
 
+from penstock.agent.opening import open_transport
+from penstock.config import load
 from penstock.errors import BadAnswer, ConfigError, PenstockError, Refused, Unreachable
 from penstock.sources.jolokia import JolokiaTarget, JolokiaTransport, Tls
 from penstock.sources.transport import Answer
@@ -301,3 +303,26 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path, option: str, told: 
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=rf"tls.{option} .*file\.pem: {told}"):
         JolokiaTransport(target("https://127.0.0.1:1/", Tls(**dict[str, Any]({option: str(path)}))))
+
+
+@pytest.mark.parametrize(("kind", "connections"), [("openmq", 3), ("artemis", 1)])
+async def test_a_connection_is_kept_only_where_that_is_fast(tmp_path: Path, kind: str, connections: int) -> None:
+    """The JVM agent beside OpenMQ answers 40 ms later on a connection that is kept; Artemis' console does not."""
+    seen: set[object] = set()
+
+    async def handler(request: web.Request) -> web.Response:
+        await request.read()
+        assert request.transport is not None
+        seen.add(request.transport.get_extra_info("peername"))
+        return web.Response(body=b"[]")
+
+    async with serving(handler) as url:
+        file = tmp_path / "penstock.yaml"
+        file.write_text(json.dumps({"brokers": [{"name": "b", "kind": kind, "url": url}]}))
+        transport = open_transport(load(file).brokers[0])
+        try:
+            for _ in range(3):
+                await transport.ask([{"type": "version"}], 5)
+        finally:
+            await transport.close()
+    assert len(seen) == connections
