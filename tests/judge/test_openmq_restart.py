@@ -79,3 +79,21 @@ def test_what_moved_while_the_agent_was_away_is_no_stop() -> None:
     for _ in range(2):
         again.poll(moved, settled, addresses)
     assert not [one for one in again.conditions if one.name == "stalled"]
+
+
+def left_alone(i: int, settled: int = 0) -> Poll:
+    """A queue whose consumer went after the first poll."""
+    consumers = {"c": {"N": 5, "T": 0, "L": 1e9}} if i == 0 else {}
+    return {"q": {"A": 100 + i, "K": 5 + settled, "M": 95 + i - settled}}, consumers, {}
+
+
+def test_somebody_who_came_while_the_agent_was_away_ends_an_absence() -> None:
+    world = OpenmqJudged(constants=Constants(cold=60.0))
+    for i in range(10):
+        world.poll(*left_alone(i))
+    assert world.names == {"no_consumer"}
+    for settled, names in ((0, {"no_consumer"}), (50, set())):
+        again = restarted(world, left_alone(10, settled), left_alone(9))
+        for i in (11, 12):
+            again.poll(*left_alone(i, settled))
+        assert again.names == names, settled
