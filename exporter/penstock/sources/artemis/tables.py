@@ -224,6 +224,9 @@ class Queues:
         """Keys of known queues whose rows read otherwise under these roles and texts."""
         before = self._texts_by_id
         other = {key: text for key, text in texts.items() if before.get(key) != text}
+        for text in other.values():
+            text.name, text.address = intern(text.name), intern(text.address)
+            text.routing_type = intern(text.routing_type)
         before.update(other)
         suspects = np.array(list(other), dtype=np.int64) if roles is self._roles else self._index.keys
         self._roles = roles
@@ -463,8 +466,8 @@ class Connections:
         self._producer_serials = Serials()
         self._index: Index[ConnectionRow] = Index.empty()
         self._producer_index: Index[ProducerRow] = Index.empty()
-        self._unknown: dict[str, tuple[int, str, str]] = {}
-        """Of connections whose texts are not known yet: key, user and client id of a session, by id."""
+        self._unknown: dict[str, tuple[int, str, str, str]] = {}
+        """Of connections whose texts are not known yet: key, id, user and client id of a session, by id."""
         self._session_hashes: Keys = np.empty(0, np.int64)
         """Ascending; beside them the keys of their connections."""
         self._session_connections: Keys = np.empty(0, np.int64)
@@ -475,7 +478,7 @@ class Connections:
         keys = self._serials.give(connection_of)
         for i in np.flatnonzero(self._index.positions(keys) < 0).tolist():
             row = found.rows[i]
-            self._unknown.setdefault(connection_of[i], (int(keys[i]), row.user, row.client_id))
+            self._unknown.setdefault(connection_of[i], (int(keys[i]), connection_of[i], row.user, row.client_id))
         numbers = matrix(found.rows, ["consumer_count", "producer_count"])
         return SessionPage(hashes(map(attrgetter("id"), found.rows)), keys, numbers, found.total, found.unreadable)
 
@@ -537,13 +540,14 @@ class Connections:
         columns = _columns(fields, matrix(producers, list(fields.values())), order)
         return Table(self._producer_index, columns)
 
-    def _row(self, connection: wire.ConnectionListed, session_user: str, client_id: str) -> ConnectionRow:
+    def _row(self, connection: wire.ConnectionListed, name: str, session_user: str, client_id: str) -> ConnectionRow:
+        """name: its id, as the text that `_serials` holds: each is kept once."""
         user = session_user or connection.users
         client = client_name(
             client_id or connection.client_id, user, connection.remote_address, connection.protocol, self._names
         )
         return ConnectionRow(
-            connection.connection_id,
+            name,
             intern(client),
             intern(connection.protocol),
             intern(user),
