@@ -125,7 +125,7 @@ bench-trends: $(VENV)/.test  # rollup beside DuckDB, daily job at 90 and 365 day
 
 .PHONY: test-spark-cluster bench-trends bench-forecast bench-tick bench-judge bench-scrape bench-pages bench-prometheus bench-growth bench-broker
 
-bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (4 min)
+bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (5 min)
 	$(BIN)/python -m bench.tick
 
 bench-judge: $(VENV)/.test  # the judgement of a poll by stage, and the memory of what it carries (15 s)

@@ -25,17 +25,14 @@ SCRAPED_POLLS = 6
 
 @click.command()
 @click.option("--runs", default=7, show_default=True, help="Ticks of the agent that are measured.")
-@click.option("--baseline-runs", default=3, show_default=True, help="Ticks of the baseline, each about 15 s.")
-@click.option("--full", is_flag=True, help="As many of the baseline as of the agent.")
+@click.option("--baseline-runs", default=7, show_default=True, help="Ticks of the baseline, each about 10 s.")
 @click.option("--queues", default=10_000, show_default=True)
 @click.option("--consumers", default=50_000, show_default=True)
 @click.option("--page-rows", default=5_000, show_default=True)
 @click.option("--memory/--no-memory", default=True, help="Whether to measure memory too, which takes a minute.")
-def main(
-    *, runs: int, baseline_runs: int, full: bool, queues: int, consumers: int, page_rows: int, memory: bool
-) -> None:
+def main(*, runs: int, baseline_runs: int, queues: int, consumers: int, page_rows: int, memory: bool) -> None:
     with running(queues, consumers) as broker:
-        result = asyncio.run(_ticks(broker, runs, runs if full else min(baseline_runs, runs), page_rows))
+        result = asyncio.run(_ticks(broker, runs, min(baseline_runs, runs), page_rows))
     if memory:
         with running(queues, consumers, live=True) as broker, agent.running(broker, queues) as scraped:
             result["rss_mb"] = round(_peak(broker, scraped), 1)
