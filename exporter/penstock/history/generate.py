@@ -280,9 +280,12 @@ class _World:
         queue, since, until = stall
         broker, name = self.names[queue]
         every = self.fleet.interval
-        for event, at in (("enter", since + 60), ("leave", until)):
+        told, ended = (-(-at // every) * every for at in (since + 60, until))
+        if told == ended:  # over before a poll could tell it
+            return
+        for event, at, stamp in (("enter", since + 60, told), ("leave", until, ended)):
             yield {
-                "stamp": -(-at // every) * every, "broker": broker, "event": event, "condition": "stalled",
+                "stamp": stamp, "broker": broker, "event": event, "condition": "stalled",
                 "address": name, "queue": name, "client": f"{name.split('.')[0]}-worker", "severity": "critical",
                 "evidence": json.dumps({"age": at - since, "held": 100}), "since": since,
             }  # fmt: skip

@@ -42,7 +42,7 @@ class Advice:
 
 
 def advise(queues: Sequence[Plain], clients: Sequence[Plain]) -> list[Plain]:
-    """Of all queues and clients, those with most traffic first; limits of backlogs, which any queue has, last."""
+    """Of all queues and clients, clients with most traffic first; limits of backlogs, which any queue has, last."""
     by_queue = {(q["broker"], q["address"], q["queue"]): q for q in queues}
     found: list[tuple[bool, float, Advice]] = []
     for client in clients:
@@ -51,7 +51,8 @@ def advise(queues: Sequence[Plain], clients: Sequence[Plain]) -> list[Plain]:
             found += [(False, client["settled"], one) for one in of_client(client, queue)]
     for queue in queues:
         if queue["last"] - queue["first"] >= LEAST_HOURS * 3600:
-            found += [(one.subject == BACKLOG, queue["added"] or 0.0, one) for one in of_queue(queue)]
+            depth = queue["needed"] or 0.0
+            found += [(one.subject == BACKLOG, depth, one) for one in of_queue(queue)]
     return [asdict(one) for *_, one in sorted(found, key=lambda one: (one[0], -one[1], one[2].subject))]
 
 
@@ -115,7 +116,7 @@ def too_slow(client: Mapping[str, Any], queue: Mapping[str, Any], waiting: float
     needed = max(math.ceil(NEAR * rate / pace), math.ceil(there) + 1) if pace else math.ceil(there) + 1
     evidence = (
         f"Messages waited at {100 * waiting:.0f} % of the polls while its consumers had messages in hand. At the"
-        f" busiest {rate:.2g} came each second, {there:.1f} consumers worked off up to {pace:.2g} each."
+        f" busiest {rate:.2g} came each second, {there:.2g} consumers worked off up to {pace:.2g} each."
     )
     do = (
         f"{needed} consumers ({rate:.2g} a second / {pace:.2g} each, and a fifth more), or make one message cheaper; a"
@@ -131,7 +132,7 @@ def hoarding(client: Mapping[str, Any], waiting: float) -> Advice | None:
     if not pace or client["consumers"] < 1.5 or most < 5 * fair or waiting >= WAITING:
         return None
     evidence = (
-        f"One of {client['consumers']:.1f} consumers held up to {most:.0f} messages: at {pace:.2g} a second the last of"
+        f"One of {client['consumers']:.2g} consumers held up to {most:.0f} messages: at {pace:.2g} a second the last of"
         f" them lies there for {most / pace:.0f} s, where no other consumer can have it."
     )
     size = client["size"]
@@ -151,7 +152,7 @@ def heavy(client: Mapping[str, Any]) -> Advice | None:
     room = limit_for_memory(HEAP, size, max(math.ceil(client["consumers"]), 1))
     mib = most / 2**20
     evidence = (
-        f"{client['consumers']:.1f} consumers may hold {mib:.0f} MiB in the client, at {size:.0f} bytes a message."
+        f"{client['consumers']:.2g} consumers may hold {mib:.0f} MiB in the client, at {size:.0f} bytes a message."
     )
     do = f"{room} messages a consumer keep it to {HEAP // 2**20} MiB; or give the client so much heap."
     return told("memory of the client", client, evidence, do)

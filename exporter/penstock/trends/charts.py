@@ -1,5 +1,6 @@
 """Charts as SVG: drawn here, so that the report needs no script and prints. Colours come from the page's style."""
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -7,13 +8,14 @@ from html import escape
 WIDTH, HEIGHT = 720, 200
 LEFT, RIGHT, TOP, BOTTOM = 64, 10, 10, 24
 HOURS = 168
+STEPS = 4
 
 
 def number(value: float) -> str:
     """Short, for an axis or a cell: 950, 1.2 k, 3.4 M."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= limit:
-            return f"{value / {'G': 1e9, 'M': 1e6, 'k': 1e3}[unit]:.1f} {unit}"
+            return f"{value / {'G': 1e9, 'M': 1e6, 'k': 1e3}[unit]:.1f}".removesuffix(".0") + f" {unit}"
     return f"{value:.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.2g}"
 
 
@@ -26,7 +28,8 @@ def lines(
     """Lines over time (seconds since 1970); band: (time, low, high). From 0 up."""
     points = [point for _, line in series for point in line] + [(t, high) for t, _, high in band]
     first, last = min(t for t, _ in points), max(t for t, _ in points)
-    top = max([v for _, v in points] + [limit or 0.0]) * 1.05 or 1.0
+    step = round_step(max([v for _, v in points] + [limit or 0.0]))
+    top = step * STEPS
 
     def x(t: float) -> float:
         return LEFT + (t - first) / max(last - first, 1) * (WIDTH - LEFT - RIGHT)
@@ -34,7 +37,7 @@ def lines(
     def y(value: float) -> float:
         return HEIGHT - BOTTOM - max(value, 0.0) / top * (HEIGHT - TOP - BOTTOM)
 
-    parts = [_grid(top, y), *_dates(first, last, x)]
+    parts = [_grid(step, y), *_dates(first, last, x)]
     if band:
         ring = [(x(t), y(high)) for t, _, high in band] + [(x(t), y(low)) for t, low, _ in reversed(band)]
         parts.append(f'<polygon class="band" points="{_points(ring)}"/>')
@@ -70,11 +73,19 @@ def _points(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
 
 
-def _grid(top: float, y: object) -> str:
+def round_step(highest: float) -> float:
+    """Between two lines of the grid, a round number; STEPS of them hold `highest`."""
+    if highest <= 0:
+        return 1.0
+    unit = 10.0 ** math.floor(math.log10(highest / STEPS))
+    return next(unit * times for times in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if unit * times * STEPS >= highest)
+
+
+def _grid(size: float, y: object) -> str:
     assert callable(y)  # noqa: S101 - the chart's own scale
     out = []
-    for step in range(5):
-        value = top * step / 4
+    for step in range(STEPS + 1):
+        value = size * step
         at = y(value)
         out.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
         out.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{number(value)}</text>')

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any, Final
 
 from penstock.trends import charts
+from penstock.trends.advice import BACKLOG
 from penstock.trends.analysis import cleaned
 
 Plain = dict[str, Any]
@@ -15,6 +16,7 @@ TOP: Final = 10
 IDLE_HOURS: Final = 14 * 24
 SOON_DAYS: Final = 90
 ADVICE: Final = 20
+LIMITS: Final = 5
 URGENT: Final = ("too little in the buffer", "too few consumers")
 """What of the advice belongs on the first page: it costs throughput now."""
 UNKNOWN: Final = "\N{EN DASH}"
@@ -61,10 +63,17 @@ def days_text(low: Any, high: Any) -> str:
     return "reached" if high == 0 else f"{low:.0f} to {high:.0f} days"
 
 
+def met_text(low: Any, high: Any) -> str:
+    """The same as what is said of a limit."""
+    text = days_text(low, high)
+    return f"limit met in {text}" if "days" in text else f"limit {text}" if text == "reached" else text
+
+
 def view(facts: Plain) -> Plain:
     """What the page shows, in the order of its sections."""
     queues: Sequence[Plain] = facts["queues"]
     busy = sorted((q for q in queues if q["added"]), key=lambda q: -q["added"])
+    advice = shown_advice(facts.get("advice", []))
     return {
         "window": facts["window"],
         "brokers": [broker | {"chart": limit_charts(broker)} for broker in facts["brokers"]],
@@ -81,8 +90,8 @@ def view(facts: Plain) -> Plain:
         "quiet_hour": quiet_hour(queues),
         "stalls": stalls(facts["episodes"]),
         "rings": [q for q in queues if q["ring"] is not None],
-        "advice": facts.get("advice", [])[:ADVICE],
-        "more_advice": max(len(facts.get("advice", [])) - ADVICE, 0),
+        "advice": advice,
+        "more_advice": len(facts.get("advice", [])) - len(advice),
         "clients": sorted(
             (c for c in facts.get("clients", []) if c["settled"]), key=lambda c: -(c["utilisation"] or 0)
         )[:TOP],
@@ -124,9 +133,16 @@ def actions(facts: Plain) -> list[Plain]:
             found.append((150, {"what": where, "do": f"{one['do']} Why: section 9."}))
     for row in stalls(facts["episodes"])[:3]:
         where, total = f"{row['queue']} ({row['broker']})", duration(row["total"])
-        text = f"{row['client']} stopped on {where} {row['count']} times, {total} in all."
+        often = "once" if row["count"] == 1 else f"{row['count']} times"
+        text = f"{row['client']} stopped on {where} {often}, for {total} in all."
         found.append((200, {"what": text, "do": "Look at what that client waits for (section 6)."}))
     return [action for _, action in sorted(found, key=lambda one: one[0])]
+
+
+def shown_advice(advice: Sequence[Plain]) -> list[Plain]:
+    """Of what any queue has, the backlog's limit, only the first ones."""
+    limits = [one for one in advice if one["subject"] == BACKLOG]
+    return [one for one in advice if one["subject"] != BACKLOG][:ADVICE] + limits[:LIMITS]
 
 
 def stalls(episodes: Sequence[Plain]) -> list[Plain]:
@@ -147,7 +163,8 @@ def stalls(episodes: Sequence[Plain]) -> list[Plain]:
 
 
 def traffic_chart(queue: Plain) -> str:
-    past = [(day * 86400.0, value) for day, value in queue["daily"][:-1]]
+    daily = queue["daily"] if queue["last"] % 86400 == 0 else queue["daily"][:-1]  # a day under way is less
+    past = [(day * 86400.0, value) for day, value in daily]
     made = queue["forecasts"]["added"]
     series, band = [("past", past)], []
     if made and made["shown"]:
@@ -168,7 +185,7 @@ def limit_charts(broker: Plain) -> list[Plain]:
             title = f"{name.capitalize()} of {broker['broker']}, {'MiB' if name == 'memory' else '% of the disk'}"
             chart = charts.lines([("past", line)], title, limit=limit["limit"] / unit)
             out.append(
-                {"name": name, "title": title, "svg": chart, "when": days_text(limit["days_low"], limit["days_high"])}
+                {"name": name, "title": title, "svg": chart, "when": met_text(limit["days_low"], limit["days_high"])}
             )
     return out
 
