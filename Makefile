@@ -21,6 +21,7 @@ help:
 	@echo "make flowbench-openmq [ONLY=...]  the same on a real OpenMQ (4 min)"
 	@echo "make soak-healthy [BROKER=both DURATION=7200 SEED=1 KEEP=...]  healthy load on real brokers, every alarm is false (2 h)"
 	@echo "make soak [DURATION=1800 SEED=1]  real brokers with churn and faults: memory, descriptors, tasks stay flat (30 min)"
+	@echo "make test-trust, make fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (10 min; 1 h)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
 	@echo "make bench-tick, bench-judge, bench-scrape, bench-pages, bench-prometheus, bench-growth, bench-broker, bench-trends   what it costs, see docs/performance.md (4 to 20 min)"
 	@echo "make test-chart  the Helm chart with helm itself (first time 10 min; needs Go); make chart-golden writes its golden files"
@@ -81,6 +82,16 @@ flowbench: $(VENV)/.test
 soak-healthy: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m flowbench.soak --broker "$(BROKER)" --duration "$(DURATION)" \
 		--seed "$(SEED)" --interval "$(POLL)" $(if $(KEEP),--keep "$(KEEP)")
+
+.PHONY: test-trust fuzz
+
+test-trust: $(VENV)/.test  # faults that take longer than make test has time for (10 min)
+	$(BIN)/pytest tests/trust/*_check.py
+
+FUZZ ?= 2000
+
+fuzz: $(VENV)/.test  # odd answers, files, requests and names: FUZZ examples of each (1 h)
+	PENSTOCK_FUZZ=$(FUZZ) $(BIN)/pytest tests/trust/test_fuzz.py
 
 soak: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m trust.soak "$(DURATION)" "$(SEED)"
@@ -145,6 +156,9 @@ bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (4 min)
 
 bench-jmx: $(VENV)/.test  # asking an OpenMQ: a poll over Jolokia, the JMX helper beside jmxquery (10 min)
 	PYTHONPATH=tests $(BIN)/python -m bench.jmx
+
+bench-trust: $(VENV)/.test  # 100 scrapers, 1,000 slow connections: polls, health, who is refused (3 min)
+	$(BIN)/python -m bench.trust measure
 
 bench-broker: $(VENV)/.test  # harm to a real Artemis, beside the JMX exporter's agent (20 min, alone on the machine)
 	$(BIN)/python -m bench.harm

@@ -92,9 +92,13 @@ class Agent(Process):
         self.file.write_text(json.dumps({"interval": "1s", "timeout": "900ms", **configuration}))  # JSON is YAML
 
     def __enter__(self) -> Self:
+        self.run()
+        return self
+
+    def run(self) -> None:
+        """Start it, once more when it has ended, and learn its port."""
         self.start("serving /metrics on", timeout=30)
         self.port = int(_LISTENS.findall(self.log.read_text())[-1])
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()

@@ -132,6 +132,27 @@ def test_killed_while_joining_or_removing_the_rows_are_the_same(tmp_path: Path) 
         assert [entry.path for entry in own.files()] == files
 
 
+def test_what_cannot_be_opened_is_not_thrown_away(tmp_path: Path) -> None:
+    """Want of descriptors, a disk that stumbles: it is there, and is published when it can be read."""
+    clock = Clock()
+    clock.now = BEGIN
+    history = writer(tmp_path, clock)
+    for poll in judged(recorded("stuck-listener")):
+        history._keep(Poll("b", poll.snapshot, poll.conditions, poll.evicted, 5.0))
+    history._spool.rotate()
+    (segment,) = history._spool.closed()
+    stream, aside = segment / "queue.arrows", tmp_path / "aside"
+    stream.rename(aside)
+    stream.mkdir()  # opening it fails, and it is there
+    history._publish()
+    assert "Is a directory" in history.failing
+    stream.rmdir()
+    aside.rename(stream)
+    history._publish()
+    assert history.failing == ""
+    assert rows(Store(str(tmp_path / "history")), "queue")
+
+
 def test_what_cannot_be_published_waits_and_the_oldest_goes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from socket import SO_LINGER, SOL_SOCKET
 from typing import Self
@@ -25,6 +25,8 @@ class Fault(StrEnum):
     """Ends the connection in good order after `truncate_at` bytes of an answer."""
     GARBLE = "garble"
     """Answers bytes that are no protocol, then ends."""
+    REPLACE = "replace"
+    """Answers what `instead` gives, then ends."""
 
 
 class Proxy:
@@ -32,7 +34,8 @@ class Proxy:
     Listens at `host:port` for `target`, in a thread of its own; a context manager.
 
     Set `fault`, `delay` (s, before each chunk of an answer), `truncate_at` (bytes) at any time.
-    `alter` changes each chunk of a request, for instance a header.
+    `alter` changes each chunk of a request, for instance a header; `instead`: the chunks of an answer that takes the
+    place of the target's.
     """
 
     host = "127.0.0.1"
@@ -41,6 +44,7 @@ class Proxy:
         self.fault = Fault.NONE
         self.delay = 0.0
         self.truncate_at = 100
+        self.instead: Callable[[], Iterable[bytes]] = tuple
         self.connections = 0
         self.port = 0
         self._target = target
@@ -126,6 +130,11 @@ class Proxy:
                 ends = passed + len(chunk) >= self.truncate_at
             elif self.fault is Fault.GARBLE:
                 chunk = _GARBAGE
+            elif self.fault is Fault.REPLACE:
+                for part in self.instead():
+                    to_client.write(part)
+                    await to_client.drain()
+                return
             to_client.write(chunk)
             await to_client.drain()
             passed += len(chunk)

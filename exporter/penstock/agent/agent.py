@@ -143,6 +143,8 @@ class Agent:
                     await self._look()
                 except ConfigError as error:
                     log.error("what discovery found cannot be watched: %s", error)  # noqa: TRY400 - expected
+                except Exception:  # one bad look must not be the last
+                    log.exception("discovery failed unexpectedly; please report this")
 
     async def _look(self) -> None:
         config = await self._with_found(self._written)

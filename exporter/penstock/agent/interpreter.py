@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import warnings
 
 YOUNG = 50_000
 """New containers after which Python looks for cycles among them."""
@@ -17,5 +18,7 @@ def tune() -> None:
     no request is answered. What requests leave behind in cycles is little.
     """
     gc.set_threshold(YOUNG, 20, 50)
+    # Numbers that no broker should say may overflow: what comes of them is not finite, and is not shown.
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module="penstock")
     # A scrape of ten megabytes waits for its turn at every piece: with Python's usual 5 ms for half a second.
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -149,7 +149,7 @@ class HistoryWriter:
         if poll is not None:
             self._keep(poll)
         if self._stopping or self._spool.is_due(self._clock()):
-            self._spool.rotate()
+            self._rotate()
         self._publish()
         now = self._clock()
         if not self._stopping and now - self._tidied >= TIDY_SECONDS and not self.failing:
@@ -162,6 +162,12 @@ class HistoryWriter:
         except OSError as error:
             self.dropped += 1
             self._failed(f"{self._settings.spool}: {error.strerror or error}; this poll is lost to the history")
+
+    def _rotate(self) -> None:
+        try:
+            self._spool.rotate()
+        except OSError as error:  # its polls are whole: only the mark of its end is missing
+            self._failed(f"{self._settings.spool}: {error.strerror or error}")
 
     def _publish(self) -> None:
         closed = self._spool.closed()

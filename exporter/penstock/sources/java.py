@@ -1,10 +1,18 @@
-"""Finding a Java to run."""
+"""Finding a Java to run, and what of the environment it is given."""
 
 import os
 import shutil
 from pathlib import Path
 
 from penstock.errors import ConfigError
+
+PASSED_ON = ("PATH", "HOME", "TMPDIR", "TZ", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "JAVA_HOME",
+             "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # fmt: skip
+"""Variables that a Java process may need; secrets for `${NAME}` of the configuration are among the others."""
+
+
+def environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
 
 
 def find_java(configured: Path | None) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from penstock.errors import BadAnswer, ConfigError, SourceError
+from penstock.sources.java import environment
 
 JAR = Path(__file__).parent / "jmx-helper.jar"
 MAIN = "penstock.jmx.Helper"
@@ -78,6 +79,7 @@ class Helper:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
+                env=environment(),
                 start_new_session=True,  # a Control-C is for the agent, which ends it then
             )
         except OSError as error:

@@ -18,6 +18,9 @@ from yarl import URL
 from penstock.errors import BadAnswer, ConfigError, Refused, SourceError, Unreachable
 from penstock.sources.transport import Answer, Request
 
+DNS_SECONDS = 1
+"""For how long a broker's address is remembered: a name that moved is followed at the next poll."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tls:
@@ -138,9 +141,9 @@ class JolokiaTransport:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=(
-                    aiohttp.TCPConnector(limit=2, keepalive_timeout=75)
+                    aiohttp.TCPConnector(limit=2, keepalive_timeout=75, ttl_dns_cache=DNS_SECONDS)
                     if self._target.reuse_connections
-                    else aiohttp.TCPConnector(limit=2, force_close=True)
+                    else aiohttp.TCPConnector(limit=2, force_close=True, ttl_dns_cache=DNS_SECONDS)
                 ),
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),

@@ -23,6 +23,8 @@ from penstock.sources.transport import Answer, Request, Transport
 
 FORMAT = 1
 MAX_LINE = 256 * 1024 * 1024
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What msgspec raises for text that is broken, no UTF-8, or nested without end."""
 
 
 class RecordedCall(msgspec.Struct, omit_defaults=True):
@@ -105,7 +107,7 @@ class RecordingTransport:
             self.header = msgspec.json.decode(self._line(), type=Header)
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read as a recording: {error.strerror or error}") from error
-        except (msgspec.DecodeError, EOFError, zlib.error) as error:
+        except (*UNREADABLE, EOFError, zlib.error) as error:
             raise ConfigError(f"{path}: not a recording: {error}; `penstock record` writes one") from error
         if self.header.penstock != FORMAT:
             raise ConfigError(f"{path}: recording format {self.header.penstock}; this version reads {FORMAT}")
@@ -162,7 +164,7 @@ class RecordingTransport:
                 yield decode(line)
             except (EOFError, zlib.error, gzip.BadGzipFile):
                 return
-            except msgspec.DecodeError as error:
+            except UNREADABLE as error:
                 raise BadAnswer(f"{self._path}: a line is no recorded call: {error}") from error
 
 
@@ -170,6 +172,6 @@ def _one_line(body: bytes) -> msgspec.Raw:
     """The body as it can stand in a line: as it is when it is JSON, else as a JSON text."""
     try:
         msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return msgspec.Raw(msgspec.json.encode(body.decode(errors="replace")))
     return msgspec.Raw(body.replace(b"\r", b" ").replace(b"\n", b" "))

@@ -1,0 +1,300 @@
+"""
+Whatever a broker answers, a file holds or a request says: an error that was meant, or right numbers; never a surprise.
+
+`make fuzz` runs the same for longer (PENSTOCK_FUZZ: examples of each test).
+"""
+
+import asyncio
+import contextlib
+import gzip
+import json
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from penstock.agent.watch import Watch
+from penstock.errors import PenstockError
+from penstock.exposition.body import Exposition
+from penstock.exposition.syntax import Format
+from penstock.flow.explain import explain
+from penstock.flow.policy import Policy
+from penstock.server import make_app, serve
+from penstock.sources.artemis import ArtemisReader
+from penstock.sources.openmq import OpenMQReader, ReaderOptions
+from penstock.sources.recording import RecordingTransport
+from penstock.sources.transport import Answer, Request
+from server.test_http import Agent
+from trust.mutation import ODD, mutated
+
+# As the agent has it (`agent.interpreter`): numbers that overflow are not finite, and are not shown.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ", "12"))
+fuzzed = settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+RECORDED = RECORDINGS / "artemis-2.44.0.jsonl.gz"
+LINES = gzip.decompress(RECORDED.read_bytes()).splitlines()
+CALLS = [call for call in map(json.loads, LINES) if "requests" in call]
+FIRST_POLL = CALLS[: next(i for i, call in enumerate(CALLS) if i and call["requests"] == CALLS[0]["requests"])]
+
+
+def kind_of(request: Request) -> str:
+    """What is the same in a request of any poll."""
+    return str(request.get("operation") or [request["mbean"].count("="), request["attribute"]])
+
+
+ANSWERS = {
+    kind_of(request): {name: value for name, value in answer.items() if name not in ("request", "timestamp")}
+    for call in FIRST_POLL
+    for request, answer in zip(call["requests"], call["answer"], strict=True)
+}
+
+
+class Mutating:
+    """A broker as it was recorded, whose answers are changed as `change` says."""
+
+    def __init__(self) -> None:
+        self.change: Any = lambda answers: json.dumps(answers).encode()
+        self.stamp = 1_800_000_000.0
+
+    async def begin_poll(self) -> None:
+        self.stamp += 5
+
+    async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002
+        answers = [ANSWERS.get(kind_of(request), {"status": 404, "error": "none"}) for request in requests]
+        return Answer(self.change(answers), self.stamp, 0.01)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def plain(answers: list[Any]) -> bytes:
+    return json.dumps(answers).encode()
+
+
+def messages(watch: Watch) -> dict[str, float]:
+    """By queue, as a body shows them; the body is text that a parser of Prometheus reads."""
+    exposition = Exposition(lambda _: b"")
+    exposition.set_broker(watch.name, watch.blocks)
+    body = b"".join(exposition.chunks(Format.TEXT, gzip=False)).decode()
+    return {
+        sample.labels["queue"]: sample.value
+        for family in parse(body)
+        for sample in family.samples
+        if sample.name == "mq_queue_messages"
+    }
+
+
+async def polled(watch: Watch, transport: Mutating, change: Any) -> str:
+    """What one poll was told to be, looked at from all sides."""
+    transport.change = change
+    outcome = await watch.poll()
+    assert "the log has the details" not in outcome.error, outcome.error
+    if (sight := watch.sight) is not None and (table := sight.tables.get("queue")) is not None:
+        for row in table.index:
+            json.dumps(explain(sight, row.queue, address=row.address), allow_nan=False)
+    return outcome.error
+
+
+def watched() -> tuple[Watch, Mutating]:
+    transport = Mutating()
+    return Watch(ArtemisReader(transport), Policy("b"), 5.0, 4.5), transport
+
+
+async def known_good() -> dict[str, float]:
+    watch, transport = watched()
+    assert await polled(watch, transport, plain) == ""
+    return messages(watch)
+
+
+GOOD = asyncio.run(known_good())
+
+
+@given(st.data())
+@fuzzed
+def test_answers_with_odd_values(data: st.DataObject) -> None:
+    """A good poll, two odd ones, and good ones again: after that all is as it was, at the second poll at the latest."""
+
+    async def play() -> None:
+        watch, transport = watched()
+        assert await polled(watch, transport, plain) == ""
+        for _ in range(2):
+            await polled(watch, transport, lambda answers: plain(data.draw(mutated(answers))))
+            messages(watch)
+        for _ in range(2):
+            await polled(watch, transport, plain)
+        assert messages(watch) == GOOD
+
+    asyncio.run(play())
+
+
+@given(st.binary(max_size=30), st.integers(0, 3000), st.integers(0, 40))
+@fuzzed
+def test_answers_with_odd_bytes(inserted: bytes, at: int, cut: int) -> None:
+    async def play() -> None:
+        watch, transport = watched()
+
+        def change(answers: list[Any]) -> bytes:
+            body = plain(answers)
+            place = at % (len(body) + 1)
+            return body[:place] + inserted + body[place + cut :]
+
+        await polled(watch, transport, change)
+        messages(watch)
+        await polled(watch, transport, plain)
+        assert messages(watch) == GOOD
+
+    asyncio.run(play())
+
+
+class Inventing:
+    """An OpenMQ that answers each request in its form, with odd values in it."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self._data = data
+
+    async def begin_poll(self) -> None:
+        """Nothing to prepare."""
+
+    async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002
+        return Answer(plain([self._answer(request) for request in requests]), 1_800_000_000.0, 0.01)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def _answer(self, request: Request) -> Any:
+        names = request.get("attribute", ["ConsumerID", "ConnectionID", "Name", "NumMsgs", "User", "Session"])
+        values = st.fixed_dictionaries({}, optional=dict.fromkeys(names, USUAL | ODD))
+        beans = st.dictionaries(st.text(max_size=5), values, max_size=3)
+        value = self._data.draw(st.one_of(values, beans, st.lists(values, max_size=3), ODD))
+        return self._data.draw(st.just({"status": 200, "value": value}) | st.just({"status": 500}) | ODD)
+
+
+USUAL = st.sampled_from([0, 1, 7, "7", "6.5.1", "q", "127.0.0.1", True, 7676, 1_800_000_000_000])
+
+
+@given(st.data())
+@fuzzed
+def test_openmq_with_odd_values(data: st.DataObject) -> None:
+    async def play() -> None:
+        watch = Watch(OpenMQReader(Inventing(data), ReaderOptions("b")), Policy("b"), 5.0, 4.5)
+        for _ in range(2):
+            outcome = await watch.poll()
+            assert "the log has the details" not in outcome.error, outcome.error
+            messages(watch)
+
+    asyncio.run(play())
+
+
+NAMES = st.text(min_size=1, max_size=40) | st.sampled_from(
+    ["</td><script>", "a\nb", '"', "\\", "{}", "\u2028", "x" * 70_000, "${HOME}", " ", "\ufeff", "\x7f\x1b[31m"]
+)
+
+
+@given(NAMES)
+@fuzzed
+def test_whatever_a_queue_is_called_it_is_shown_by_this_name(name: str) -> None:
+    async def play() -> None:
+        watch, transport = watched()
+        quoted = json.dumps(name)[1:-1]
+        inner, outer = json.dumps(quoted)[1:-1], quoted
+        # In listings the name stands in a text in JSON, in the names of MBeans quoted once more.
+        mbean = json.dumps(json.dumps(name, ensure_ascii=False)[1:-1])[1:-1]
+
+        def change(answers: list[Any]) -> bytes:
+            body = plain(answers).decode()
+            body = body.replace('\\"orders\\"', f'\\"{inner}\\"').replace('"orders"', f'"{outer}"')
+            return body.replace('=\\"orders', f'=\\"{mbean}').encode()
+
+        await polled(watch, transport, change)
+        assert name in messages(watch)
+
+    asyncio.run(play())
+
+
+@given(st.binary(max_size=20), st.integers(0, 200_000), st.integers(0, 50), st.booleans())
+@fuzzed
+def test_recordings_with_odd_bytes(
+    tmp_path_factory: pytest.TempPathFactory, inserted: bytes, at: int, cut: int, packed: bool
+) -> None:
+    content = RECORDED.read_bytes() if packed else gzip.decompress(RECORDED.read_bytes())
+    at %= len(content)
+    content = content[:at] + inserted + content[at + cut :]
+    file = tmp_path_factory.getbasetemp() / "odd.jsonl.gz"
+    file.write_bytes(content if packed else gzip.compress(content, 1))
+
+    async def play() -> None:
+        transport = RecordingTransport(file)
+        watch = Watch(ArtemisReader(transport), Policy("b"), 5.0, 4.5)
+        try:
+            for _ in range(5):
+                outcome = await watch.poll()
+                assert "the log has the details" not in outcome.error, outcome.error
+        finally:
+            await watch.close()
+
+    with contextlib.suppress(PenstockError):
+        asyncio.run(play())
+
+
+LINES_SENT = (
+    "GET /metrics HTTP/1.1\r\nHost: x",
+    "GET /api/v1/queues?limit=%ff HTTP/1.1",
+    "GET /api/v1/explain?broker=%00&queue=%f0 HTTP/1.1",
+    "GET /api/v1/queues/%2e%2e/%2f/%00 HTTP/1.1",
+    "GET //../../etc/passwd HTTP/1.1",
+    "GET http://169.254.169.254/ HTTP/1.1",
+    "CONNECT 127.0.0.1:22 HTTP/1.1",
+    "POST /-/reload HTTP/1.1",
+    "Accept: ;;q=\xff,*/*;q=9e999",
+    "Accept-Encoding: gzip;q=nan, \x00",
+    "Content-Length: -1",
+    "Content-Length: 99999999999",
+    "Transfer-Encoding: chunked",
+    "Transfer-Encoding: gzip, chunked",
+    "ffffffffffffffff",
+    "Expect: 100-continue",
+    "Upgrade: websocket\r\nConnection: Upgrade",
+    "Range: bytes=0-",
+    "",
+)
+LINE = st.binary(max_size=60) | st.sampled_from([f"{line}\r\n".encode("latin-1") for line in LINES_SENT])
+
+
+@given(st.lists(st.lists(LINE, max_size=8).map(b"".join), min_size=1, max_size=8))
+@fuzzed
+def test_whatever_is_asked(requests: list[bytes]) -> None:
+    """No answer says that something broke inside, and the next request is answered."""
+    told: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+
+    async def ask(port: int, sent: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(sent)
+            return await asyncio.wait_for(reader.read(), 20)
+        except OSError:
+            return b""
+        finally:
+            writer.close()
+
+    async def play() -> None:
+        async with serve(make_app(Agent()), ["127.0.0.1:0"], idle_seconds=0.2, grace_seconds=0.2) as (address,):
+            for sent in requests:
+                answer = await ask(address.port, sent)
+                assert b" 500 " not in answer.partition(b"\r\n")[0], answer[:300]
+            assert b" 200 " in (await ask(address.port, b"GET /-/healthy HTTP/1.0\r\n\r\n")).partition(b"\r\n")[0]
+
+    logging.getLogger("aiohttp.server").addHandler(handler)
+    try:
+        asyncio.run(play())
+    finally:
+        logging.getLogger("aiohttp.server").removeHandler(handler)
+    assert not [line for line in told if "nhandled" in line], told
