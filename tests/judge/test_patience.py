@@ -62,16 +62,27 @@ def test_half_is_forgotten_in_seven_hundred_gaps() -> None:
 def test_who_has_learned_nothing_takes_no_room() -> None:
     state = Patience().follow(Index.of([*"abc"]))
     before = state.learn(np.array([2]), np.array([1.0]), np.array([300.0]), CONSTANTS)
-    after = before.learn(np.array([0]), np.array([4.0]), np.array([300.0]), CONSTANTS)
+    after = before.learn(np.array([0]), np.array([8.0]), np.array([300.0]), CONSTANTS)
     assert (len(before.weights), len(after.weights)) == (1, 2)
-    assert [bins_of(after, row) for row in range(3)] == [[8], [], [4]]
+    assert [bins_of(after, row) for row in range(3)] == [[10], [], [4]]
     fewer, _ = after.index.follow(np.array([1, 2]), lambda _: [])
     moved = after.follow(fewer)
     assert len(moved.weights) == 1
     assert [bins_of(moved, row) for row in range(2)] == [[], [4]]
     again, _ = fewer.follow(np.array([0, 1, 2]), lambda new: ["abc"[i] for i in new])
-    assert [bins_of(moved.follow(again), row) for row in range(3)] == [[8], [], [4]]
+    assert [bins_of(moved.follow(again), row) for row in range(3)] == [[10], [], [4]]
     assert len(before.weights) == 1  # a state is never changed
+
+
+def test_who_is_gone_and_taught_nothing_that_counts_is_forgotten() -> None:
+    """Names that never come again are many: each would stay for nothing."""
+    before = Patience().follow(Index.of([*"abcd"]))
+    for row, gap, times in ((0, 1.0, 3), (1, 60.0, 1), (2, 1.0, 60)):
+        before = before.learn(np.full(times, row), np.full(times, gap), np.full(times, 300.0), CONSTANTS)
+    before = before.learn(np.array([3]), np.array([400.0]), np.array([300.0]), CONSTANTS)
+    gone = before.follow(before.index.follow(np.array([9]), lambda _: ["z"])[0])
+    assert set(gone.parked) == {"b", "c", "d"}
+    assert set(before.laid_aside().parked) >= {"a", "b", "c"}
 
 
 def bins_of(state: Patience, row: int) -> list[int]:

@@ -23,6 +23,8 @@ FEW, MANY = 50.0, 500.0
 """Weights below which the longest gap decides, and below which the cold patience is the least."""
 EDGES: Column = FIRST_EDGE * 2.0 ** (np.arange(BINS) / 2)
 
+LONG = 5.0
+"""Seconds; gaps below it leave the patience of something little known as it is."""
 PARKED = 20_000
 """Things that are gone of which what they taught is kept."""
 
@@ -62,8 +64,12 @@ class Patience:
     parked: dict[Any, "Learned"] = field(default_factory=dict)
     """What was learned of things that are not there now, by their row: a client that reconnects is the same."""
 
-    def follow(self, index: Index[Any]) -> "Patience":
-        """The same by the rows of `index`; a new row has learned nothing, unless it was there before."""
+    def follow(self, index: Index[Any], *, renumbered: bool = False) -> "Patience":
+        """
+        The same by the rows of `index`; a new row has learned nothing, unless it was there before.
+
+        renumbered: what is not in `index` is not gone, its rows are only about to come anew.
+        """
         if index is self.index:
             return self
         origin = index.located(self.index)
@@ -77,7 +83,7 @@ class Patience:
         }
         parked = dict(self.parked)
         for row in np.flatnonzero(index.positions(self.index.keys) < 0).tolist():
-            if self.weight[row] > 0 or not np.isnan(self.spells[row]).all():
+            if (renumbered and self.weight[row] > 0) or self._worth_keeping(row):
                 parked[self.index.rows[row]] = self.learned(row)
         back: list[Histogram] = []
         for row in np.flatnonzero(~kept).tolist() if parked else ():
@@ -99,9 +105,15 @@ class Patience:
         """(rows, BINS): the weights of some rows."""
         return rows_of(self.weights, self.slot[rows], 0.0)
 
+    def _worth_keeping(self, row: int) -> bool:
+        """Whether a thing that is gone has taught what would make its patience another than that of an unknown one."""
+        return bool(
+            self.weight[row] >= FEW or self.longest[row] >= LONG or not np.isnan(self.spells[row]).all()
+        )  # names that never come again are many
+
     def laid_aside(self) -> "Patience":
         """All as of things that are not there now: their rows are about to be numbered anew."""
-        return replace(self.follow(Index.empty()), index=Index.empty())
+        return replace(self.follow(Index.empty(), renumbered=True), index=Index.empty())
 
     def learned(self, row: int) -> "Learned":
         weight, longest, q98 = (float(column[row]) for column in (self.weight, self.longest, self.q98))
