@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any, Final
 
+from penstock.flow.judge.conditions import KINDS
 from penstock.trends import charts
 from penstock.trends.advice import BACKLOG
 from penstock.trends.analysis import cleaned
@@ -73,6 +74,7 @@ def view(facts: Plain) -> Plain:
     """What the page shows, in the order of its sections."""
     queues: Sequence[Plain] = facts["queues"]
     busy = sorted((q for q in queues if q["added"]), key=lambda q: -q["added"])
+    stopped = stalls(facts["episodes"])
     advice = shown_advice(facts.get("advice", []))
     return {
         "window": facts["window"],
@@ -88,7 +90,10 @@ def view(facts: Plain) -> Plain:
         "backlogs": sorted(queues, key=lambda q: -(q["messages"]["p95"] or 0))[:TOP],
         "heat": fleet_heat(queues),
         "quiet_hour": quiet_hour(queues),
-        "stalls": stalls(facts["episodes"]),
+        "stalls": stopped,
+        "behind": [
+            (name, KINDS[name].causes) for name in sorted({row["condition"] for row in stopped[:20]} & KINDS.keys())
+        ],
         "rings": [q for q in queues if q["ring"] is not None],
         "advice": advice,
         "more_advice": len(facts.get("advice", [])) - len(advice),
