@@ -28,6 +28,7 @@ help:
 	@echo "make alertbench [SEED=1 POLL=5 ONLY=...]  labelled situations fire their alerts and no other (11 min)"
 	@echo "make alertbench-openmq [ONLY=...]  the same on a real OpenMQ (7 min)"
 	@echo "make test-spark-cluster  trends on a real Spark cluster with history on a real S3 server (5 min)"
+	@echo "make test-pages  the status page in a real Chromium: three clicks on the demo, accessibility (3 min; needs Chromium)"
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
 	@echo "make test-cluster  the chart on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
 	@echo "make sbom    what the image holds: sbom-agent.json, sbom-trends.json (CycloneDX, 1 min)"
@@ -144,6 +145,11 @@ bench-judge: $(VENV)/.test  # the judgement of a poll by stage, and the memory o
 
 bench-scrape: $(VENV)/.test  # latency of scrapes and health, memory with slow readers (4 min)
 	$(BIN)/python -m bench.scrape
+
+test-pages: $(VENV)/.test  # the status page in a real Chromium, on the demo broker; needs chromium, chromium-driver (3 min)
+	$(BIN)/pytest tests/pages/browser_check.py
+
+.PHONY: test-pages
 
 bench-pages: $(VENV)/.test  # how long the status page takes at 10,000 queues, and what health and scrapes take beside it (4 min)
 	$(BIN)/python -m bench.pages

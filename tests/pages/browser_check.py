@@ -1,0 +1,223 @@
+"""The status page in a real Chromium, of the real demo broker and of one that is made up."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
+
+from pages.browser import MISSING, chromium, complaints, violations
+from pages.served import EVIL, Served, served, troubled, works
+from pages.test_pages import PAGES
+from penstock.agent import Agent
+from penstock.demo.run import Scenario
+from penstock.server import make_app, serve
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+SECONDS = 180
+"""For faults to be told: patience is 45 s before anything is learned."""
+
+
+class Background:
+    """An asynchronous context in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+
+    @contextmanager
+    def entered(self, context: AbstractAsyncContextManager[Any]) -> Iterator[Any]:
+        self._thread.start()
+        try:
+            found = asyncio.run_coroutine_threadsafe(context.__aenter__(), self.loop).result(60)
+            try:
+                yield found
+            finally:
+                asyncio.run_coroutine_threadsafe(context.__aexit__(None, None, None), self.loop).result(60)
+        finally:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join(10)
+            self.loop.close()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Of a made-up broker with an evil queue."""
+    with Background().entered(served(troubled(), tmp_path_factory.mktemp("made"), works, polls=8)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chrome]:
+    with chromium() as driver:
+        yield driver
+
+
+def names(driver: Chrome, within: str) -> list[str]:
+    return [one.text for one in driver.find_elements(By.CSS_SELECTOR, f"{within} a.name")]
+
+
+def clicked(driver: Chrome, within: str, text: str) -> None:
+    """One click on the link of that text."""
+    next(one for one in driver.find_elements(By.CSS_SELECTOR, f"{within} a") if one.text == text).click()
+
+
+def focused(driver: Chrome) -> WebElement:
+    return driver.switch_to.active_element
+
+
+@pytest.mark.broker
+def test_a_stalled_client_of_the_demo_is_found_opened_and_explained_in_three_clicks(
+    tmp_path: Path, browser: Chrome
+) -> None:
+    with Scenario(tmp_path / "broker") as scenario:
+        config = tmp_path / "penstock.yaml"
+        config.touch(mode=0o600)
+        config.write_text(scenario.config_yaml(interval="2s"))
+        background, agent = Background(), Agent(config)
+        with background.entered(serve(make_app(agent), ["127.0.0.1:0"])) as (address,):
+            asyncio.run_coroutine_threadsafe(agent.start(), background.loop).result(60)
+            try:
+                browser.get(f"http://{address}/")
+                wait = WebDriverWait(browser, SECONDS, 1)
+                wait.until(lambda driver: "stock-service" in names(driver, "#conditions"))  # by its own refreshing
+                clicked(browser, "nav", "Clients")
+                clicked(browser, "#rows", "stock-service")
+                told = browser.find_element(By.ID, "state").text
+                assert "stalled on stock.updates" in told
+                assert "usual are 45 s; closing it returns them" in told
+                assert "a listener that is blocked" in told
+                clicked(browser, "#state", "stock.updates")
+                assert (
+                    "A consumer holds messages, has acknowledged none".lower()
+                    in browser.find_element(By.ID, "state").text.lower()
+                )
+                assert "Delivering: now" in labels(browser)
+                assert violations(browser) == []
+                scenario.broker.kill()
+                browser.get(f"http://{address}/")
+                wait.until(lambda driver: "1 broker down" in driver.title)
+                assert violations(browser) == []
+                assert complaints(browser) == []
+            finally:
+                asyncio.run_coroutine_threadsafe(agent.stop(), background.loop).result(60)
+
+
+def labels(driver: Chrome) -> str:
+    return " ".join(
+        str(one.get_attribute("aria-label")) for one in driver.find_elements(By.CSS_SELECTOR, "svg[role=img]")
+    )
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_accessible_at_any_width_and_nothing_is_refused(made: Served, *, dark: bool) -> None:
+    for width in (1280, 390):
+        with chromium(dark=dark, width=width) as driver:
+            for path in (*PAGES, "queue?broker=b1&queue=nope", "queues?text=nothing-like-it"):
+                driver.get(made.url + path)
+                assert violations(driver) == [], path
+                wide = driver.execute_script("return document.documentElement.scrollWidth - innerWidth")
+                assert wide <= 0, f"{path} is wider than the window of {width}"
+            assert [one for one in complaints(driver) if "404" not in one] == []
+
+
+def test_names_do_nothing_in_a_browser(made: Served, browser: Chrome) -> None:
+    """A script in a name would open a dialogue, which fails the next command."""
+    for path in PAGES:
+        browser.get(made.url + path)
+        assert browser.title.endswith("Penstock")
+    browser.get(made.url + "queues")
+    assert EVIL[:30] in browser.find_element(By.ID, "rows").text
+
+
+def test_refreshing_keeps_focus_and_what_was_typed(made: Served, browser: Chrome) -> None:
+    browser.get(made.url)
+    field = browser.find_element(By.ID, "text")
+    field.send_keys("half a na")
+    refreshed(browser)
+    assert field.get_attribute("value") == "half a na"
+    assert focused(browser) == field
+    link = browser.find_element(By.CSS_SELECTOR, "#conditions a.name")
+    where = link.get_attribute("href")
+    browser.execute_script("arguments[0].focus(); arguments[0].dataset.old = 'yes';", link)
+    advance(made)
+    refreshed(browser)
+    assert focused(browser).get_attribute("href") == where
+    assert focused(browser).get_attribute("data-old") is None, "it stands in a part that was replaced"
+
+
+def advance(made: Served) -> None:
+    """A poll, so that the page has changed."""
+    (watch,) = made.agent.watches()
+    asyncio.run_coroutine_threadsafe(watch.poll(), made.agent._loop).result(60)
+
+
+def refreshed(driver: Chrome) -> None:
+    """Once the page has looked again: its time is another."""
+    before = driver.find_element(By.ID, "updated").text
+    WebDriverWait(driver, 30, 0.2).until(lambda one: looked(one) != before)
+
+
+def looked(driver: Chrome) -> str:
+    driver.execute_script("document.dispatchEvent(new Event('visibilitychange'))")
+    return str(driver.find_element(By.ID, "updated").text)
+
+
+def test_refreshing_can_be_paused(made: Served, browser: Chrome) -> None:
+    browser.get(made.url)
+    button = browser.find_element(By.ID, "pause")
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true"
+    before = looked(browser)
+    browser.execute_script("window.fetch = () => { document.title = 'asked'; return Promise.reject(); }")
+    looked(browser)
+    assert browser.title != "asked"
+    browser.refresh()
+    button = browser.find_element(By.ID, "pause")
+    assert button.get_attribute("aria-pressed") == "true", "it stays paused on the next page"
+    button.click()
+    WebDriverWait(browser, 30, 0.2).until(lambda one: looked(one) != before)
+
+
+def test_an_agent_that_is_gone_is_told(tmp_path: Path, browser: Chrome) -> None:
+    with Background().entered(served(troubled(), tmp_path, works, polls=1)) as running:
+        browser.get(running.url)
+    looked(browser)
+    offline = browser.find_element(By.ID, "offline")
+    WebDriverWait(browser, 30, 0.2).until(lambda _: "The agent gives no new page since" in offline.text)
+    assert browser.find_element(By.ID, "conditions").text, "what was known stays"
+    browser.get_log("browser")  # type: ignore[no-untyped-call]
+
+
+def test_by_keyboard_alone(made: Served, browser: Chrome) -> None:
+    browser.get(made.url)
+    ActionChains(browser).send_keys(Keys.TAB).perform()
+    assert focused(browser).text == "Skip to the content"
+    focused(browser).send_keys(Keys.ENTER)
+    assert focused(browser).get_attribute("id") == "content"
+    for _ in range(12):
+        ActionChains(browser).send_keys(Keys.TAB).perform()
+        if "name" in str(focused(browser).get_attribute("class")):
+            break
+    outline = browser.execute_script("return getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid", "where the focus is can be seen"
+    focused(browser).send_keys(Keys.ENTER)
+    assert "queue?" in browser.current_url
+
+
+def test_it_reads_without_scripts(made: Served) -> None:
+    with chromium(scripts=False) as driver:
+        driver.get(made.url)
+        assert "usual are 60 s" in driver.find_element(By.ID, "conditions").text
+        assert not driver.find_element(By.ID, "pause").is_displayed()
+        assert "loads again every 30 s" in driver.find_element(By.TAG_NAME, "footer").text
+        driver.find_element(By.ID, "text").send_keys("forgot", Keys.ENTER)
+        assert names(driver, "#conditions") == ["forgotten"]
