@@ -84,7 +84,7 @@ def test_the_keys_of_top_are_documented() -> None:
         assert key.strip(",") in table, key
 
 
-def test_every_page_is_in_the_navigation_and_no_link_is_broken(tmp_path: Path) -> None:
+def test_every_page_is_in_the_site_and_no_link_is_broken(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"],
         cwd=ROOT,
