@@ -89,6 +89,7 @@ def test_lines_are_folded_under_their_text() -> None:
 
 def test_a_state_is_coloured_and_still_a_word() -> None:
     assert coloured("CRITICAL  stalled") == "\x1b[31m\x1b[1mCRITICAL\x1b[0m  stalled"
+    assert coloured("a broken ok") == "a broken \x1b[32mok\x1b[0m"
     assert coloured("  rule      x") == "  rule      x"
 
 

@@ -58,4 +58,5 @@ def coloured(line: str) -> str:
     word = state_word(line)
     if not word:
         return click.style(line, bold=True) if re.match(r"[A-Z]\w+( [\w ]+)?$", line) else line
-    return line.replace(word, click.style(word, **COLOURS[word.lower()]), 1)  # type: ignore[arg-type]
+    style = COLOURS[word.lower()]
+    return re.sub(rf"(?<!\S){word}(?!\S)", lambda found: click.style(found[0], **style), line, count=1)  # type: ignore[arg-type]
