@@ -229,6 +229,21 @@ async def test_an_agent_that_goes_away_leaves_what_was_seen(source: Made) -> Non
         assert "no agent" not in told(pilot)
 
 
+async def test_rows_are_asked_for_again_when_a_broker_was_polled(source: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with shown(source) as pilot:
+        before = len(source.asked)
+        monkeypatch.setattr("penstock.cli.terminal.app.STEP", 60.0)
+        for _ in range(3):
+            pilot.app._again()  # type: ignore[attr-defined]
+            await settled(pilot)
+        assert len(source.asked) == before
+        source.age = 100.0  # another poll than the one that was shown
+        pilot.app._again()  # type: ignore[attr-defined]
+        await settled(pilot)
+        assert len(source.asked) == before + 1
+        assert "data 100 s old" in told(pilot)
+
+
 async def test_names_cannot_paint_the_screen() -> None:
     world = World()
     world.queue(1, "\x1b[2J[bold]evil\r\n[/]", messages=1, added=1)

@@ -26,6 +26,8 @@ class Made:
     down: dict[str, str] = field(default_factory=dict)
     error: str = ""
     events_told: list[Plain] = field(default_factory=list)
+    age: float = 3.0
+    asked: list[Wanted] = field(default_factory=list)
 
     def sights(self, broker: str = "") -> list[Sight]:
         return [
@@ -47,7 +49,7 @@ class Made:
             "version": "2.44.0",
             "role": "active",
             "up": name not in self.down,
-            "age": 3.0,
+            "age": self.age,
             "error": self.down.get(name, ""),
             "notes": [],
             "findings": [],
@@ -55,6 +57,7 @@ class Made:
         }
 
     async def rows(self, level: str, broker: str, wanted: Wanted) -> Listed:
+        self.asked.append(wanted)
         return MADE[level](self.sights(broker), wanted)
 
     async def explain(self, broker: str, address: str, queue: str, client: str) -> Plain:

@@ -21,7 +21,7 @@ from penstock.cli.telling import LEAST, folded, state_word
 from penstock.cli.terminal.grid import Grid
 from penstock.cli.terminal.levels import BROKERS, LEVELS, QUEUES, STYLES, Column, Level, Seen, brief, style_of
 from penstock.cli.terminal.source import Source
-from penstock.cli.terminal.trail import Trail
+from penstock.cli.terminal.trail import STEP, Trail
 from penstock.errors import PenstockError
 from penstock.flow.explain import Plain
 from penstock.flow.lists import WORST, Wanted
@@ -139,6 +139,21 @@ class Look:
     brokers: list[Plain] = field(default_factory=list)
     rows: list[Plain] = field(default_factory=list)
     total: int = 0
+    place: Place | None = None
+
+    def stamps(self) -> dict[str, float]:
+        """When each broker was polled, by our clock."""
+        return {one["name"]: self.at - (one["age"] or 0.0) for one in self.brokers}
+
+    def shows(self, place: Place, brokers: Sequence[Plain], at: float) -> bool:
+        """Whether the same rows would come: the place is the same, and no broker was polled since."""
+        stamps, up = self.stamps(), {one["name"]: one["up"] for one in self.brokers}
+        now = Look(at, list(brokers))
+        return (
+            place == self.place
+            and up == {one["name"]: one["up"] for one in brokers}
+            and all(abs(stamp - stamps[name]) < STEP for name, stamp in now.stamps().items())
+        )
 
 
 class Top(App[None]):
@@ -204,17 +219,28 @@ class Top(App[None]):
 
     def _again(self) -> None:
         if not self._paused:
-            self.action_look()
+            self._ask(again=True)
+
+    def action_look(self) -> None:
+        self._ask()
 
     @work(exclusive=True, group="look")
-    async def action_look(self) -> None:
-        """Ask the source for what is shown now; a failure leaves what was seen, and is told."""
+    async def _ask(self, *, again: bool = False) -> None:
+        """
+        Ask the source for what is shown now; a failure leaves what was seen, and is told.
+
+        again: the rows only where a broker was polled since, for they cost the agent more than the brokers do.
+        """
         place = self._place
         try:
             brokers = await self._source.brokers()
             if not self._look.brokers:
                 place = self._begin(brokers)
-            look = await self._seen(place, brokers)
+            at = time.time()
+            if again and self._look.shows(place, brokers, at):
+                look = replace(self._look, at=at, brokers=brokers)
+            else:
+                look = await self._seen(place, brokers)
         except PenstockError as error:
             self._error = str(error)
         else:
@@ -235,15 +261,14 @@ class Top(App[None]):
             return Look(time.time(), brokers, rows, len(rows))
         down = {one["name"]: one for one in brokers if not one["numbers"]}
         if place.broker in down:
-            return Look(time.time(), brokers, [], 0)
+            return Look(time.time(), brokers)
         rows, total = await self._source.rows(place.level.name, place.broker, place.wanted())
         gone = {one["name"] for one in brokers if one["up"] is False}
         rows = [{**row, "stale": True} if row["broker"] in gone else row for row in rows]
-        return Look(time.time(), brokers, rows, total)
+        return Look(time.time(), brokers, rows, total, place)
 
     def _note(self, place: Place) -> None:
-        look, level = self._look, place.level
-        stamps = {one["name"]: look.at - (one["age"] or 0.0) for one in look.brokers}
+        look, level, stamps = self._look, place.level, self._look.stamps()
         self._trail.note(
             {
                 (level.name, level.key(row)): (stamps.get(row.get("broker") or row["name"], look.at), values)
@@ -318,7 +343,7 @@ class Top(App[None]):
         self._look = Look(self._look.at, self._look.brokers)
         self._grid.cursor = 0
         self._draw()
-        self.action_look()
+        self._ask()
 
     def _row(self) -> Plain | None:
         rows = self._look.rows
