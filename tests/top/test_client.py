@@ -82,6 +82,21 @@ def test_what_is_no_url_of_an_agent(url: str) -> None:
     assert "an agent is at http://127.0.0.1:19771" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, "[]"), (200, '{"other": 1}'), (404, "[1]"), (404, '"x"'), (200, "<p>")]
+)
+async def test_what_answers_is_something_else(status: int, body: str) -> None:
+    async def other(_: web.Request) -> web.Response:
+        return web.Response(status=status, text=body)
+
+    app = web.Application()
+    app.add_routes([web.get("/{any:.*}", other)])
+    async with serve(app, ["127.0.0.1:0"]) as (address,):
+        arguments = ["events", "--url", f"http://127.0.0.1:{address.port}"]
+        result = await asyncio.to_thread(CliRunner().invoke, main, arguments)
+    assert (result.exit_code, "is no Penstock of this version" in result.stderr) == (1, True)
+
+
 async def test_plain_http_where_tls_is_spoken(tmp_path: Path, url: str) -> None:
     result = await events(tmp_path, url.replace("https:", "http:"), "{}")
     assert result.exit_code == 1

@@ -45,20 +45,23 @@ class AgentClient:
         if self._session is not None:
             await self._session.close()
 
-    async def get(self, path: str, **parameters: str | float | None) -> Any:
-        """The answer's values; parameters that are None or empty are left out."""
+    async def get(self, path: str, has: str, **parameters: str | float | None) -> Any:
+        """The answer's values, `has` among them; parameters that are None or empty are left out."""
         status, body = await self._get(path, {k: str(v) for k, v in parameters.items() if v not in (None, "")})
         if status in REFUSED:
             raise PenstockError(f"the agent at {self.url} {REFUSED[status]}")
         try:
             answer = msgspec.json.decode(body)
         except msgspec.DecodeError:
-            raise PenstockError(
-                f"what answers at {self.url} (status {status}) is no Penstock of this version; name an agent with --url"
-            ) from None
-        if status != 200:
-            raise PenstockError(f"{answer['error']}; {answer['hint']}" if "error" in answer else f"status {status}")
-        return answer
+            answer = None
+        if isinstance(answer, dict):
+            if status == 200 and has in answer:
+                return answer
+            if {"error", "hint"} <= answer.keys():
+                raise PenstockError(f"{answer['error']}; {answer['hint']}")
+        raise PenstockError(
+            f"what answers at {self.url} (status {status}) is no Penstock of this version; name an agent with --url"
+        )
 
     async def _get(self, path: str, parameters: dict[str, str]) -> tuple[int, bytes]:
         assert self._session is not None  # noqa: S101 - within `async with`
@@ -105,7 +108,7 @@ def tls_of(http: HttpConfig) -> ssl.SSLContext:
     return ssl_context(Tls(ca, cert, key, insecure=said.insecure_skip_verify))
 
 
-async def ask(url: str, http: Path | None, path: str, **parameters: str | float | None) -> Any:
-    """One answer of the agent at `url`."""
+async def ask(url: str, http: Path | None, path: str, has: str, **parameters: str | float | None) -> Any:
+    """One answer of the agent at `url`, as `AgentClient.get` gives it."""
     async with AgentClient(url, http) as client:
-        return await client.get(path, **parameters)
+        return await client.get(path, has, **parameters)

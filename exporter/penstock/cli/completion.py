@@ -63,7 +63,7 @@ def _offered(
     url = context.params.get("url") or os.environ.get("PENSTOCK_URL") or DEFAULT_URL
     http = context.params.get("http_config_file")
     try:
-        answer = asyncio.run(asyncio.wait_for(ask(url, http, f"/api/v1/{kind}", **given), SECONDS))
+        answer = asyncio.run(asyncio.wait_for(ask(url, http, f"/api/v1/{kind}", kind, **given), SECONDS))
         names = {str(row[name]) for row in answer[kind]}
     except (PenstockError, TimeoutError, KeyError, TypeError):
         return []

@@ -55,7 +55,9 @@ async def events(
     broker: str | None, queue: str | None, since: float, limit: int, url: str, http_config_file: Path | None, form: str
 ) -> int:
     """Tell what changed: conditions that came and went, brokers that went down, came up or restarted, reloads."""
-    found = await ask(url, http_config_file, "/api/v1/events", broker=broker, queue=queue, since=since, limit=limit)
+    found = await ask(
+        url, http_config_file, "/api/v1/events", "events", broker=broker, queue=queue, since=since, limit=limit
+    )
     say(shown(found["events"], form))
     if not found["events"]:
         click.echo("penstock: nothing changed, of what was asked for", err=True)

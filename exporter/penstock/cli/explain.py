@@ -61,7 +61,14 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
     logs.set_up("error", "logfmt")
     if config_file is None:
         found = await ask(
-            url, http_config_file, "/api/v1/explain", broker=broker, queue=queue, address=address, client=client
+            url,
+            http_config_file,
+            "/api/v1/explain",
+            "conditions",
+            broker=broker,
+            queue=queue,
+            address=address,
+            client=client,
         )
     else:
         found = await polled(config_file, broker, queue, address, client, polls)

@@ -59,6 +59,6 @@ async def top(url: str, http_config_file: Path | None, config_file: Path | None,
             await agent.stop()
         return 0
     async with AgentClient(url, http_config_file) as client:
-        await client.get("/api/v1/brokers")  # an error before the screen is taken stays readable
+        await client.get("/api/v1/brokers", "brokers")  # an error before the screen is taken stays readable
         await Top(Remote(client.get), url, interval, broker).run_async()
     return 0

@@ -259,7 +259,7 @@ class Top(App[None]):
             text = place.text.casefold()
             rows = [one for one in brokers if text in one["name"].casefold()]
             return Look(time.time(), brokers, rows, len(rows))
-        down = {one["name"]: one for one in brokers if not one["numbers"]}
+        down = {one["name"]: one for one in brokers if not one.get("numbers")}
         if place.broker in down:
             return Look(time.time(), brokers)
         rows, total = await self._source.rows(place.level.name, place.broker, place.wanted())

@@ -16,7 +16,7 @@ from penstock.flow.lists import Listed, Wanted
 KEPT = ("queues", "clients")
 """Of these the agent keeps the last hour."""
 Get = Callable[..., Awaitable[Any]]
-"""(path, **parameters) -> the values of an agent's answer."""
+"""(path, what the answer has, **parameters) -> the values of an agent's answer."""
 
 
 class Source(Protocol):
@@ -39,24 +39,26 @@ class Remote:
         self._get = get
 
     async def brokers(self) -> list[Plain]:
-        found: list[Plain] = (await self._get("/api/v1/brokers"))["brokers"]
+        found: list[Plain] = (await self._get("/api/v1/brokers", "brokers"))["brokers"]
         return found
 
     async def rows(self, level: str, broker: str, wanted: Wanted) -> Listed:
         given = {name: value for name, value in asdict(wanted).items() if value}
         if level in KEPT:
             given["points"] = POINTS
-        answer = await self._get(f"/api/v1/{level}", broker=broker, **given)
+        answer = await self._get(f"/api/v1/{level}", level, broker=broker, **given)
         return answer[level], answer["total"]
 
     async def explain(self, broker: str, address: str, queue: str, client: str) -> Plain:
         found: Plain = await self._get(
-            "/api/v1/explain", broker=broker, address=address, queue=queue, client=client or None
+            "/api/v1/explain", "conditions", broker=broker, address=address, queue=queue, client=client or None
         )
         return found
 
     async def events(self, broker: str, queue: str, limit: int) -> list[Plain]:
-        found: list[Plain] = (await self._get("/api/v1/events", broker=broker, queue=queue, limit=limit))["events"]
+        found: list[Plain] = (await self._get("/api/v1/events", "events", broker=broker, queue=queue, limit=limit))[
+            "events"
+        ]
         return found
 
 
