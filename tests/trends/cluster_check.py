@@ -60,7 +60,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def bucket(master: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with s3_server(tmp_path_factory.mktemp("s3")) as url:
-        generate(Store(below(url, "history")), Fleet(brokers=2, queues=5, days=16, interval=900, stalls=3.0))
+        generate(Store(below(url, "history")), Fleet(brokers=2, queues=5, days=3, interval=900, stalls=3.0))
         yield url
 
 
