@@ -16,6 +16,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,6 +121,15 @@ LOOKALIKES = (
     Scenario("reconnects", [produce(rate=20), consume(cycle=4000)]),
 )  # fmt: skip
 SCENARIOS = (*FAULTS, *LOOKALIKES)
+BACK = {"imqReconnectEnabled": "true", "imqReconnectAttempts": -1, "imqReconnectInterval": 1000}
+RESTARTED = (
+    Scenario("restart_fast", [produce(rate=50, **BACK), consume(**BACK)]),
+    Scenario("restart_backlog", [produce(count=4000, persistent="true", **BACK), consume(delay=20, **BACK)]),
+    Scenario("restart_durable", [
+        produce(rate=10, persistent="true", **BACK), consume(durable="d", clientid="back", **BACK)], topic=True),
+)  # fmt: skip
+"""Healthy ones on a broker of their own, which is restarted."""
+RESTART_AFTER = 70.0
 
 
 # --- clients
@@ -334,8 +344,12 @@ def clients_of(broker: OpenMQBroker, scenarios: Sequence[Scenario], classes: Pat
         yield clients
 
 
-def play(scenarios: Sequence[Scenario], folder: Path, interval: float, seconds: float, cold: float) -> dict[str, Any]:
+def play(
+    scenarios: Sequence[Scenario], folder: Path, interval: float, seconds: float, cold: float, *, restart: bool = False
+) -> dict[str, Any]:
+    """All of them at once; restart: of the broker, after RESTART_AFTER seconds."""
     notes = Notes()
+    folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         broker = OpenMQBroker.create(folder / "broker", read_only=False, heap_mb=512)
         stack.callback(broker.kill)
@@ -351,6 +365,9 @@ def play(scenarios: Sequence[Scenario], folder: Path, interval: float, seconds: 
         run.start()
         time.sleep(2 * interval)
         clients = stack.enter_context(clients_of(broker, scenarios, classes, folder / "clients.log"))
+        if restart:
+            run.join(RESTART_AFTER)
+            broker.restart()
         run.join(seconds)
         counts = clients.counts()
         run.join()
@@ -388,13 +405,20 @@ def main() -> int:
     parser.add_argument("--only", default="", help="parts of names, by commas")
     parser.add_argument("--keep", type=Path, help="a folder for the recording and logs")
     wanted = parser.parse_args()
-    chosen = [one for one in SCENARIOS if any(part in one.name for part in wanted.only.split(","))]
+    chosen, anew = (
+        [one for one in all_of if any(part in one.name for part in wanted.only.split(","))]
+        for all_of in (SCENARIOS, RESTARTED)
+    )
     with ExitStack() as stack:
         folder = wanted.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-openmq-")))
-        folder.mkdir(parents=True, exist_ok=True)
-        told = play(chosen, folder, wanted.interval, wanted.seconds, wanted.cold)
-    say(json.dumps(told))
-    return int(told["right"] != told["scenarios"])
+        how = wanted.interval, wanted.seconds, wanted.cold
+        with ThreadPoolExecutor() as pool:
+            runs = [pool.submit(play, chosen, folder / "run", *how)] if chosen else []
+            runs += [pool.submit(play, anew, folder / "restarted", *how, restart=True)] if anew else []
+        results = [run.result() for run in runs]
+    for told in results:
+        say(json.dumps(told))
+    return int(any(told["right"] != told["scenarios"] for told in results))
 
 
 if __name__ == "__main__":
