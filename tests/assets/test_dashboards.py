@@ -211,6 +211,8 @@ def test_every_family_of_brokers_is_shown_somewhere() -> None:
 
 UNSHOWN = {
     "mq_address_limit_messages": "limits in messages are rare, the fill shows both",
+    "mq_address_unhealthy": "its queues show the same conditions",
+    "penstock_undecided_clients": "explain says which and why",
     "mq_queue_paused": "the condition paused shows it",
     "penstock_config_last_reload_success_timestamp_seconds": "the alert tells it",
 }

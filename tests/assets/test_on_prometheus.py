@@ -44,7 +44,8 @@ NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {
         "mq_consumer_flow_limit_messages": "OpenMQ's",
         "mq_consumer_flow_resume_messages": "OpenMQ's",
         "mq_connection_unhealthy": "OpenMQ's",
-        "mq_address_messages_rejected_total": "OpenMQ's",
+        "mq_address_messages_dropped_total": "needs a full address with policy DROP",
+        "mq_address_messages_rejected_total": "needs a full address with policy FAIL",
         "mq_client_notice": "the one there is takes half a minute of holding",
     },
     "openmq": _WITHOUT_JOBS

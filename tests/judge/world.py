@@ -123,7 +123,7 @@ class Judged:
         One poll, `after` seconds (default: the step) after the one before.
 
         queues: letters, columns and texts by name; consumers: letters, `queue` and `client` by id; addresses: columns
-        by name. failed: tables that were not read.
+        and `policy` by name. failed: tables that were not read.
         """
         after = self.step if after is None else after
         self.now, self.uptime = self.now + after, self.uptime + after
@@ -152,7 +152,9 @@ class Judged:
             name: {k: v for k, v in _columns(said, CONSUMER_COLUMNS).items() if k not in ("client", "session")}
             for name, said in consumers.items()
         }
-        places = {row.address: AddressRow(row.address, "page") for row in rows.values()}
+        policies = {name: said.get("policy", "page") for name, said in addresses.items()}
+        places = {row.address: AddressRow(row.address, policies.get(row.address, "page")) for row in rows.values()}
+        of_places = {n: {k: v for k, v in addresses.get(n, {}).items() if k != "policy"} for n in places}
         consumer_table = self._consumers.table(clients, counted, dict.fromkeys(("buffered", "awaiting_commit"), 0.0))
         queue_table = self._queues.table(rows, numbers, ZERO)
         at = {row.name: int(key) for key, row in zip(queue_table.index.keys, queue_table.index, strict=True)}
@@ -163,7 +165,7 @@ class Judged:
             ),
             queues=queue_table,
             consumers=consumer_table,
-            addresses=self._addresses.table(places, {name: addresses.get(name, {}) for name in places}, {}),
+            addresses=self._addresses.table(places, of_places, {}),
             consumer_queue=np.array([at.get(row.queue, -1) for row in consumer_table.index], np.int64),
             consumer_connection=np.full(len(consumer_table), -1, np.int64),
         )

@@ -14,6 +14,7 @@ FamilyType = Literal["counter", "gauge", "info"]
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "broker": ("broker",),
     "address": ("broker", "address"),
+    "address_cause": ("broker", "address", "cause"),
     "queue": ("broker", "address", "queue"),
     "queue_cause": ("broker", "address", "queue", "cause"),
     "eviction": ("broker", "address", "queue", "reason"),
@@ -239,10 +240,21 @@ ADDRESS: Final = (
     Family(
         "mq_address_messages_rejected_total",
         "counter",
-        "Messages that a full address, or one that takes none so large, refused since the agent watches.",
+        "Messages that a full address, or one that takes none so large, refused since the agent watches; on Artemis of"
+        " an address with policy fail and one queue, at least so many.",
         "address",
         "messages_rejected",
-        source="OpenMQ: NumMsgsIn less NumMsgsOut, NumMsgs and NumMsgsHeldInTransaction",
+        source="Artemis: RoutedMessageCount less messagesAdded while full; OpenMQ: NumMsgsIn less NumMsgsOut, NumMsgs"
+        " and NumMsgsHeldInTransaction",
+    ),
+    Family(
+        "mq_address_messages_dropped_total",
+        "counter",
+        "Messages that a full address with policy drop and one queue threw away since the agent watches, at least so"
+        " many.",
+        "address",
+        "messages_dropped",
+        source="Artemis: RoutedMessageCount less messagesAdded while full",
     ),
     Family(
         "mq_address_messages_unrouted_total",
@@ -275,6 +287,15 @@ ADDRESS: Final = (
         "address",
         "producers_paused",
         source="Artemis: BlockedViaManagement; OpenMQ: State 2 or 3",
+    ),
+    Family(
+        "mq_address_producers_blocked",
+        "gauge",
+        "1 while producers wait for a limit: that of the address, or memory or disk of the broker; 0 while an operator"
+        " holds them.",
+        "address",
+        "producers_blocked",
+        source="Penstock: its judgement",
     ),
     Family(
         "mq_address_pages",
@@ -465,6 +486,15 @@ QUEUE: Final = (
 )
 
 HEALTH: Final = (
+    Family(
+        "mq_address_unhealthy",
+        "gauge",
+        "Conditions of the address itself, by cause: 1 warning, 2 critical. mq_queue_unhealthy tells them too, of its"
+        " queues.",
+        "address_cause",
+        "unhealthy",
+        source="Penstock: its judgement",
+    ),
     Family(
         "mq_queue_unhealthy",
         "gauge",
@@ -931,6 +961,15 @@ POLLING: Final = (
         "collector",
         "duration",
         source="Penstock",
+    ),
+    Family(
+        "penstock_undecided_clients",
+        "gauge",
+        "Clients of the broker of which nothing can be said yet: seen at fewer than three polls, or what the rules"
+        " need was not read.",
+        "broker",
+        "undecided_clients",
+        source="Penstock: its judgement",
     ),
     Family("penstock_series", "gauge", "Series shown for the broker.", "broker", "series", source="Penstock"),
     Family(

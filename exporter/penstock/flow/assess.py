@@ -15,7 +15,18 @@ from penstock.flow.clock import Clock
 from penstock.flow.connections import Connections, Links, Producers
 from penstock.flow.consumers import Consumers, client_table, consumer_table
 from penstock.flow.findings.scene import Findings
-from penstock.flow.health import Eviction, client_causes, client_measures, evictions, queue_causes, queue_measures
+from penstock.flow.health import (
+    Eviction,
+    address_causes,
+    address_measures,
+    client_causes,
+    client_measures,
+    evictions,
+    queue_causes,
+    queue_measures,
+    undecided,
+)
+from penstock.flow.judge.facts import time_of
 from penstock.flow.judge.judge import Judgement, judge
 from penstock.flow.judge.poll import Groups
 from penstock.flow.openmq_measures import connection_causes, consumer_limits, rejected
@@ -23,7 +34,7 @@ from penstock.flow.policy import Policy
 from penstock.flow.queues import Queues, queue_table
 from penstock.flow.series import BrokerSeries, ClientSeries, Grouping
 from penstock.model import Broker, Role, Snapshot
-from penstock.table import Index, Table
+from penstock.table import Column, Index, Table
 
 Tables = Mapping[str, Table[Any]]
 """By the name that the metric catalogue gives them."""
@@ -81,13 +92,14 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         consumers = state.consumers.group(snapshot, snapshot.consumers, state.queues.grouping, policy)
         tables["client"] = client_table(consumers, snapshot.consumers)
         groups = Groups(state.queues.grouping, consumers.clients)
-        judgement, _ = judge(state.judgement, snapshot, groups, state.clock, policy.constants)
+        judgement = judge(state.judgement, snapshot, groups, state.clock, policy.constants)[0]
         blocked = judgement.seen.times.now - judgement.held_unsettled_since(snapshot.consumers.index)
         consumers = consumers.show(state.consumers, blocked, snapshot.consumers, snapshot.consumer_queue, policy)
         tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)
         state = replace(state, consumers=consumers, judgement=judgement)
         tables |= health(state, tables, consumers.clients)
         tables |= of_openmq(state, tables, policy)
+        tables |= undecided_clients(state, snapshot, tables, policy)
         state = replace(state, evictions=tables["eviction"].index)
     else:
         state = replace(state, judgement=state.judgement.without_verdict(snapshot, policy.constants))
@@ -120,10 +132,26 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
         "queue": queue_measures(judgement, state.queues, state.clock),
         "client": client_measures(judgement, clients, state.clock),
     }
+    if "address" in tables:
+        addresses = tables["address"]
+        measured["address"] = address_measures(judgement, state.queues.grouping, state.addresses.of_queue, addresses)
+        found["address_cause"] = address_causes(judgement.conditions, addresses)
     for name, columns in measured.items():
         if name in tables:
-            found[name] = Table(tables[name].index, {**tables[name].columns, **columns})
+            found[name] = with_columns(tables[name], columns)
     return found
+
+
+def with_columns(table: Table[Any], columns: Mapping[str, Column]) -> Table[Any]:
+    return Table(table.index, {**table.columns, **columns})
+
+
+def undecided_clients(state: State, snapshot: Snapshot, tables: Tables, policy: Policy) -> dict[str, Table[Any]]:
+    if "broker" not in tables or (snapshot.broker is not None and snapshot.broker.role is not Role.ACTIVE):
+        return {}
+    judged = state.judgement.still_stands(time_of(snapshot), policy.constants)
+    count = undecided(state.judgement, len(state.consumers.clients.index), judged=judged)
+    return {"broker": with_columns(tables["broker"], {"undecided_clients": np.array([count])})}
 
 
 def of_openmq(state: State, tables: Tables, policy: Policy) -> dict[str, Table[Any]]:
@@ -131,11 +159,11 @@ def of_openmq(state: State, tables: Tables, policy: Policy) -> dict[str, Table[A
     judgement, consumer = state.judgement, tables["consumer"]
     found: dict[str, Table[Any]] = {"connection_cause": connection_causes(judgement, policy.broker)}
     limits = consumer_limits(judgement, state.consumers.index.keys)
-    found["consumer"] = Table(consumer.index, {**consumer.columns, **limits})
+    found["consumer"] = with_columns(consumer, limits)
     if "address" in tables:
         address = tables["address"]
         columns = rejected(judgement, state.queues.grouping, state.addresses.of_queue, address.index)
-        found["address"] = Table(address.index, {**address.columns, **columns})
+        found["address"] = with_columns(address, columns)
     return found
 
 

@@ -10,12 +10,23 @@ from penstock.flow.clock import Clock
 from penstock.flow.judge.conditions import Condition, Severity
 from penstock.flow.judge.judge import Judgement
 from penstock.flow.queues import Queues
-from penstock.flow.series import ClientSeries, Grouping, QueueSeries
-from penstock.table import Column, Index, Table
+from penstock.flow.series import AddressSeries, ClientSeries, Grouping, QueueSeries
+from penstock.table import Column, Index, Positions, Table
 
 REASONS = ("last_value", "ring", "limit")
 TIMES = ("ring_oversize_since", "oldest_message")
 """Measures that are times: moved to the agent's clock."""
+
+
+OF_ADDRESS = frozenset({"paused", "producers_blocked", "rejecting", "limit_losing"})
+"""Conditions that are those of the whole address, `paused` where it is not only one of its queues."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressCause:
+    broker: str
+    address: str
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,57 @@ class Eviction:
     address: str
     queue: str
     reason: str
+
+
+def address_causes(conditions: Sequence[Condition], addresses: Table[AddressSeries]) -> Table[AddressCause]:
+    """Conditions of the addresses themselves, as those of the queues: 1 warning, 2 critical; the worst of any queue."""
+    unhealthy: dict[AddressCause, float] = {}
+    for condition in conditions:
+        if condition.name in OF_ADDRESS and not condition.silenced and condition.severity is not Severity.INFO:
+            cause = AddressCause(condition.broker, condition.address, condition.name)
+            unhealthy[cause] = max(unhealthy.get(cause, 0.0), float(condition.severity))
+    if any(cause.cause == "paused" for cause in unhealthy):
+        held = {row.address for row in addresses.index.rows[addresses["paused"] > 0]}
+        unhealthy = {cause: how for cause, how in unhealthy.items() if cause.cause != "paused" or cause.address in held}
+    rows = sorted(unhealthy, key=repr)
+    return Table(Index.of(rows), {"unhealthy": np.array([unhealthy[row] for row in rows])})
+
+
+def address_measures(
+    judgement: Judgement, queues: Grouping[QueueSeries], of_queue: Positions, addresses: Table[AddressSeries]
+) -> dict[str, Column]:
+    """
+    Columns by the addresses: whether producers wait for a limit, what was dropped or refused.
+
+    of_queue: position of its address of each queue series. Nothing where the last poll was not judged.
+    """
+    blocked = judgement.standing.get("producers_blocked")
+    if blocked is None or blocked.index is not queues.source or len(of_queue) != len(queues.index):
+        return {}
+    at = np.append(of_queue, -1)[queues.member]  # by queue; -1 also for those that are not shown
+    waits = at[blocked.stands()[0]]
+    columns = {"producers_blocked": np.zeros(len(addresses))}
+    columns["producers_blocked"][waits[waits >= 0]] = 1.0
+    columns["producers_blocked"][addresses["producers_paused"] > 0] = 0.0
+    drops = judgement.drops
+    if drops.index is queues.source and not np.isnan(drops.dropped).all():
+        dropped = np.full(len(addresses), np.nan)
+        dropped[at[at >= 0]] = drops.dropped[at >= 0]
+        drop = addresses.index.column("drops", lambda series: series.policy == "drop") > 0
+        fail = addresses.index.column("fails", lambda series: series.policy == "fail") > 0
+        columns |= {"messages_dropped": np.where(drop, dropped, np.nan)}
+        columns |= {"messages_rejected": np.where(fail, dropped, np.nan)}
+    return columns
+
+
+def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
+    """How many of the `clients` nothing can be said of; judged: the last poll was, or its verdicts still stand."""
+    if not judged:
+        return float(clients)
+    young = judgement.watched.clients
+    told = {(one.address, one.queue, one.client) for one in judgement.conditions if one.client}
+    rows = young.index.rows[young.index.positions(young.keys)]
+    return float(sum((row.address, row.queue, row.client) not in told for row in rows))
 
 
 def queue_causes(conditions: Sequence[Condition]) -> Table[QueueCause]:

@@ -206,10 +206,11 @@ _ADDRESSES = Row(
             width=12,
         ),
         graph(
-            "Refused messages",
-            "Messages a second that a full address, or one that takes none so large, refused. Raise the limit or mend"
-            " whoever should read; see which address is full.",
-            Query(rate(_BY_ADDRESS, S("mq_address_messages_rejected_total")), "{{address}}"),
+            "Refused and dropped messages",
+            "Messages a second that a full address refused or threw away, or that were too large for it. Raise the"
+            " limit or mend whoever should read; see which address is full.",
+            Query(rate(_BY_ADDRESS, S("mq_address_messages_rejected_total")), "{{address}} refused"),
+            Query(rate(_BY_ADDRESS, S("mq_address_messages_dropped_total")), "{{address}} dropped"),
             unit="mps",
             decimals=2,
             width=24,
@@ -226,10 +227,14 @@ _ADDRESSES = Row(
             height=7,
         ),
         timeline(
-            "Held by an operator",
-            "Addresses whose consumers or producers an operator holds. Resume them when the work is done.",
+            "Held addresses",
+            "Addresses whose consumers or producers an operator holds (resume them when the work is done), or whose"
+            " producers wait because a limit is reached (mend whoever should read).",
             Query(f"{largest(_BY_ADDRESS, S('mq_address_paused'))} > 0", "{{address}} consumers"),
             Query(f"{largest(_BY_ADDRESS, S('mq_address_producers_paused'))} > 0", "{{address}} producers"),
+            Query(
+                f"{largest(_BY_ADDRESS, S('mq_address_producers_blocked'))} > 0", "{{address}} producers, by a limit"
+            ),
             mappings={"1": ("held", "#E69F00")},
             width=8,
             height=7,

@@ -65,6 +65,14 @@ class AddressJoin:
             return np.full(len(self.at), np.nan)
         return taken(addresses[name], self.at, np.nan, self.unknown)
 
+    def of_all_queues(self, values: Column) -> Column:
+        """Per queue the sum of `values`, nothing of which is missing, over the queues of its address."""
+        if len(self.queues_of) == len(values) and not (self.queues_of != 1).any():
+            return values
+        sums: Column = np.bincount(self.at + 1, weights=values).astype(np.float64, copy=False)[self.at + 1]
+        sums[self.unknown] = values[self.unknown]
+        return sums
+
 
 @dataclass(frozen=True, slots=True)
 class Times:
@@ -187,8 +195,12 @@ class AddressFacts:
     routed: Column
     page_read_bytes: Column
     page_read_messages: Column
+    delivery_attempts: Column
+    """max-delivery-attempts, 0 or less = for ever."""
     queues: Column
     """How many queues the address has."""
+    d_added: Column
+    """What came to all its queues together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +266,7 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
     said, consumer = consumer_facts(before, consumers, join, change.known)
     addresses = before.addresses.follow(queues.index, snapshot.addresses)
     seen = Seen(queues.index, change.seen, consumers.index, said, times, addresses, join)
-    about = address_facts(addresses, snapshot.addresses)
+    about = address_facts(addresses, snapshot.addresses, change.changes[0])
     return seen, gathered(queues, change, about, consumer, times, constants)
 
 
@@ -363,8 +375,8 @@ def since_said(numbers: Numbers, past: Numbers) -> Numbers:
     return np.where(missing, past, numbers) if missing.any() else numbers
 
 
-def address_facts(join: AddressJoin, addresses: Table[AddressRow] | None) -> AddressFacts:
-    """What the address of each queue says, by the queues' rows."""
+def address_facts(join: AddressJoin, addresses: Table[AddressRow] | None, d_added: Column) -> AddressFacts:
+    """What the address of each queue says, by the queues' rows; d_added: of the queues."""
     return AddressFacts(
         paging=join.by_queue(addresses, "paging"),
         paused=join.by_queue(addresses, "paused"),
@@ -374,7 +386,9 @@ def address_facts(join: AddressJoin, addresses: Table[AddressRow] | None) -> Add
         routed=join.by_queue(addresses, "messages_added"),
         page_read_bytes=join.by_queue(addresses, "page_read_limit_bytes"),
         page_read_messages=join.by_queue(addresses, "page_read_limit_messages"),
+        delivery_attempts=join.by_queue(addresses, "max_delivery_attempts"),
         queues=join.queues_of,
+        d_added=join.of_all_queues(np.nan_to_num(d_added)),
     )
 
 

@@ -15,6 +15,7 @@ from penstock.flow.judge import openmq_rules, rules
 from penstock.flow.judge.churn import Churn
 from penstock.flow.judge.conditions import KINDS, Condition, Scope
 from penstock.flow.judge.constants import Constants
+from penstock.flow.judge.drops import Drops
 from penstock.flow.judge.facts import Facts, Seen, Times, facts, time_of
 from penstock.flow.judge.history import (
     EXPIRED,
@@ -37,6 +38,7 @@ from penstock.flow.judge.spans import Mask, longer, moved, since
 from penstock.flow.judge.standing import Standing
 from penstock.flow.judge.telling import tell
 from penstock.flow.judge.wanted import closed, of_given_kind, of_queues, with_silence
+from penstock.flow.judge.watched import Watched
 from penstock.flow.queues import TARGETS, told
 from penstock.flow.series import ClientSeries, Grouping
 from penstock.model import Broker, BrokerKind, QueueKind, Role, Snapshot
@@ -57,6 +59,8 @@ class Judgement:
     dispatch: Patience = field(default_factory=Patience)
     absence: Patience = field(default_factory=Patience)
     ledger: Ledger = field(default_factory=Ledger)
+    drops: Drops = field(default_factory=Drops)
+    watched: Watched = field(default_factory=Watched)
     history: History = field(default_factory=History)
     pace: Pace = field(default_factory=Pace)
     churn: Churn = field(default_factory=Churn)
@@ -84,6 +88,7 @@ class Judgement:
             churn=replace(self.churn, clients=Grouping()),
             shares=Shares(queues=self.shares.queues),
             sightings=Sightings(queues=self.sightings.queues, deepest=self.sightings.deepest),
+            watched=Watched(self.watched.stamps),
         )
 
     def held_unsettled_since(self, consumers: Index[Any]) -> Column:
@@ -103,9 +108,12 @@ class Judgement:
 
     def unjudged(self, now: float, constants: Constants) -> "Judgement":
         """After a poll that could not be judged: verdicts stay for a while, then nothing is known."""
-        # A broker without a clock is seen by the agent's.
-        stays = now - self.seen.times.now <= max(constants.verdicts, 3 * np.nan_to_num(self.seen.times.interval))
-        return self if stays or not self.conditions else replace(self, conditions=())
+        return self if self.still_stands(now, constants) or not self.conditions else replace(self, conditions=())
+
+    def still_stands(self, now: float, constants: Constants) -> bool:
+        """Whether what was told last is young enough; now: by the broker's clock, the agent's where it has none."""
+        times = self.seen.times
+        return bool(now - times.now <= max(constants.verdicts, 3 * np.nan_to_num(times.interval)))
 
     def without_verdict(self, snapshot: Snapshot, constants: Constants) -> "Judgement":
         """After a poll that cannot be judged: the broker is passive, or a part that the rules need was not read."""
@@ -142,6 +150,7 @@ def judge(
         measures=state.measures.follow(poll),
         shares=state.shares.follow(found, groups.clients),
         sightings=state.sightings.follow(found, groups.clients),
+        watched=state.watched.follow(found.now, groups.queues.index, groups.clients.index),
         blocked_since=blocked_since(poll),
         openmq=openmq or state.openmq,
         conditions=with_silence(tell(standing, poll, churn, clock), groups),
@@ -174,6 +183,7 @@ def follow(state: Judgement, found: Facts, progress: Progress, groups: Groups, c
         dispatch=dispatch,
         absence=absence,
         ledger=state.ledger.follow(found),
+        drops=state.drops.follow(found, rules.refuses(found)),
         history=state.history.follow(found, constants),
         pace=state.pace.follow(found, found.now - state.seen.times.now),
         patience_of_clients=of_clients,
@@ -236,7 +246,7 @@ def follow_spans(state: Judgement, found: Facts, constants: Constants) -> tuple[
         # Where the number of consumers is missing nobody came and nobody went.
         absent=np.where(np.isnan(found.consumers) & ~served, before.absent, since(~served, before.absent, now)),
         unsettled=since(~(found.d_settled > 0), before.unsettled, now),
-        blocked=since(found.known & (found.d_added == 0), before.blocked, now),
+        blocked=since(found.known & (address.d_added == 0), before.blocked, now),
         frozen=since(~moves & (address.paging > 0), before.frozen, now),
         # Up to the poll before: the first consumer that ever comes ends an absence, it does not make it a worse one.
         had_consumer=before.had_consumer | np.where(found.known, np.isnan(before.absent), found.settled > 0),

@@ -107,16 +107,25 @@ def depaging_frozen(facts: Facts) -> Mask:
 
 
 def producers_blocked(facts: Facts, broker_full: bool) -> Mask:
-    """Nothing comes in, and the address is full under BLOCK, an operator blocks it, or the whole broker is full."""
+    """
+    Nothing comes in, and the address is full under BLOCK, an operator blocks it, or the whole broker is full.
+
+    To none of its queues: one whose filter wants nothing of it says nothing of the producers.
+    """
     address = facts.address
     full = (address.limit_percent >= 100) & ~(address.paging > 0)
-    return facts.judged & (facts.d_added == 0) & (full | (address.producers_paused > 0) | broker_full)
+    return facts.judged & (address.d_added == 0) & (full | (address.producers_paused > 0) | broker_full)
 
 
 def rejecting(facts: Facts) -> Mask:
+    """The queues of an address that drops or refuses."""
+    return facts.judged & refuses(facts)
+
+
+def refuses(facts: Facts) -> Mask:
     """A full address that drops or refuses: it says it pages, and has no pages."""
     address = facts.address
-    return facts.judged & (address.limit_percent >= 100) & (address.paging > 0) & (address.pages == 0)
+    return (address.limit_percent >= 100) & (address.paging > 0) & (address.pages == 0)
 
 
 def falling_behind(facts: Facts, trend: Trend) -> Mask:

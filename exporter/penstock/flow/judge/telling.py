@@ -89,8 +89,8 @@ def is_notice(kind: Kind, queues: Positions, poll: Poll) -> Mask:
     if kind.name == "ring_losing":
         return losing_is_lawful(queues, poll)
     if kind.name == "redelivery_loop":
-        attempts = np.full(len(poll.found.queues), DEFAULT_ATTEMPTS)
-        return rules.only_few_fail(poll.returns, attempts)[queues]
+        said = poll.found.address.delivery_attempts
+        return rules.only_few_fail(poll.returns, np.where(np.isnan(said), DEFAULT_ATTEMPTS, said))[queues]
     if kind.name == "no_consumer":
         unexpected = ~(poll.expected > 0)
         return (unexpected & rules.never_read(poll.found, poll.spans.had_consumer))[queues]
