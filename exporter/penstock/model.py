@@ -160,7 +160,8 @@ class QueueRow:
 class ConsumerRow:
     """
     A consumer. Columns: buffered (delivered, not yet acknowledged), buffered_bytes, delivered, acknowledged,
-    awaiting_commit, last_delivery, last_acknowledgement (NaN = never).
+    awaiting_commit, last_delivery, last_acknowledgement (NaN = never), orphaned (Artemis: its session is gone; there
+    while any consumer is).
 
     OpenMQ only: flow_paused (the broker waits for the client to ask for more), waiting (taken for this consumer, not
     yet sent), acknowledge_mode (an `AcknowledgeMode`), created. acknowledged is there what left its hands in any way.

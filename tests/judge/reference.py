@@ -192,7 +192,14 @@ class Reference:
         if queue.get("exclusive") and any(one["T"] + one["W"] > 0 for one in mine.values()):
             free = []
         wanted = d["A"] > 0 or any(not mine[key].get("filter") for key in free)
-        return bool(free) and wanted and now - begin >= cold, begin
+        let_go = any(one["C"] - one["W"] > 0 for one in mine.values())
+        counts = self._counts(queue, mine) or not let_go
+        return bool(free) and wanted and counts and now - begin >= cold, begin
+
+    @staticmethod
+    def _counts(queue: Numbers, mine: Mapping[str, Numbers]) -> bool:
+        """Something shows that letting go of a message settles it."""
+        return bool(queue["K"] > 0 or queue["Att"] > 0 or any(one["N"] > queue["A"] for one in mine.values()))
 
     def _redelivery(self, past: Past, queue: Numbers, mine: Mapping[str, Numbers], now: float) -> tuple[bool, float]:
         seconds = max(60.0, 6 * self.interval) if not isnan(self.interval) else 60.0
@@ -201,7 +208,6 @@ class Reference:
         balance = [dict(polls).get(stamp, {"ret": 0.0, "N": 0.0}) for stamp in stamps]
         ret = [d["ret"] for d in balance]
         half = len(ret) // 2
-        decided = queue["K"] > 0 or queue["Att"] > 0 or any(one["N"] > queue["A"] for one in mine.values())
         holds = (
             self._covered(polls, 30.0, 3)
             and sum(ret) - max(ret) >= 3 + 4 * max(0, -min(ret))
@@ -209,7 +215,7 @@ class Reference:
             and sum(ret[half:]) > 0
             and sum(one > 0 for one in ret) >= 3
             and sum(d["N"] for d in balance) > 0
-            and decided
+            and self._counts(queue, mine)
         )
         return holds, now - seconds
 

@@ -161,9 +161,12 @@ def test_old_transaction_of_a_connection_that_produces_here() -> None:
 # --- connection limit
 
 
-def shared_connection(victim: int, *, paused: float = 0, waiting: float = 40, moves: int = 0) -> OpenmqJudged:
+def shared_connection(
+    victim: int, *, paused: float = 0, waiting: float = 40, moves: int = 0, limit: int | None = None
+) -> OpenmqJudged:
     """A consumer that hangs on `hung`, connection 1, and one of `fed` on the connection `victim` that gets nothing."""
     world = judged()
+    world.policy = replace(world.policy, rules=Rules((Rule(Match(), Says(connection_flow_limit=limit)),)))
     return polls(world, 14, lambda i: {
         "queues": {"hung": {"A": 500, "K": 100, "M": 400, "D": 200}, "fed": {"A": 200 + i, "K": 50, "M": 150 + i}},
         "consumers": {
@@ -184,6 +187,16 @@ def test_connection_paused_names_the_queue_and_replaces_not_dispatching() -> Non
 @pytest.mark.parametrize("options", [{"victim": 2}, {"victim": 1, "paused": 1}, {"victim": 1, "moves": 5}])
 def test_not_dispatching_without_a_blocker_on_its_connection(options: Said) -> None:
     assert shared_connection(**options).names == {"not_dispatching", "stalled"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "names"), [(200, {"connection_paused"}), (201, {"not_dispatching"}), (0, {"not_dispatching"})]
+)
+def test_a_connection_limit_that_the_operator_gives_must_be_reached(limit: int, names: set[str]) -> None:
+    world = shared_connection(1, limit=limit)
+    assert world.names == names | {"stalled"}
+    if "connection_paused" in names:
+        assert world.one("connection_paused").evidence["limit"] == limit
 
 
 # --- limits

@@ -131,6 +131,63 @@ def test_messages_that_come_are_as_bad_as_those_that_wait() -> None:
     assert judged.one("stalled").severity is Severity.CRITICAL
 
 
+# --- orphaned
+
+
+@pytest.mark.parametrize(
+    ("consumer", "names"),
+    [
+        ({**HOLDER, "orphaned": 1.0}, {"orphaned"}),
+        ({"T": 0.0, "N": 5.0, "C": 5.0, "orphaned": 1.0}, {"orphaned"}),
+        ({**HOLDER, "orphaned": 0.0}, set()),
+        ({"T": 0.0, "N": 0.0, "C": 0.0, "orphaned": 1.0}, set()),  # a browser counts nothing
+    ],
+)
+def test_orphaned(consumer: Numbers, names: set[str]) -> None:
+    judged = Judged()
+    polls(judged, 1, HELD, {"c": {**consumer, "Ld": judged.now}})
+    assert judged.names == set()
+    polls(judged, 1, HELD, {"c": {**consumer, "Ld": judged.now}})
+    assert judged.names == names
+    if names:
+        assert judged.one("orphaned").consumers == 1
+
+
+# --- queues that keep what is acknowledged
+
+
+def test_what_waits_is_not_known_of_a_queue_that_its_address_makes_non_destructive() -> None:
+    judged = Judged(constants=Constants(cold=60.0))
+    keeps = {"A": 20.0, "K": 0.0, "M": 20.0, "ring": 10.0, "Att": 0.0}
+    polls(judged, 10, keeps, {"c": {"T": 0.0, "N": 20.0, "C": 20.0}}, non_destructive=1.0)
+    assert not judged.conditions
+    assert np.isnan([judged.column("queue", name) for name in ("ready", "ring_used_ratio", "ring_at_risk")]).all()
+    assert np.isnan(judged.evicted())
+
+
+def test_a_queue_that_settles_is_destructive_whatever_its_address_makes_of_new_ones() -> None:
+    judged = Judged()
+    polls(judged, 3, {"A": 20.0, "K": 5.0, "M": 15.0, "Att": 5.0}, {}, non_destructive=1.0)
+    assert judged.column("queue", "ready") == 15.0
+
+
+@pytest.mark.parametrize(
+    ("queue", "delivered", "names"),
+    [
+        ({"K": 0.0, "Att": 0.0}, 20.0, set()),  # read by all, and kept
+        ({"K": 0.0, "Att": 0.0}, 21.0, {"not_dispatching"}),  # came back: it counts
+        ({"K": 0.0, "Att": 1.0}, 20.0, {"not_dispatching"}),
+        ({"K": 1.0, "Att": 0.0}, 20.0, {"not_dispatching"}),
+    ],
+)
+def test_a_queue_whose_messages_stay_though_acknowledged_may_be_non_destructive(
+    queue: Numbers, delivered: float, names: set[str]
+) -> None:
+    judged = Judged(constants=Constants(cold=60.0))
+    polls(judged, 10, {"A": 20.0, "M": 20.0, **queue}, {"c": {"T": 0.0, "N": delivered, "C": delivered}})
+    assert judged.names == names
+
+
 # --- not_dispatching
 
 

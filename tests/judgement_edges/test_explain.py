@@ -9,9 +9,11 @@ from penstock.flow import explain as explaining
 from penstock.flow.assess import State, assess
 from penstock.flow.explain import MAX_CLIENTS, NotFound, Sight, explain
 from penstock.flow.judge.constants import Constants
+from penstock.flow.lists import Wanted, queue_list
 from penstock.flow.policy import Policy
+from penstock.flow.rules import Match, Rule, Rules, Said
 from penstock.flow.series import ClientSeries
-from penstock.model import Snapshot
+from penstock.model import QueueKind, Snapshot
 from penstock.table import Table
 
 MORE = MAX_CLIENTS + 50
@@ -61,17 +63,64 @@ def without_numbers(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, consumers=Table(snapshot.consumers.index, {}))
 
 
-def test_a_version_without_numbers_per_consumer_is_said_to_be_the_reason(crowded: World) -> None:
+def test_of_a_version_without_numbers_per_consumer_queues_are_judged_and_clients_unknown(crowded: World) -> None:
     snapshot = without_numbers(crowded.snapshot())
     state, tables = assess(State(), snapshot, crowded.policy)
+    for _ in range(3):
+        snapshot = replace(snapshot, stamp=snapshot.stamp + 15)
+        state, tables = assess(state, snapshot, crowded.policy)
     found = explain(Sight(state, tables, snapshot, crowded.policy, 15.0), "q")
-    (why,) = [one["why"] for one in found["unknown"] if one["what"] == "all conditions"]
-    assert why.startswith("this version of the broker shows no numbers per consumer, therefore nothing is judged")
+    assert {(one["condition"], bool(one["client"])) for one in found["conditions"]} == {("unknown", True)}
+    assert "no numbers per consumer" in found["conditions"][0]["causes"][0]
     assert found["numbers"]["messages"] == 5
+    assert "capacity" not in found["numbers"]
+    assert "unhealthy_consumers" not in found["numbers"]
+    assert tables["broker"]["undecided_clients"].tolist() == [MORE]
+    assert all("patience" not in one["numbers"] and one["patience"] is None for one in found["clients"])
 
 
 def test_a_part_that_was_not_read_is_said_to_be_missing(crowded: World) -> None:
     snapshot = replace(crowded.snapshot(), consumers=None)
     state, tables = assess(State(), snapshot, crowded.policy)
     found = explain(Sight(state, tables, snapshot, crowded.policy, 15.0), "q")
-    assert "queues or consumers are missing in it" in str(found["unknown"])
+    assert "queues or consumers could not be read" in str(found["unknown"])
+    (one,) = found["conditions"]
+    assert (one["condition"], one["severity"], found["healthy"]) == ("unknown", "info", True)
+
+
+def test_queues_and_clients_are_unknown_for_two_polls(crowded: World) -> None:
+    crowded.queue(2, "young", messages=1, added=1)
+    crowded.consumer(9000, 1, "a-new-one")
+    for polls in (1, 2, 3):
+        crowded.poll()
+        told = explain(sight(crowded), "young")["conditions"]
+        of_client = explain(sight(crowded), "q", client="a-new-one")["conditions"]
+        unknown = [one for one in of_client if one["condition"] == "unknown"]
+        listed, _ = queue_list([sight(crowded)], Wanted(condition="unknown"))
+        if polls == 3:
+            assert (told, unknown, listed) == ([], [], [])
+            continue
+        assert [one["condition"] for one in told] == ["unknown"]
+        assert told[0]["causes"] == [f"seen at {polls} of the 3 polls that it takes"]
+        assert told[0]["evidence"]["polls"] == {"value": polls, "unit": "polls"}
+        assert [one["client"] for one in unknown] == ["a-new-one"]
+        assert [row["queue"] for row in listed] == ["young"]
+
+
+def test_kinds_that_are_not_judged_say_so() -> None:
+    world = World(Policy("b1", rules=Rules((Rule(Match(), Said(kind=QueueKind.LINK)),))))
+    world.queue(1, "sf", messages=5, added=5)
+    for _ in range(4):
+        world.poll()
+    (one,) = explain(sight(world), "sf")["conditions"]
+    assert one["causes"] == ["queues of kind link are not judged"]
+
+
+def test_completeness_is_the_share_of_the_polls_that_were_judged(crowded: World) -> None:
+    """The stall began 15 s before the first poll; later every other poll is missed."""
+    (one,) = [c for c in explain(sight(crowded), "q")["conditions"] if c["condition"] == "stalled"]
+    assert one["completeness"] == {"polls": 10, "due": 11, "share": 0.909}
+    for _ in range(5):
+        crowded.poll(30)
+    (one,) = [c for c in explain(sight(crowded), "q")["conditions"] if c["condition"] == "stalled"]
+    assert one["completeness"] == {"polls": 15, "due": 21, "share": 0.714}

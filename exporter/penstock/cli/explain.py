@@ -116,7 +116,7 @@ def told(found: Plain) -> Iterator[str]:
     for condition in found["conditions"]:
         yield from condition_told(condition, found["stamp"])
     if found["healthy"]:
-        yield "Healthy: nothing holds that needs attention." if not found["conditions"] else "Nothing to act on."
+        yield verdict(found["conditions"])
     yield ""
     yield from numbers_told(found)
     yield from ring_told(found["ring"])
@@ -137,6 +137,13 @@ def told(found: Plain) -> Iterator[str]:
         yield from (f"  {one['what']}: {one['why']}" for one in found["unknown"])
 
 
+def verdict(conditions: Sequence[Plain]) -> str:
+    """Of a queue on which nothing holds that is unhealthy."""
+    if any(one["condition"] == "unknown" and not one["client"] for one in conditions):
+        return "Not known to be healthy."
+    return "Nothing to act on." if conditions else "Healthy: nothing holds that needs attention."
+
+
 def condition_told(condition: Plain, now: float) -> Iterator[str]:
     on = f" on client {condition['client']}" if condition["client"] else ""
     silenced = ", silenced by a rule" if condition["silenced"] else ""
@@ -144,6 +151,9 @@ def condition_told(condition: Plain, now: float) -> Iterator[str]:
     yield f"  since     {moment(condition['since'])}, {duration(now - condition['since'])}"
     yield f"  rule      {condition['rule']}"
     evidence = [f"{name} {value(one)}" for name, one in condition["evidence"].items()]
+    rests = condition["completeness"]
+    share = "" if rests["share"] is None else f" ({rests['share']:.0%})"
+    evidence.append(f"{rests['polls']} of {rests['due']} polls{share}")
     yield f"  evidence  {', '.join(evidence)}"
     yield f"  causes    {condition['causes'][0] if len(condition['causes']) == 1 else 'one of:'}"
     if len(condition["causes"]) > 1:

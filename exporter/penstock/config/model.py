@@ -315,8 +315,8 @@ class Rule(Section):
     """Time in which a backlog should be worked off."""
     client_memory: Annotated[Size, between(1, 2**50, format_size)] | None = None
     """What messages given ahead on one connection of an OpenMQ client may take."""
-    connection_flow_limit: Annotated[StrictInt, Field(ge=1, le=2**31 - 1)] | None = None
-    """imqConnectionFlowLimit of an OpenMQ client that has it enabled, messages."""
+    connection_flow_limit: Annotated[StrictInt, Field(ge=0, le=1_000_000_000)] | None = None
+    """OpenMQ: imqConnectionFlowLimit of the client, 0 where imqConnectionFlowLimitEnabled is off."""
     silence: StrictBool | None = None
     """Conditions are judged and shown by `explain`, and not exported."""
     hours: BusinessHours | None = None

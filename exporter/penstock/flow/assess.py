@@ -25,6 +25,7 @@ from penstock.flow.health import (
     queue_causes,
     queue_measures,
     undecided,
+    without_kept,
 )
 from penstock.flow.judge.facts import time_of
 from penstock.flow.judge.judge import Judgement, judge
@@ -128,8 +129,11 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
         "client_cause": client_causes(judgement.conditions),
         "eviction": evictions(judgement, state.queues, state.evictions) if "queue" in tables else Table(Index.empty()),
     }
+    queue = queue_measures(judgement, state.queues, state.clock)
+    if "queue" in tables:
+        queue |= without_kept(judgement, state.queues, tables["queue"])
     measured = {
-        "queue": queue_measures(judgement, state.queues, state.clock),
+        "queue": queue,
         "client": client_measures(judgement, clients, state.clock),
     }
     if "address" in tables:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import PenstockError
+from penstock.flow import undecided
 from penstock.flow.assess import State, Tables
 from penstock.flow.findings.finding import UNITS as FINDING_UNITS
 from penstock.flow.findings.finding import Finding
@@ -80,7 +81,8 @@ class Sight:
 # --- parts of it
 
 
-def condition_values(condition: Condition, broker: BrokerKind) -> Plain:
+def condition_values(condition: Condition, sight: Sight) -> Plain:
+    broker = sight.kind
     return {
         "condition": condition.name,
         "severity": condition.severity.name.lower(),
@@ -88,13 +90,21 @@ def condition_values(condition: Condition, broker: BrokerKind) -> Plain:
         "client": condition.client,
         "since": round(condition.since, 3),
         "consumers": condition.consumers,
+        "completeness": completeness(condition, sight),
         "evidence": {
             name: {"value": number(value), "unit": UNITS.get(name, "")} for name, value in condition.evidence.items()
         },
         "rule": rule(condition, broker),
-        "causes": list(condition.kind.causes_on(broker)),
+        "causes": [condition.why] if condition.why else list(condition.kind.causes_on(broker)),
         "advice": advice(condition, broker),
     }
+
+
+def completeness(condition: Condition, sight: Sight) -> Plain:
+    """On how many of the polls that were due it rests: since it began, in the last five minutes at most."""
+    state = sight.state
+    judged, due = state.judgement.watched.judged(condition.since + state.clock.applied, sight.interval)
+    return {"polls": judged, "due": due, "share": number(judged / due) if due else 0}
 
 
 def number(value: float) -> float | int | None:
@@ -152,6 +162,7 @@ def explain(sight: Sight, queue: str, *, address: str | None = None, client: str
     if client is not None:
         here = [one for one in here if one.client in ("", client)]
     clients, left_out = clients_of(sight, series, client, {one.client for one in here})
+    here += unknown_conditions(sight, series, [one["client"] for one in clients])
     flow = {name: number(column[i]) for name, column in rates(sight).items()}
     return {
         "broker": series.broker,
@@ -163,7 +174,7 @@ def explain(sight: Sight, queue: str, *, address: str | None = None, client: str
         "stamp": round(sight.snapshot.stamp, 3),
         "healthy": not any(one.severity > 0 for one in here if not one.silenced),
         "conditions": [
-            condition_values(one, sight.kind) for one in sorted(here, key=lambda one: (-one.severity, one.since))
+            condition_values(one, sight) for one in sorted(here, key=lambda one: (-one.severity, one.since))
         ],
         "numbers": numbers_at(table, QUEUE_NUMBERS, i),
         "rate_in": flow.get("rate_in"),
@@ -177,6 +188,15 @@ def explain(sight: Sight, queue: str, *, address: str | None = None, client: str
         "findings": [finding_values(one) for one in findings_of(sight, series)],
         "unknown": [{"what": what, "why": why} for what, why in unknown(sight, series, i)],
     }
+
+
+def unknown_conditions(sight: Sight, series: QueueSeries, clients: Sequence[str] = ()) -> Iterator[Condition]:
+    """Where nothing can be said of the queue, or of these clients of it."""
+    about = (sight.state, sight.snapshot, sight.policy, series)
+    queue = undecided.of_queue(*about)
+    if queue is not None:
+        yield queue
+    yield from undecided.of_clients(*about, clients)
 
 
 def find_queue(sight: Sight, queue: str, address: str | None) -> tuple[QueueSeries, int]:
@@ -332,13 +352,24 @@ def unknown(sight: Sight, series: QueueSeries, i: int) -> Iterator[tuple[str, st
     for note in snapshot.notes:
         yield "part of the broker", note
     trend = sight.state.judgement.history.trend
-    if trend.index is not sight.state.queues.grouping.source:
-        yield "all conditions", not_judged(snapshot)
+    why = undecided.not_judged(sight.state, snapshot, sight.policy)
+    if why:
+        yield "all conditions", why
     elif trend.seconds < sight.policy.constants.window:
         yield "conditions over a window", f"{trend.polls} polls so far; rates and trends need more"
     if series.summed:
         yield "age, drain time and ring", "the row is a sum of several queues"
         return
+    yield from unknown_numbers(table, i)
+
+
+def unknown_numbers(table: Table[QueueSeries], i: int) -> Iterator[tuple[str, str]]:
+    """Numbers of a queue that cannot be known."""
+    if np.isnan(table["ready"][i]):
+        yield (
+            "what waits, and what it threw away",
+            "the queue keeps what is acknowledged (non-destructive), and counts what is delivered twice",
+        )
     if np.isnan(table["drain"][i]):
         yield "time to empty", "the backlog does not shrink, or rates are not known yet"
     if np.isnan(table["oldest_message"][i]) and table["messages"][i] > 0:
@@ -348,12 +379,3 @@ def unknown(sight: Sight, series: QueueSeries, i: int) -> Iterator[tuple[str, st
         )
     if not np.isnan(table["ring_limit"][i]) and np.isnan(table["ring_used_ratio"][i]):
         yield "ring fill", "the address is paging: paged messages are not held by the ring"
-
-
-def not_judged(snapshot: Snapshot) -> str:
-    if snapshot.consumers is not None and "buffered" not in snapshot.consumers:
-        return (
-            "this version of the broker shows no numbers per consumer, therefore nothing is judged; Artemis shows them"
-            " from 2.28 (AMQ Broker 7.11) on"
-        )
-    return "the last poll could not be judged: queues or consumers are missing in it"

@@ -97,7 +97,7 @@ def address_measures(
 
 def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
     """How many of the `clients` nothing can be said of; judged: the last poll was, or its verdicts still stand."""
-    if not judged:
+    if not judged or not judgement.counted:
         return float(clients)
     young = judgement.watched.clients
     told = {(one.address, one.queue, one.client) for one in judgement.conditions if one.client}
@@ -164,8 +164,18 @@ def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[s
     shown = {name: np.where(alone, grouping.max(column), np.nan) for name, column in columns.items()}
     for name in TIMES:
         shown[name] = np.round(shown[name] - clock.applied, 3)
-    shown["unhealthy_consumers"] = unhealthy_consumers(judgement.conditions, grouping.index)
+    if judgement.counted:
+        shown["unhealthy_consumers"] = unhealthy_consumers(judgement.conditions, grouping.index)
     return shown
+
+
+def without_kept(judgement: Judgement, queues: Queues, table: Table[QueueSeries]) -> dict[str, Column]:
+    """What waits, and how full a ring is: not known of queues that keep what is acknowledged."""
+    grouping = queues.grouping
+    if judgement.measures.index is not grouping.source or not judgement.keeps.any():
+        return {}
+    kept = grouping.max(judgement.keeps.astype(np.float64)) > 0
+    return {name: np.where(kept, np.nan, table[name]) for name in ("ready", "ring_used_ratio")}
 
 
 def unhealthy_consumers(conditions: Sequence[Condition], queues: Index[QueueSeries]) -> Column:

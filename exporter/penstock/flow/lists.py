@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from penstock.flow.explain import Plain, Sight, condition_values, number, numbers_at, rates
+from penstock.flow.explain import Plain, Sight, condition_values, number, numbers_at, rates, unknown_conditions
 from penstock.flow.judge.conditions import Condition, Severity
 from penstock.flow.judge.spans import Mask
 from penstock.table import Column, Index, Positions, Table
@@ -97,7 +97,7 @@ def nothing_more(_: Sight, __: int) -> Plain:
 
 def queue_list(sights: Sequence[Sight], wanted: Wanted, more: More = nothing_more) -> Listed:
     """At most `wanted.limit` queues."""
-    return _listed([_queues(sight, more) for sight in sights], wanted)
+    return _listed([_queues(sight, more, unknown=wanted.condition == "unknown") for sight in sights], wanted)
 
 
 def client_list(sights: Sequence[Sight], wanted: Wanted, more: More = nothing_more) -> Listed:
@@ -125,7 +125,7 @@ def condition_list(sights: Sequence[Sight], wanted: Wanted) -> Listed:
 
 def condition_row(sight: Sight, one: Condition) -> Plain:
     """A condition with where it holds."""
-    return {"broker": one.broker, "address": one.address, "queue": one.queue} | condition_values(one, sight.kind)
+    return {"broker": one.broker, "address": one.address, "queue": one.queue} | condition_values(one, sight)
 
 
 def broker_numbers(sight: Sight) -> Plain:
@@ -244,7 +244,8 @@ def _joined(columns: Sequence[Column]) -> Column:
 # --- what there is
 
 
-def _queues(sight: Sight, more: More) -> Source:
+def _queues(sight: Sight, more: More, *, unknown: bool) -> Source:
+    """unknown: rows carry this condition to be chosen by; else only those that are told are asked for it."""
     table: Table[QueueSeries] = sight.tables.get("queue", Table(Index.empty()))
     columns = {name: table.columns[name] for name in (*QUEUE_NUMBERS, *QUEUE_MORE) if name in table}
     columns |= rates(sight) if len(table) else {}
@@ -259,12 +260,13 @@ def _queues(sight: Sight, more: More) -> Source:
             "owner": row.owner,
             "team": row.team,
             **{name: number(column[i]) for name, column in columns.items()},
-            "conditions": conditions_told(conditions),
+            "conditions": conditions_told(conditions if unknown else [*conditions, *unknown_conditions(sight, row)]),
             **more(sight, i),
         }
 
     rows = table.index.rows.tolist()
-    conditions = _by_label(rows, sight.conditions, attrgetter("address", "queue"))
+    given = [*sight.conditions, *(one for row in rows for one in unknown_conditions(sight, row))] if unknown else ()
+    conditions = _by_label(rows, given or sight.conditions, attrgetter("address", "queue"))
     names = ("address", "queue", "owner", "team")
     return Source(rows, np.arange(len(rows)), rows, conditions, names, (), columns, "messages", tell)
 

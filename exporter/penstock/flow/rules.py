@@ -105,7 +105,7 @@ class Said:
     client_memory: int | None = None
     """Bytes that messages given ahead on one connection of an OpenMQ client may take."""
     connection_flow_limit: int | None = None
-    """imqConnectionFlowLimit of an OpenMQ client, messages."""
+    """Messages, of OpenMQ clients: imqConnectionFlowLimit where that is in force, 0 where it is not."""
     silence: bool | None = None
     hours: Hours | None = None
 

@@ -131,7 +131,7 @@ CONSUMER: Final = Kind(
         **_all(COUNT, "buffered", "buffered_bytes", "delivered", "acknowledged", "awaiting_commit"),
         **_all(COUNT, "flow_limit", "flow_resume", "waiting", "acknowledge_mode"),
         **_all(TIME, "created", "last_delivery", "last_acknowledgement"),
-        **_all(FLAG, "flow_paused"),
+        **_all(FLAG, "flow_paused", "orphaned"),
     },
     identity=("address", "queue", "client"),
     counters=("delivered", "acknowledged"),

@@ -120,6 +120,11 @@ _CLIENT_COURSE: Final = _COURSE | {"properties": {"step": _NUMBER, "end": _TIME,
 _CONDITION: Final = {
     **_SHORT,
     "consumers": {"type": "integer", "description": "How many of the client's consumers are in it."},
+    "completeness": _object(
+        polls={"type": "integer", "description": "Judged since it began, in the last five minutes at most."},
+        due={"type": "integer", "description": "That should have been."},
+        share={"type": "number", "description": "The one over the other, 0 to 1."},
+    ),
     "evidence": {
         "type": "object",
         "additionalProperties": _object(value={"type": ["number", "null"]}, unit={"type": "string"}),

@@ -100,7 +100,7 @@ def flow_of(
     measured = np.append(windows.limits()[0], np.nan)[at]
     bound, mean_bytes = of_destinations(snapshot)
     told = clients.index.column("client memory", lambda row: number(row.said.client_memory))
-    limits = clients.index.column("connection flow limit", lambda row: number(row.said.connection_flow_limit))
+    limits = clients.index.column("connection flow limit", lambda row: number(row.said.connection_flow_limit or None))
     return Flow(
         snapshot=snapshot,
         habits=habits,

@@ -90,6 +90,13 @@ _KINDS = (
         ),
     ),
     Kind(
+        "orphaned",
+        Scope.CLIENT,
+        ("its session is gone and the broker has kept the consumer",),
+        "holds {held:.0f} messages and its session is gone: close it by the broker's management (closeConsumerWithID),"
+        " which returns them{at_risk_text}",
+    ),
+    Kind(
         "redelivery_loop",
         Scope.QUEUE,
         ("rollback", "recover", "AMQP release", "an exception in the listener"),
@@ -271,6 +278,13 @@ _KINDS = (
         info=True,
         event=True,
     ),
+    Kind(
+        "unknown",
+        Scope.QUEUE,
+        (),
+        "wait for more polls; if it stays, see what is not known of the queue, and `penstock check`",
+        info=True,
+    ),
 )
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
@@ -295,6 +309,8 @@ class Condition:
     consumers: int = 0
     silenced: bool = False
     """By a rule of the operator: shown when asked for, and not exported."""
+    why: str = ""
+    """Of `unknown`: what is missing."""
 
     @property
     def kind(self) -> Kind:

@@ -130,6 +130,8 @@ class Facts:
     """The broker has started anew since the poll before, or its counters fell."""
     settling: bool
     """So shortly after the broker's start that clients may still be on their way back."""
+    counted: bool
+    """The broker's version shows numbers of each consumer; else all of those are 0."""
     queues: Index[QueueRow]
     known: Mask
     """Seen at the poll before, in the same life."""
@@ -149,6 +151,9 @@ class Facts:
     killed: Column
     messages: Column
     ready: Column
+    """NaN of queues that keep what is acknowledged."""
+    keeps: Mask
+    """Non-destructive as far as settings show: its numbers do not say what waits or was thrown away."""
     delivering: Column
     scheduled: Column
     consumers: Column
@@ -195,6 +200,8 @@ class AddressFacts:
     routed: Column
     page_read_bytes: Column
     page_read_messages: Column
+    non_destructive: Column
+    """What new queues are."""
     delivery_attempts: Column
     """max-delivery-attempts, 0 or less = for ever."""
     queues: Column
@@ -213,12 +220,15 @@ class ConsumerFacts:
     held: Column
     uncommitted: Column
     delivered: Column
+    left: Column
+    """What left its hands, in all."""
     last_acknowledgement: Column
     last_delivery: Column
     d_left: Column
     d_delivered: Column
     d_uncommitted: Column
     selective: Mask
+    orphaned: Mask
     gone: "Gone"
 
     def of(self, queues: Mask) -> Positions:
@@ -254,7 +264,7 @@ def of_known(counts: NDArray[Any]) -> Column:
 def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen, Facts] | None:
     """What the snapshot says against the poll before; None when a part that the rules need is missing in it."""
     queues, consumers, broker = snapshot.queues, snapshot.consumers, snapshot.broker
-    if queues is None or consumers is None or broker is None or "buffered" not in consumers:
+    if queues is None or consumers is None or broker is None:
         return None
     if any(name in snapshot.collectors and not snapshot.collectors[name].success for name in NEEDED):
         return None
@@ -267,7 +277,7 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
     addresses = before.addresses.follow(queues.index, snapshot.addresses)
     seen = Seen(queues.index, change.seen, consumers.index, said, times, addresses, join)
     about = address_facts(addresses, snapshot.addresses, change.changes[0])
-    return seen, gathered(queues, change, about, consumer, times, constants)
+    return seen, gathered(queues, change, about, consumer, times, constants, counted="buffered" in consumers)
 
 
 def time_of(snapshot: Snapshot) -> float:
@@ -283,10 +293,13 @@ def gathered(
     consumer: ConsumerFacts,
     times: Times,
     constants: Constants,
+    *,
+    counted: bool,
 ) -> Facts:
     added, settled, expired, killed, scheduled, messages = change.numbers
     d_added, d_settled, d_expired, d_killed, d_scheduled, _ = change.changes
     rows, size = queues.index, len(queues)
+    keeps = keeping(address.non_destructive, added, settled)
     d_left, d_delivered, d_uncommitted, held = (
         consumer.by_queue(values, size)
         for values in (consumer.d_left, consumer.d_delivered, consumer.d_uncommitted, consumer.held)
@@ -296,6 +309,7 @@ def gathered(
         interval=times.interval,
         restarted=times.restarted,
         settling=times.settling(constants),
+        counted=counted,
         queues=rows,
         known=change.known,
         set_back=change.set_back,
@@ -312,7 +326,8 @@ def gathered(
         expired=expired,
         killed=killed,
         messages=messages,
-        ready=ready(queues),
+        ready=np.where(keeps, np.nan, ready(queues)),
+        keeps=keeps,
         delivering=queues["delivering"],
         scheduled=scheduled,
         consumers=queues["consumers"],
@@ -333,6 +348,19 @@ def gathered(
 
 
 # --- queues
+
+FEW_REMOVED = 0.01
+"""Share of what was added: an operator may remove single messages of a non-destructive queue."""
+
+
+def keeping(declared: Column, added: Column, settled: Column) -> Mask:
+    """
+    Queues that keep what is acknowledged (non-destructive), which the broker does not show of a single queue.
+
+    declared: of addresses whose new queues are so; not of one that settles all the same.
+    """
+    keeps = declared > 0
+    return keeps & (settled <= FEW_REMOVED * added) if keeps.any() else keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,6 +414,7 @@ def address_facts(join: AddressJoin, addresses: Table[AddressRow] | None, d_adde
         routed=join.by_queue(addresses, "messages_added"),
         page_read_bytes=join.by_queue(addresses, "page_read_limit_bytes"),
         page_read_messages=join.by_queue(addresses, "page_read_limit_messages"),
+        non_destructive=join.by_queue(addresses, "non_destructive"),
         delivery_attempts=join.by_queue(addresses, "max_delivery_attempts"),
         queues=join.queues_of,
         d_added=join.of_all_queues(np.nan_to_num(d_added)),
@@ -410,12 +439,14 @@ def consumer_facts(
         held=or_zero(numbers[3]),
         uncommitted=or_zero(numbers[2]),
         delivered=or_zero(numbers[0]),
+        left=or_zero(numbers[1]),
         last_acknowledgement=consumers["last_acknowledgement"],
         last_delivery=consumers["last_delivery"],
         d_left=left,
         d_delivered=delivered,
         d_uncommitted=uncommitted,
         selective=consumers.index.column("selective", lambda row: bool(row.filter)) > 0,
+        orphaned=consumers["orphaned"] > 0,
         gone=gone(before, consumers.index, join),
     )
 

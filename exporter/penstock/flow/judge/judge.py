@@ -72,6 +72,10 @@ class Judgement:
     sightings: Sightings = field(default_factory=Sightings)
     blocked_since: Column = field(default_factory=lambda: np.empty(0))
     """Per client, by the rows of the clients' grouping."""
+    counted: bool = True
+    """The broker's version shows numbers of each consumer."""
+    keeps: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    """Queues that keep what is acknowledged."""
     rings: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
     """Queues with a ring limit."""
     openmq: Openmq = field(default_factory=Openmq)
@@ -145,6 +149,8 @@ def judge(
     judgement = replace(
         now,
         seen=seen,
+        counted=found.counted,
+        keeps=found.keeps,
         churn=churn,
         standing=standing,
         measures=state.measures.follow(poll),
@@ -175,6 +181,8 @@ def follow(state: Judgement, found: Facts, progress: Progress, groups: Groups, c
     holds = state.holds.follow(found, progress)
     spans, dispatch, absence = follow_spans(state, found, constants)
     patience, of_clients = follow_patience(state.patience, holds, groups.clients, found, constants)
+    if not found.counted:
+        of_clients = np.full(len(of_clients), np.nan)
     return replace(
         state,
         holds=holds,
@@ -325,6 +333,10 @@ def _open_transaction(poll: Poll) -> tuple[Mask, Column]:
     return rules.open_transaction(poll.found, poll.holds, nearly(poll, poll.client_patience)), poll.holds.mark
 
 
+def _orphaned(poll: Poll) -> tuple[Mask, Column]:
+    return rules.orphaned(poll.found) & ~np.isnan(poll.client_patience), poll.holds.mark
+
+
 def _redelivery_loop(poll: Poll) -> tuple[Mask, Column]:
     holds = rules.redelivery_loop(poll.found, poll.returns) & (not poll.found.settling)
     return holds, _from(poll, poll.constants.window_seconds(poll.found.interval))
@@ -397,6 +409,7 @@ def _ring_lost_by_consumer(poll: Poll) -> tuple[Mask, Column]:
 RULES: Mapping[str, Rule] = {
     "stalled": _stalled,
     "open_transaction": _open_transaction,
+    "orphaned": _orphaned,
     "redelivery_loop": _redelivery_loop,
     "not_dispatching": _not_dispatching,
     "no_consumer": _no_consumer,
@@ -456,7 +469,9 @@ def _hold(poll: Poll) -> Column:
     return np.fmax(poll.holds.mark, poll.holds.hold_since)
 
 
-ARTEMIS_ONLY = frozenset({"depaging_frozen", "ring_losing", "ring_lost_by_consumer", "expiring", "dead_lettering"})
+ARTEMIS_ONLY = frozenset(
+    {"orphaned", "depaging_frozen", "ring_losing", "ring_lost_by_consumer", "expiring", "dead_lettering"}
+)
 OPENMQ_RULES: Mapping[str, Rule] = {
     **{name: rule for name, rule in RULES.items() if name not in ARTEMIS_ONLY},
     "stalled": _openmq(openmq_rules.stalled, _hold),
@@ -500,11 +515,21 @@ def windows_begun_anew(poll: Poll, resumed_at: float) -> frozenset[str]:
     return frozenset(name for name, seconds in short.items() if lasts < seconds + 2 * interval)
 
 
+BY_CONSUMER = frozenset({"stalled", "open_transaction", "orphaned", "redelivery_loop", "not_dispatching", "hoarding"})
+"""What only numbers of each consumer tell; versions of Artemis without them are judged by all other rules."""
+
+
+def rules_for(poll: Poll) -> Mapping[str, Rule]:
+    if poll.openmq is not None:
+        return OPENMQ_RULES
+    return RULES if poll.found.counted else {name: rule for name, rule in RULES.items() if name not in BY_CONSUMER}
+
+
 def follow_standing(before: Mapping[str, Standing], poll: Poll, resumed_at: float) -> dict[str, Standing]:
     found = poll.found
     windows = windows_begun_anew(poll, resumed_at)
     standing = {}
-    for name, rule in (RULES if poll.openmq is None else OPENMQ_RULES).items():
+    for name, rule in rules_for(poll).items():
         kind = KINDS[name]
         holds, begins = rule(poll)
         stand = before.get(name, Standing()).follow(

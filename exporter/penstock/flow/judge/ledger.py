@@ -57,14 +57,14 @@ class Ledger:
         raw = before.raw[2] + increment(facts, before, balance, routed)
         raw = np.where(np.isnan(raw), balance, raw)
         returning = facts.d_left > facts.d_settled + facts.d_expired + facts.d_killed + 3
-        usable = ~returning & ~before.returning & ledgered(facts)
+        usable = ~returning & ~before.returning & ledgered(facts) & facts.counted
         overdue = facts.now - before.usable_at > PATIENCE
         smallest = np.fmin(np.fmin(before.raw[1], before.raw[2]), raw)
         twice = np.where(before.usable & usable, np.fmin(before.raw[2], raw), np.where(overdue, smallest, np.nan))
         twice = np.fmax(twice, np.where(outgrown(facts, before, raw), before.raw[2], np.nan))
         twice = np.where(ledgered(facts) & facts.known, twice, np.nan)
         set_back = before.set_back | facts.set_back
-        evicted = np.where(set_back, np.nan, np.fmax(before.evicted, np.where(twice >= 0, twice, np.nan)))
+        evicted = np.where(set_back | facts.keeps, np.nan, np.fmax(before.evicted, np.where(twice >= 0, twice, np.nan)))
         grew = np.where(np.isnan(before.evicted), 0.0, np.nan_to_num(evicted - before.evicted))
         covered = ~np.isnan(twice) | ~facts.known
         consumers = lost_by_consumer(grew, before)
@@ -121,7 +121,7 @@ class Ledger:
 
 def ledgered(facts: Facts) -> Mask:
     """Queues that may throw messages away to keep a limit."""
-    return ~np.isnan(facts.ring) | (facts.last_value > 0)
+    return (~np.isnan(facts.ring) | (facts.last_value > 0)) & ~facts.keeps
 
 
 def ledger_by_queue(facts: Facts) -> Column:

@@ -117,6 +117,8 @@ def drain(ready: Column, shrinking: Column) -> Column:
 def imbalance(poll: Poll) -> Column:
     """Gini coefficient of what a queue's consumers hold: 0 even, towards 1 all with one; NaN below two consumers."""
     consumer, size = poll.found.consumer, len(poll.found.queues)
+    if not poll.found.counted:
+        return np.full(size, np.nan)
     count = of_known(np.bincount(consumer.queue + 1, minlength=size + 1))
     # Who holds nothing has the lowest ranks, and adds nothing to the sums: only the others are sorted.
     holding = np.flatnonzero((consumer.held > 0) & (consumer.queue >= 0))
@@ -147,7 +149,7 @@ def oldest(poll: Poll, arrivals: Arrivals) -> Column:
     found = poll.found
     there = found.messages - found.scheduled
     selective = found.of_queue(found.consumer.selective) > 0
-    ordered = ~(found.last_value > 0) & ~selective & ~(found.scheduled > 0)
+    ordered = ~found.keeps & ~(found.last_value > 0) & ~selective & ~(found.scheduled > 0)
     rows = np.flatnonzero(ordered & (there > 0))
     came = np.full(len(there), np.nan)
     came[rows] = arrivals.time_of((found.added - there + 1)[rows], rows)

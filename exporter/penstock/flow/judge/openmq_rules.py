@@ -11,6 +11,7 @@ from penstock.flow.judge.history import persistent
 from penstock.flow.judge.openmq import REJECTED, REMOVED, Openmq, Said, at_limit, near_limit
 from penstock.flow.judge.poll import Poll
 from penstock.flow.judge.spans import Mask, longer
+from penstock.flow.queues import told
 from penstock.table import Column, Keys, Positions
 
 
@@ -82,13 +83,30 @@ def blockers(poll: Poll) -> Mask:
     """
     Consumers that may use up the limit of their connection.
 
-    They hold messages, are not paused by their own limit and get no more, though more is there for them.
+    They hold messages, are not paused by their own limit and get no more, though more is there for them. Where the
+    operator says what the limit is, the consumers of the connection must hold as much.
     """
     state, said = of(poll)
     found, at = poll.found, poll.found.consumer.queue
     waits = (said.unsent > 0) | (np.append(found.ready, 0.0)[at] > 0)
     stuck = longer(state.still_since, found.now, poll.client_patience)
-    return (found.consumer.held > 0) & stuck & ~said.flow_paused & waits & (said.connection >= 0)
+    blocks = (found.consumer.held > 0) & stuck & ~said.flow_paused & waits & (said.connection >= 0)
+    return blocks & reaches_limit(poll) if blocks.any() else blocks
+
+
+def connection_limits(poll: Poll) -> Column:
+    """Per consumer the limit of its connection as the operator says it; NaN where nothing is said."""
+    clients = poll.groups.clients
+    limit = clients.index.column("connection limit", lambda series: told(series.said.connection_flow_limit))
+    return np.append(limit, np.nan)[clients.member]
+
+
+def reaches_limit(poll: Poll) -> Mask:
+    """Consumers whose connection holds what the operator says is its limit, or nothing is said; 0: there is none."""
+    limit, connection = connection_limits(poll), of(poll)[1].connection
+    _, at = np.unique(connection, return_inverse=True)
+    held = np.bincount(at, weights=poll.found.consumer.held)[at]
+    return np.isnan(limit) | ((limit > 0) & (held >= limit))
 
 
 def starving_connections(poll: Poll, starving: Mask) -> Keys:

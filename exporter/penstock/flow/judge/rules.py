@@ -27,6 +27,12 @@ def open_transaction(facts: Facts, holds: Holds, patience: Column) -> Mask:
     return longer(holds.mark, facts.now, patience) & (facts.consumer.uncommitted > 0)
 
 
+def orphaned(facts: Facts) -> Mask:
+    """The broker says that its session is gone. Not a browser, which is listed too: it counts nothing."""
+    consumer = facts.consumer
+    return consumer.orphaned & ((consumer.delivered > 0) | (consumer.held > 0))
+
+
 # --- on a queue
 
 
@@ -47,6 +53,14 @@ def destructive(facts: Facts, asked: Mask) -> Mask:
     queue = consumer.queue[at]
     again = facts.queues_of(at[consumer.delivered[at] > facts.added[queue]])
     return (facts.settled > 0) | (facts.attempts > 0) | again
+
+
+def may_keep(facts: Facts, asked: Mask) -> Mask:
+    """Of the queues `asked`, those whose consumers let go of messages though nothing shows that this counts."""
+    consumer = facts.consumer
+    at = consumer.of(asked)
+    let_go = facts.queues_of(at[consumer.left[at] - consumer.uncommitted[at] > 0])
+    return let_go & ~destructive(facts, asked)
 
 
 def only_few_fail(returns: Returns, attempts: Column) -> Mask:
@@ -74,7 +88,8 @@ def not_dispatching(facts: Facts, holds: Holds, ready_since: Column, still_since
     nobody_holds = facts.held + facts.of_queue(consumer.uncommitted) == 0
     served = (facts.exclusive == 0) | nobody_holds
     wanted = (selective < free) | (facts.d_added > 0)
-    return waits & (free > 0) & served & wanted
+    starves = waits & (free > 0) & served & wanted
+    return starves & ~may_keep(facts, starves)
 
 
 def no_consumer(facts: Facts, ready_since: Column, absent_since: Column, patience: Column) -> Mask:
@@ -164,12 +179,13 @@ def too_few_consumers(facts: Facts, expected: Column) -> Mask:
 
 def at_risk(facts: Facts) -> Column:
     """
-    Messages that a ring would lose if all its consumers went away now; NaN without a ring and while paging.
+    Messages that a ring would lose if all its consumers went away now.
 
-    Only what they give back finds no room: what a shrunk ring has too many of stays until somebody reads.
+    Only what they give back finds no room: what a shrunk ring has too many of stays until somebody reads. NaN without a
+    ring, while paging, and where it keeps what is acknowledged.
     """
     risk = np.clip(facts.messages - facts.scheduled - facts.ring, 0.0, facts.delivering)
-    return np.where(facts.address.paging > 0, np.nan, risk)
+    return np.where((facts.address.paging > 0) | facts.keeps, np.nan, risk)
 
 
 def scheduled_at_risk(facts: Facts) -> Column:

@@ -69,6 +69,9 @@ class Shares:
     capacity: Column = field(default_factory=lambda: np.empty(0))
 
     def follow(self, found: Facts, clients: Grouping[ClientSeries]) -> "Shares":
+        if not found.counted:
+            unknown = np.full(len(clients.index), np.nan)
+            return Shares(starved=unknown, at_limit=unknown, capacity=np.full(len(found.queues), np.nan))
         stamp = self.stamp
         if 0 <= found.now - stamp < SECONDS / POLLS:
             of_clients, of_queues = self.clients.moved(clients.index), self.queues.moved(found.queues)

@@ -273,12 +273,16 @@ def _hoard(poll: Poll, at: Positions) -> Columns:
 
 
 def _shared(poll: Poll, at: Positions) -> Columns:
-    def held(i: int) -> float:
+    def of_queue(i: int) -> tuple[float, float]:
         starving = np.zeros(len(poll.found.queues), np.bool_)
         starving[i] = True
-        return openmq_rules.held_by(poll, i, starving)[0]
+        held, keys = openmq_rules.held_by(poll, i, starving)
+        said = limits[np.isin(openmq_rules.of(poll)[1].connection, keys)]
+        return held, float(np.fmin.reduce(said, initial=np.nan))
 
-    return _waiting(poll, at) | {"held": np.array([held(i) for i in at.tolist()])}
+    limits = openmq_rules.connection_limits(poll)
+    held, limit = np.array([of_queue(i) for i in at.tolist()]).reshape(-1, 2).T
+    return _waiting(poll, at) | {"held": held, "limit": limit}
 
 
 def _uncommitted(poll: Poll, at: Positions) -> Columns:
@@ -313,6 +317,7 @@ def _removed(poll: Poll, at: Positions) -> Columns:
 EVIDENCE: Mapping[str, Evidence] = {
     "stalled": _holding,
     "open_transaction": _holding,
+    "orphaned": _holding,
     "redelivery_loop": _redelivery,
     "not_dispatching": _waiting,
     "no_consumer": _absent,

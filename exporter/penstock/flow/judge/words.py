@@ -11,6 +11,7 @@ RULES: Mapping[str, str] = {
     " them is acknowledged and uncommitted",
     "open_transaction": "a consumer has acknowledged messages without committing them, and settled none for longer"
     " than its client's patience",
+    "orphaned": "the broker says that a consumer which got or holds messages is orphaned: its session is gone",
     "redelivery_loop": "messages keep coming back to the queue while deliveries go on: in both halves of the window, at"
     " three polls or more, and more than the noise of reading",
     "churn_without_progress": "consumers of one client come and go for longer than its patience, at least three of them"
@@ -43,6 +44,8 @@ RULES: Mapping[str, str] = {
     " and more than the noise of reading",
     "holder_gone": "a consumer went away that had held messages for half a minute or more without settling any, and"
     " they went back to the queue",
+    "unknown": "what the rules need was not read, or was seen at fewer than three polls, or queues of this kind are not"
+    " judged",
 }
 
 ON_OPENMQ: Mapping[str, str] = {
@@ -96,6 +99,7 @@ UNITS: Mapping[str, str] = {
     "limit": "messages",
     "paused": "consumers",
     "producers": "producers",
+    "polls": "polls",
 }
 
 

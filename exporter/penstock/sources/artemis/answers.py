@@ -247,6 +247,11 @@ class ConsumerTexts(msgspec.Struct, rename="camel", gc=False):
     remote_address: str = ""
 
 
+class ConsumerStatus(msgspec.Struct, rename="camel", gc=False):
+    id: int
+    status: str = ""
+
+
 class QueueNumbers(msgspec.Struct, rename="camel", gc=False):
     """A row of listQueues. What 2.21 lacks: persistedPause, autoDelete, internalQueue."""
 

@@ -107,7 +107,11 @@ class Consumers:
         self._fields = _CONSUMER_FIELDS if numbers else {}
         self._numbers = wire.ListingDecoder(wire.ConsumerNumbers)
         self._texts = wire.ListingDecoder(wire.ConsumerTexts)
+        self._statuses = wire.ListingDecoder(wire.ConsumerStatus)
         self._index: Index[ConsumerRow] = Index.empty()
+        self._orphans: frozenset[int] = frozenset()
+        self._read, self._look_at = 0, 0
+        """Pages read at this poll, and which of them is looked through for orphans."""
 
     def page(self, reply: wire.TextReply) -> Page[ConsumerRow]:
         numbers = self._numbers(reply, "listConsumers")
@@ -117,6 +121,9 @@ class Consumers:
         texts = self._texts.some(reply, "listConsumers", unknown, at.tolist(), len(ids)) if unknown else []
         wanted = set(unknown)
         fresh = {row.id: self._row(row) for row in texts if row.id in wanted}
+        if self._read == self._look_at:
+            self._look_for_orphans(reply, ids)
+        self._read += 1
         fields = list(self._fields.values())
         values = matrix(numbers.rows, fields) if fields else np.empty((0, len(ids)))
         return Page(ids, values, fresh, numbers.total, numbers.unreadable)
@@ -124,11 +131,22 @@ class Consumers:
     def table(self, pages: Sequence[Page[ConsumerRow]]) -> Table[ConsumerRow]:
         index, order, numbers = _merge(self._index, pages)
         self._index = index
+        self._read, self._look_at = 0, (self._look_at + 1) % max(self._read, 1)
         columns = _columns(self._fields, numbers, order)
+        if self._orphans:
+            columns["orphaned"] = np.isin(index.keys, list(self._orphans)).astype(np.float64)
         for time in ("last_delivery", "last_acknowledgement"):
             if time in columns:
                 columns[time] = _seconds(columns[time])
         return Table(index, columns)
+
+    def _look_for_orphans(self, reply: wire.TextReply, ids: Keys) -> None:
+        """One page at a poll, in turn: a consumer stays one until it is closed, and texts are dear to search."""
+        orphans = self._orphans - frozenset(ids.tolist()) if self._orphans else self._orphans
+        if reply.value is not None and '"Orphaned"' in reply.value:
+            rows = self._statuses(reply, "listConsumers").rows
+            orphans |= {row.id for row in rows if row.status == "Orphaned"}
+        self._orphans = orphans
 
     def _row(self, row: wire.ConsumerTexts) -> ConsumerRow:
         user = row.user or row.validated_user
