@@ -54,20 +54,12 @@ class Notes:
     shown: dict[tuple[str, str], float] = field(default_factory=dict)
     """When a scene's further thing was first to be seen."""
     scenes: list[Scene] = field(default_factory=list)
-    polls: dict[str, list[float]] = field(default_factory=dict)
-    """When the polls of each broker that could be judged were over."""
-    seen: dict[str, Any] = field(default_factory=dict)
-    """Of each broker, the numbers last judged."""
     closed: bool = False
 
     def take(self, watch: Watch) -> None:
         if self.closed:
             return
         now = time.time()
-        judged = watch._state.judgement.seen
-        if judged is not self.seen.get(watch.name):
-            self.seen[watch.name] = judged
-            self.polls.setdefault(watch.name, []).append(now)
         for condition in watch._state.judgement.conditions:
             of_queue = self.told.setdefault(condition.queue, {})
             known = of_queue.get(condition.name)
@@ -242,8 +234,7 @@ def result_of(scene: Scene, notes: Notes, run: Run) -> Result:
             result.missing.append(name)
             continue
         patience = told[name][0].patience if name in told else run.cold
-        polls = [at - begin for at in notes.polls.get(scene.broker.name, ())]
-        result.bound[name] = bound(within, patience, run, polls)
+        result.bound[name] = bound(within, patience, run)
         if result.seconds[name] > result.bound[name]:
             result.late.append(name)
     result.figures = [f"{what}: told {one:g}, true {other:g}" for what, one, other in scene.figures if one != other]
@@ -255,24 +246,16 @@ def result_of(scene: Scene, notes: Notes, run: Run) -> Result:
     return result
 
 
-def bound(within: Within, patience: float, run: Run, polls: Sequence[float]) -> float:
-    """
-    Seconds from the begin of a fault within which it has to be told.
-
-    polls: when each poll that could be judged was over, seconds from the begin. Where the machine is loaded some are
-    skipped or partial: two polls are two that were made, and a fault is seen from the first one after its begin.
-    """
-    if within is Within.PROOF:
-        return max(PROOF_SECONDS, DEFAULTS.proof + 2 * run.interval)
+def bound(within: Within, patience: float, run: Run) -> float:
+    """Seconds from the begin of a fault within which it has to be told, by the clock: its time and two polls."""
     lasts = {
         Within.PATIENCE: patience if patience == patience else run.cold,  # noqa: PLR0124 - NaN: told without one
+        Within.PROOF: PROOF_SECONDS - 2 * run.interval,
         Within.WINDOW: DEFAULTS.window_seconds(run.interval),
         Within.TREND: max(run.trend, DEFAULTS.trend_polls * run.interval),
         Within.LATER: run.seconds,
     }
-    blind = max(min((at for at in polls if at >= 0), default=0.0) - run.interval, 0.0)
-    made = [at for at in polls if at >= lasts[within] + blind]
-    return max([lasts[within] + blind + 2 * run.interval, *made[1:2]])
+    return lasts[within] + 2 * run.interval
 
 
 # --- tell

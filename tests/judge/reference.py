@@ -169,7 +169,8 @@ class Reference:
         past.had = past.had or (isnan(past.absent) if known else queue["K"] > 0)
         past.absent = _since(not mine and not d["K"] > 0, past.absent, now)
         past.ready = _since(ready > 0, past.ready, now)
-        past.still = _since(known and not d["K"] > 0 and not delivered > 0, past.still, now)
+        then = self.stamps[-2] if len(self.stamps) > 1 else now
+        past.still = _since(known and not d["K"] > 0 and not delivered > 0, past.still, then)
         self._ledger(past, queue, left, d, now, known=known)
         return {
             ("no_consumer", name): self._no_consumer(past, now),

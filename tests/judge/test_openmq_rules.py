@@ -211,8 +211,8 @@ def full(policy: str, count: int, **said: Any) -> OpenmqJudged:
 
 
 def test_producers_blocked_by_flow_control() -> None:
-    assert full("flow_control", 4).names == {"producers_blocked"}
-    assert full("flow_control", 3).names == set()
+    assert full("flow_control", 3).names == {"producers_blocked"}
+    assert full("flow_control", 2).names == set()
     for said in ({"producers": 0}, {"limit_messages": 2000}, {"limit_messages": np.nan}):
         assert full("flow_control", 4, **said).names == set()
     assert full("reject_newest", 4).names == set()

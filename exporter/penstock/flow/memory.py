@@ -41,7 +41,7 @@ ClientName = tuple[str, str, str]
 
 SEEN = ("added", "acknowledged", "expired", "killed", "scheduled", "messages")
 COUNTED = ("delivered", "acknowledged", "awaiting_commit", "buffered")
-SPANS = ("still", "ready", "absent", "unsettled", "blocked", "frozen")
+SPANS = ("still", "ready", "absent", "unsettled", "blocked")
 HOLDS = ("settled", "hold_since", "idle_since", "seen_since", "mark")
 LEDGER = ("usable_at", "evicted", "by_consumers", "grew", "lost_now", "lost_last", "balance", "routed", "d_added",
           "d_due", "delivering", "delivering_before")  # fmt: skip

@@ -236,8 +236,13 @@ def gathered(
 
 
 def follow_spans(state: Judgement, found: Facts, constants: Constants) -> tuple[Spans, Patience, Patience]:
-    """The spans after this poll, and what the ends of two kinds of them teach about the queues."""
-    before, now = state.spans.moved(found), found.now
+    """
+    The spans after this poll, and what the ends of two kinds of them teach about the queues.
+
+    Where a counter has not moved since the poll before, it stood still from then on.
+    """
+    before, now, then = state.spans.moved(found), found.now, state.seen.times.now
+    then = now if np.isnan(then) else then
     moves = (found.d_settled > 0) | (found.d_delivered > 0) | ~found.known
     served = (found.consumers > 0) | (found.d_settled > 0)
     dispatch = state.dispatch.follow(found.queues)
@@ -249,13 +254,12 @@ def follow_spans(state: Judgement, found: Facts, constants: Constants) -> tuple[
     address = found.address
     spans = Spans(
         index=found.queues,
-        still=since(~moves, before.still, now),
+        still=since(~moves, before.still, then),
         ready=since(found.ready > 0, before.ready, now),
         # Where the number of consumers is missing nobody came and nobody went.
         absent=np.where(np.isnan(found.consumers) & ~served, before.absent, since(~served, before.absent, now)),
-        unsettled=since(~(found.d_settled > 0), before.unsettled, now),
-        blocked=since(found.known & (address.d_added == 0), before.blocked, now),
-        frozen=since(~moves & (address.paging > 0), before.frozen, now),
+        unsettled=since(~(found.d_settled > 0), before.unsettled, np.where(found.known, then, now)),
+        blocked=since(found.known & (address.d_added == 0), before.blocked, then),
         # Up to the poll before: the first consumer that ever comes ends an absence, it does not make it a worse one.
         had_consumer=before.had_consumer | np.where(found.known, np.isnan(before.absent), found.settled > 0),
     )
@@ -366,8 +370,8 @@ def _paused(poll: Poll) -> tuple[Mask, Column]:
 
 
 def _depaging_frozen(poll: Poll) -> tuple[Mask, Column]:
-    lasts = longer(poll.spans.frozen, poll.found.now, nearly(poll, proof(poll)))
-    return rules.depaging_frozen(poll.found) & lasts, poll.spans.frozen
+    lasts = longer(poll.spans.still, poll.found.now, nearly(poll, proof(poll)))
+    return rules.depaging_frozen(poll.found) & lasts, poll.spans.still
 
 
 def _producers_blocked(poll: Poll) -> tuple[Mask, Column]:

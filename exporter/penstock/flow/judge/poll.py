@@ -21,8 +21,7 @@ from penstock.table import Column, Index
 class Spans:
     """
     Per queue, times by the broker's clock: since when nothing moves, messages wait, nobody is there, nothing is
-    settled, nothing comes in, nothing moves while paging. had_consumer: one was
-    seen at some poll, or something settled.
+    settled, nothing comes in. had_consumer: one was seen at some poll, or something settled.
     """
 
     index: Index[Any] = field(default_factory=Index.empty)
@@ -31,13 +30,12 @@ class Spans:
     absent: Column = field(default_factory=lambda: np.empty(0))
     unsettled: Column = field(default_factory=lambda: np.empty(0))
     blocked: Column = field(default_factory=lambda: np.empty(0))
-    frozen: Column = field(default_factory=lambda: np.empty(0))
     had_consumer: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
 
     def begun_anew(self) -> "Spans":
         """After a restart of the broker: who was ever read is still known, nothing else."""
         none = np.full(len(self.index), np.nan)
-        return Spans(self.index, none, none, none, none, none, none, self.had_consumer)
+        return Spans(self.index, none, none, none, none, none, self.had_consumer)
 
     def moved(self, found: Facts) -> "Spans":
         """By the queues of now; a queue in a new life has none."""
@@ -52,7 +50,6 @@ class Spans:
             column(self.absent),
             column(self.unsettled),
             column(self.blocked),
-            column(self.frozen),
             moved(found.queues, self.index, self.had_consumer, False),
         )
 

@@ -13,7 +13,7 @@ Mask = NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
 
 
-def since(holds: Mask, before: Column, now: float) -> Column:
+def since(holds: Mask, before: Column, now: Column | float) -> Column:
     """Since when `holds`, NaN where it does not; before: the same at the poll before."""
     return np.where(holds, np.where(np.isnan(before), now, before), np.nan)
 
