@@ -434,3 +434,30 @@ def test_series_limits(artemis: Broker, unique: Unique, tmp_path: Path) -> None:
         assert scrape.names("client", "mq_client_consumers") == {f"{name}.worst", f"{name}.idle"}
         assert scrape.value("penstock_series_dropped") >= 4
         assert scrape.names("queue") == {name}
+
+
+def test_a_consumer_that_was_among_the_worst_stays_shown_for_a_while(
+    artemis: Broker, unique: Unique, tmp_path: Path
+) -> None:
+    """One alone is shown; when another takes its place both are, for three polls: series do not come and go."""
+    name = unique("q")
+    artemis.manage.create_queue(name)
+    only = entry(artemis, include=[{"queue": name}])
+    with (
+        AmqpProducer(artemis.endpoint(), name) as producer,
+        AmqpHolder(artemis.endpoint(), name, credit=5, client_id=f"{name}.a") as first,
+        AmqpHolder(artemis.endpoint(), name, credit=0, client_id=f"{name}.b") as second,
+        Agent(tmp_path / "agent", brokers=[only], series={"consumers_per_queue": 1}) as agent,
+    ):
+
+        def shown(scrape: Scrape) -> set[str]:
+            return {client.removeprefix(name) for client in scrape.names("client", "mq_consumer_")}
+
+        producer.send(5)
+        agent.until(shown, {".a"}, timeout=20)
+        first.acknowledge(5)
+        second.flow(1)
+        producer.send(1)
+        agent.until(shown, {".a", ".b"})
+        agent.until(shown, {".b"})
+        assert agent.scrape().value("penstock_series_dropped") >= 2

@@ -153,6 +153,23 @@ def test_orphaned(consumer: Numbers, names: set[str]) -> None:
         assert judged.one("orphaned").consumers == 1
 
 
+# --- max-delivery-attempts
+
+
+@pytest.mark.parametrize(
+    ("attempts", "names"), [(10.0, set()), (2.0, {"redelivery_loop"}), (-1.0, {"redelivery_loop"}), (np.nan, set())]
+)
+def test_what_comes_back_is_lawful_as_far_as_it_ends_in_the_dead_letters(attempts: float, names: set[str]) -> None:
+    """Of a hundred deliveries 20 come back and two are given up: at ten attempts each that is 18 of them."""
+    judged = Judged()
+    for n in range(12):
+        queue = {"A": 1000.0 + 80 * n, "K": 78.0 * n, "X": 2.0 * n, "M": 500.0, "Att": 100.0 * n}
+        consumer = {"T": 10.0, "N": 100.0 * n + 10, "C": 100.0 * n, "L": judged.now + 14}
+        judged.poll({"q": queue}, {"c": consumer}, {"q": {"max_delivery_attempts": attempts}})
+    assert judged.names == names
+    assert ("redelivery_loop" in judged.notices) is not bool(names)
+
+
 # --- queues that keep what is acknowledged
 
 

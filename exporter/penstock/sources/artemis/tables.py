@@ -134,7 +134,9 @@ class Consumers:
         self._read, self._look_at = 0, (self._look_at + 1) % max(self._read, 1)
         columns = _columns(self._fields, numbers, order)
         if self._orphans:
-            columns["orphaned"] = np.isin(index.keys, list(self._orphans)).astype(np.float64)
+            orphaned = np.isin(index.keys, list(self._orphans))
+            self._orphans = frozenset(index.keys[orphaned].tolist())
+            columns["orphaned"] = orphaned.astype(np.float64)
         for time in ("last_delivery", "last_acknowledgement"):
             if time in columns:
                 columns[time] = _seconds(columns[time])

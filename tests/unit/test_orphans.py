@@ -1,0 +1,38 @@
+"""Consumers whose session is gone, out of listConsumers: one page is looked through at each poll."""
+
+import json
+
+import numpy as np
+
+from penstock.sources.artemis import answers as wire
+from penstock.sources.artemis.tables import Consumers
+
+
+def page(first: int, *statuses: str) -> wire.TextReply:
+    rows = [{"id": str(first + i), "queue": "q", "messagesInTransit": "1", "status": s} for i, s in enumerate(statuses)]
+    return wire.TextReply(status=200, value=json.dumps({"data": rows, "count": len(rows)}, separators=(",", ":")))
+
+
+def orphans(consumers: Consumers, *pages: wire.TextReply) -> list[int]:
+    table = consumers.table([consumers.page(one) for one in pages])
+    return [int(key) for key in table.index.keys[table["orphaned"] > 0]]
+
+
+def made() -> Consumers:
+    return Consumers((), numbers=True)
+
+
+def test_the_status_of_a_consumer_is_read_and_ends_with_it() -> None:
+    consumers = made()
+    assert orphans(consumers, page(1, "OK", "Orphaned")) == [2]
+    assert orphans(consumers, page(1, "OK", "Orphaned")) == [2]
+    assert orphans(consumers, page(1, "OK")) == []
+    assert np.isnan(consumers.table([consumers.page(page(1, "OK"))])["orphaned"]).all()
+
+
+def test_pages_take_turns() -> None:
+    consumers, second = made(), page(11, "Orphaned", "OK")
+    assert orphans(consumers, page(1, "OK"), second) == []
+    assert orphans(consumers, page(1, "OK"), second) == [11]
+    assert orphans(consumers, page(1, "OK"), second) == [11]
+    assert orphans(consumers, page(1, "OK"), page(11, "OK", "OK")) == []
