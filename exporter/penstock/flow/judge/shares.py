@@ -93,16 +93,20 @@ def polls_in(interval: float) -> int:
     return int(np.clip(np.ceil(SECONDS / max(between, interval)), 1, POLLS))
 
 
-Takers = tuple[Mask, Mask, Mask]
-"""Per consumer: whether it takes whatever comes, whether it holds something, whether messages wait for it."""
+@dataclass(frozen=True, slots=True)
+class Takers:
+    """Of the consumers that take whatever comes, their positions: whether each holds something, and messages wait."""
+
+    at: Positions
+    holds: Mask
+    waits: Mask
 
 
 def takers(found: Facts) -> Takers:
     consumer = found.consumer
-    here = consumer.queue >= 0
-    waits = np.zeros(len(here), np.bool_)
-    waits[here] = waiting(found)[consumer.queue[here]]
-    return here & ~consumer.selective, consumer.held + consumer.uncommitted > 0, waits
+    at = np.flatnonzero((consumer.queue >= 0) & ~consumer.selective)
+    holds = (consumer.held + consumer.uncommitted)[at] > 0
+    return Takers(at, holds, waiting(found)[consumer.queue[at]])
 
 
 def waiting(found: Facts) -> Mask:
@@ -110,24 +114,20 @@ def waiting(found: Facts) -> Mask:
     return (found.ready > 0) & ~(found.paused > 0) & ~(found.address.paused > 0)
 
 
-def counted(at: Positions, mask: Mask, size: int) -> NDArray[np.intp]:
-    return np.bincount(at[mask], minlength=size)
-
-
 def looked_at_clients(before: Bits64, taking: Takers, clients: Grouping[ClientSeries]) -> Bits64:
-    takes, holds, waits = taking
-    takes = takes & (clients.member >= 0)
-    size = len(clients.index)
-    all_of = counted(clients.member, takes, size)
-    holding = counted(clients.member, takes & holds, size)
-    wanted = counted(clients.member, takes & waits, size) > 0
+    member, size = clients.member[taking.at], len(clients.index)
+    # All four counts at one go: -1 are those that are not shown.
+    kinds = np.bincount(4 * member + 2 * taking.holds + taking.waits + 4, minlength=4 * size + 4)[4:].reshape(-1, 4)
+    none, waits, holds, both = kinds.T
+    wanted, holding = waits + both > 0, holds + both
+    all_of = none + waits + holding
     so = np.stack([wanted & (holding == 0), wanted & (holding == all_of)])
     return before.push(clients.index, all_of > 0, so)
 
 
 def looked_at_queues(before: Bits64, taking: Takers, found: Facts) -> Bits64:
-    takes, holds, _ = taking
-    at, size = found.consumer.queue, len(found.queues)
-    all_of = counted(at, takes, size)
-    room = (counted(at, takes & holds, size) < all_of) | ~waiting(found)
-    return before.push(found.queues, all_of > 0, room[None])
+    queue = found.consumer.queue[taking.at]
+    kinds = np.bincount(2 * queue + taking.holds, minlength=2 * len(found.queues)).reshape(-1, 2)
+    empty, holding = kinds.T
+    room = (empty > 0) | ~waiting(found)
+    return before.push(found.queues, empty + holding > 0, room[None])
