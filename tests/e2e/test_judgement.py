@@ -121,3 +121,27 @@ def test_paused_queues_are_told(main_observer: Observer, unique: Unique) -> None
     for name in (waiting, empty):
         broker.manage.resume_queue(name)
     observer.until(told, {"mq_queue_unhealthy": set(), "mq_queue_notice": set()}, timeout=30)
+
+
+def test_what_a_full_address_drops(main_observer: Observer, unique: Unique) -> None:
+    """Policy DROP: the producer is told nothing, the address is."""
+    broker, name, endpoint = main_observer.broker, unique("full"), main_observer.broker.endpoint()
+    broker.manage.add_settings(name, maxSizeBytes=50_000, pageSizeBytes=20_000, addressFullMessagePolicy="DROP")
+    broker.manage.create_queue(name)
+
+    def dropped(scrape: Scrape) -> float:
+        return sum(value for _, value in scrape.find("mq_address_messages_dropped_total", address=name))
+
+    with AmqpProducer(endpoint, name, size=5_000) as producer:
+        producer.send(20)
+        causes = main_observer.until(
+            lambda scrape: {labels["cause"] for labels, _ in scrape.find("mq_address_unhealthy", address=name)},
+            {"rejecting"},
+        )
+        before = dropped(causes)
+        producer.send(15)
+        scrape = main_observer.until(lambda scrape: dropped(scrape) - before, 15)
+        true = 35 - float(broker.manage.queue(name, "MessagesAdded"))
+        assert dropped(scrape) <= true
+        assert scrape.value("mq_address_producers_blocked", address=name) == 0
+    broker.manage.destroy_queue(name)
