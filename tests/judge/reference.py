@@ -240,9 +240,12 @@ class Reference:
             means.append(sum(depths) / len(depths))
             at = end
         added = sum(d["A"] for d in polls.values())
+        least = 0.1 * (means[-1] - means[0])
+        turned = stamps[-1] in polls and polls[stamps[-1]]["M"] < means[-1]
         holds = (
             min(settled) > 0
-            and all(later > earlier for earlier, later in pairwise(means))
+            and all(later > earlier and later - earlier >= least for earlier, later in pairwise(means))
+            and not turned
             and min(second) > max(first)
             and means[-1] - means[0] >= max(10, 0.1 * added)
         )

@@ -508,6 +508,8 @@ RISES = [10.0 * n for n in range(24)]
         ([100.0] * 12 + [200.0] * 12, {}, False),
         (RISES, {"ring": 1000.0}, False),
         (RISES, {"S": 500.0}, True),
+        ([0.1 * n for n in range(14)] + [20.0 * n for n in range(1, 11)], {}, False),  # a spike
+        ([*RISES[:19], 175.0, 170.0, 168.0, 166.0, 164.0], {}, False),  # it has turned
     ],
 )
 def test_falling_behind(depths: list[float], said: dict[str, Any], found: bool) -> None:

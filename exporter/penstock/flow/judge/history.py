@@ -19,6 +19,9 @@ RETURNED, SETTLED, DELIVERED, EXPIRED, KILLED = range(5)
 FLOW_IN, FLOW_OUT, DEPTH = range(3)
 """Variables of the trend: changes, and the backlog at the end of each sample."""
 
+SHARE_OF_QUARTER = 0.1
+"""Of the growth over the trend, between two quarters of it; steady growth has a third."""
+
 SAMPLES, TREND_SAMPLES = 12, 40
 """
 A window is held in about so many samples, at most twice as many: polls that come faster are summed up. Thus memory
@@ -123,6 +126,8 @@ def trend(history: History, constants: Constants, interval: float) -> Trend:
     """
     Rule of falling behind: consumers work in both halves, the backlog's mean rises over all four quarters, its least
     of the second half is above its most of the first, and it grew by ten messages and by a tenth of what came.
+
+    Each quarter has its share of the growth, a tenth at least, and it has not turned: a spike is no trend.
     """
     window = history.trend
     added, settled = window.sum(FLOW_IN), window.sum(FLOW_OUT)
@@ -133,7 +138,9 @@ def trend(history: History, constants: Constants, interval: float) -> Trend:
         quarters = np.stack([_means(part) for part in np.array_split(depth, 4)])
         growth[rows] = np.nan_to_num(quarters[-1] - quarters[0])
         grew = growth[rows] >= np.maximum(10.0, 0.1 * added[rows])
-        rising = np.flatnonzero(grew & (np.diff(quarters, axis=0) > 0).all(axis=0))
+        steps = np.diff(quarters, axis=0)
+        rises = ((steps > 0) & (steps >= SHARE_OF_QUARTER * growth[rows])).all(axis=0)
+        rising = np.flatnonzero(grew & rises & ~(depth[-1] < quarters[-1]))
         depth, rows = depth[:, rising], rows[rising]
     if len(rows):
         low, high = halves(depth)
