@@ -116,10 +116,9 @@ def is_on(node: Any) -> bool:
     return "Include" in str(node.modifier.matching.type)
 
 
-def catalogue_labels(also: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """Labels by metric name: the catalogue, `also`, what Prometheus itself has, and the recording rules."""
+def catalogue_labels() -> dict[str, frozenset[str]]:
+    """Labels by metric name: the catalogue, what Prometheus itself has, and the recording rules."""
     known = {name: TARGET | frozenset(family.label_names) for name, family in FAMILIES.items()}
-    known |= {name: TARGET | labels for name, labels in also.items()}
     known["up"] = TARGET
     known["ALERTS"] = TARGET | {"alertname", "alertstate", "severity", "broker", "address", "queue", "client"}
     for rule in recordings():

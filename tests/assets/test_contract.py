@@ -7,14 +7,13 @@ import promql_parser as promql
 import pytest
 
 from assets.mutation import seconds
-from assets.pending import PENDING, PENDING_CAUSES
-from assets.promql import FAMILIES, catalogue_labels, compares, labels_of, nodes, operator, problems, selectors
+from assets.promql import catalogue_labels, compares, labels_of, nodes, operator, problems, selectors
 from penstock.assets.alerts import Alert
 from penstock.assets.recording import recordings
 from penstock.assets.rule_files import all_alerts
 from penstock.flow.judge.conditions import KINDS
 
-KNOWN = catalogue_labels(PENDING)
+KNOWN = catalogue_labels()
 ALERTS = list(all_alerts())
 SILENT = {"expiring", "dead_lettering", "holder_gone", "removed_unsettled", "unknown"}
 """Conditions that are notices always."""
@@ -87,12 +86,8 @@ def test_firing_outlasts_a_hang_and_a_restart(alert: Alert) -> None:
 
 def test_every_condition_has_its_alert() -> None:
     named = [(cause, alert.name) for alert in ALERTS for cause in causes(alert.expr)]
-    assert {cause for cause, _ in named} == (KINDS.keys() - SILENT) | PENDING_CAUSES
+    assert {cause for cause, _ in named} == KINDS.keys() - SILENT
     assert len(dict(named)) == len(set(named)), "two alerts on one cause"
-
-
-def test_what_is_pending_is_not_there_yet() -> None:
-    assert not PENDING.keys() & FAMILIES.keys(), "strike it from pending.py"
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,12 @@ import promql_parser as promql
 import pytest
 
 from assets.boards import DOCUMENTS, Asked, Json, asked, panels, substituted
-from assets.pending import PENDING
 from assets.promql import TARGET, catalogue_labels, labels_of, nodes, problems, selectors
 from penstock.assets.alerts import groups
 from penstock.assets.dashboards import DASHBOARDS, dashboard_files
 
 FOLDER = Path(__file__).parents[2] / "dashboards"
-KNOWN = catalogue_labels(PENDING) | {
+KNOWN = catalogue_labels() | {
     "process_cpu_seconds_total": TARGET,
     "process_resident_memory_bytes": TARGET,
 }
@@ -205,14 +204,12 @@ def test_annotations(board: Json) -> None:
 def test_every_family_of_brokers_is_shown_somewhere() -> None:
     """Or it is said why not."""
     used = {str(selector.name) for query in QUERIES for selector, _ in selectors(substituted(query.expr))}
-    shown = {name for name in KNOWN if name.startswith(("mq_", "penstock_"))} - PENDING.keys()
+    shown = {name for name in KNOWN if name.startswith(("mq_", "penstock_"))}
     assert shown - used == UNSHOWN.keys()
 
 
 UNSHOWN = {
     "mq_address_limit_messages": "limits in messages are rare, the fill shows both",
-    "mq_address_unhealthy": "its queues show the same conditions",
-    "penstock_undecided_clients": "explain says which and why",
     "mq_queue_paused": "the condition paused shows it",
     "penstock_config_last_reload_success_timestamp_seconds": "the alert tells it",
 }

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from assets.pending import PENDING
 from assets.promql import catalogue_labels, problems
 from penstock.assets.rule_files import all_alerts
 
 FOLDER = Path(__file__).parents[2] / "docs" / "runbooks"
-KNOWN = catalogue_labels(PENDING)
+KNOWN = catalogue_labels()
 FILES = {alert.name: alert.runbook for alert in all_alerts()}
 
 

@@ -16,7 +16,7 @@ ADDRESS = ("broker", "address")
 BROKER = ("broker",)
 
 _IN_QUEUE = "`{{ $labels.queue }}` on {{ $labels.broker }}"
-_STOPPED = " The queue settles nothing meanwhile."
+_STOPPED = " Nothing is settled meanwhile."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,13 @@ def _judged(
         expr = f'mq_queue_unhealthy{{cause="{cause}"}} >= {level}'
         labels = ADDRESS if dashboard == "penstock-broker" else QUEUE
         yield Alert(name, severity, expr, summary, description + more, dashboard, labels, runbook)
+
+
+def _judged_address(name: str, cause: str, summary: str, description: str) -> Iterator[Alert]:
+    """Alerts on a condition of a whole address: one, however many queues it has."""
+    for severity, level, more in _levels(stops=True):
+        expr = f'mq_address_unhealthy{{cause="{cause}"}} >= {level}'
+        yield Alert(name, severity, expr, summary, description + more, "penstock-broker", ADDRESS, "brokers")
 
 
 def _judged_client(name: str, cause: str, summary: str, description: str) -> Iterator[Alert]:
@@ -277,24 +284,19 @@ def _of_rings() -> Iterator[Alert]:
 
 def _of_brokers() -> Iterator[Alert]:
     address = "`{{ $labels.address }}` on {{ $labels.broker }}"
-    yield from _judged(
+    yield from _judged_address(
         "PenstockProducersBlocked",
         "producers_blocked",
         "Producers are blocked.",
-        f"Nothing comes in for {_IN_QUEUE}: its address is full or closed. It uses"
-        f" {number('mq_address_memory_used_ratio')} of its limit; {number('mq_queue_ready_messages')} messages wait,"
-        f" {number('mq_queue_consumers')} consumers.",
-        runbook="brokers",
-        dashboard="penstock-broker",
+        f"Nothing comes in for {address}: it is full or closed. It uses {number('mq_address_memory_used_ratio')} of its"
+        f" limit; {number('mq_address_messages')} messages are there, {number('mq_address_producers')} producers.",
     )
-    yield from _judged(
+    yield from _judged_address(
         "PenstockRejecting",
         "rejecting",
         "A full address drops or refuses messages.",
-        f"The address of {_IN_QUEUE} uses {number('mq_address_memory_used_ratio')} of its limit and takes no more;"
-        f" {number('mq_queue_ready_messages')} messages wait.",
-        runbook="brokers",
-        dashboard="penstock-broker",
+        f"{address} uses {number('mq_address_memory_used_ratio')} of its limit and takes no more;"
+        f" {number('mq_address_messages')} messages are there, {number('mq_address_producers')} producers.",
     )
     yield from _judged(
         "PenstockDepagingFrozen",

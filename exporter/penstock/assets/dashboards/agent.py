@@ -130,6 +130,14 @@ _POLLS = Row(
             unit="s",
             decimals=1,
         ),
+        graph(
+            "Clients not judged yet",
+            "Clients of each broker of which nothing can be said: seen at fewer than three polls, or what the judgement"
+            " needs was not read. Many for long: see the collectors, and `penstock check` for rights that are missing.",
+            Query(largest(_BY_BROKER, S("penstock_undecided_clients")), "{{broker}}"),
+            unit="locale",
+            decimals=0,
+        ),
         timeline(
             "Collectors",
             "The parts of a poll. One that fails all the time is a right that the account lacks: `penstock check` says"
@@ -140,7 +148,7 @@ _POLLS = Row(
             ),
             mappings=DONE,
             steps=(Step(None, CRITICAL), Step(1, OK)),
-            width=12,
+            width=8,
         ),
         graph(
             "Duration of collectors",
@@ -149,7 +157,7 @@ _POLLS = Row(
             Query(largest("broker, collector", S("penstock_collector_duration_seconds")), "{{broker}} {{collector}}"),
             unit="s",
             decimals=2,
-            width=12,
+            width=8,
         ),
     ),
 )

@@ -2,8 +2,10 @@
 
 from penstock.assets.dashboards.common import (
     BY_QUEUE,
+    NOTHING_WRONG,
     QUEUE,
     QUEUE_LINK,
+    SEVERITIES,
     UP,
     added,
     consumers,
@@ -248,6 +250,17 @@ _ADDRESSES = Row(
             steps=(Step(None, CRITICAL), Step(1, OK)),
             width=8,
             height=7,
+        ),
+        timeline(
+            "Conditions of addresses",
+            "What Penstock judges to be wrong with whole addresses: producers blocked, messages refused or removed to"
+            " make room, an address that is paused. Red means that its queues settle nothing either. Mend whoever"
+            " should read first; the runbook of the alert of the same name says more.",
+            Query(largest(f"{_BY_ADDRESS}, cause", S("mq_address_unhealthy")), "{{address}} {{cause}}"),
+            mappings=SEVERITIES,
+            empty=NOTHING_WRONG,
+            width=24,
+            height=6,
         ),
         table(
             "Addresses",
