@@ -54,6 +54,8 @@ def fetch(version: str = VERSION) -> Path:
 class ArtemisBroker(Broker):
     """A complete Artemis with console, in a folder of its own."""
 
+    jmx_url = ""
+
     @classmethod
     def create(  # noqa: PLR0913 - all optional, by name
         cls,
@@ -67,12 +69,14 @@ class ArtemisBroker(Broker):
         create_args: Sequence[str] = (),
         edit: Callable[[str], str] = str,
         port: int = 0,
+        jmx: bool = False,
     ) -> Self:
         """
         Create the broker in `directory`, which must not exist, with generated passwords (`accounts[user].password`).
 
         `users` may do everything, as `admin` may; `read_only_user` may only read through Jolokia, no messages.
         `create_args` go to `artemis create`; `edit` turns the text of broker.xml into another; `port` 0 is a free one.
+        `jmx`: it is reached by JMX too, at `jmx_url`.
         """
         home, port, http_port = fetch(version), port or free_port(), free_port()
         where = ["--name", name, "--host", LOOPBACK, "--http-host", LOOPBACK]
@@ -90,7 +94,10 @@ class ArtemisBroker(Broker):
         _rewrite(etc / "broker.xml", lambda text: edit(_roomy(text)))
         if reading:
             _rewrite(etc / "management.xml", _guarded)
-        return cls(
+        registry, server = (free_port(), free_port()) if jmx else (0, 0)
+        if jmx:
+            _rewrite(etc / "management.xml", lambda text: _with_jmx(text, registry, server))
+        made = cls(
             Setup(
                 name=name,
                 version=version,
@@ -103,6 +110,8 @@ class ArtemisBroker(Broker):
                 log=directory / "log" / "console.log",
             )
         )
+        made.jmx_url = f"service:jmx:rmi:///jndi/rmi://{LOOPBACK}:{registry}/jmxrmi" if jmx else ""
+        return made
 
 
 def ha_pair(directory: Path, *, version: str = VERSION) -> tuple[ArtemisBroker, ArtemisBroker]:
@@ -203,6 +212,11 @@ def _small_jvm(profile: str, heap_mb: int, roles: str) -> str:
 def _roomy(broker_xml: str) -> str:
     """A disk that is rather full must not block every producer of a test or demo."""
     return re.sub(r"<max-disk-usage>\d+<", "<max-disk-usage>99<", broker_xml)
+
+
+def _with_jmx(management_xml: str, registry: int, server: int) -> str:
+    where = f'connector-host="{LOOPBACK}" connector-port="{registry}" rmi-registry-port="{server}"'
+    return management_xml.replace("<authorisation>", f"<connector {where}/><authorisation>", 1)
 
 
 def _guarded(management_xml: str) -> str:

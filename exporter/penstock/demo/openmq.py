@@ -61,9 +61,11 @@ class OpenMQBroker(Broker):
     stomp_port: int
     reader: Account
     home: Path
+    agent_options: Path
+    """Of the Jolokia agent: a file for its user only."""
 
     @classmethod
-    def create(
+    def create(  # noqa: PLR0913 - all optional, by name
         cls,
         directory: Path,
         *,
@@ -73,10 +75,12 @@ class OpenMQBroker(Broker):
         port: int = 0,
         hostname: bool = True,
         read_only: bool = True,
+        attached: bool = True,
     ) -> Self:
         """
         `port`: of the port mapper, 0 = a free one. `hostname`: every service listens on the loopback alone, which JMX
         clients need imqjmx.jar for. `read_only`: Jolokia gets Penstock's policy; else it lets everybody do everything.
+        `attached`: from its start; else the agent can be attached later, with the options in `agent_options`.
         """
         home, agent = fetch(version), fetch_jolokia()
         directory.mkdir(parents=True)
@@ -98,7 +102,8 @@ class OpenMQBroker(Broker):
         command = [
             *(require_java(), "-cp", f"{lib / 'imqbroker.jar'}:{lib / 'imqutil.jar'}:{lib / 'ext'}"),
             *(f"-Xmx{heap_mb}m", "-Xss256k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-            *(f"-Djava.rmi.server.hostname={LOOPBACK}", f"-javaagent:{agent}=config={options}"),
+            f"-Djava.rmi.server.hostname={LOOPBACK}",
+            *([f"-javaagent:{agent}=config={options}"] if attached else []),
             *(f"-Dimq.home={home}", f"-Dimq.varhome={directory}", f"-Dimq.etchome={home / 'etc'}"),
             *(f"-Dimq.libhome={lib}", "com.sun.messaging.jmq.jmsserver.Broker", "-tty"),
             *("-varhome", str(directory), "-name", name, "-port", str(port)),
@@ -119,7 +124,7 @@ class OpenMQBroker(Broker):
                 log=directory / "console.log",
             )
         )
-        made.stomp_port, made.reader, made.home = stomp, reader, home
+        made.stomp_port, made.reader, made.home, made.agent_options = stomp, reader, home, options
         return made
 
     @property
