@@ -319,10 +319,10 @@ def test_the_same_series_as_of_artemis(
 def test_what_its_clients_settings_lead_to_is_found(
     openmq: OpenMQBroker, tmp_path: Path, unique: Callable[[str], str]
 ) -> None:
-    """A threshold of 95 %, and buffers of three consumers that do not fit into what their client may use."""
+    """A threshold of 10 %, and buffers of three consumers that do not fit into what their client may use."""
     queue = unique("q")
-    consumer = consume(delay=20, connection="one", imqConsumerFlowLimit=100, imqConsumerFlowThreshold=95)
-    scenario = Scenario(queue, [produce(rate=300, size=1000), *[consumer] * 3])
+    consumer = consume(delay=10, connection="one", imqConsumerFlowLimit=100, imqConsumerFlowThreshold=10)
+    scenario = Scenario(queue, [produce(rate=500, size=1000), *[consumer] * 3])
     rules = [{"match": {"queue": queue}, "client_memory": 65536}]
     with (
         Clients(openmq, compiled(openmq, tmp_path / "classes"), roles_of(scenario), tmp_path / "log"),
@@ -330,12 +330,12 @@ def test_what_its_clients_settings_lead_to_is_found(
     ):
         wanted = {"flow_threshold_extreme", "flow_limit_exceeds_memory"}
         scrape = agent.until(
-            lambda s: {have["rule"] for have, _ in s.find("mq_config_finding")} >= wanted, expected=True, timeout=60
+            lambda s: {have["rule"] for have, _ in s.find("mq_config_finding")} >= wanted, expected=True, timeout=150
         )
         told = json.loads(agent.request(f"/api/v1/explain?broker=o&queue={queue}")[1])
     by_rule = {one["rule"]: {name: n["value"] for name, n in one["evidence"].items()} for one in told["findings"]}
     threshold, memory = by_rule["flow_threshold_extreme"], by_rule["flow_limit_exceeds_memory"]
-    assert (threshold["limit"], threshold["resume"], threshold["batch"]) == (100, 95, 5)
+    assert (threshold["limit"], threshold["resume"], threshold["batch"]) == (100, 10, 90)
     assert memory["most_bytes"] == pytest.approx(3 * memory["limit"] * memory["mean_bytes"], rel=1e-3)
     assert memory["advised"] == 65536 // (3 * memory["mean_bytes"])
     assert scrape.find("mq_config_finding", rule="flow_limit_exceeds_memory", scope="connection")

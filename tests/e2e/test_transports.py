@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -20,7 +21,6 @@ from penstock.demo.openmq import OpenMQBroker, fetch_jolokia
 from penstock.errors import Refused
 from penstock.model import Snapshot
 from penstock.sources.artemis import ReaderOptions
-from penstock.sources.openmq import requests as ask
 from penstock.sources.transport import Answer, Request, Transport
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer
 from rig.openmq import Load, configured
@@ -106,7 +106,8 @@ async def test_an_agent_attached_to_a_broker_that_runs(tmp_path: Path) -> None:
     try:
         broker.start()
         jar = str(fetch_jolokia())
-        attach = [require_java(), "-jar", jar, "--config", str(broker.agent_options), "start", str(broker.pid)]
+        options = [f"--config={broker.agent_options}"]
+        attach = [require_java(), "-jar", jar, *options, "start", str(broker.pid)]
         done = await asyncio.to_thread(subprocess.run, attach, capture_output=True, text=True, timeout=TIMEOUT)
         assert done.returncode == 0, done.stdout + done.stderr
         with Load(broker, "fill", "q", 3):
@@ -217,16 +218,9 @@ async def test_a_recording_of_openmq_comes_back_and_is_judged(
         for name in ("queues", "addresses", "consumers", "connections", "producers", "transactions"):
             one, other = getattr(before, name), getattr(after, name)
             assert list(one.index) == list(other.index), name
-            assert {key: column.tolist() for key, column in one.columns.items()} == pytest.approx(
-                {key: column.tolist() for key, column in other.columns.items()}, nan_ok=True
-            ), name
-    told = CliRunner().invoke(main, ["replay", str(file)])
+            assert one.columns.keys() == other.columns.keys(), name
+            for column in one.columns:
+                np.testing.assert_array_equal(one[column], other[column], err_msg=f"{name}.{column}")
+    told = await asyncio.to_thread(CliRunner().invoke, main, ["replay", str(file)])
     assert told.exit_code == 0
     assert "3 polls" in told.output
-
-
-def test_requests_are_reads_only() -> None:
-    """What the policy file, the helper and this list of operations allow is the same."""
-    policy = Path(ask.__file__).with_name("jolokia-policy.xml").read_text()
-    assert {name for name in ask.OPERATIONS if f"<operation>{name}</operation>" not in policy} == set()
-    assert policy.count("<operation>") == len(ask.OPERATIONS)
