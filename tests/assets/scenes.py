@@ -52,8 +52,10 @@ def artemis(folder: Path) -> Iterator[Scene]:
     with ExitStack() as stack:
         broker = stack.enter_context(Scenario(folder / "demo")).broker
         _faults(broker.manage, (broker.admin.user, broker.admin.password))
+        until_full = stack.enter_context(ExitStack())
         for queue, size in {"full.orders": 2_000, "paged.orders": 2_000, "held": 100, "shrunk": 100}.items():
-            producer = stack.enter_context(StompProducer(broker.endpoint(), queue, client_id="filler", size=size))
+            lasts = until_full if queue == "full.orders" else stack
+            producer = lasts.enter_context(StompProducer(broker.endpoint(), queue, client_id="filler", size=size))
             producer.run(10)
         for number in (1, 2):
             stack.enter_context(StompConsumer(broker.endpoint(), "twofold", client_id=f"twin-{number}"))
@@ -67,6 +69,7 @@ def artemis(folder: Path) -> Iterator[Scene]:
         }
         scene = stack.enter_context(watched(folder, said))
         time.sleep(6)
+        until_full.close()  # else STOMP goes on to send, and nobody is blocked
         broker.manage.update_queue("shrunk", ring_size=20)
         yield scene
 
