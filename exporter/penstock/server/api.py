@@ -18,10 +18,9 @@ from penstock.flow.explain import NotFound
 from penstock.flow.lists import CLIENT_SORTS, CONSUMER_SORTS, QUEUE_SORTS, WORST, Listed, Wanted
 from penstock.server.look_ups import Busy, LookUps
 from penstock.server.openapi import OPENAPI
-from penstock.server.parameters import DEFAULT_ROWS, MAX_ROWS, BadRequest, required, wanted, whole
+from penstock.server.parameters import DEFAULT_ROWS, MAX_POINTS, MAX_ROWS, BadRequest, required, wanted, whole
 from penstock.server.view import AgentView
 
-MAX_POINTS = 240
 LISTED = ("broker", "condition", "queue", "text", "limit", "offset")
 OF = ("address", "client")
 """Parameters of lists."""

@@ -14,6 +14,7 @@ from penstock.flow.lists import (
     QUEUE_SORTS,
     TIMES,
 )
+from penstock.server.parameters import DEFAULT_ROWS, MAX_OFFSET, MAX_POINTS, MAX_ROWS
 
 Schema = dict[str, Any]
 
@@ -34,8 +35,9 @@ def _ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _query(name: str, meaning: str, kind: str = "string", *, required: bool = False) -> Schema:
-    return {"name": name, "in": "query", "required": required, "description": meaning, "schema": {"type": kind}}
+def _query(name: str, meaning: str, kind: str = "string", *, required: bool = False, **bounds: Any) -> Schema:
+    schema = {"type": kind, **({"minLength": 1} if required else {}), **bounds}
+    return {"name": name, "in": "query", "required": required, "description": meaning, "schema": schema}
 
 
 def _path(name: str) -> Schema:
@@ -60,6 +62,7 @@ def _get(summary: str, schema: Schema, *parameters: Schema) -> Schema:
                 "200": answer("It is there.", schema),
                 "400": answer("A parameter cannot be used.", _ref("Error")),
                 "404": answer("There is no such thing; the hint names similar ones.", _ref("Error")),
+                "503": answer("Too many look-ups at once; come again as Retry-After says.", _ref("Error")),
             },
         }
     }
@@ -71,7 +74,7 @@ _NUMBERS: Final = {
     "description": "By name; what is not known is not there. Messages, seconds, bytes or ratios, as in the metrics.",
     "additionalProperties": {"type": ["number", "null"]},
 }
-_LIMIT: Final = _query("limit", "Rows at most, 1 to 1000; default 100.", "integer")
+_LIMIT: Final = _query("limit", f"Rows at most; default {DEFAULT_ROWS}.", "integer", minimum=1, maximum=MAX_ROWS)
 _SEVERITY: Final = {"type": "string", "enum": ["info", "warning", "critical"]}
 _SHORT: Final = {
     "condition": _text("Its name, as the label `cause` of the metrics."),
@@ -87,8 +90,8 @@ _NUMBER: Final = {"type": ["number", "null"]}
 
 
 def _sort(sorts: Sequence[str]) -> tuple[Schema]:
-    meaning = f"One of {', '.join(sorts)}; numbers begin with the largest, a minus before turns round."
-    return (_query("sort", meaning),)
+    meaning = "Numbers begin with the largest, a minus before turns round."
+    return (_query("sort", meaning, enum=[*sorts, *(f"-{sort}" for sort in sorts)]),)
 
 
 def _list_of(name: str, sorts: Sequence[str], *more: Schema, schema: str = "") -> Schema:
@@ -99,14 +102,16 @@ def _list_of(name: str, sorts: Sequence[str], *more: Schema, schema: str = "") -
         _query("condition", "Only those that have this condition."),
         _query("queue", "Only of this queue."),
         *more,
-        _query("offset", "Rows to pass over, for the next page.", "integer"),
+        _query("offset", "Rows to pass over, for the next page.", "integer", minimum=0, maximum=MAX_OFFSET),
         _query("text", "Only where this is part of a name, in any case: of address, queue, client, owner, condition."),
         *(_sort(sorts) if sorts else ()),
         _LIMIT,
     )
 
 
-_POINTS: Final = _query("points", "So many of the last values with each row, 0 to 240; default none.", "integer")
+_POINTS: Final = _query(
+    "points", "So many of the last values with each row; default none.", "integer", minimum=0, maximum=MAX_POINTS
+)
 _VALUES: Final = _list({"type": ["number", "null"]})
 _COURSE: Final = {
     "type": ["object", "null"],

@@ -9,6 +9,7 @@ from penstock.flow.lists import WORST, Wanted
 MAX_ROWS = 1000
 DEFAULT_ROWS = 100
 MAX_OFFSET = 9_999_999
+MAX_POINTS = 240
 _DIGITS = re.compile(r"[0-9]{1,7}")
 _TEXTS = ("address", "queue", "client", "condition", "text")
 
