@@ -31,22 +31,28 @@ class Fault(StrEnum):
 
 class Proxy:
     """
-    Listens at `host:port` for `target`, in a thread of its own; a context manager.
+    Listens at `host:port` (0: a free one) for `target`, in a thread of its own; a context manager.
 
     Set `fault`, `delay` (s, before each chunk of an answer), `truncate_at` (bytes) at any time.
     `alter` changes each chunk of a request, for instance a header; `instead`: the chunks of an answer that takes the
     place of the target's.
     """
 
-    host = "127.0.0.1"
-
-    def __init__(self, target: tuple[str, int], *, alter: Callable[[bytes], bytes] = bytes) -> None:
+    def __init__(
+        self,
+        target: tuple[str, int],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        alter: Callable[[bytes], bytes] = bytes,
+    ) -> None:
+        self.host = host
         self.fault = Fault.NONE
         self.delay = 0.0
         self.truncate_at = 100
         self.instead: Callable[[], Iterable[bytes]] = tuple
         self.connections = 0
-        self.port = 0
+        self.port = port
         self._target = target
         self._alter = alter
         self._loop = asyncio.new_event_loop()
@@ -67,7 +73,7 @@ class Proxy:
         self._loop.close()
 
     async def _listen(self) -> asyncio.Server:
-        return await asyncio.start_server(self._serve, self.host, 0)
+        return await asyncio.start_server(self._serve, self.host, self.port)
 
     async def _end(self) -> None:
         self._server.close()
