@@ -92,7 +92,7 @@ test-trust: $(VENV)/.test  # faults that take longer than make test has time for
 FUZZ ?= 2000
 
 fuzz: $(VENV)/.test  # odd answers, files, requests and names: FUZZ examples of each (1 h)
-	PENSTOCK_FUZZ=$(FUZZ) $(BIN)/pytest tests/trust/test_fuzz.py
+	PENSTOCK_FUZZ=$(FUZZ) $(BIN)/pytest tests/trust/test_fuzz.py tests/trust/test_described.py
 
 soak: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m trust.soak "$(DURATION)" "$(SEED)"

@@ -1,0 +1,46 @@
+"""
+The API of a running agent is what its OpenAPI description says, whatever it is asked: answers by their schema, what is
+not allowed refused with a status that is described.
+
+`make fuzz` runs the same for longer (PENSTOCK_FUZZ: examples of each path).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import given
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+
+from e2e.agent import Agent, entry
+from e2e.test_hang import up
+from penstock.demo.broker import Broker
+from penstock.server.openapi import OPENAPI
+from trust.test_fuzz import fuzzed
+
+pytestmark = pytest.mark.broker
+
+CASES = [
+    (path, mode)
+    for path, about in OPENAPI["paths"].items()
+    for mode in GenerationMode
+    if about["get"]["parameters"] or mode is GenerationMode.POSITIVE  # without parameters nothing can be wrong
+]
+
+
+@pytest.fixture(scope="module")
+def described(artemis: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    artemis.manage.create_queue("described")
+    with Agent(tmp_path_factory.mktemp("described"), brokers=[entry(artemis)]) as agent:
+        agent.until(up, {artemis.name: 1}, timeout=30)
+        yield schemathesis.openapi.from_url(f"http://127.0.0.1:{agent.port}/api/v1/openapi.json")
+        assert "Traceback" not in agent.log.read_text()
+
+
+@pytest.mark.parametrize(("path", "mode"), CASES)
+@given(data=st.data())
+@fuzzed
+def test_as_described(described: Any, path: str, mode: GenerationMode, data: st.DataObject) -> None:
+    data.draw(described[path]["GET"].as_strategy(generation_mode=mode)).call_and_validate()
