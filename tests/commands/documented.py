@@ -46,7 +46,7 @@ def inline() -> dict[str, str]:
 def parse(line: str) -> None:
     """Fails with click's own words when there is no such command or option."""
     words = shlex.split(line, comments=True)[1:]
-    context = click.Context(main, info_name="penstock")
+    context = click.Context(main, info_name="penstock", **main.context_settings)
     command: click.Command = main
     while isinstance(command, click.Group) and words:
         found = command.get_command(context, words[0])
