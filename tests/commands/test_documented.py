@@ -123,7 +123,7 @@ def test_commands_in_sentences_are_understood(line: str, page: str) -> None:
 
 
 def test_every_help_has_examples_and_they_stand_in_the_reference() -> None:
-    context = click.Context(main, info_name="penstock")
+    context = click.Context(main, info_name="penstock", **main.context_settings)
     for command in leaves(main, context):
         text = re.sub(r"\s+", " ", command.epilog or "")
         assert "Examples:" in text, command.name

@@ -85,7 +85,8 @@ def user(name: str, password: str) -> dict[str, str]:
 
 
 async def until(met: asyncio.Task[None], seconds: float = 10) -> None:
-    await asyncio.wait_for(met, seconds)
+    async with asyncio.timeout(seconds):
+        await met
 
 
 async def test_users_are_asked_for_a_password_but_probes_are_not(home: Path) -> None:
@@ -178,7 +179,8 @@ async def test_a_silent_tls_client_delays_nobody(home: Path, authority: trustme.
     async with server(gate(home, TLS)) as port:
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
         try:
-            assert await asyncio.wait_for(status(f"https://localhost:{port}/metrics", trusting(authority)), 5) == 200
+            async with asyncio.timeout(5):
+                assert await status(f"https://localhost:{port}/metrics", trusting(authority)) == 200
         finally:
             for one in silent:
                 one.close()

@@ -147,7 +147,8 @@ def test_answers_with_odd_bytes(inserted: bytes, at: int, cut: int) -> None:
 
         await polled(watch, transport, change)
         messages(watch)
-        await polled(watch, transport, plain)
+        for _ in range(2):  # an answer of another life of the broker takes one poll to be left behind
+            await polled(watch, transport, plain)
         assert messages(watch) == GOOD
 
     asyncio.run(play())
@@ -279,7 +280,8 @@ def test_whatever_is_asked(requests: list[bytes]) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             writer.write(sent)
-            return await asyncio.wait_for(reader.read(), 20)
+            async with asyncio.timeout(20):
+                return await reader.read()
         except OSError:
             return b""
         finally:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import Unsupported
+from penstock.errors import BadAnswer, Unsupported
 from penstock.model import QueueKind, RingSource
 from penstock.sources.artemis import requests, versions
 from penstock.sources.artemis.kinds import Roles, ordinary_kind, queue_kind, ring_source
@@ -43,12 +43,19 @@ key = st.text("abc-", min_size=1)
 @given(st.dictionaries(key, st.text()))
 def test_properties_of_a_name_come_back(values: dict[str, str]) -> None:
     name = "d:" + ",".join(f"{key}={requests.quote(value)}" for key, value in values.items())
-    assert requests.properties(name) == values
+    assert {key: requests.key_of(name, key) for key in values} == values
 
 
 def test_properties_without_quotes() -> None:
     name = 'org.apache.activemq.artemis:address="a,\\"b",component=addresses,broker="b=1"'
-    assert requests.properties(name) == {"address": 'a,"b', "component": "addresses", "broker": "b=1"}
+    expected = {"address": 'a,"b', "component": "addresses", "broker": "b=1"}
+    assert {key: requests.key_of(name, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("name", ["d:", "d:address=a", "", "d:=,", 'd:broke"r=x', 'd:a="b'])
+def test_a_name_without_the_key_is_no_answer(name: str) -> None:
+    with pytest.raises(BadAnswer, match="without broker in its name"):
+        requests.key_of(name, "broker")
 
 
 def test_only_listings_can_be_asked() -> None:

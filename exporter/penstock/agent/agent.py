@@ -236,7 +236,8 @@ class Agent:
     async def _save_regularly(self, file: StateFile) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), SAVE_SECONDS)
+                async with asyncio.timeout(SAVE_SECONDS):
+                    await self._changed.wait()
             self._changed.clear()
             await self._save(file)
             await asyncio.sleep(SAVE_PAUSE)

@@ -80,7 +80,8 @@ class Discovery:
             return
         self._asked[source] = now
         try:
-            self._places[source] = tuple(sorted(set(await asyncio.wait_for(self.resolve(target), DNS_DEADLINE))))
+            async with asyncio.timeout(DNS_DEADLINE):
+                self._places[source] = tuple(sorted(set(await self.resolve(target))))
         except (NotResolved, TimeoutError) as error:
             self._failed(source, str(error) or f"no answer within {DNS_DEADLINE:g} s")
         else:

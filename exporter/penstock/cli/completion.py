@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from collections.abc import Awaitable
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -56,6 +58,11 @@ def clients(context: click.Context, _: click.Parameter, incomplete: str) -> list
     return _offered(context, incomplete, "clients", "client", **given, limit=ENOUGH)
 
 
+async def _soon(answer: Awaitable[Any]) -> Any:
+    async with asyncio.timeout(SECONDS):
+        return await answer
+
+
 def _offered(
     context: click.Context, incomplete: str, kind: str, name: str, **given: str | float | None
 ) -> list[CompletionItem]:
@@ -63,7 +70,7 @@ def _offered(
     url = context.params.get("url") or os.environ.get("PENSTOCK_URL") or DEFAULT_URL
     http = context.params.get("http_config_file")
     try:
-        answer = asyncio.run(asyncio.wait_for(ask(url, http, f"/api/v1/{kind}", kind, **given), SECONDS))
+        answer = asyncio.run(_soon(ask(url, http, f"/api/v1/{kind}", kind, **given)))
         names = {str(row[name]) for row in answer[kind]}
     except (PenstockError, TimeoutError, KeyError, TypeError):
         return []

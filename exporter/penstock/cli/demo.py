@@ -119,7 +119,8 @@ async def show(console: Console, agent: Agent, stopping: asyncio.Event, seconds:
     with live or contextlib.nullcontext():
         while not stopping.is_set() and (end is None or time.monotonic() < end):
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), 1.0)
+                async with asyncio.timeout(1.0):
+                    await stopping.wait()
             if live is not None:
                 live.update(overview(agent.watches(), rows=max(3, (console.height - 8) // 3)), refresh=True)
             elif time.monotonic() - printed >= PRINT_SECONDS:

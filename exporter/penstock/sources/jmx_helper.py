@@ -113,7 +113,8 @@ class Helper:
             body = await stdout.readexactly(head.length + 1)
         except (OSError, asyncio.IncompleteReadError) as error:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self._listening), 1.0)
+                async with asyncio.timeout(1.0):
+                    await asyncio.shield(self._listening)
             raise Ended(f"the JMX helper has ended: {self._said.strip() or 'it said nothing'}") from error
         except (msgspec.DecodeError, asyncio.LimitOverrunError) as error:
             await self.kill()
@@ -125,7 +126,8 @@ class Helper:
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            await asyncio.wait_for(self._process.wait(), _GOODBYE)
+            async with asyncio.timeout(_GOODBYE):
+                await self._process.wait()
         except TimeoutError:
             await self.kill()
         await self._listening

@@ -230,7 +230,7 @@ class ArtemisReader:
         attributes = found.rows[0]
         if not attributes.version:
             raise BadAnswer("the broker does not say its version; may the user read attributes (get*, is*)?")
-        return ask.properties(names[0])["broker"], attributes
+        return ask.key_of(names[0], "broker"), attributes
 
     # --- collectors: each succeeds or fails alone
 
@@ -359,8 +359,7 @@ class ArtemisReader:
             if len(found) > 1:
                 names, blocked = self._read_blocked(found[1], "BlockedViaManagement")
                 self._blocked = {
-                    ask.properties(n)["address"]: b.blocked_via_management
-                    for n, b in zip(names, blocked.rows, strict=True)
+                    ask.key_of(n, "address"): b.blocked_via_management for n, b in zip(names, blocked.rows, strict=True)
                 }
             return self._roles_with(dead_letters), _left_out([rows])
 
@@ -457,7 +456,7 @@ class ArtemisReader:
         for reply, kind in zip(found, ("bridge", "federation"), strict=True):
             mbeans, links = self._read_bridges(reply, f"{kind} attributes")
             states += [
-                tables.LinkState(ask.properties(mbean)["name"], kind, link.started, link.connected, link.queue_name)
+                tables.LinkState(ask.key_of(mbean, "name"), kind, link.started, link.connected, link.queue_name)
                 for mbean, link in zip(mbeans, links.rows, strict=True)
             ]
         return self._link_tables.table(states, queues), ""

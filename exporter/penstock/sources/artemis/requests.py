@@ -10,6 +10,7 @@ broker would let us), and attributes that wait for an operator's bulk operation
 
 from collections.abc import Sequence
 
+from penstock.errors import BadAnswer
 from penstock.sources.transport import Request
 
 DOMAIN = "org.apache.activemq.artemis"
@@ -117,16 +118,16 @@ def unquote(quoted: str) -> str:
     return "".join(({"n": "\n"}.get(after := next(text, ""), after) if c == "\\" else c) for c in text)
 
 
-def properties(name: str) -> dict[str, str]:
-    """Key properties of an ObjectName with their values unquoted; values may hold commas, equals and quotes."""
-    found: dict[str, str] = {}
+def key_of(name: str, wanted: str) -> str:
+    """A key property of an ObjectName, unquoted. BadAnswer: the name, which came with an answer, lacks it."""
     rest = name.partition(":")[2]
     while rest:
         key, _, rest = rest.partition("=")
         end = _quoted_end(rest) if rest.startswith('"') else _plain_end(rest)
         value, rest = rest[:end], rest[end + 1 :]
-        found[key] = unquote(value) if value.startswith('"') else value
-    return found
+        if key == wanted:
+            return unquote(value) if value.startswith('"') else value
+    raise BadAnswer(f"an MBean without {wanted} in its name: {name[:200]!r}")
 
 
 def _plain_end(text: str) -> int:

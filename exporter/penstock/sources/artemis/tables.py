@@ -302,7 +302,7 @@ class ByQueueName:
         """Names of the queues, in the order of their MBeans."""
         if mbeans != self._mbeans:
             known = dict(zip(self._mbeans, self._queues, strict=True))
-            self._queues = [known.get(mbean) or intern(ask.properties(mbean)["queue"]) for mbean in mbeans]
+            self._queues = [known.get(mbean) or intern(ask.key_of(mbean, "queue")) for mbean in mbeans]
             self._mbeans = mbeans
         return self._queues
 
