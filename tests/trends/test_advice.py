@@ -82,7 +82,7 @@ def test_limits_of_queues() -> None:
     (told,) = advise([queue(ring=5000.0, ring_advice=ring)], [])
     assert told["subject"] == "ring size"
     assert "ring-size 6000" in told["do"]
-    assert "covers 0.5 h" in told["evidence"]
+    assert "covers 30 min" in told["evidence"]
     (told,) = advise([queue(needed=2000.0)], [])
     assert told["do"].startswith("Room for 3000 messages (MaxNumMsgs) or 3000 kB (max-size-bytes)")
 

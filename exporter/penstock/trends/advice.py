@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from penstock.flow.figures import duration
 from penstock.flow.limits import ARTEMIS_WINDOW, DEFAULT_LIMIT, DEFAULT_THRESHOLD, limit_for_memory, window_for_ring
 
 Plain = dict[str, Any]
@@ -133,7 +134,7 @@ def hoarding(client: Mapping[str, Any], waiting: float) -> Advice | None:
         return None
     evidence = (
         f"One of {client['consumers']:.2g} consumers held up to {most:.0f} messages: at {pace:.2g} a second the last of"
-        f" them lies there for {most / pace:.0f} s, where no other consumer can have it."
+        f" them lies there for {duration(most / pace)}, where no other consumer can have it."
     )
     size = client["size"]
     if client["protocol"] == CORE and size:
@@ -176,7 +177,11 @@ def beside_ring(client: Mapping[str, Any], queue: Mapping[str, Any]) -> Advice |
 def of_queue(queue: Mapping[str, Any]) -> Iterator[Advice]:
     advice, needed, size = queue["ring_advice"], queue["needed"], queue["size"]
     if advice:
-        covers = "" if advice["covers_hours"] is None else f" At the busiest it covers {advice['covers_hours']:.1f} h."
+        covers = (
+            ""
+            if advice["covers_hours"] is None
+            else f" At the busiest it covers {duration(advice['covers_hours'] * 3600)}."
+        )
         yield Advice(
             "ring size", queue["broker"], queue["queue"], "",
             f"A ring of {queue['ring']:.0f} threw {advice['lost']:.0f} messages away unread.{covers}",

@@ -16,6 +16,8 @@ Plain = dict[str, Any]
 TOP: Final = 10
 IDLE_HOURS: Final = 14 * 24
 SOON_DAYS: Final = 90
+FAR: Final = 4
+"""Of a range of days wider than this factor only the begin is told, once that is a week."""
 ADVICE: Final = 20
 LIMITS: Final = 5
 URGENT: Final = ("too little in the buffer", "too few consumers")
@@ -59,9 +61,11 @@ def days_text(low: Any, high: Any) -> str:
         return "no clear trend"
     if low == "never":
         return "not at the present trend"
-    if high == "never":
+    if high == 0:
+        return "reached"
+    if high == "never" or high > FAR * max(low, 7):
         return f"{low:.0f} days at the earliest"
-    return "reached" if high == 0 else f"{low:.0f} to {high:.0f} days"
+    return f"about {low:.0f} days" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {high:.0f} days"
 
 
 def met_text(low: Any, high: Any) -> str:
@@ -87,7 +91,7 @@ def view(facts: Plain) -> Plain:
             key=lambda q: -q["traffic"]["relative"],
         )[:TOP],
         "unclear": sum(1 for q in queues if q["added"] and not q["traffic"]["clear"]),
-        "backlogs": sorted(queues, key=lambda q: -(q["messages"]["p95"] or 0))[:TOP],
+        "backlogs": sorted((q for q in queues if q["messages"]["peak"]), key=depth, reverse=True)[:TOP],
         "heat": fleet_heat(queues),
         "quiet_hour": quiet_hour(queues),
         "stalls": stopped,
@@ -108,6 +112,11 @@ def view(facts: Plain) -> Plain:
         "models": models(queues),
         "data": json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).replace("</", "<\\/"),
     }
+
+
+def depth(queue: Plain) -> tuple[float, float]:
+    """By what the deepest backlog is found."""
+    return queue["messages"]["p95"] or 0, queue["messages"]["peak"]
 
 
 def actions(facts: Plain) -> list[Plain]:
