@@ -28,10 +28,11 @@ from penstock.agent.watch import Watch
 from penstock.demo.artemis import ArtemisBroker
 from penstock.flow.judge.conditions import Severity
 from penstock.flow.judge.constants import Constants
+from rig.waiting import eventually
 
 ALL_OF = (faults, healthy, learned, rings)
 """The modules that register scenarios."""
-START_SECONDS = 15.0
+START_SECONDS = 45.0
 """Scenarios start at random times within it."""
 PROOF_SECONDS = 45.0
 DEFAULTS = Constants()
@@ -54,12 +55,20 @@ class Notes:
     shown: dict[tuple[str, str], float] = field(default_factory=dict)
     """When a scene's further thing was first to be seen."""
     scenes: list[Scene] = field(default_factory=list)
+    polled: dict[str, list[float]] = field(default_factory=dict)
+    """When each broker was polled."""
     closed: bool = False
+
+    def regular(self, brokers: int, interval: float) -> bool:
+        """Whether all are polled as often as they should be."""
+        last = [times[-3:] for times in list(self.polled.values())]
+        return len(last) == brokers and all(len(times) == 3 and times[2] - times[0] < 2.5 * interval for times in last)
 
     def take(self, watch: Watch) -> None:
         if self.closed:
             return
         now = time.time()
+        self.polled.setdefault(watch.name, []).append(now)
         for condition in watch._state.judgement.conditions:
             of_queue = self.told.setdefault(condition.queue, {})
             known = of_queue.get(condition.name)
@@ -184,6 +193,8 @@ def play(scenarios: Sequence[Scenario], run: Run, folder: Path) -> list[Result]:
         for one in scenarios:
             load = stage(made[one.place], core, run.seed, one.name, ending)
             notes.scenes.append(Scene(one, load, observer, run.interval, run.cold))
+        # What new JVMs take of the machine is not what is measured.
+        eventually(lambda: notes.regular(len(made), run.interval), expected=True, timeout=60)
         threads = [
             threading.Thread(target=_play, args=(scene, dice.uniform(0, run.start)), name=scene.scenario.name)
             for scene in notes.scenes
