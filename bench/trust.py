@@ -2,17 +2,27 @@
 `make bench-trust`: 100 scrapers at once, 1,000 connections that send a byte now and then, and look-ups, at 75,000
 series: whether polls go on as before, how long `/-/healthy` takes, what the scrapers are answered. The last line is
 JSON.
+
+The attack is ten steps nicer than the agent: in earnest scrapers and attackers have machines of their own, here they
+would take the agent's cores. The simulated broker and the probe stay at the agent's priority. What the machine adds
+all the same is told: `waited` is the share of the time in which the agent's loop was ready to run and had no core, and
+the latencies called `own` are without what loop and probe waited so while the request was under way. `loop` and `agent`
+are the CPU that the loop's thread and the whole agent used, in cores.
 """
 
 import asyncio
 import contextlib
+import http.client
 import json
+import os
 import re
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 from urllib.request import urlopen
@@ -27,9 +37,12 @@ from bench.harness import facts, print_table
 SCRAPERS, SLOW, LOOKERS = 100, 1_000, 4
 EVERY = 5.0
 """Seconds between two scrapes of each scraper; all begin at the same moment."""
+NICER = 10
 DRIP = 2.0
 """Seconds between two bytes of a slow connection."""
 LOOK_UPS = ("/api/v1/queues?limit=1000", "/api/v1/events?limit=1000", "/api/v1/explain?broker=bench&queue=none")
+LOOK = "/metrics?name[]=penstock_polls_total&name[]=penstock_poll_duration_seconds"
+"""What the probe itself looks at: the whole body would keep the process that measures busy."""
 _POLLS = re.compile(rb'^penstock_polls_total\{broker="bench",result="(\w+)"\} (\S+)$', re.MULTILINE)
 _SECONDS = re.compile(rb'^penstock_poll_duration_seconds\{broker="bench"\} (\S+)$', re.MULTILINE)
 
@@ -46,12 +59,12 @@ def main() -> None:
 @click.option("--interval", default=2, show_default=True, help="Seconds between two polls of the agent.")
 def measure(*, queues: int, consumers: int, seconds: float, interval: int) -> None:
     with running(queues, consumers, live=True) as broker, agent.running(broker, queues, interval) as one:
-        quiet = part(one, seconds)
+        quiet = part(one, seconds, interval)
         with attacked(one.port, seconds + 15) as attack:
             time.sleep(5)
-            busy = part(one, seconds)
+            busy = part(one, seconds, interval)
             told, _ = attack.communicate(timeout=60)
-        after = part(one, 4 * interval)
+        after = part(one, 4 * interval, interval)
     answers = json.loads(told)
     rows = {name: [str(one[key]) for key in quiet] for name, one in (("quiet", quiet), ("attacked", busy))}
     print_table(rows, ["", *quiet])
@@ -65,30 +78,86 @@ def measure(*, queues: int, consumers: int, seconds: float, interval: int) -> No
     print(json.dumps({"bench": "trust", **result, **facts()}))
 
 
-def part(one: Agent, seconds: float) -> dict[str, Any]:
+def part(one: Agent, seconds: float, interval: int) -> dict[str, Any]:
     """Polls due and made, their median duration, latency of the health page."""
     durations: list[float] = []
+    own: list[float] = []
+    failed: Counter[int] = Counter()
+    used = Used.by(one.pid)
+    threads = Path(f"/proc/{one.pid}/task/{one.pid}"), Path("/proc/thread-self")
 
     def health() -> float:
-        return one.get("/-/healthy")[0]
+        waited = sum(_schedstat(thread)[1] for thread in threads)
+        seconds, status = healthy(one.port)
+        failed.update([status] if status != 200 else [])
+        own.append(max(seconds - sum(_schedstat(thread)[1] for thread in threads) + waited, 0.0))
+        return seconds
 
     began, before = time.monotonic(), polls(one)
     with Load(health, pause=0.02) as asked:
         while time.monotonic() < began + seconds:
-            time.sleep(2)
+            time.sleep(1)
             if body := metrics(one):
                 durations += map(float, _SECONDS.findall(body))
     made, lasted = polls(one) - before, time.monotonic() - began
     return {
-        "due": round(lasted / 2),
+        "due": round(lasted / interval),
         "ok": made["ok"],
         "not_ok": made.total() - made["ok"],
         "poll_s": round(median(durations), 3) if durations else None,
         "health_p50_ms": round(asked.quantile_ms(0.5), 1),
         "health_p99_ms": round(asked.quantile_ms(0.99), 1),
         "health_max_ms": round(asked.quantile_ms(1.0), 1),
+        "own_p99_ms": round(1000 * sorted(own)[int(len(own) * 0.99)], 1),
+        "health_asked": len(own),
+        "health_failed": failed.total(),
         "rss_mb": round(one.memory_mb(), 1),
+        **Used.by(one.pid).since(used, lasted),
     }
+
+
+def healthy(port: int) -> tuple[float, int]:
+    """Seconds until a new connection had its answer, and the status; 0 when there was none."""
+    began = time.perf_counter()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", "/-/healthy")
+        answer = connection.getresponse()
+        answer.read()
+        status = answer.status
+    except (OSError, http.client.HTTPException):
+        status = 0
+    finally:
+        connection.close()
+    return time.perf_counter() - began, status
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """Seconds since a process began: CPU of its first thread and of all, and the first one's wait for a core."""
+
+    loop: float
+    agent: float
+    waited: float
+
+    @classmethod
+    def by(cls, pid: int) -> "Used":
+        threads = [_schedstat(task) for task in Path(f"/proc/{pid}/task").iterdir()]
+        loop, waited = _schedstat(Path(f"/proc/{pid}/task/{pid}"))
+        return cls(loop, sum(ran for ran, _ in threads), waited)
+
+    def since(self, before: "Used", seconds: float) -> dict[str, float]:
+        names = ("loop", "agent", "waited")
+        return {name: round((getattr(self, name) - getattr(before, name)) / seconds, 2) for name in names}
+
+
+def _schedstat(task: Path) -> tuple[float, float]:
+    """Seconds that a thread ran, and that it was ready and had no core; nothing of one that has ended."""
+    try:
+        ran, waited, _ = (task / "schedstat").read_text().split()
+    except OSError:
+        return 0.0, 0.0
+    return int(ran) / 1e9, int(waited) / 1e9
 
 
 def polls(one: Agent) -> Counter[str]:
@@ -100,7 +169,7 @@ def polls(one: Agent) -> Counter[str]:
 def metrics(one: Agent) -> bytes:
     """The body, nothing when it was refused."""
     try:
-        with urlopen(f"http://127.0.0.1:{one.port}/metrics", timeout=30) as answer:
+        with urlopen(f"http://127.0.0.1:{one.port}{LOOK}", timeout=30) as answer:
             body: bytes = answer.read()
             return body
     except OSError:
@@ -121,6 +190,7 @@ def attacked(port: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
 @click.argument("port", type=int)
 @click.argument("seconds", type=float)
 def attack(port: int, seconds: float) -> None:
+    os.nice(NICER)
     print(json.dumps(asyncio.run(_attack(port, seconds))))
 
 

@@ -403,9 +403,37 @@ async def test_where_all_are_busy_a_connection_too_many_is_told_so(monkeypatch: 
         assert told.startswith(b"HTTP/1.1 503 ")
         assert b"Retry-After: 1\r\n" in told
         assert told.endswith(b"Too many connections; try again in a second.\n")
+        for probe in (b"/-/healthy", b"/-/ready"):
+            asks = b"GET " + probe + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+            assert (await received(await connect(server, asks))).startswith(b"HTTP/1.1 200 ")
         for one in busy:
             assert (await received(one)).endswith(b"0\r\n\r\n")
         assert (await request(server, "/-/healthy"))[0] == 200
+
+
+async def test_of_those_that_ask_at_once_a_probe_comes_first() -> None:
+    order: list[str] = []
+
+    class Noted(Agent):
+        def ready(self) -> tuple[bool, str]:
+            order.append("probe")
+            return super().ready()
+
+    @dataclass
+    class Body(Chunks):
+        def chunks(self, form: Format, *, gzip: bool, choice: Choice) -> Iterator[bytes]:
+            order.append("scrape")
+            return super().chunks(form, gzip=gzip, choice=choice)
+
+    async with running(Noted(Body()), max_scrapes=40) as server:
+        crowd = [await connect(server, b"GET ") for _ in range(31)]
+        await request(server, "/-/healthy")  # by then all are accepted
+        for one, path in zip(crowd, [*[b"/metrics"] * 30, b"/-/ready"], strict=True):
+            one.send(path + b" HTTP/1.0\r\n\r\n")
+        for one in crowd:
+            assert b" 200 " in (await received(one)).partition(b"\r\n")[0]
+    assert sorted(order) == ["probe", *["scrape"] * 30]
+    assert order[0] == "probe"
 
 
 async def test_a_scrape_that_takes_too_long_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing import Protocol
 from aiohttp import web, web_response
 
 from penstock.errors import PenstockError
-from penstock.server.bound import HANDSHAKE_SECONDS, Bounded, most_connections
+from penstock.server.bound import HANDSHAKE_SECONDS, HEAD_SECONDS, Bounded, most_connections
 
 DEFAULT_PORT = 19771
 """
@@ -24,8 +24,12 @@ DEFAULT_ADDRESS = f":{DEFAULT_PORT}"
 
 GRACE_SECONDS = 5.0
 IDLE_SECONDS = 75.0
-"""Longest silence between requests, also for a first request to be there whole: above the usual scrape intervals, so
-that Prometheus keeps its connection."""
+"""Longest silence between requests: above the usual scrape intervals, so that Prometheus keeps its connection."""
+
+BACKLOG = 1024
+"""Connections that may wait to be accepted: one too many would try again after a second only."""
+ACCEPTED_AT_ONCE = 16
+"""Connections accepted in one turn of the event loop."""
 
 SEND_BUFFER_BYTES = 256 * 1024
 """The kernel's buffer to one reader. Left to itself it grows to megabytes, of which a third must be free before the
@@ -106,7 +110,10 @@ async def serve(
         async with AsyncExitStack() as closing:
             closing.push_async_callback(runner.cleanup)
             assert runner.server is not None  # noqa: S101 - made by setup
-            sites = _Sites(Bounded(runner.server, max_connections or most_connections()), sockets, gate)
+            head_seconds = min(HEAD_SECONDS, idle_seconds)
+            bounded = Bounded(runner.server, max_connections or most_connections(), head_seconds)
+            closing.callback(bounded.close)
+            sites = _Sites(bounded, sockets, gate)
             await sites.renew()
             closing.callback(sites.close)
             if gate is not None:
@@ -132,9 +139,14 @@ class _Sites:
         try:
             for one in self._sockets:
                 accepting = loop.create_server(
-                    self._bounded, sock=one.dup(), ssl=context, ssl_handshake_timeout=handshake
+                    self._bounded,
+                    sock=one.dup(),
+                    ssl=context,
+                    ssl_handshake_timeout=handshake,
+                    backlog=ACCEPTED_AT_ONCE,
                 )
                 begun.append(await accepting)
+                one.listen(BACKLOG)  # asyncio takes as many at once as may wait: the one few, the other many
         except OSError:
             for server in begun:
                 server.close()
