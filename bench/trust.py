@@ -3,11 +3,11 @@
 series: whether polls go on as before, how long `/-/healthy` takes, what the scrapers are answered. The last line is
 JSON.
 
-The attack is ten steps nicer than the agent: in earnest scrapers and attackers have machines of their own, here they
-would take the agent's cores. The simulated broker and the probe stay at the agent's priority. What the machine adds
-all the same is told: `waited` is the share of the time in which the agent's loop was ready to run and had no core, and
-the latencies called `own` are without what loop and probe waited so while the request was under way. `loop` and `agent`
-are the CPU that the loop's thread and the whole agent used, in cores.
+The attack is ten steps nicer than the agent (`--nicer`): in earnest scrapers and attackers have machines of their
+own, here they would take the agent's cores. The simulated broker and the probe stay at the agent's priority. What the
+machine adds all the same is told: `waited` is the share of the time in which the agent's loop was ready to run and
+had no core, and the latencies called `own` are without what loop and probe waited so while the request was under way.
+`loop` and `agent` are the CPU that the loop's thread and the whole agent used, in cores.
 """
 
 import asyncio
@@ -37,7 +37,6 @@ from bench.harness import facts, print_table
 SCRAPERS, SLOW, LOOKERS = 100, 1_000, 4
 EVERY = 5.0
 """Seconds between two scrapes of each scraper; all begin at the same moment."""
-NICER = 10
 DRIP = 2.0
 """Seconds between two bytes of a slow connection."""
 LOOK_UPS = ("/api/v1/queues?limit=1000", "/api/v1/events?limit=1000", "/api/v1/explain?broker=bench&queue=none")
@@ -56,11 +55,12 @@ def main() -> None:
 @click.option("--queues", default=1_000, show_default=True)
 @click.option("--consumers", default=5_000, show_default=True)
 @click.option("--seconds", default=40.0, show_default=True, help="How long each of the two parts lasts.")
+@click.option("--nicer", default=10, show_default=True, help="Steps by which the attack is nicer than the agent.")
 @click.option("--interval", default=2, show_default=True, help="Seconds between two polls of the agent.")
-def measure(*, queues: int, consumers: int, seconds: float, interval: int) -> None:
+def measure(*, queues: int, consumers: int, seconds: float, nicer: int, interval: int) -> None:
     with running(queues, consumers, live=True) as broker, agent.running(broker, queues, interval) as one:
         quiet = part(one, seconds, interval)
-        with attacked(one.port, seconds + 15) as attack:
+        with attacked(one.port, seconds + 15, nicer) as attack:
             time.sleep(5)
             busy = part(one, seconds, interval)
             told, _ = attack.communicate(timeout=60)
@@ -177,8 +177,8 @@ def metrics(one: Agent) -> bytes:
 
 
 @contextlib.contextmanager
-def attacked(port: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "bench.trust", "attack", str(port), str(seconds)]
+def attacked(port: int, seconds: float, nicer: int) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "bench.trust", "attack", str(port), str(seconds), str(nicer)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -189,8 +189,9 @@ def attacked(port: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
 @main.command()
 @click.argument("port", type=int)
 @click.argument("seconds", type=float)
-def attack(port: int, seconds: float) -> None:
-    os.nice(NICER)
+@click.argument("nicer", type=int)
+def attack(port: int, seconds: float, nicer: int) -> None:
+    os.nice(nicer)
     print(json.dumps(asyncio.run(_attack(port, seconds))))
 
 

@@ -35,7 +35,7 @@ def api_routes(agent: AgentView, look_ups: LookUps) -> list[web.RouteDef]:
 async def _answer(handler: Handler, agent: AgentView, look_ups: LookUps, request: web.Request) -> web.Response:
     try:
         async with look_ups.turn():
-            return _json(await handler(agent, request))
+            return _sent(await asyncio.to_thread(_encoded, await handler(agent, request)))
     except NotFound as error:
         return _json({"error": str(error), "hint": error.hint}, status=404)
     except BadRequest as error:
@@ -46,8 +46,15 @@ async def _answer(handler: Handler, agent: AgentView, look_ups: LookUps, request
         return response
 
 
-def _json(content: Any, status: int = 200) -> web.Response:
-    body = msgspec.json.encode(content) + b"\n"
+def _json(content: Any, status: int) -> web.Response:
+    return _sent(_encoded(content), status)
+
+
+def _encoded(content: Any) -> bytes:
+    return msgspec.json.encode(content) + b"\n"
+
+
+def _sent(body: bytes, status: int = 200) -> web.Response:
     return web.Response(body=body, status=status, content_type="application/json", charset="utf-8")
 
 
