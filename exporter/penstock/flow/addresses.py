@@ -1,7 +1,8 @@
 """Addresses as they are shown: memory and its limits, paging, who sends, what goes nowhere."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 import numpy as np
 
@@ -24,12 +25,13 @@ class Addresses:
     What is carried from poll to poll.
 
     by: the queues by which it was told which addresses are shown. of_queue: per queue series the position of its
-    address.
+    address. position: of the addresses by name.
     """
 
     grouping: Grouping[AddressSeries] = field(default_factory=Grouping)
     by: Grouping[QueueSeries] | None = None
     of_queue: Positions = field(default_factory=lambda: np.empty(0, np.intp))
+    position: Mapping[str, int] = field(default_factory=dict)
 
     def follow(self, addresses: Table[AddressRow], queues: Grouping[QueueSeries], policy: Policy) -> "Addresses":
         if addresses.index is self.grouping.source and queues is self.by:
@@ -41,13 +43,15 @@ class Addresses:
             return [address_series(rows[i], context[i], policy) for i in new]
 
         grouping = self.grouping.follow(addresses.index, label, context)
-        return Addresses(grouping, queues, positions_by_name(grouping, [row.address for row in queues.index]))
+        position = self.position
+        if grouping.index is not self.grouping.index:
+            position = {series.address: i for i, series in enumerate(grouping.index)}
+        return Addresses(grouping, queues, positions(position, [row.address for row in queues.index]), position)
 
 
-def positions_by_name(grouping: Grouping[AddressSeries], names: Sequence[str]) -> Positions:
-    """Positions of addresses by name, -1 where there is none."""
-    position = {series.address: i for i, series in enumerate(grouping.index)}
-    return np.fromiter((position.get(name, -1) for name in names), np.intp, len(names))
+def positions(position: Mapping[str, int], names: Sequence[str]) -> Positions:
+    """Where `names` stand, -1 where one is not there."""
+    return np.fromiter(map(position.get, names, repeat(-1)), np.intp, len(names))
 
 
 def address_series(row: AddressRow, context: int, policy: Policy) -> AddressSeries | None:
@@ -97,7 +101,7 @@ def address_table(
     elif messages is not None:
         columns["messages"] = sum_by(state.of_queue, messages, size)
     if producers is not None:
-        at = positions_by_name(grouping, [row.address for row in producers.index])
+        at = positions(state.position, [row.address for row in producers.index])
         columns["producers"] = sum_by(at, np.ones(len(at)), size)
     columns["info"] = grouping.index.column("info", lambda series: 1.0 if series.policy else np.nan)
     return Table(grouping.index, columns)

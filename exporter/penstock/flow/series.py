@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.flow.rules import Said
-from penstock.table import Column, Index, Keys, Positions
+from penstock.table import Column, Index, Join, Keys, Positions
 
 SeriesT = TypeVar("SeriesT")
 
@@ -176,7 +176,7 @@ class Grouping(Generic[SeriesT]):
         made = self.book.made()
         index, _ = self.index.follow(shown, lambda new: [made[int(shown[i])] for i in new])
         self.book.keep(index)
-        member = index.positions(keys)
+        member = Join(self.source, self.index, self.member).follow(source, index, keys).at
         one_to_one = len(index) == len(source) and bool((member == np.arange(len(member))).all())
         relabelled = np.zeros(len(source), np.bool_)
         relabelled[fresh] = True
