@@ -4,7 +4,7 @@ import os
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from statistics import median
@@ -14,6 +14,7 @@ from bench.world import EPOCH, SECONDS_A_POLL
 
 from penstock.agent import interpreter
 from penstock.agent.watch import Watch
+from penstock.exposition.catalogue import CATALOGUE, Family
 from penstock.exposition.render import BrokerBlocks
 from penstock.flow.policy import Limits, Policy
 from penstock.model import Snapshot
@@ -100,8 +101,8 @@ class _Reader(ArtemisReader):
 
 
 class _Blocks(BrokerBlocks):
-    def __init__(self, stages: Stages) -> None:
-        super().__init__()
+    def __init__(self, stages: Stages, families: Iterable[Family]) -> None:
+        super().__init__(families)
         self._stages = stages
 
     def update(self, tables: Mapping[str, Table[Any]]) -> None:
@@ -113,12 +114,12 @@ class _Blocks(BrokerBlocks):
 class Polled:
     """One broker, polled by the agent's own `Watch` whenever `poll` is called."""
 
-    def __init__(self, transport: Transport, *, page_rows: int = 5_000) -> None:
+    def __init__(self, transport: Transport, *, page_rows: int = 5_000, families: Iterable[Family] = CATALOGUE) -> None:
         interpreter.tune()
         self.stages = Stages()
         self.transport = PacedTransport(transport, self.stages)
         self.executor = ThreadPoolExecutor(1)
-        self.blocks = _Blocks(self.stages)
+        self.blocks = _Blocks(self.stages, families)
         reads = _Reader(self.transport, page_rows, self.executor)
         policy = Policy("bench", limits=NO_LIMITS)
         self.watch = Watch(reads, policy, SECONDS_A_POLL, 120.0, self.executor, self.blocks)

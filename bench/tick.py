@@ -7,6 +7,7 @@ Both get the same answers over HTTP from a broker in another process, by turns i
 import asyncio
 import json
 import time
+from collections.abc import Iterable
 from statistics import mean, median
 
 import click
@@ -15,12 +16,15 @@ from bench.baseline import Baseline
 from bench.broker import Broker, running
 from bench.harness import Polled, facts, medians, print_table
 
+from penstock.exposition.catalogue import CATALOGUE, Family
 from penstock.sources.jolokia import JolokiaTarget, JolokiaTransport
 
 IDLE_POLLS = 5
 POLLS_TO_REST = 24
 """Rates look back on five minutes: what they give moves for so long after the last message."""
 SCRAPED_POLLS = 6
+_COMPARED = {family.name + "_total" * (family.type == "counter") for family in Baseline("").collect()}
+"""The families that the baseline makes too."""
 
 
 @click.command()
@@ -29,18 +33,24 @@ SCRAPED_POLLS = 6
 @click.option("--queues", default=10_000, show_default=True)
 @click.option("--consumers", default=50_000, show_default=True)
 @click.option("--page-rows", default=5_000, show_default=True)
+@click.option("--same-series", is_flag=True, help="The agent shows the families of the baseline and no others.")
 @click.option("--memory/--no-memory", default=True, help="Whether to measure memory too, which takes a minute.")
-def main(*, runs: int, baseline_runs: int, queues: int, consumers: int, page_rows: int, memory: bool) -> None:
+def main(
+    *, runs: int, baseline_runs: int, queues: int, consumers: int, page_rows: int, same_series: bool, memory: bool
+) -> None:
+    shown = tuple(family for family in CATALOGUE if not same_series or family.name in _COMPARED)
     with running(queues, consumers) as broker:
-        result = asyncio.run(_ticks(broker, runs, min(baseline_runs, runs), page_rows))
+        result = asyncio.run(_ticks(broker, runs, min(baseline_runs, runs), page_rows, shown))
     if memory:
         with running(queues, consumers, live=True) as broker, agent.running(broker, queues) as scraped:
             result["rss_mb"] = round(_peak(broker, scraped), 1)
     print(json.dumps({"bench": "tick", **result, **facts()}))
 
 
-async def _ticks(broker: Broker, runs: int, baseline_runs: int, page_rows: int) -> dict[str, float]:
-    polled = Polled(JolokiaTransport(JolokiaTarget(broker.url)), page_rows=page_rows)
+async def _ticks(
+    broker: Broker, runs: int, baseline_runs: int, page_rows: int, families: Iterable[Family]
+) -> dict[str, float]:
+    polled = Polled(JolokiaTransport(JolokiaTarget(broker.url)), page_rows=page_rows, families=families)
     other = JolokiaTransport(JolokiaTarget(broker.url))
     baseline = Baseline("bench")
     await polled.warm_up()
@@ -58,13 +68,12 @@ async def _ticks(broker: Broker, runs: int, baseline_runs: int, page_rows: int) 
         await polled.poll()
         idle.append(polled.stages.seconds["render + compress"])
     shown = polled.blocks.published.families
-    compared = {family.name + "_total" * (family.type == "counter") for family in baseline.collect()}
     await polled.close()
     await other.close()
     _print_breakdown(stages, seconds, baseline_seconds)
     return {
         "series": sum(samples.count for samples in shown.values()),
-        "series_compared": sum(samples.count for name, samples in shown.items() if name in compared),
+        "series_compared": sum(samples.count for name, samples in shown.items() if name in _COMPARED),
         "cpu_s": round(median(seconds), 4),
         "cpu_mean_s": round(mean(seconds), 4),
         "baseline_cpu_s": round(median(baseline_seconds), 3) if baseline_seconds else 0.0,
