@@ -153,6 +153,7 @@ def ring_under_load(scene: Scene) -> None:
     scene.wait(45)  # the start of all the others is over
     lag = Lag(queue)
     scene.each_poll = lag.look
+    scene.until("it is looked at before there is traffic", lambda: lag.looks > 0)
     consumer = scene.jms(
         queue, mode="transacted", batch=20, returns=0.01, work=1, numbers=1, url="consumerWindowSize=100000"
     )

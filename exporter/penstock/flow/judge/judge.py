@@ -244,7 +244,8 @@ def follow_spans(state: Judgement, found: Facts, constants: Constants) -> tuple[
     before, now, then = state.spans.moved(found), found.now, state.seen.times.now
     then = now if np.isnan(then) else then
     moves = (found.d_settled > 0) | (found.d_delivered > 0) | ~found.known
-    served = (found.consumers > 0) | (found.d_settled > 0)
+    settles, there = found.d_settled > 0, found.consumers > 0
+    served = there | settles
     dispatch = state.dispatch.follow(found.queues)
     ended = (found.d_delivered > 0) & ~np.isnan(before.still) & ~np.isnan(before.ready)
     dispatch = taught(dispatch, ended, now - np.fmax(before.still, before.ready), constants, found.interval)
@@ -256,12 +257,17 @@ def follow_spans(state: Judgement, found: Facts, constants: Constants) -> tuple[
         index=found.queues,
         still=since(~moves, before.still, then),
         ready=since(found.ready > 0, before.ready, now),
-        # Where the number of consumers is missing nobody came and nobody went.
-        absent=np.where(np.isnan(found.consumers) & ~served, before.absent, since(~served, before.absent, now)),
+        # Where the number of consumers is missing nobody came and nobody went. Who came and went is absent from now on.
+        absent=np.where(
+            np.isnan(found.consumers) & ~served,
+            before.absent,
+            since(~there, np.where(settles, np.nan, before.absent), now),
+        ),
         unsettled=since(~(found.d_settled > 0), before.unsettled, np.where(found.known, then, now)),
         blocked=since(found.known & (address.d_added == 0), before.blocked, then),
         # Up to the poll before: the first consumer that ever comes ends an absence, it does not make it a worse one.
-        had_consumer=before.had_consumer | np.where(found.known, np.isnan(before.absent), found.settled > 0),
+        had_consumer=before.had_consumer
+        | np.where(found.known, np.isnan(before.absent) | (found.settled > found.d_settled), found.settled > 0),
     )
     return spans, dispatch, absence
 
