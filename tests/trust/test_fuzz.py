@@ -123,13 +123,25 @@ async def known_good() -> dict[str, float]:
 GOOD = asyncio.run(known_good())
 
 
+async def recovers(watch: Watch, transport: Mutating) -> None:
+    """
+    At the second good poll the numbers are right, and what things are called at the latest when that is read anew: a
+    broker that seemed to start while it told a wrong name is believed until then.
+    """
+    for _ in range(2):
+        assert await polled(watch, transport, plain) == ""
+    shown = messages(watch)
+    assert shown.keys() & GOOD.keys()
+    assert {name: number for name, number in shown.items() if name in GOOD}.items() <= GOOD.items()
+    transport.stamp += ROLES_AGE
+    assert await polled(watch, transport, plain) == ""
+    assert messages(watch) == GOOD
+
+
 @given(st.data())
 @fuzzed
 def test_answers_with_odd_values(data: st.DataObject) -> None:
-    """
-    A good poll, two odd ones, and good ones again: at the second of those the numbers are right, and what things are
-    called at the latest when that is read anew. A broker that seemed to start while it told a wrong name is believed.
-    """
+    """A good poll, two odd ones, and good ones again."""
 
     async def play() -> None:
         watch, transport = watched()
@@ -137,14 +149,7 @@ def test_answers_with_odd_values(data: st.DataObject) -> None:
         for _ in range(2):
             await polled(watch, transport, lambda answers: plain(data.draw(mutated(answers))))
             messages(watch)
-        for _ in range(2):
-            assert await polled(watch, transport, plain) == ""
-        shown = messages(watch)
-        assert shown.keys() & GOOD.keys()
-        assert {name: number for name, number in shown.items() if name in GOOD}.items() <= GOOD.items()
-        transport.stamp += ROLES_AGE
-        assert await polled(watch, transport, plain) == ""
-        assert messages(watch) == GOOD
+        await recovers(watch, transport)
 
     asyncio.run(play())
 
@@ -162,9 +167,7 @@ def test_answers_with_odd_bytes(inserted: bytes, at: int, cut: int) -> None:
 
         await polled(watch, transport, change)
         messages(watch)
-        for _ in range(2):  # an answer of another life of the broker takes one poll to be left behind
-            await polled(watch, transport, plain)
-        assert messages(watch) == GOOD
+        await recovers(watch, transport)
 
     asyncio.run(play())
 
@@ -229,7 +232,7 @@ def test_whatever_a_queue_is_called_it_is_shown_by_this_name(name: str) -> None:
             return body.replace('=\\"orders', f'=\\"{mbean}').encode()
 
         await polled(watch, transport, change)
-        assert name in messages(watch)
+        assert name.replace("\0", "\ufffd") in messages(watch)
 
     asyncio.run(play())
 
