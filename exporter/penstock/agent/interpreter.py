@@ -6,7 +6,7 @@ import warnings
 
 YOUNG = 50_000
 """New containers after which Python looks for cycles among them."""
-SWITCH_SECONDS = 0.0002
+SWITCH_SECONDS = 0.00005
 """For how long a thread that works may keep one waiting that has something to send."""
 
 

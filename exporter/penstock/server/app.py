@@ -14,6 +14,7 @@ from penstock.exposition.negotiate import accepts_gzip, answer
 from penstock.server.api import api_routes
 from penstock.server.look_ups import LookUps
 from penstock.server.pages.routes import POLICY, page_routes
+from penstock.server.turns import Turns
 from penstock.server.view import AgentView
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ KEEPS_UP_BYTES = 256 * 1024
 worker, which may be deep in a long answer.
 """
 AT_ONCE = 4
+WRITES_AT_ONCE = 2
+"""In one turn of the event loop, of all readers."""
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -102,6 +105,7 @@ class Metrics:
         self._agent = agent
         self._max_scrapes = max_scrapes
         self._stall_seconds = stall_seconds
+        self._turns = Turns(WRITES_AT_ONCE)
         self._scrapes: dict[int, tuple[web.Request, float]] = {}
         """Those under way and since when, the oldest first; by the request's identity."""
 
@@ -156,12 +160,12 @@ class Metrics:
 
     async def _written(self, response: web.StreamResponse, piece: bytes) -> bool:
         """Whether the reader made room for the piece in time."""
+        await self._turns.turn()  # a fast reader must not keep others waiting
         try:
             async with asyncio.timeout(self._stall_seconds):
                 await response.write(piece)
         except TimeoutError:
             return False
-        await asyncio.sleep(0)  # a fast reader must not keep others waiting
         return True
 
 

@@ -22,7 +22,7 @@ HEAD_SECONDS = 10.0
 MAX_HEAD_BYTES = 16 * 1024
 """What is longer goes on to aiohttp, which refuses it in its words."""
 FAREWELL_SECONDS = 1.0
-AT_ONCE = 8
+AT_ONCE = 2
 """Handlers that begin in one turn of the loop."""
 _PROBES = (b"GET /-/healthy ", b"HEAD /-/healthy ", b"GET /-/ready ", b"HEAD /-/ready ")
 _TEXT = b"Too many connections; try again in a second.\n"

@@ -28,7 +28,7 @@ IDLE_SECONDS = 75.0
 
 BACKLOG = 1024
 """Connections that may wait to be accepted: one too many would try again after a second only."""
-ACCEPTED_AT_ONCE = 16
+ACCEPTED_AT_ONCE = 8
 """Connections accepted in one turn of the event loop."""
 
 SEND_BUFFER_BYTES = 256 * 1024
