@@ -11,6 +11,7 @@ from judge.scenarios import every, together
 from judge.world import Judged, World
 from penstock.flow.judge.constants import Constants
 from penstock.flow.judge.patience import BINS, EDGES, Patience, bins, quantile
+from penstock.flow.totals import PARKED
 from penstock.table import Index
 
 ONE = Index.of(["client"])
@@ -83,6 +84,33 @@ def test_who_is_gone_and_taught_nothing_that_counts_is_forgotten() -> None:
     gone = before.follow(before.index.follow(np.array([9]), lambda _: ["z"])[0])
     assert set(gone.parked) == {"b", "c", "d"}
     assert set(before.laid_aside().parked) >= {"a", "b", "c"}
+
+
+def crowd(first: int, count: int) -> Index[str]:
+    return Index.of([f"client-{i}" for i in range(first, first + count)])
+
+
+def all_taught(state: Patience) -> Patience:
+    rows = np.arange(len(state.index))
+    return state.learn(rows, np.full(len(rows), 60.0), np.full(len(rows), 300.0), CONSTANTS)
+
+
+def test_names_that_never_come_again_do_not_grow_for_ever() -> None:
+    state, index = Patience(), crowd(0, 30)
+    for first in range(30, 3000, 30):
+        state = all_taught(state.follow(index))
+        index, _ = index.follow(np.arange(first, first + 30), lambda new: [f"client-{first + at}" for at in new])  # noqa: B023 - at once
+    state = state.follow(index)
+    assert len(state.parked) == PARKED
+    assert "client-2969" in state.parked
+
+
+def test_a_fleet_that_goes_and_comes_back_bit_by_bit_is_known_again() -> None:
+    state = all_taught(Patience().follow(crowd(0, 3000))).laid_aside()
+    for count in (1, 50, 3000):
+        state = state.follow(crowd(0, count))
+    assert (state.longest == 60).all()
+    assert not state.parked
 
 
 def bins_of(state: Patience, row: int) -> list[int]:

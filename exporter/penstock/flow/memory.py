@@ -343,9 +343,8 @@ def totals_again(
         return Totals()
     last = np.stack([taken(column, at, np.nan) for column in kept.last]) if at is not None and kept.last else None
     sums = zip(*(column.tolist() for column in kept.sums), strict=True)
-    return Totals(
-        source=source, last=last, sums=np.zeros((len(kept.sums), 0)), parked=dict(zip(series, sums, strict=True))
-    )
+    parked = dict(zip(series, sums, strict=True))
+    return Totals(source, last, sums=np.zeros((len(kept.sums), 0)), parked=parked, room=len(parked))
 
 
 def producers_again(
@@ -388,7 +387,8 @@ def learned_again(kept: TaughtClients | TaughtQueues, rows: Sequence[Any]) -> Pa
         parked={
             row: Learned(by_row[i], *of_row, spells[i])
             for i, (row, of_row) in enumerate(zip(rows, numbers, strict=True))
-        }
+        },
+        room=len(rows),
     )
 
 

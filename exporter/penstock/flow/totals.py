@@ -12,8 +12,17 @@ from penstock.table import Column, Index
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
 
-PARKED = 10_000
-"""Series without a living row whose totals are kept, so that a counter goes on when a client comes back."""
+PARKED = 500
+"""So many of what is gone are kept at least."""
+
+
+def room_for(before: int, here: int) -> int:
+    """
+    How many of what is gone may be kept for its return: twice the most that were there at once.
+
+    A fleet that restarts finds its own again; names that never come again are many, and must not grow for ever.
+    """
+    return max(before, 2 * here, PARKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +31,8 @@ class Totals(Generic[SeriesT]):
     Running sums per series.
 
     index: the series. sums, (counters, series): the totals. last, (counters, rows): what each row of `source` said
-    at the poll before, NaN where it has not spoken. parked: totals of series that have no row now.
+    at the poll before, NaN where it has not spoken. parked: totals of series that have no row now, so that a counter
+    goes on when a client comes back; room: as many of them as may be.
     """
 
     source: Index[object] = field(default_factory=Index.empty)
@@ -30,6 +40,7 @@ class Totals(Generic[SeriesT]):
     index: Index[SeriesT] = field(default_factory=Index.empty)
     sums: NDArray[np.float64] | None = None
     parked: dict[SeriesT, tuple[float, ...]] = field(default_factory=dict)
+    room: int = 0
 
     def follow(
         self, grouping: Grouping[SeriesT], counters: list[Column], parks: Callable[[SeriesT], bool] = lambda _: True
@@ -46,21 +57,22 @@ class Totals(Generic[SeriesT]):
             before = np.stack([grouping.source.carry(self.source, row, np.nan) for row in self.last])
         known = ~np.isnan(before)
         grown = np.where(known & (now >= before), now - np.where(known, before, 0), now)
-        sums, parked = self._carried(grouping.index, len(counters), parks)
+        room = room_for(self.room, len(grouping.index))
+        sums, parked = self._carried(grouping.index, len(counters), parks, room)
         here = grouping.member >= 0
         for counter, added in enumerate(grown):
             counted = here & ~np.isnan(added)
             sums[counter] += np.bincount(
                 grouping.member[counted], weights=added[counted], minlength=len(grouping.index)
             )
-        return Totals(grouping.source, np.where(np.isnan(now), before, now), grouping.index, sums, parked)
+        return Totals(grouping.source, np.where(np.isnan(now), before, now), grouping.index, sums, parked, room)
 
     def sum_of(self, counter: int) -> Column:
         """The totals of one counter, by the rows of `index`."""
         return self.sums[counter] if self.sums is not None else np.zeros(len(self.index))
 
     def _carried(
-        self, index: Index[SeriesT], counters: int, parks: Callable[[SeriesT], bool]
+        self, index: Index[SeriesT], counters: int, parks: Callable[[SeriesT], bool], room: int
     ) -> tuple[NDArray[np.float64], dict[SeriesT, tuple[float, ...]]]:
         """The sums by the rows of `index`, and those that are parked now."""
         if self.sums is None:
@@ -80,6 +92,6 @@ class Totals(Generic[SeriesT]):
             found = parked.pop(index.rows[position], None)
             if found is not None:
                 sums[:, position] += found
-        while len(parked) > PARKED:
+        while len(parked) > room:
             del parked[next(iter(parked))]
         return sums, parked

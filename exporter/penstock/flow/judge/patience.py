@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from penstock.flow.judge.constants import Constants
 from penstock.flow.judge.spans import T, moved
+from penstock.flow.totals import room_for
 from penstock.table import Column, Index, Positions
 
 BINS = 48
@@ -25,8 +26,6 @@ EDGES: Column = FIRST_EDGE * 2.0 ** (np.arange(BINS) / 2)
 
 LONG = 5.0
 """Seconds; gaps below it leave the patience of something little known as it is."""
-PARKED = 20_000
-"""Things that are gone of which what they taught is kept."""
 
 Histogram = NDArray[np.float32]
 Slots = NDArray[np.int32]
@@ -63,6 +62,8 @@ class Patience:
     """Where each row's histogram stands in `weights`, -1 where it has none."""
     parked: dict[Any, "Learned"] = field(default_factory=dict)
     """What was learned of things that are not there now, by their row: a client that reconnects is the same."""
+    room: int = 0
+    """As many of them as may be."""
 
     def follow(self, index: Index[Any], *, renumbered: bool = False) -> "Patience":
         """
@@ -96,10 +97,11 @@ class Patience:
                 numbers["weight"][row] = known.weight
                 numbers["q98"][row] = known.q98
         # Rows that are numbered anew take theirs back at the next poll: nothing is forgotten in between.
-        while len(index) and len(parked) > PARKED:
+        room = room_for(self.room, len(index))
+        while len(index) and len(parked) > room:
             del parked[next(iter(parked))]
         weights = np.concatenate([weights, back]) if back else weights
-        return Patience(index, weights, spells=spells, slot=slot, parked=parked, **numbers)
+        return Patience(index, weights, spells=spells, slot=slot, parked=parked, room=room, **numbers)
 
     def histograms(self, rows: Positions) -> Histogram:
         """(rows, BINS): the weights of some rows."""
