@@ -222,4 +222,5 @@ def test_it_reads_without_scripts(made: Served) -> None:
         assert not driver.find_element(By.ID, "pause").is_displayed()
         assert "loads again every 30 s" in driver.find_element(By.TAG_NAME, "footer").text
         driver.find_element(By.ID, "text").send_keys("forgot", Keys.ENTER)
+        WebDriverWait(driver, 30, 0.2).until(lambda one: "text=forgot" in one.current_url)
         assert names(driver, "#conditions") == ["forgotten"]
