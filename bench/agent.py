@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +61,12 @@ class Agent:
             return time.perf_counter() - began, size
         finally:
             connection.close()
+
+    def whole_polls(self) -> int:
+        """How many polls so far read every part of the broker."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics?name[]=penstock_polls_total") as answer:
+            found = re.search(r'result="ok"\} (\d+)', answer.read().decode())
+        return int(found[1]) if found else 0
 
     def json(self, path: str) -> Any:
         """What a GET of the API gives."""
