@@ -281,6 +281,15 @@ def test_an_absence_ends_when_something_is_settled_between_two_polls() -> None:
     assert not judged.conditions
 
 
+def test_consumers_that_live_between_two_polls_teach_no_short_absence() -> None:
+    judged = Judged()
+    for n in range(1000):
+        judged.poll({"q": {"A": 50.0 + n, "M": 50.0, "K": float(n)}})
+    for _ in range(18):  # and then none for less than the cold patience
+        judged.poll({"q": {"A": 1049.0, "M": 50.0, "K": 999.0}})
+        assert not judged.conditions
+
+
 @pytest.mark.parametrize(
     ("said", "comes", "names", "notices"),
     [

@@ -6,7 +6,7 @@ import socket
 import struct
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -409,6 +409,46 @@ async def test_where_all_are_busy_a_connection_too_many_is_told_so(monkeypatch: 
         for one in busy:
             assert (await received(one)).endswith(b"0\r\n\r\n")
         assert (await request(server, "/-/healthy"))[0] == 200
+
+
+async def test_half_a_probe_gets_nothing_where_all_are_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bound, "RESERVE", 1)
+    async with running(Agent(Chunks(BIG[: 4 * 2**20])), max_connections=2) as server:
+        busy = []
+        for _ in range(3):
+            busy.append(await connect(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+            await asyncio.get_running_loop().sock_recv(busy[-1], 1)
+        half = [await connect(server, b"GET /-/healthy HTTP/1.1\r\n") for _ in range(5)]
+        for one in half:
+            with suppress(ConnectionError):
+                assert await received(one) == b""
+        for one in busy:
+            assert (await received(one)).endswith(b"0\r\n\r\n")
+
+
+async def test_who_came_only_now_is_not_dropped_for_an_idle_one() -> None:
+    async with running(Agent(), max_connections=2) as server:
+        idle = [await connect(server, b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(2)]
+        for one in idle:
+            await asyncio.get_running_loop().sock_recv(one, 1)
+        new = [await connect(server, b"") for _ in range(2)]
+        for one in new:
+            one.send(b"GET /-/ready HTTP/1.0\r\n\r\n")
+            assert b" 200 " in (await received(one)).partition(b"\r\n")[0]
+        for one in idle:
+            one.close()
+
+
+@pytest.mark.parametrize("head", [b"\r\n", b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 10])
+async def test_a_first_request_that_never_ends_is_dropped(head: bytes) -> None:
+    async with running(Agent(), idle_seconds=0.2) as server:
+        assert await received(await connect(server, head)) == b""
+
+
+async def test_a_head_that_is_too_long_is_refused() -> None:
+    async with running(Agent()) as server:
+        told = await received(await connect(server, b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 4000))
+        assert told.startswith(b"HTTP/1.1 431 ")
 
 
 async def test_of_those_that_ask_at_once_a_probe_comes_first() -> None:

@@ -18,6 +18,10 @@ from penstock.trends.report import met_text
         (30.0, 90.4, "limit met in 30 to 90 days"),
         (0.0, 0.0, "limit reached"),
         (0.0, 5.0, "limit met in 0 to 5 days"),
+        (0.0, 29.0, "limit met in 0 to 29 days"),
+        (2.0, 30.0, "limit met in 2 to 30 days"),
+        (0.0, 0.3, "limit met in less than a day"),
+        (0.6, 1.2, "limit met in about 1 day"),
     ],
 )
 def test_days_until_a_limit(low: Any, high: Any, said: str) -> None:

@@ -51,6 +51,7 @@ def test_they_are_enough(strict: ArtemisBroker, tmp_path: Path) -> None:
             assert set(collectors) >= {"connections", "links"}
             assert set(collectors.values()) == {1.0}
             assert scrape.value("penstock_polls_total", result="ok") > 0
+            assert scrape.value("penstock_polls_total", result="failed") == 0
             assert scrape.value("mq_queue_messages", queue="q") == 3
             assert not scrape.find("mq_config_finding", rule="management_guard_off")
             checked = CliRunner().invoke(main, ["check", "--config.file", str(agent.file)])

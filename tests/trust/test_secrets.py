@@ -143,9 +143,17 @@ def test_a_running_agent_tells_none(home: Home, tmp_path: Path) -> None:
         assert shown(json.dumps([child["environ"], child["cmdline"]])) == []
 
 
+@pytest.fixture
+def others_aside() -> Iterator[None]:
+    """What other tests left behind is not among the objects."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("others_aside")
 async def test_no_object_shows_one_in_its_repr(home: Home, tmp_path: Path) -> None:
     """Neither what was read of the files, nor what was made of it."""
-    gc.freeze()  # what other tests left behind is not looked at
     agent = InProcess(Agent(tmp_path / "agent", **home.configuration).file, tmp_path / "data")
     home.web.write_text(home.web.read_text() + f"tls_server_config: {{cert: x, key: {json.dumps(home.key)}}}\n")
     with pytest.raises(Exception, match="cannot use cert and key") as refused:
@@ -156,7 +164,6 @@ async def test_no_object_shows_one_in_its_repr(home: Home, tmp_path: Path) -> No
         ours = [one for one in gc.get_objects() if str(type(one).__module__).startswith("penstock.")]
         texts = [(type(one).__name__, repr(one)) for one in ours]
     finally:
-        gc.unfreeze()
         await agent.stop()
     assert {"Config", "Broker", "JolokiaTarget", "JmxTarget", type(web).__name__} <= {name for name, _ in texts}
     assert {name for name, text in texts if shown(text)} == set()

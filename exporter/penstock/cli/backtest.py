@@ -124,12 +124,12 @@ def alarming(one: "Episode") -> bool:
 
 def as_text(found: "Found") -> str:
     """A line per condition, then one per queue or client on which it stood."""
-    from penstock.trends.report import duration  # noqa: PLC0415 - needs the extra
+    from penstock.trends.report import lasted  # noqa: PLC0415 - needs the extra
 
     out = [f"{sum(found.polls.values())} polls of {len(found.polls)} brokers judged", ""]
     head = ("condition", "times", "alerts", "in all", "median", "longest", "queues", "told then")
     rows = [
-        (line.condition, str(line.times), str(line.alerts), *map(duration, (line.total, line.typical, line.longest)),
+        (line.condition, str(line.times), str(line.alerts), *map(lasted, (line.total, line.typical, line.longest)),
          str(line.queues), str(line.then))
         for line in lines_of(found)
     ]  # fmt: skip
@@ -146,7 +146,7 @@ def as_text(found: "Found") -> str:
     ]
     for (broker, queue, client, condition), (count, total) in places(found.rules):
         who = f"{client} on {queue}" if client else queue
-        out.append(f"{condition}: {who} ({broker}), {count} times, {duration(total)} in all")
+        out.append(f"{condition}: {who} ({broker}), {count} times, {lasted(total)} in all")
     return "\n".join(out)
 
 

@@ -12,8 +12,8 @@ from penstock.table import Column, Index
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
 
-PARKED = 500
-"""So many of what is gone are kept at least."""
+PARKED, MOST = 500, 20_000
+"""So many of what is gone are kept at least; and at most, where fewer are there now."""
 
 
 def room_for(before: int, here: int) -> int:
@@ -22,7 +22,7 @@ def room_for(before: int, here: int) -> int:
 
     A fleet that restarts finds its own again; names that never come again are many, and must not grow for ever.
     """
-    return max(before, 2 * here, PARKED)
+    return max(min(before, MOST), 2 * here, PARKED)
 
 
 @dataclass(frozen=True, slots=True)

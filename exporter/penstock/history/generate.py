@@ -169,7 +169,7 @@ class _World:
             depth = depth - left
             lost = np.where(np.isnan(self.ring), 0.0, np.maximum(depth - self.ring, 0.0))
             self.depth = depth - lost
-            for name, by in (("added", came[step]), ("acknowledged", left), ("killed", lost), ("evicted", lost)):
+            for name, by in (("added", came[step]), ("acknowledged", left), ("evicted", lost)):
                 self.counters[name] = self.counters[name] + by
             for name, values in self.counters.items():
                 out[name][step] = values

@@ -151,16 +151,16 @@ class Metrics:
                 part = b"".join((chunk, *islice(chunks, AT_ONCE - 1)))
                 size = len(part)
             for start in range(0, len(part), size):
+                await self._turns.turn()  # a fast reader must not keep others waiting
+                keeps_up &= request.transport is not None and not request.transport.get_write_buffer_size()
                 if not await self._written(response, part[start : start + size]):
                     _drop(request, "its reader stopped reading")
                     return response
-                keeps_up &= request.transport is not None and not request.transport.get_write_buffer_size()
             sent += len(part)
         return response
 
     async def _written(self, response: web.StreamResponse, piece: bytes) -> bool:
         """Whether the reader made room for the piece in time."""
-        await self._turns.turn()  # a fast reader must not keep others waiting
         try:
             async with asyncio.timeout(self._stall_seconds):
                 await response.write(piece)

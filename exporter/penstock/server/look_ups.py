@@ -9,7 +9,7 @@ from penstock.errors import PenstockError
 AT_ONCE = 1
 """Two would share one interpreter lock and be done no sooner; but a poll would get a third of it in place of half."""
 WAITING = 32
-"""Look-ups that run, and that wait in line."""
+"""Look-ups that wait in line, beside those that run."""
 
 
 class Busy(PenstockError):

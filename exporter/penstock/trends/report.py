@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any, Final
 
+from penstock.flow.figures import duration
 from penstock.flow.judge.conditions import KINDS
 from penstock.trends import charts
 from penstock.trends.advice import BACKLOG
@@ -39,20 +40,15 @@ def render(facts: Plain) -> str:
         "number": lambda value: UNKNOWN if value is None else charts.number(value),
         "percent": lambda value: UNKNOWN if value is None else f"{100 * value:.1f} %",
         "signed": lambda value: UNKNOWN if value is None else f"{100 * value:+.1f} %",
-        "duration": duration,
+        "duration": lasted,
         "moment": lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"),
         "days": days_text,
     }
     return environment.get_template("report.html").render(view(facts))
 
 
-def duration(seconds: float | None) -> str:
-    if seconds is None:
-        return UNKNOWN
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
+def lasted(seconds: float | None) -> str:
+    return UNKNOWN if seconds is None else duration(seconds)
 
 
 def days_text(low: Any, high: Any) -> str:
@@ -63,15 +59,21 @@ def days_text(low: Any, high: Any) -> str:
         return "not at the present trend"
     if high == 0:
         return "reached"
-    if high == "never" or high > FAR * max(low, 7):
-        return f"{low:.0f} days at the earliest"
-    return f"about {low:.0f} days" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {high:.0f} days"
+    if high == "never" or (low >= 7 and high > FAR * low):
+        return f"{counted(low)} at the earliest"
+    if high < 1:
+        return "less than a day"
+    return f"about {counted(low)}" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {counted(high)}"
+
+
+def counted(days: float) -> str:
+    return "1 day" if f"{days:.0f}" == "1" else f"{days:.0f} days"
 
 
 def met_text(low: Any, high: Any) -> str:
     """The same as what is said of a limit."""
     text = days_text(low, high)
-    return f"limit met in {text}" if "days" in text else f"limit {text}" if text == "reached" else text
+    return f"limit met in {text}" if "day" in text else f"limit {text}" if text == "reached" else text
 
 
 def view(facts: Plain) -> Plain:
@@ -126,7 +128,8 @@ def actions(facts: Plain) -> list[Plain]:
         for name, limit in sorted(broker["limits"].items()):
             low, high = limit["days_low"], limit["days_high"]
             if isinstance(low, float | int) and low < SOON_DAYS:
-                text = f"The {name} of {broker['broker']} meets its limit in {days_text(low, high)}."
+                meets = "has met its limit" if high == 0 else f"meets its limit in {days_text(low, high)}"
+                text = f"The {name} of {broker['broker']} {meets}."
                 found.append((low, {"what": text, "do": f"Give it more {name}, or find what grows (section 3)."}))
     for queue in facts["queues"]:
         if queue["ring_advice"]:

@@ -250,7 +250,8 @@ def follow_spans(state: Judgement, found: Facts, constants: Constants) -> tuple[
     ended = (found.d_delivered > 0) & ~np.isnan(before.still) & ~np.isnan(before.ready)
     dispatch = taught(dispatch, ended, now - np.fmax(before.still, before.ready), constants, found.interval)
     absence = state.absence.follow(found.queues)
-    ended = served & ~np.isnan(before.absent) & ~np.isnan(before.ready)
+    # Who came and went between two polls ended no absence: nobody was gone for longer than that.
+    ended = served & (before.absent < then) & ~np.isnan(before.ready)
     absence = taught(absence, ended, now - np.fmax(before.absent, before.ready), constants, found.interval)
     address = found.address
     spans = Spans(
@@ -261,7 +262,7 @@ def follow_spans(state: Judgement, found: Facts, constants: Constants) -> tuple[
         absent=np.where(
             np.isnan(found.consumers) & ~served,
             before.absent,
-            since(~there, np.where(settles, np.nan, before.absent), now),
+            since(~there & ~np.isnan(found.consumers), np.where(settles, np.nan, before.absent), now),
         ),
         unsettled=since(~(found.d_settled > 0), before.unsettled, np.where(found.known, then, now)),
         blocked=since(found.known & (address.d_added == 0), before.blocked, then),
