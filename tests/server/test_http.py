@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, web
 
 from exposition.tables import blocks, everything
 from penstock.errors import ConfigError
@@ -437,6 +437,44 @@ async def test_who_came_only_now_is_not_dropped_for_an_idle_one() -> None:
             assert b" 200 " in (await received(one)).partition(b"\r\n")[0]
         for one in idle:
             one.close()
+
+
+class Sink(asyncio.Transport):
+    """Keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        self.written += bytes(data)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        pass
+
+
+async def test_who_has_asked_is_not_idle_before_its_handler_begins() -> None:
+    async def answer(_: web.BaseRequest) -> web.Response:
+        return web.Response(text="here")
+
+    server = web.Server(answer)
+    bounded = bound.Bounded(server, most=1)
+    asks, comes = bounded(), Sink()
+    asks.connection_made(comes)
+    asks.data_received(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+    bounded()  # one too many comes in the same turn of the loop
+    await until(lambda: asyncio.sleep(0, bool(comes.written)))
+    assert comes.written.endswith(b"here")
+    await server.shutdown(0)
 
 
 @pytest.mark.parametrize("head", [b"\r\n", b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 10])

@@ -149,6 +149,10 @@ class Bounded:
         handler = self._server()
         transport.set_protocol(handler)
         handler.connection_made(transport)
+        self._busy.add(handler)  # it gets to the request only in the next turn
+        handlers = self._server.connections
+        if len(self._busy) > len(handlers):  # some are gone without having come to one
+            self._busy.intersection_update(handlers)
         handler.data_received(head)
 
     async def _handled(self, request: web.BaseRequest) -> web.StreamResponse:
