@@ -22,6 +22,7 @@ from bench.harness import NO_LIMITS, facts, medians, print_table
 from bench.world import EPOCH, SECONDS_A_POLL
 from numpy.typing import NDArray
 
+from penstock.agent import interpreter
 from penstock.flow import assess as assessing
 from penstock.flow.assess import State, assess
 from penstock.flow.judge import judge as judging
@@ -261,6 +262,7 @@ def _sizes(value: Any, seen: set[int]) -> Iterator[int]:
 @click.option("--churn", default=1.0, show_default=True, help="Consumers that reconnect from poll to poll, %.")
 @click.option("--queue-churn", default=0.0, show_default=True, help="Queues that are made anew from poll to poll, %.")
 def main(*, runs: int, warm: int, queues: int, consumers: int, churn: float, queue_churn: float) -> None:
+    interpreter.tune()
     scene, state, policy = Scene(queues, consumers), State(), Policy("bench", limits=NO_LIMITS)
     polls: list[dict[str, float]] = []
     for poll in range(warm + runs):

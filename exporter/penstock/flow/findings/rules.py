@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.flow.findings.finding import Finding, Scope
-from penstock.flow.judge.sightings import Coming
+from penstock.flow.judge import comings
+from penstock.flow.judge.comings import Comings
 from penstock.flow.judge.spans import Mask
 from penstock.flow.series import ClientSeries, Grouping, QueueSeries
 from penstock.model import AddressRow, Broker, QueueKind, QueueRow
@@ -55,7 +56,7 @@ class Clients:
     longest: Column
     protocol: Callable[[int], str]
     """By position."""
-    comings: Mapping[int, Coming]
+    comings: Comings
     now: float
 
 
@@ -272,17 +273,13 @@ def consumer_per_message(scene: Scene) -> Iterator[Finding]:
     clients = scene.clients
     if clients is None:
         return
-    told = 0
-    for coming in clients.comings.values():
-        if coming.new < FEW or coming.polls < LEAST_POLLS or coming.new < PER_MESSAGE_NEW * coming.seen:
-            continue
-        each = coming.delivered / coming.new
-        if each <= PER_MESSAGE and told < MOST:
-            told += 1
-            seconds = coming.last - coming.begin
-            yield of_client(
-                "consumer_per_message", coming.client, {"new": float(coming.new), "seconds": seconds, "each": each}, ""
-            )
+    came = clients.comings
+    new, begin, last = came.of(comings.NEW), came.of(comings.BEGIN), came.of(comings.LAST)
+    each = came.of(comings.DELIVERED) / np.maximum(new, 1)
+    often = (new >= FEW) & (came.of(comings.POLLS) >= LEAST_POLLS) & (new >= PER_MESSAGE_NEW * came.of(comings.SEEN))
+    for i in np.flatnonzero(often & (each <= PER_MESSAGE))[:MOST].tolist():
+        evidence = {"new": float(new[i]), "seconds": float(last[i] - begin[i]), "each": float(each[i])}
+        yield of_client("consumer_per_message", came.clients[i], evidence, "")
 
 
 def prefetch_exceeds_queue(scene: Scene) -> Iterator[Finding]:

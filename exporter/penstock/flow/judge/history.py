@@ -151,7 +151,7 @@ def trend(history: History, constants: Constants, interval: float) -> Trend:
             & (second.sum(axis=0) > 0)
             & window.covers(rows, FLOW_OUT, constants.trend_seconds(interval), interval, constants.trend_polls)
         )
-    return Trend(behind, growth, window.rate(FLOW_IN), window.rate(FLOW_OUT), window.seconds)
+    return Trend(behind, growth, window.rate(FLOW_IN, added), window.rate(FLOW_OUT, settled), window.seconds)
 
 
 def _means(values: Column) -> Column:

@@ -155,10 +155,12 @@ class Patience:
             return self
         counts = np.bincount(at)
         touched = np.flatnonzero(counts)
-        place = np.cumsum(counts > 0)[at] - 1
-        fading = constants.decay ** counts[touched]
-        taught = self.histograms(touched) * fading[:, None].astype(np.float32)
-        np.add.at(taught, (place, bins(gaps)), np.float32(1))
+        place = np.empty(len(counts), np.intp)
+        place[touched] = np.arange(len(touched))
+        fading = (constants.decay ** np.arange(counts.max() + 1))[counts[touched]]
+        taught = self.histograms(touched)
+        taught *= fading[:, None].astype(np.float32)
+        np.add.at(taught.reshape(-1), place[at] * BINS + bins(gaps), np.float32(1))
         slot, weight, longest, q98 = self.slot.copy(), self.weight.copy(), self.longest.copy(), self.q98.copy()
         first = touched[slot[touched] < 0]
         slot[first] = len(self.weights) + np.arange(len(first))
@@ -203,7 +205,7 @@ def quantile(weights: Histogram, share: float) -> Column:
     """Upper edge of the bin in which each row's cumulative weight reaches `share` of its sum."""
     by_bin = np.ascontiguousarray(weights.T)
     reached = np.zeros(len(weights), np.float32)
-    wanted = (share * by_bin.sum(axis=0, dtype=np.float64)).astype(np.float32)
+    wanted = np.float32(share) * by_bin.sum(axis=0)
     at = np.zeros(len(weights), np.intp)
     for weight in by_bin:
         reached += weight

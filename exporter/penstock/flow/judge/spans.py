@@ -126,12 +126,17 @@ class Window:
             total += sample.values[variable]
         return total
 
-    def rate(self, variable: int) -> Column:
-        """Per row its change per second over the time for which it is known, NaN where that is none."""
-        samples = self.samples if self.samples and not np.isnan(self.samples[0].begin) else self.samples[1:]
-        total, unknown = np.zeros(len(self.index)), np.zeros(len(self.index))
+    def rate(self, variable: int, total: Column | None = None) -> Column:
+        """
+        Per row its change per second over the time for which it is known, NaN where that is none.
+
+        total: its `sum`, where that is known already.
+        """
+        total = self.sum(variable) if total is None else total
+        samples, unknown = self.samples, np.zeros(len(self.index))
+        if samples and np.isnan(samples[0].begin):
+            total, samples = total - samples[0].values[variable], samples[1:]
         for sample in samples:
-            total += sample.values[variable]
             if sample.missing[variable].any():
                 unknown[np.flatnonzero(sample.missing[variable])] += sample.stamp - sample.begin
         seconds = sum(sample.stamp - sample.begin for sample in samples) - unknown
