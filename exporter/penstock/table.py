@@ -19,6 +19,9 @@ CarriedT = TypeVar("CarriedT", bound=np.generic)
 Column = NDArray[np.float64]
 """One number per row; NaN = missing (the broker did not say, or its version lacks it). Never 0 for missing."""
 
+SLACK = 64
+"""By how many what is known by a name may be more than twice what is there, before what is gone is forgotten."""
+
 Keys = NDArray[np.int64]
 Positions = NDArray[np.intp]
 
@@ -246,7 +249,7 @@ class Serials:
 
     def keep(self, keys: Keys) -> None:
         """Forget all but `keys`, once those are the lesser part."""
-        if len(self._keys) > 2 * len(keys) + 1024:
+        if len(self._keys) > 2 * len(keys) + SLACK:
             in_use = set(keys.tolist())
             self._keys = {text: key for text, key in self._keys.items() if key in in_use}
 

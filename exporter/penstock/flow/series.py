@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.flow.rules import Said
-from penstock.table import Column, Index, Join, Keys, Positions
+from penstock.table import SLACK, Column, Index, Join, Keys, Positions
 
 SeriesT = TypeVar("SeriesT")
 
@@ -128,7 +128,7 @@ class Book(Generic[SeriesT]):
 
     def keep(self, index: Index[SeriesT]) -> None:
         """Forget what is not in `index`, once that is the greater part."""
-        if len(self._keys) > 2 * len(index) + 1024:
+        if len(self._keys) > 2 * len(index) + SLACK:
             self._keys = dict(zip(index, index.keys.tolist(), strict=True))
 
 

@@ -38,7 +38,7 @@ from penstock.sources.artemis.kinds import Roles
 from penstock.sources.clients import NameMap
 from penstock.sources.rows import Rows, RowT
 from penstock.sources.transport import Answer, Request, Transport
-from penstock.table import Index, Keys, Table
+from penstock.table import SLACK, Index, Keys, Table
 
 ResultT = TypeVar("ResultT")
 
@@ -382,7 +382,7 @@ class ArtemisReader:
         stamps.update(dict.fromkeys(due, poll.now))
         oldest = min((stamps.get(name, -np.inf) for name in names), default=np.inf)
         self._settings_due = addresses.index, oldest + SETTINGS_AGE
-        if len(stamps) > 2 * len(addresses) + SETTINGS_AT_ONCE:
+        if len(stamps) > 2 * len(addresses) + SLACK:
             here = {row.name for row in addresses.index}
             self._settings_stamp = {name: value for name, value in stamps.items() if name in here}
             self._settings = {name: value for name, value in self._settings.items() if name in here}

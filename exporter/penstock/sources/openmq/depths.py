@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.sources.openmq.answers import Depth, Destination
+from penstock.table import SLACK
 
 SHARE = 0.03
 """Of one core of the broker that the expensive attributes may take in the long run."""
@@ -154,7 +155,7 @@ class Depths:
         )
 
     def forget_all_but(self, rows: Sequence[Destination]) -> None:
-        if len(self._known) > 2 * len(rows) + 100:
+        if len(self._known) > 2 * len(rows) + SLACK:
             here = {(row.type, row.name) for row in rows}
             self._known = {name: known for name, known in self._known.items() if name in here}
 

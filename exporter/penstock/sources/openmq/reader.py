@@ -38,7 +38,7 @@ from penstock.sources.openmq.depths import Depths, Name
 from penstock.sources.portmapper import read_epoch, request_epoch
 from penstock.sources.rows import Rows, RowT
 from penstock.sources.transport import Answer, Request, Transport
-from penstock.table import Keys, Table
+from penstock.table import SLACK, Keys, Table
 
 ResultT = TypeVar("ResultT")
 
@@ -394,7 +394,7 @@ class OpenMQReader:
                         errors.append(str(error))
         stamps.update(dict.fromkeys(due, poll.now))
         self._settings |= {(one.type, one.name): one for one in read}
-        if len(stamps) > 2 * len(rows) + SETTINGS_AT_ONCE:
+        if len(stamps) > 2 * len(rows) + SLACK:
             here = set(names)
             self._settings_stamp = {name: stamp for name, stamp in stamps.items() if name in here}
             self._settings = {name: one for name, one in self._settings.items() if name in here}

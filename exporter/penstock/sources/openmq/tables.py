@@ -27,7 +27,7 @@ from penstock.sources.clients import NameMap, client_name
 from penstock.sources.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction
 from penstock.sources.openmq.depths import Carried, Name
 from penstock.sources.rows import matrix
-from penstock.table import Column, Index, Keys, Serials, Table
+from penstock.table import SLACK, Column, Index, Keys, Serials, Table
 
 RowT = TypeVar("RowT")
 
@@ -335,7 +335,7 @@ class Destinations:
             )
             for row in subscriptions
         ]
-        if len(self._made) > 4 * (len(rows) + len(made)) + 1024:
+        if len(self._made) > 4 * (len(rows) + len(made)) + SLACK:
             self._made.clear()
         stale = _stale(self._queues, keys, made)
         self._queues, order = self._queues.follow(keys, lambda new: [made[i] for i in new], changed=keys[stale])
