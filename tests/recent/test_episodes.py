@@ -30,7 +30,7 @@ def test_what_began_before_the_events() -> None:
 
 
 def test_what_ended_before_is_left_out_and_so_is_what_is_silenced() -> None:
-    assert episodes([ON, OFF], [replace(STALLED, silenced=True)], 160.0) == []
+    assert episodes([ON, OFF], [STALLED._replace(silenced=True)], 160.0) == []
 
 
 def test_clients_are_kept_apart() -> None:

@@ -1,8 +1,9 @@
 """Every condition by name: what it is raised on, what may be behind it, what to do."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from typing import NamedTuple
 
 from penstock.model import BrokerKind
 
@@ -290,8 +291,10 @@ _KINDS = (
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+NO_EVIDENCE: Mapping[str, float] = {}
+
+
+class Condition(NamedTuple):
     """
     A condition that stands. Times by the agent's clock, seconds since 1970.
 
@@ -305,7 +308,7 @@ class Condition:
     client: str
     severity: Severity
     since: float
-    evidence: Mapping[str, float] = field(default_factory=dict)
+    evidence: Mapping[str, float] = NO_EVIDENCE
     consumers: int = 0
     silenced: bool = False
     """By a rule of the operator: shown when asked for, and not exported."""

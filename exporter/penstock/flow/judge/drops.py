@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.flow.judge.facts import Facts
+from penstock.flow.judge.facts import Facts, or_zero
 from penstock.flow.judge.ledger import routed_beyond
 from penstock.flow.judge.spans import Mask, moved
 from penstock.model import QueueRow
@@ -42,4 +42,4 @@ class Drops:
         counts = (full | was_full) & (rise > lag)
         dropped = np.where(counts, dropped + rise - lag, dropped)
         dropped = np.where(np.isnan(beyond), np.nan, dropped)
-        return Drops(index, np.fmax(most, beyond), dropped, full, np.nan_to_num(found.d_added))
+        return Drops(index, np.fmax(most, beyond), dropped, full, or_zero(found.d_added))

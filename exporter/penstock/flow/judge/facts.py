@@ -335,7 +335,7 @@ def gathered(
         exclusive=np.fmax(np.fmax(queues["exclusive"], queues["grouped"]), 0.0),
         last_value=queues["last_value"],
         ring=queues["ring_limit"],
-        dispatch_at=np.nan_to_num(queues["consumers_before_dispatch"]),
+        dispatch_at=or_zero(queues["consumers_before_dispatch"]),
         delivering_bytes=queues["delivering_bytes"],
         address=address,
         consumer=consumer,
@@ -417,7 +417,7 @@ def address_facts(join: AddressJoin, addresses: Table[AddressRow] | None, d_adde
         non_destructive=join.by_queue(addresses, "non_destructive"),
         delivery_attempts=join.by_queue(addresses, "max_delivery_attempts"),
         queues=join.queues_of,
-        d_added=join.of_all_queues(np.nan_to_num(d_added)),
+        d_added=join.of_all_queues(or_zero(d_added)),
     )
 
 
@@ -463,7 +463,8 @@ def consumer_changes(numbers: Numbers, past: Numbers, new: Mask, join: Join, kno
     return or_zero(changes)
 
 
-def or_zero(numbers: Numbers) -> Numbers:
+def or_zero(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The numbers, 0 where one is missing; the very array where none is. A fraction of `np.nan_to_num`'s cost."""
     missing = np.isnan(numbers)
     return np.where(missing, 0.0, numbers) if missing.any() else numbers
 

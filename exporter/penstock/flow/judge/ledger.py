@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.flow.judge.facts import Facts
+from penstock.flow.judge.facts import Facts, or_zero
 from penstock.flow.judge.spans import Mask, moved
 from penstock.model import QueueRow
 from penstock.table import Column, Index
@@ -65,7 +65,7 @@ class Ledger:
         twice = np.where(ledgered(facts) & facts.known, twice, np.nan)
         set_back = before.set_back | facts.set_back
         evicted = np.where(set_back | facts.keeps, np.nan, np.fmax(before.evicted, np.where(twice >= 0, twice, np.nan)))
-        grew = np.where(np.isnan(before.evicted), 0.0, np.nan_to_num(evicted - before.evicted))
+        grew = np.where(np.isnan(before.evicted), 0.0, or_zero(evicted - before.evicted))
         covered = ~np.isnan(twice) | ~facts.known
         consumers = lost_by_consumer(grew, before)
         return Ledger(
@@ -74,15 +74,15 @@ class Ledger:
             usable=usable,
             usable_at=np.where(usable | np.isnan(before.usable_at), facts.now, before.usable_at),
             evicted=evicted,
-            by_consumers=np.where(np.isnan(evicted), np.nan, np.nan_to_num(before.by_consumers) + consumers),
+            by_consumers=np.where(np.isnan(evicted), np.nan, or_zero(before.by_consumers) + consumers),
             grew=grew,
             lost_now=consumers,
             lost_last=np.where(consumers > 0, consumers, before.lost_last),
             balance=balance,
             routed=np.fmax(before.routed, routed),
             returning=returning,
-            d_added=np.nan_to_num(facts.d_added) + np.where(covered, 0.0, np.nan_to_num(before.d_added)),
-            d_due=np.fmax(-facts.d_scheduled, 0.0) + np.where(covered, 0.0, np.nan_to_num(before.d_due)),
+            d_added=or_zero(facts.d_added) + np.where(covered, 0.0, or_zero(before.d_added)),
+            d_due=np.fmax(-facts.d_scheduled, 0.0) + np.where(covered, 0.0, or_zero(before.d_due)),
             set_back=set_back,
             delivering=facts.delivering,
             delivering_before=before.delivering,
@@ -158,7 +158,7 @@ def outgrown(facts: Facts, before: Ledger, raw: Column) -> Mask:
     what was in between. Without this nothing counts for a minute under heavy traffic with steady rollbacks.
     """
     delivering = np.fmax(np.fmax(facts.delivering, facts.held), np.fmax(before.delivering, before.delivering_before))
-    return raw - before.raw[2] >= 2 * np.nan_to_num(delivering) + 3
+    return raw - before.raw[2] >= 2 * or_zero(delivering) + 3
 
 
 def lost_by_consumer(grew: Column, before: Ledger) -> Column:
@@ -167,6 +167,6 @@ def lost_by_consumer(grew: Column, before: Ledger) -> Column:
 
     The sum is seen twice and so lags one poll: it is held against the arrivals up to the poll before.
     """
-    explained = np.nan_to_num(before.d_added) + np.nan_to_num(before.d_due) + 3
+    explained = or_zero(before.d_added) + or_zero(before.d_due) + 3
     was_delivering = (before.delivering > 0) | (before.delivering_before > 0)
     return np.where(was_delivering & (grew > explained), grew - explained + 3, 0.0)

@@ -9,6 +9,7 @@ from penstock.flow.clock import Clock
 from penstock.flow.judge import openmq_rules, rules
 from penstock.flow.judge.churn import Churn
 from penstock.flow.judge.conditions import KINDS, Condition, Kind, Scope, Severity
+from penstock.flow.judge.facts import or_zero
 from penstock.flow.judge.poll import Poll
 from penstock.flow.judge.spans import Mask, longer
 from penstock.flow.judge.standing import Standing
@@ -230,14 +231,14 @@ def _losing(poll: Poll, at: Positions) -> Columns:
     return {
         "evicted": poll.ledger.evicted[at],
         "rate": poll.ledger.grew[at] / max(poll.found.interval, 1e-9),
-        "ring": np.nan_to_num(poll.found.ring[at]),
+        "ring": or_zero(poll.found.ring[at]),
     }
 
 
 def _lost(poll: Poll, at: Positions) -> Columns:
     ledger = poll.ledger
     return {
-        "lost": np.nan_to_num(ledger.lost_last[at]),
+        "lost": or_zero(ledger.lost_last[at]),
         "lost_in_all": ledger.by_consumers[at],
         "evicted": ledger.evicted[at],
     }

@@ -50,7 +50,7 @@ def with_silence(conditions: Iterable[Condition], groups: Groups) -> tuple[Condi
     if not queues and not clients:
         return tuple(conditions)
     return tuple(
-        replace(one, silenced=True)
+        one._replace(silenced=True)
         if (one.address, one.queue) in queues or (one.address, one.queue, one.client) in clients
         else one
         for one in conditions
