@@ -132,10 +132,7 @@ class Index(Generic[RowT]):
 
     def positions(self, keys: Keys) -> Positions:
         """Position of each key, -1 where it is not here."""
-        if not len(self.keys):
-            return np.full(len(keys), -1, np.intp)
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[at] == keys, at, -1)
+        return positions(self.keys, keys)
 
     def origin_in(self, before: "Index[RowT]") -> Positions:
         """Position of each row in `before`, -1 where the row is new or its text another."""
@@ -155,6 +152,14 @@ class Index(Generic[RowT]):
         if before is self:
             return values
         return taken(values, self.origin_in(before), fill)
+
+
+def positions(ascending: Keys, keys: Keys) -> Positions:
+    """Position of each of `keys` in `ascending`, -1 where it is not there."""
+    if not len(ascending):
+        return np.full(len(keys), -1, np.intp)
+    at = np.minimum(np.searchsorted(ascending, keys), len(ascending) - 1)
+    return np.where(ascending[at] == keys, at, -1)
 
 
 def ascending(keys: Keys) -> tuple[Keys, Positions]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from penstock.flow.judge.facts import Facts
 from penstock.flow.series import ClientSeries, Grouping
-from penstock.table import Column, Keys, Positions
+from penstock.table import Column, Keys, Positions, positions
 
 SECONDS = 300.0
 """What comings are counted over, at most twice as long."""
@@ -43,7 +43,7 @@ class Comings:
         if not len(at):
             return kept
         members, of = np.unique(member, return_inverse=True)
-        present = np.bincount(clients.member[clients.member >= 0], minlength=len(clients.index))[members]
+        present = np.bincount(clients.member + 1)[members + 1]  # HIDDEN is -1
         came = np.bincount(of)
         got = np.bincount(of, weights=consumer.delivered[at])
         mostly = 2 * came >= present
@@ -63,9 +63,8 @@ class Comings:
     ) -> "Comings":
         """With what came at this poll. counts: (seen, new, delivered, polls) of these members."""
         one = self.joined_by(clients, members, now)
-        at = np.searchsorted(one.keys, clients.index.keys[members])
-        followed = at < len(one.keys)
-        followed[followed] = one.keys[at[followed]] == clients.index.keys[members][followed]
+        at = positions(one.keys, clients.index.keys[members])
+        followed = at >= 0
         at, numbers = at[followed], one.numbers.copy()
         old = at[now - numbers[BEGIN, at] > 2 * SECONDS]
         numbers[:, old] = halved(numbers[:, old], now)
@@ -76,7 +75,7 @@ class Comings:
     def joined_by(self, clients: Grouping[ClientSeries], members: Positions, now: float) -> "Comings":
         """And with those of these members that are not followed yet, as far as there is room."""
         keys = clients.index.keys[members]
-        new = np.flatnonzero(~np.isin(keys, self.keys, assume_unique=True))[: MOST - len(self.keys)]
+        new = np.flatnonzero(positions(self.keys, keys) < 0)[: MOST - len(self.keys)]
         if not len(new):
             return self
         place = np.searchsorted(self.keys, keys[new])

@@ -49,14 +49,27 @@ class Arrivals:
         """When the message with this number came to these rows, between two points; NaN where before the first."""
         if len(self.stamps) < 2:
             return np.full(len(rows), np.nan)
-        added = np.stack([one[rows] for one in self.added])
-        after = np.count_nonzero(~(added >= number), axis=0)
-        after = np.clip(after, 1, len(self.stamps) - 1)
-        columns = np.arange(len(rows))
-        low, high = added[after - 1, columns], added[after, columns]
+        low, high, after = self._around(number, rows)
         share = np.where(high > low, (number - low) / np.where(high > low, high - low, 1), 1.0)
         at = self.stamps[after - 1] + share * (self.stamps[after] - self.stamps[after - 1])
         return np.where((number >= low) & (number <= high), at, np.nan)
+
+    def _around(self, number: Column, rows: Positions) -> tuple[Column, Column, Positions]:
+        """What had been added at the last point below the number and at the one after it, and which that is."""
+        last = len(self.stamps) - 1
+        low, high, after = self.added[0][rows], self.added[1][rows], np.ones(len(rows), np.intp)
+        left = np.arange(len(rows))
+        # From the newest point: most of what is there has come lately.
+        above = self.added[last][rows]
+        for point in range(last, 0, -1):
+            below = self.added[point - 1][rows[left]]
+            found = ~(below >= number[left])
+            here = left[found]
+            low[here], high[here], after[here] = below[found], above[found], point
+            left, above = left[~found], below[~found]
+            if not len(left):
+                break
+        return low, high, after
 
 
 @dataclass(frozen=True, slots=True)
