@@ -22,6 +22,7 @@ help:
 	@echo "make soak-healthy [BROKER=both DURATION=7200 SEED=1 KEEP=...]  healthy load on real brokers, every alarm is false (2 h)"
 	@echo "make soak [DURATION=1800 SEED=1]  real brokers with churn and faults: memory, descriptors, tasks stay flat (30 min)"
 	@echo "make test-trust, make fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (10 min; 1 h)"
+	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
 	@echo "make bench-tick, bench-judge, bench-scrape, bench-pages, bench-prometheus, bench-growth, bench-broker, bench-trends   what it costs, see docs/performance.md (4 to 20 min)"
 	@echo "make test-chart  the Helm chart with helm itself (first time 10 min; needs Go); make chart-golden writes its golden files"
@@ -84,7 +85,7 @@ soak-healthy: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m flowbench.soak --broker "$(BROKER)" --duration "$(DURATION)" \
 		--seed "$(SEED)" --interval "$(POLL)" $(if $(KEEP),--keep "$(KEEP)")
 
-.PHONY: test-trust fuzz
+.PHONY: test-trust fuzz fuzz-guided
 
 test-trust: $(VENV)/.test  # faults that take longer than make test has time for (10 min)
 	$(BIN)/pytest tests/trust/*_check.py
@@ -93,6 +94,16 @@ FUZZ ?= 2000
 
 fuzz: $(VENV)/.test  # odd answers, files, requests and names: FUZZ examples of each (1 h)
 	PENSTOCK_FUZZ=$(FUZZ) $(BIN)/pytest tests/trust/test_fuzz.py tests/trust/test_described.py
+
+TARGETS ?= headers configuration web state recording answers
+SECONDS ?= 300
+
+fuzz-guided: $(VENV)/.test  # inputs found by the code that they reach: SECONDS for each of TARGETS (30 min)
+	@mkdir -p build
+	$(BIN)/pip install --quiet 'atheris>=3'
+	@for target in $(TARGETS); do echo "$$target"; \
+		$(BIN)/python tests/trust/guided.py $$target -max_total_time=$(SECONDS) -max_len=60000 -verbosity=0 \
+		-print_final_stats=1 -artifact_prefix=build/ || exit 1; done
 
 soak: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m trust.soak "$(DURATION)" "$(SEED)"

@@ -1,13 +1,18 @@
 """
 `make bench-tick`: CPU time and memory of a whole tick at 750,000 series, beside the obvious way to do the same.
 
-Both get the same answers over HTTP from a broker in another process, by turns in the same run. The last line is JSON.
+Both get the same answers over HTTP from a broker in another process, by turns in the same run, each in a process of its
+own: neither looks for garbage among the other's objects. The last line is JSON.
 """
 
 import asyncio
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from statistics import mean, median
 
 import click
@@ -18,6 +23,7 @@ from bench.harness import Polled, facts, medians, print_table
 
 from penstock.exposition.catalogue import CATALOGUE, Family
 from penstock.sources.jolokia import JolokiaTarget, JolokiaTransport
+from penstock.sources.transport import Request
 
 IDLE_POLLS = 5
 POLLS_TO_REST = 24
@@ -51,16 +57,15 @@ async def _ticks(
     broker: Broker, runs: int, baseline_runs: int, page_rows: int, families: Iterable[Family]
 ) -> dict[str, float]:
     polled = Polled(JolokiaTransport(JolokiaTarget(broker.url)), page_rows=page_rows, families=families)
-    other = JolokiaTransport(JolokiaTarget(broker.url))
-    baseline = Baseline("bench")
     await polled.warm_up()
     seconds, baseline_seconds, stages = [], [], []
-    for run in range(runs):
-        broker.step()
-        seconds.append(await polled.poll())
-        stages.append(dict(polled.stages.seconds))
-        if run < baseline_runs:
-            baseline_seconds.append(await _baseline(baseline, other, polled))
+    with other_process(broker.url) as other:
+        for run in range(runs):
+            broker.step()
+            seconds.append(await polled.poll())
+            stages.append(dict(polled.stages.seconds))
+            if run < baseline_runs:
+                baseline_seconds.append(other.seconds(list(polled.transport.asked)))
     broker.rest()
     idle = []
     for _ in range(POLLS_TO_REST + IDLE_POLLS):
@@ -69,7 +74,6 @@ async def _ticks(
         idle.append(polled.stages.seconds["render + compress"])
     shown = polled.blocks.published.families
     await polled.close()
-    await other.close()
     _print_breakdown(stages, seconds, baseline_seconds)
     return {
         "series": sum(samples.count for samples in shown.values()),
@@ -84,13 +88,48 @@ async def _ticks(
     }
 
 
-async def _baseline(baseline: Baseline, transport: JolokiaTransport, polled: Polled) -> float:
-    """CPU seconds of the baseline for what the agent asked in its last poll."""
-    asked = list(polled.transport.asked)
-    began = time.process_time()
-    answers = [(await transport.ask(requests, 60)).body for requests in asked]
-    baseline.body(asked, answers)
-    return time.process_time() - began
+Asked = Sequence[Sequence[Request]]
+"""The bulks of a poll."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherProcess:
+    """The baseline, in a process that waits to be asked."""
+
+    connection: Connection
+
+    def seconds(self, asked: Asked) -> float:
+        """Its CPU seconds for the answers to what the agent asked in its last poll, from the request to the body."""
+        self.connection.send(asked)
+        seconds: float = self.connection.recv()
+        return seconds
+
+
+@contextmanager
+def other_process(url: str) -> Iterator[OtherProcess]:
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_answer, args=(url, there))
+    process.start()
+    try:
+        yield OtherProcess(here)
+        here.send(None)
+        process.join(60)
+    finally:
+        process.kill()
+
+
+def _answer(url: str, connection: Connection) -> None:
+    async def answer() -> None:
+        transport, baseline = JolokiaTransport(JolokiaTarget(url)), Baseline("bench")
+        while (asked := connection.recv()) is not None:
+            began = time.process_time()
+            answers = [(await transport.ask(requests, 60)).body for requests in asked]
+            baseline.body(asked, answers)
+            connection.send(time.process_time() - began)
+        await transport.close()
+
+    asyncio.run(answer())
 
 
 def _print_breakdown(stages: list[dict[str, float]], seconds: list[float], baseline: list[float]) -> None:

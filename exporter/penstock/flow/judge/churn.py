@@ -90,7 +90,7 @@ class Churn:
         recent = found.now - holds.seen_since <= 3 * found.interval
         counted = moved(found.consumer.index, self.consumers, self.counted, False)
         came = np.flatnonzero(holders & recent & ~counted)
-        spells = joined(lasting, came, found, clients, patience)
+        spells = joined(lasting, came, found, clients, patience, holds)
         # Too young a spell has nothing to be judged by; after a start all clients of a large broker have one.
         old = {client: spell for client, spell in spells.items() if spell.polls >= OLD or spell.on or spell.run > 0}
         present = clients.count() if old else np.empty(0)
@@ -153,14 +153,15 @@ def joined(
     found: Facts,
     clients: Grouping[ClientSeries],
     patience: Column,
+    holds: Holds,
 ) -> dict[ClientSeries, Spell]:
-    """With the consumers that `came`; the first of a client begins its spell."""
+    """With the consumers that `came`; the first of a client begins its spell, when it got what it holds."""
     by_client: dict[ClientSeries, list[int]] = {}
     for i in came.tolist():
         by_client.setdefault(clients.index.rows[clients.member[i]], []).append(i)
     rows = found.consumer.index.rows
     for client, of in by_client.items():
-        spell = spells.get(client) or Spell(found.now, rows[of[0]].queue)
+        spell = spells.get(client) or Spell(begin_of(found, holds.hold_since[of]), rows[of[0]].queue)
         spells[client] = replace(
             spell,
             ids=spell.ids + len(of),
@@ -169,6 +170,12 @@ def joined(
             patience=float(patience[of[0]]),
         )
     return spells
+
+
+def begin_of(found: Facts, hold_since: Column) -> float:
+    """Not before the poll before: up to then the queue may have settled something."""
+    before = found.now - np.nan_to_num(found.interval)
+    return float(np.clip(np.fmin.reduce(hold_since, initial=found.now), before, found.now))
 
 
 def judged(spell: Spell, found: Facts, present: float, ids: int) -> Spell:

@@ -319,7 +319,7 @@ Rule = Callable[[Poll], tuple[Mask, Column]]
 """What a rule says at this poll, and since when by its own account (NaN: this poll)."""
 
 
-def nearly(poll: Poll, patience: Column) -> Column:
+def nearly(poll: Poll, patience: Column | float) -> Column:
     """
     One poll before the patience is over a rule may begin to agree: what it rests on was so all the time.
 
@@ -409,8 +409,9 @@ def _falling_behind(poll: Poll) -> tuple[Mask, Column]:
 
 
 def _hoarding(poll: Poll) -> tuple[Mask, Column]:
-    is_stalled = _stalled(poll)[0]
-    return rules.hoarding(poll.found, poll.holds, poll.pace, is_stalled, poll.constants), _now(poll)
+    is_stalled, constants = _stalled(poll)[0], poll.constants
+    idle = float(nearly(poll, constants.proof))
+    return rules.hoarding(poll.found, poll.holds, poll.pace, is_stalled, idle, constants), _now(poll)
 
 
 def _ring_lost_by_consumer(poll: Poll) -> tuple[Mask, Column]:

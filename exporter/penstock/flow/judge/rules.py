@@ -148,9 +148,9 @@ def falling_behind(facts: Facts, trend: Trend) -> Mask:
     return facts.judged & trend.behind & np.isnan(facts.ring)
 
 
-def hoarding(facts: Facts, holds: Holds, pace: Column, stalled_on: Mask, constants: Constants) -> Mask:
+def hoarding(facts: Facts, holds: Holds, pace: Column, stalled_on: Mask, idle: float, constants: Constants) -> Mask:
     """
-    One consumer holds nearly everything that is left while a peer has had nothing for a while.
+    One consumer holds nearly everything that is left while a peer has had nothing for `idle` seconds.
 
     pace: per consumer, the most it settled per second over the last polls. It needs more than half a minute for what it
     holds, so waiting for it is worse than sharing would be. One that is stalled is told as that.
@@ -164,7 +164,7 @@ def hoarding(facts: Facts, holds: Holds, pace: Column, stalled_on: Mask, constan
     slow = (pace[at] > 0) & (held >= constants.persistent * pace[at]) & ~stalled_on[at]
     hoards = facts.queues_of(at[slow])
     peers = consumer.of(hoards)
-    starving = facts.queues_of(peers[longer(holds.idle_since[peers], facts.now, constants.proof)])
+    starving = facts.queues_of(peers[longer(holds.idle_since[peers], facts.now, idle)])
     return hoards & starving & ~facts.queues_of(peers[consumer.selective[peers]])
 
 

@@ -1,0 +1,158 @@
+"""
+`make fuzz-guided`: inputs that libFuzzer finds by the code they reach, against what reads them.
+
+`python tests/trust/guided.py TARGET [options of libFuzzer]`. What breaks is written to a file that is named; given
+in place of the options it is tried again.
+"""
+
+import asyncio
+import gzip
+import json
+import logging
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import atheris
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+with atheris.instrument_imports(include=["penstock"]):
+    from penstock.agent import interpreter, state
+    from penstock.config.loading import load
+    from penstock.config.web import load_web
+    from penstock.errors import PenstockError
+    from penstock.exposition import negotiate
+    from penstock.sources.recording import RecordingTransport
+    from trust.test_fuzz import FIRST_POLL, RECORDED, messages, plain, polled, recovers, watched
+
+FOLDER = Path(tempfile.mkdtemp(prefix="penstock-guided-"))
+
+
+def configuration(data: bytes) -> None:
+    file = FOLDER / "penstock.yaml"
+    file.write_bytes(data)
+    with suppress(PenstockError):
+        load(file, {"NAME": "value"})
+
+
+def web_configuration(data: bytes) -> None:
+    file = FOLDER / "web.yaml"
+    file.write_bytes(data)
+    with suppress(PenstockError):
+        load_web(file)
+
+
+def answers(data: bytes) -> None:
+    """A good poll, one in which an answer is `data` (the first byte says which), and good ones again."""
+
+    async def play() -> None:
+        watch, transport = watched()
+        assert await polled(watch, transport, plain) == ""
+        asked, wanted = 0, data[0] % (len(FIRST_POLL) + 1) if data else 0
+
+        def change(real: list[object]) -> bytes:
+            nonlocal asked
+            asked += 1
+            return data[1:] if asked - 1 == wanted else plain(real)
+
+        await polled(watch, transport, change)
+        messages(watch)
+        await recovers(watch, transport)
+
+    asyncio.run(play())
+
+
+def headers(data: bytes) -> None:
+    text = data.decode("latin-1")
+    negotiate.answer(text)
+    negotiate.accepts_gzip(text)
+
+
+def recording(data: bytes) -> None:
+    file = FOLDER / "recording.jsonl.gz"
+    file.write_bytes(gzip.compress(data, 1))
+
+    async def play() -> None:
+        transport = RecordingTransport(file)
+        watch, _ = watched()
+        await transport.begin_poll()
+        for call in FIRST_POLL:
+            await transport.ask(call["requests"], 1.0)
+        await watch.close()
+
+    with suppress(PenstockError):
+        asyncio.run(play())
+
+
+def state_file(data: bytes) -> None:
+    """The packed content: what a checksum covers is else refused at once."""
+    begin = state.encode(state.Saved()).partition(b"\n")[0]
+    with suppress(ValueError):
+        state.decode(begin + b"\n" + zlib.compress(data, 1))
+
+
+def saved() -> bytes:
+    """What is kept of a broker after two polls, not packed."""
+
+    async def play() -> state.Saved:
+        watch, transport = watched()
+        for _ in range(2):
+            assert await polled(watch, transport, plain) == ""
+        memory = watch.memory()
+        assert memory is not None
+        return state.Saved({memory.node_id: memory}, {memory.node_id: 1.0})
+
+    return zlib.decompress(state.encode(asyncio.run(play())).partition(b"\n")[2])
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "answers": answers,
+    "configuration": configuration,
+    "web": web_configuration,
+    "headers": headers,
+    "recording": recording,
+    "state": state_file,
+}
+CONFIGURATION = """\
+interval: 5s
+rules: [{match: {queue: "a.*"}, owner: "x", alert: {ring_loss: true}, patience: 5m}]
+constants: {cold: 300}
+brokers:
+  - {name: a, kind: artemis, url: "http://127.0.0.1:8161/console/jolokia", username: u, password: "${NAME}"}
+"""
+WEB = "tls_server_config: {cert_file: c.pem, key_file: k.pem}\nbasic_auth_users: {a: $2b$10$x}\n"
+
+
+def seeds() -> dict[str, list[bytes]]:
+    """Where each begins."""
+    bodies = [bytes([n]) + plain(call["answer"]) for n, call in enumerate(FIRST_POLL)]
+    lines = gzip.decompress(RECORDED.read_bytes()).splitlines(keepends=True)
+    return {
+        "answers": [body for body in bodies if len(body) < 50_000],
+        "configuration": [CONFIGURATION.encode()],
+        "web": [WEB.encode()],
+        "headers": [b"application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3,*/*;q=0.1", b"gzip;q=0, *"],
+        "recording": [b"".join(lines[:6])],
+        "state": [saved()],
+    }
+
+
+def main() -> None:
+    name, options = sys.argv[1], sys.argv[2:]
+    corpus = FOLDER / "corpus"
+    corpus.mkdir()
+    for number, seed in enumerate(seeds()[name]):
+        (corpus / str(number)).write_bytes(seed)
+    interpreter.tune()
+    logging.disable()
+    given = [] if any(Path(one).is_file() for one in options) else [str(corpus)]
+    atheris.Setup([sys.argv[0], "-timeout=60", "-rss_limit_mb=4096", *options, *given], TARGETS[name])
+    print(json.dumps({"target": name, "folder": str(FOLDER)}), flush=True)  # noqa: T201 - where it works
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
