@@ -11,11 +11,12 @@ import pytest
 from history.polls import NAMES, POLICY, Clock, judged, recorded, rows, write, writer
 from penstock.cli.replay import Recorded, as_configured
 from penstock.errors import SourceError
-from penstock.history.compact import read, tidy
+from penstock.history.compact import Keep, read, tidy
+from penstock.history.listing import days
 from penstock.history.schema import KINDS, TABLES
 from penstock.history.snapshots import Reader, known_columns
 from penstock.history.store import Store
-from penstock.history.writer import Poll
+from penstock.history.writer import HistoryWriter, Poll, Settings
 from penstock.model import Snapshot
 from penstock.sources.artemis import ArtemisReader
 
@@ -124,3 +125,28 @@ def test_joined_files_hold_the_same_rows(tmp_path: Path) -> None:
         tidy(store, history.keep, live[-1].snapshot.stamp + later)
         assert {kind: sorted(map(str, rows(store, kind))) for kind in KINDS} == before
     assert len(store.files("raw")) < many / 4
+
+
+def test_a_clock_that_is_set_ahead_for_a_while_removes_nothing(tmp_path: Path) -> None:
+    live = list(judged(recorded("ring-overflow")))
+    clock, steady = Clock(), Clock()
+    clock.now = begin = live[0].snapshot.stamp
+    settings = Settings(tmp_path / "spool", str(tmp_path / "history"), 1.0, 1 << 30, Keep(days=30.0), "a1")
+    history = HistoryWriter(settings, clock, steady)
+
+    def days_after(ahead: float, hours: float) -> list[str]:
+        """Days in the history some hours later, where the clock is ahead by so many days."""
+        steady.now += hours * 3600
+        clock.now = begin + steady.now + ahead * 86400
+        history.step(None)
+        return [day.day for day in days(Store(str(tmp_path / "history")))]
+
+    for poll in live[:3]:
+        clock.now += 5.0
+        history.step(Poll(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0))
+    (today,) = days_after(0, 1)
+    assert days_after(40, 1) == [today]
+    assert days_after(40, 3) == [today]
+    assert days_after(0, 3) == [today]
+    assert days_after(40, 3) == [today], "it begins anew"
+    assert days_after(40, 7) == []

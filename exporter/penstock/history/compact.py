@@ -5,9 +5,10 @@ Each step writes the new file whole before it removes what went into it; a reade
 being killed in between costs nothing.
 """
 
+import time
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +24,8 @@ DAY = 86400
 GRACE = 1800.0
 """Seconds after the end of an hour before its files are joined; one day longer before those of a day are."""
 
+SURE_SECONDS = 6 * 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class Keep:
@@ -32,9 +35,13 @@ class Keep:
     bytes: int = 20 * 2**30
 
 
-def tidy(store: Store, keep: Keep, now: float) -> int:
-    """Join and remove what is due at `now` (agent's clock); how many days were removed. Raises StoreError."""
-    removed = expire(store, keep, now)
+def tidy(store: Store, keep: Keep, now: float, sure: Callable[[str], bool] = lambda _: True) -> int:
+    """
+    Join and remove what is due at `now` (agent's clock); how many days were removed. Raises StoreError.
+
+    sure: whether a day that is too old at `now` may go.
+    """
+    removed = expire(store, keep, now, sure)
     for entries in joinable(store.files(RAW), now):
         join(store, entries)
     return removed
@@ -113,7 +120,29 @@ def distinct(rows: Any, kind: Kind) -> Any:
     return rows.filter(pa.concat_arrays([pa.array([True]), pa.compute.invert(same)]))
 
 
-def expire(store: Store, keep: Keep, now: float) -> int:
+@dataclass(slots=True)
+class Patient:
+    """
+    Lets a day go once it has been too old for SURE_SECONDS of a clock that nobody sets.
+
+    A clock that is set ahead by mistake and set right again removes nothing.
+    """
+
+    steady: Callable[[], float] = time.monotonic
+    _since: dict[str, float] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=set)
+
+    def __call__(self, day: str) -> bool:
+        self._asked.add(day)
+        return self.steady() - self._since.setdefault(day, self.steady()) >= SURE_SECONDS
+
+    def end(self) -> None:
+        """All days were asked for: the others are not too old, or no longer."""
+        self._since = {day: since for day, since in self._since.items() if day in self._asked}
+        self._asked.clear()
+
+
+def expire(store: Store, keep: Keep, now: float, sure: Callable[[str], bool] = lambda _: True) -> int:
     """Remove the days beyond `keep`, the oldest first, never today; how many."""
     sizes: dict[str, int] = defaultdict(int)
     for entry in store.files(RAW):
@@ -122,7 +151,8 @@ def expire(store: Store, keep: Keep, now: float) -> int:
     for dt in sorted(sizes):
         if start_of(dt, ALL_DAY) + DAY > now:
             break
-        if start_of(dt, ALL_DAY) + DAY + keep.days * DAY < now or total > keep.bytes:
+        old = start_of(dt, ALL_DAY) + DAY + keep.days * DAY < now and sure(dt)
+        if old or total > keep.bytes:
             for kind in KINDS:
                 if f"dt={dt}" in store.directories(f"{RAW}/kind={kind}"):
                     store.delete_directory(f"{RAW}/kind={kind}/dt={dt}")

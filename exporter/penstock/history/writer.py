@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.flow.judge.conditions import Condition
-from penstock.history.compact import Keep, tidy
+from penstock.history.compact import Keep, Patient, tidy
 from penstock.history.incarnation import Incarnations
 from penstock.history.publish import publish
 from penstock.history.schema import BROKER, CONDITION, TABLES, TIME
@@ -67,9 +67,16 @@ class Settings:
 class HistoryWriter:
     """Started with `start`, ended with `stop`; `offer_poll` never blocks and never raises."""
 
-    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """clock: the time of day, which may be set. steady: one that nobody sets."""
         self._settings = settings
-        self._clock = clock
+        self._clock, self._steady = clock, steady
+        self._patient = Patient(steady)
         self._store = Store(settings.url)
         self._spool = Spool(settings.spool, f"{int(clock() * 1000):012x}", settings.spool_bytes, settings.publish)
         self._polls: queue.SimpleQueue[Poll | None] = queue.SimpleQueue()
@@ -151,10 +158,11 @@ class HistoryWriter:
         if self._stopping or self._spool.is_due(self._clock()):
             self._rotate()
         self._publish()
-        now = self._clock()
+        now = self._steady()
         if not self._stopping and now - self._tidied >= TIDY_SECONDS and not self.failing:
             self._tidied = now
-            self._guarded(lambda: tidy(self._store, self._settings.keep, now))
+            if self._guarded(lambda: tidy(self._store, self._settings.keep, self._clock(), self._patient)):
+                self._patient.end()
 
     def _keep(self, poll: Poll) -> None:
         try:
