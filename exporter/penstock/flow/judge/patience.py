@@ -64,6 +64,8 @@ class Patience:
     """What was learned of things that are not there now, by their row: a client that reconnects is the same."""
     room: int = 0
     """As many of them as may be."""
+    used: int = BINS
+    """The first so many bins; the others have no weight in any row."""
 
     def follow(self, index: Index[Any], *, renumbered: bool = False) -> "Patience":
         """
@@ -101,7 +103,8 @@ class Patience:
         while len(index) and len(parked) > room:
             del parked[next(iter(parked))]
         weights = np.concatenate([weights, back]) if back else weights
-        return Patience(index, weights, spells=spells, slot=slot, parked=parked, room=room, **numbers)
+        used = int(np.flatnonzero(weights.any(axis=0)).max(initial=-1)) + 1
+        return Patience(index, weights, spells=spells, slot=slot, parked=parked, room=room, used=used, **numbers)
 
     def histograms(self, rows: Positions) -> Histogram:
         """(rows, BINS): the weights of some rows."""
@@ -158,19 +161,21 @@ class Patience:
         place = np.empty(len(counts), np.intp)
         place[touched] = np.arange(len(touched))
         fading = (constants.decay ** np.arange(counts.max() + 1))[counts[touched]]
-        taught = self.histograms(touched)
+        into = bins(gaps)
+        used = max(self.used, int(into.max()) + 1)
+        taught = rows_of(self.weights[:, :used], self.slot[touched], 0.0)
         taught *= fading[:, None].astype(np.float32)
-        np.add.at(taught.reshape(-1), place[at] * BINS + bins(gaps), np.float32(1))
+        np.add.at(taught.reshape(-1), place[at] * used + into, np.float32(1))
         slot, weight, longest, q98 = self.slot.copy(), self.weight.copy(), self.longest.copy(), self.q98.copy()
         first = touched[slot[touched] < 0]
         slot[first] = len(self.weights) + np.arange(len(first))
-        weights = np.concatenate([self.weights, np.empty((len(first), BINS), np.float32)])
-        weights[slot[touched]] = taught
+        weights = np.concatenate([self.weights, np.zeros((len(first), BINS), np.float32)])
+        weights[slot[touched], :used] = taught
         weight[touched] = weight[touched] * fading + counts[touched]
         longest[touched] *= fading
         np.maximum.at(longest, at, gaps)
         q98[touched] = np.minimum(quantile(taught, 0.98), longest[touched])
-        return replace(self, weights=weights, slot=slot, weight=weight, longest=longest, q98=q98)
+        return replace(self, weights=weights, slot=slot, weight=weight, longest=longest, q98=q98, used=used)
 
     def spelled(self, at: Positions, gaps: Column, constants: Constants) -> "Patience":
         """With gaps that were judged unhealthy; of three of a row their median is learned."""
@@ -191,7 +196,7 @@ def rows_of(values: NDArray[T], origin: Positions | Slots, fill: float) -> NDArr
     """The rows `origin` of a matrix, `fill` where that is -1."""
     if not len(values):
         return np.full((len(origin), *values.shape[1:]), fill, values.dtype)
-    moved = values.take(origin, axis=0)
+    moved = values[origin]
     moved[np.flatnonzero(origin < 0)] = fill
     return moved
 

@@ -117,8 +117,8 @@ def waiting(found: Facts) -> Mask:
 def looked_at_clients(before: Bits64, taking: Takers, clients: Grouping[ClientSeries]) -> Bits64:
     member, size = clients.member[taking.at], len(clients.index)
     # All four counts at one go: -1 are those that are not shown.
-    kinds = np.bincount(4 * member + 2 * taking.holds + taking.waits + 4, minlength=4 * size + 4)[4:].reshape(-1, 4)
-    none, waits, holds, both = kinds.T
+    kind = 2 * taking.holds.astype(np.intp) + taking.waits
+    none, waits, holds, both = np.bincount(member + 1 + (size + 1) * kind, minlength=4 * size + 4).reshape(4, -1)[:, 1:]
     wanted, holding = waits + both > 0, holds + both
     all_of = none + waits + holding
     so = np.stack([wanted & (holding == 0), wanted & (holding == all_of)])
