@@ -11,6 +11,7 @@ import pytest
 from history.polls import NAMES, POLICY, Clock, judged, recorded, rows, write, writer
 from penstock.cli.replay import Recorded, as_configured
 from penstock.errors import SourceError
+from penstock.history import compact
 from penstock.history.compact import Keep, read, tidy
 from penstock.history.listing import days
 from penstock.history.schema import KINDS, TABLES
@@ -125,6 +126,31 @@ def test_joined_files_hold_the_same_rows(tmp_path: Path) -> None:
         tidy(store, history.keep, live[-1].snapshot.stamp + later)
         assert {kind: sorted(map(str, rows(store, kind))) for kind in KINDS} == before
     assert len(store.files("raw")) < many / 4
+
+
+def test_what_is_too_much_for_one_joining_becomes_several_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = list(judged(recorded("ring-overflow")))
+    clock = Clock()
+    clock.now = live[0].snapshot.stamp
+    history = writer(tmp_path, clock, publish=5.0)
+    for poll in live:
+        clock.now = poll.snapshot.stamp
+        history.step(Poll(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0))
+    history.finish()
+    store = Store(str(tmp_path / "history"))
+    files, before = store.files("raw"), {kind: sorted(map(str, rows(store, kind))) for kind in KINDS}
+    most = 4 * len(rows(store, "queue")) // len([one for one in files if "kind=queue/" in one.path])
+    monkeypatch.setattr(compact, "MAX_VALUES", most * len(KINDS["queue"].schema))
+    known = compact.Known()
+    for later in (2 * 3600.0, 2 * 3600.0, 4 * 86400.0):
+        tidy(store, history.keep, live[-1].snapshot.stamp + later, known)
+        assert {kind: sorted(map(str, rows(store, kind))) for kind in KINDS} == before
+        joined = store.files("raw/kind=queue")
+        assert 2 < len(joined) < len(files) / 2
+        assert max(known.rows_of(store, one) for one in joined) <= most
+    assert store.files("raw/kind=queue") == joined, "what is joined stays"
 
 
 def test_a_clock_that_is_set_ahead_for_a_while_removes_nothing(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import gc
 import sys
 import warnings
 
+from penstock import heap
+
 YOUNG = 50_000
 """New containers after which Python looks for cycles among them."""
 SWITCH_SECONDS = 0.00005
@@ -17,6 +19,7 @@ def tune() -> None:
     What is known of a large broker is hundreds of thousands of objects in no cycle: to walk them takes 0.1 s, in which
     no request is answered. What requests leave behind in cycles is little.
     """
+    heap.one_arena()
     gc.set_threshold(YOUNG, 20, 50)
     # Numbers that no broker should say may overflow: what comes of them is not finite, and is not shown.
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="penstock")

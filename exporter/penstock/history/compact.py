@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock import heap
 from penstock.history.publish import ALL_DAY, RAW, in_order
 from penstock.history.schema import KINDS, Kind
 from penstock.history.store import Entry, Store
@@ -25,6 +27,8 @@ GRACE = 1800.0
 """Seconds after the end of an hour before its files are joined; one day longer before those of a day are."""
 
 SURE_SECONDS = 6 * 3600.0
+MAX_VALUES = 4_000_000
+"""Rows times columns that are joined at once: 32 MB, three or four times so while they are sorted and written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +39,49 @@ class Keep:
     bytes: int = 20 * 2**30
 
 
-def tidy(store: Store, keep: Keep, now: float, sure: Callable[[str], bool] = lambda _: True) -> int:
+@dataclass(slots=True)
+class Known:
+    """What an agent knows of the store from one tidying to the next. steady: a clock that nobody sets, seconds."""
+
+    steady: Callable[[], float] = time.monotonic
+    too_old: dict[str, float] = field(default_factory=dict)
+    """Days that are beyond `keep`: since when, by the steady clock."""
+    rows: dict[Entry, int] = field(default_factory=dict)
+
+    def sure(self, day: str) -> bool:
+        """
+        Whether a day that is too old may go: it has been for SURE_SECONDS.
+
+        A clock that is set ahead by mistake and set right again removes nothing.
+        """
+        return self.steady() - self.too_old.setdefault(day, self.steady()) >= SURE_SECONDS
+
+    def rows_of(self, store: Store, entry: Entry) -> int:
+        """Asked of the file once."""
+        if entry not in self.rows:
+            with store.fs.open_input_file(store.path(entry.path)) as source:
+                self.rows[entry] = pq.read_metadata(source).num_rows
+        return self.rows[entry]
+
+
+def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> int:
     """
     Join and remove what is due at `now` (agent's clock); how many days were removed. Raises StoreError.
 
-    sure: whether a day that is too old at `now` may go.
+    known: kept from the last time; without it days that are too old go at once.
     """
-    removed = expire(store, keep, now, sure)
-    for entries in joinable(store.files(RAW), now):
-        join(store, entries)
+    removed = expire(store, keep, now, known.sure if known else lambda _: True)
+    known = known or Known()
+    entries = store.files(RAW)
+    days = {partition(entry)[1] for entry in entries if is_too_old(partition(entry)[1], keep, now)}
+    known.too_old = {day: since for day, since in known.too_old.items() if day in days}
+    groups = joinable(entries, now)
+    known.rows = {entry: known.rows[entry] for group in groups for entry in group if entry in known.rows}
+    for group in groups:
+        for part in parts(store, group, known):
+            join(store, part, whole=len(part) == len(group))
+    pa.default_memory_pool().release_unused()
+    heap.give_back()
     return removed
 
 
@@ -72,12 +110,29 @@ def joinable(entries: Sequence[Entry], now: float) -> list[list[Entry]]:
     return [group for group in [*by_day.values(), *by_hour.values()] if len(group) > 1]
 
 
-def join(store: Store, entries: Sequence[Entry]) -> None:
-    """Write one file in place of several of one hour, or of one day."""
+def parts(store: Store, entries: Sequence[Entry], known: Known) -> list[list[Entry]]:
+    """Neighbours of one kind that together have MAX_VALUES at most, each a file to be; without who stays alone."""
+    most = MAX_VALUES // len(KINDS[partition(entries[0])[0]].schema)
+    found: list[list[Entry]] = []
+    room = 0
+    for entry in entries:
+        rows = known.rows_of(store, entry)
+        if rows > room:
+            found.append([])
+            room = most
+        found[-1].append(entry)
+        room -= rows
+    return [part for part in found if len(part) > 1]
+
+
+def join(store: Store, entries: Sequence[Entry], *, whole: bool) -> None:
+    """Write one file in place of several of one hour, or of one day. whole: they are all that there is of it."""
     kind, dt, hour = partition(entries[0])
     if len({partition(entry)[2] for entry in entries}) > 1:
         hour = ALL_DAY
-    target = f"{RAW}/kind={kind}/dt={dt}/hour={hour}/joined.parquet"
+    # What stays beside it is not overwritten.
+    name = "joined" if whole else f"joined-{uuid4().hex}"
+    target = f"{RAW}/kind={kind}/dt={dt}/hour={hour}/{name}.parquet"
     rows = distinct(read(store, [entry.path for entry in entries], KINDS[kind]), KINDS[kind])
     store.write_table(target, rows)
     for entry in entries:
@@ -120,29 +175,11 @@ def distinct(rows: Any, kind: Kind) -> Any:
     return rows.filter(pa.concat_arrays([pa.array([True]), pa.compute.invert(same)]))
 
 
-@dataclass(slots=True)
-class Patient:
-    """
-    Lets a day go once it has been too old for SURE_SECONDS of a clock that nobody sets.
-
-    A clock that is set ahead by mistake and set right again removes nothing.
-    """
-
-    steady: Callable[[], float] = time.monotonic
-    _since: dict[str, float] = field(default_factory=dict)
-    _asked: set[str] = field(default_factory=set)
-
-    def __call__(self, day: str) -> bool:
-        self._asked.add(day)
-        return self.steady() - self._since.setdefault(day, self.steady()) >= SURE_SECONDS
-
-    def end(self) -> None:
-        """All days were asked for: the others are not too old, or no longer."""
-        self._since = {day: since for day, since in self._since.items() if day in self._asked}
-        self._asked.clear()
+def is_too_old(dt: str, keep: Keep, now: float) -> bool:
+    return start_of(dt, ALL_DAY) + DAY + keep.days * DAY < now
 
 
-def expire(store: Store, keep: Keep, now: float, sure: Callable[[str], bool] = lambda _: True) -> int:
+def expire(store: Store, keep: Keep, now: float, sure: Callable[[str], bool]) -> int:
     """Remove the days beyond `keep`, the oldest first, never today; how many."""
     sizes: dict[str, int] = defaultdict(int)
     for entry in store.files(RAW):
@@ -151,8 +188,7 @@ def expire(store: Store, keep: Keep, now: float, sure: Callable[[str], bool] = l
     for dt in sorted(sizes):
         if start_of(dt, ALL_DAY) + DAY > now:
             break
-        old = start_of(dt, ALL_DAY) + DAY + keep.days * DAY < now and sure(dt)
-        if old or total > keep.bytes:
+        if (is_too_old(dt, keep, now) and sure(dt)) or total > keep.bytes:
             for kind in KINDS:
                 if f"dt={dt}" in store.directories(f"{RAW}/kind={kind}"):
                     store.delete_directory(f"{RAW}/kind={kind}/dt={dt}")

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.flow.judge.conditions import Condition
-from penstock.history.compact import Keep, Patient, tidy
+from penstock.history.compact import Keep, Known, tidy
 from penstock.history.incarnation import Incarnations
 from penstock.history.publish import publish
 from penstock.history.schema import BROKER, CONDITION, TABLES, TIME
@@ -76,7 +76,7 @@ class HistoryWriter:
         """clock: the time of day, which may be set. steady: one that nobody sets."""
         self._settings = settings
         self._clock, self._steady = clock, steady
-        self._patient = Patient(steady)
+        self._known = Known(steady)
         self._store = Store(settings.url)
         self._spool = Spool(settings.spool, f"{int(clock() * 1000):012x}", settings.spool_bytes, settings.publish)
         self._polls: queue.SimpleQueue[Poll | None] = queue.SimpleQueue()
@@ -161,8 +161,7 @@ class HistoryWriter:
         now = self._steady()
         if not self._stopping and now - self._tidied >= TIDY_SECONDS and not self.failing:
             self._tidied = now
-            if self._guarded(lambda: tidy(self._store, self._settings.keep, self._clock(), self._patient)):
-                self._patient.end()
+            self._guarded(lambda: tidy(self._store, self._settings.keep, self._clock(), self._known))
 
     def _keep(self, poll: Poll) -> None:
         try:
