@@ -20,7 +20,7 @@ Column = NDArray[np.float64]
 """One number per row; NaN = missing (the broker did not say, or its version lacks it). Never 0 for missing."""
 
 SLACK = 64
-"""By how many what is known by a name may be more than twice what is there, before what is gone is forgotten."""
+"""By how much what is known by a name may be beyond a multiple of what is there, before what is gone is forgotten."""
 
 Keys = NDArray[np.int64]
 Positions = NDArray[np.intp]

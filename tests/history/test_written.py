@@ -16,10 +16,11 @@ from penstock.history.compact import Keep, read, tidy
 from penstock.history.listing import days
 from penstock.history.schema import KINDS, TABLES
 from penstock.history.snapshots import Reader, known_columns
-from penstock.history.store import Store
+from penstock.history.store import Store, StoreError
 from penstock.history.writer import HistoryWriter, Poll, Settings
 from penstock.model import Snapshot
 from penstock.sources.artemis import ArtemisReader
+from penstock.trends.judging import hours_of
 
 HEALTHY = {"batch-transactions", "exclusive-standby", "healthy", "low-traffic", "paging-progress"}
 """No condition may come in these."""
@@ -151,6 +152,43 @@ def test_what_is_too_much_for_one_joining_becomes_several_files(
         assert 2 < len(joined) < len(files) / 2
         assert max(known.rows_of(store, one) for one in joined) <= most
     assert store.files("raw/kind=queue") == joined, "what is joined stays"
+    # Some stand in the directory of the day, some in those of its hours: the day is one all the same.
+    (of_the_day,) = hours_of(store).values()
+    assert len(of_the_day["queue"]) == len(joined)
+
+
+def joinable_files(tmp_path: Path) -> tuple[Store, float]:
+    """A store with a file for each poll, and a time at which they are due."""
+    live = list(judged(recorded("ring-overflow")))[:6]
+    clock = Clock()
+    history = writer(tmp_path, clock, publish=1.0)
+    for poll in live:
+        clock.now = poll.snapshot.stamp
+        history.step(Poll(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0))
+    history.finish()
+    return Store(str(tmp_path / "history")), clock.now + 2 * 3600.0
+
+
+def test_joined_again_after_a_kill_nothing_stays_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, due = joinable_files(tmp_path)
+    before = rows(store, "queue")
+    with monkeypatch.context() as killed:
+        killed.setattr(Store, "delete", lambda *_: None)
+        for _ in range(3):
+            tidy(store, Keep(), due)
+    tidy(store, Keep(), due)
+    assert sorted(map(str, rows(store, "queue"))) == sorted(map(str, before))
+    assert len(store.files("raw/kind=queue")) == 1
+
+
+def test_a_damaged_file_keeps_no_other_from_being_joined(tmp_path: Path) -> None:
+    store, due = joinable_files(tmp_path)
+    first = store.files("raw/kind=broker")[0].path
+    store.write_bytes(first, b"PAR1 nonsense PAR1")
+    with pytest.raises(StoreError, match=first):
+        tidy(store, Keep(), due)
+    assert len(store.files("raw/kind=queue")) == 1
+    assert len(store.files("raw/kind=broker")) > 1
 
 
 def test_a_clock_that_is_set_ahead_for_a_while_removes_nothing(tmp_path: Path) -> None:

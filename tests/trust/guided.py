@@ -21,10 +21,13 @@ import atheris
 sys.path.insert(0, str(Path(__file__).parents[1]))
 with atheris.instrument_imports(include=["penstock"]):
     from penstock.agent import interpreter, state
+    from penstock.agent.watch import Watch
     from penstock.config.loading import load
     from penstock.config.web import load_web
     from penstock.errors import PenstockError
     from penstock.exposition import negotiate
+    from penstock.flow.policy import Policy
+    from penstock.sources.artemis import ArtemisReader
     from penstock.sources.recording import RecordingTransport
     from trust.test_fuzz import FIRST_POLL, RECORDED, messages, plain, polled, recovers, watched
 
@@ -77,10 +80,10 @@ def recording(data: bytes) -> None:
 
     async def play() -> None:
         transport = RecordingTransport(file)
-        watch, _ = watched()
-        await transport.begin_poll()
-        for call in FIRST_POLL:
-            await transport.ask(call["requests"], 1.0)
+        watch = Watch(ArtemisReader(transport), Policy("b"), 5.0, 4.5)
+        for _ in range(2):
+            outcome = await watch.poll()
+            assert "the log has the details" not in outcome.error, outcome.error
         await watch.close()
 
     with suppress(PenstockError):

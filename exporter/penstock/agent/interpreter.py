@@ -14,7 +14,7 @@ SWITCH_SECONDS = 0.00005
 
 def tune() -> None:
     """
-    Look for cyclic garbage less often, and let the thread that answers in sooner.
+    One heap for all threads, cyclic garbage looked for less often, and the thread that answers let in sooner.
 
     What is known of a large broker is hundreds of thousands of objects in no cycle: to walk them takes 0.1 s, in which
     no request is answered. What requests leave behind in cycles is little.

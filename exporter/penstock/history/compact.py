@@ -5,13 +5,13 @@ Each step writes the new file whole before it removes what went into it; a reade
 being killed in between costs nothing.
 """
 
+import hashlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from penstock import heap
 from penstock.history.publish import ALL_DAY, RAW, in_order
 from penstock.history.schema import KINDS, Kind
-from penstock.history.store import Entry, Store
+from penstock.history.store import Entry, Store, StoreError
 
 HOUR = 3600
 DAY = 86400
@@ -27,6 +27,11 @@ GRACE = 1800.0
 """Seconds after the end of an hour before its files are joined; one day longer before those of a day are."""
 
 SURE_SECONDS = 6 * 3600.0
+"""For how long a day is too old before it goes."""
+ENOUGH_BYTES = 256 * 1024
+"""A file of this size, packed, is large enough as it is."""
+FOOTERS = 500
+"""Files of which it is read at one time how many rows they have; with the others it goes on the next time."""
 MAX_VALUES = 4_000_000
 """Rows times columns that are joined at once: 32 MB, three or four times so while they are sorted and written."""
 
@@ -59,7 +64,7 @@ class Known:
     def rows_of(self, store: Store, entry: Entry) -> int:
         """Asked of the file once."""
         if entry not in self.rows:
-            with store.fs.open_input_file(store.path(entry.path)) as source:
+            with store.errors(entry.path), store.fs.open_input_file(store.path(entry.path)) as source:
                 self.rows[entry] = pq.read_metadata(source).num_rows
         return self.rows[entry]
 
@@ -77,11 +82,21 @@ def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> in
     known.too_old = {day: since for day, since in known.too_old.items() if day in days}
     groups = joinable(entries, now)
     known.rows = {entry: known.rows[entry] for group in groups for entry in group if entry in known.rows}
-    for group in groups:
-        for part in parts(store, group, known):
-            join(store, part, whole=len(part) == len(group))
-    pa.default_memory_pool().release_unused()
-    heap.give_back()
+    most, failed = len(known.rows) + FOOTERS, None
+    try:
+        for group in groups:
+            if len(known.rows) >= most:
+                break
+            try:
+                for part in parts(store, group, known):
+                    join(store, part)
+            except StoreError as error:  # one damaged file keeps no other from being joined
+                failed = failed or error
+    finally:
+        pa.default_memory_pool().release_unused()
+        heap.give_back()
+    if failed is not None:
+        raise failed
     return removed
 
 
@@ -116,8 +131,8 @@ def parts(store: Store, entries: Sequence[Entry], known: Known) -> list[list[Ent
     found: list[list[Entry]] = []
     room = 0
     for entry in entries:
-        rows = known.rows_of(store, entry)
-        if rows > room:
+        rows = most if entry.size >= ENOUGH_BYTES else known.rows_of(store, entry)
+        if not found or rows > room:
             found.append([])
             room = most
         found[-1].append(entry)
@@ -125,19 +140,18 @@ def parts(store: Store, entries: Sequence[Entry], known: Known) -> list[list[Ent
     return [part for part in found if len(part) > 1]
 
 
-def join(store: Store, entries: Sequence[Entry], *, whole: bool) -> None:
-    """Write one file in place of several of one hour, or of one day. whole: they are all that there is of it."""
+def join(store: Store, entries: Sequence[Entry]) -> None:
+    """Write one file in place of several of one hour, or of one day."""
     kind, dt, hour = partition(entries[0])
     if len({partition(entry)[2] for entry in entries}) > 1:
         hour = ALL_DAY
-    # What stays beside it is not overwritten.
-    name = "joined" if whole else f"joined-{uuid4().hex}"
-    target = f"{RAW}/kind={kind}/dt={dt}/hour={hour}/{name}.parquet"
+    # The same files give the same name, and no others: done again after a kill it replaces its own work only.
+    name = hashlib.sha256("\n".join(entry.path for entry in entries).encode()).hexdigest()[:20]
+    target = f"{RAW}/kind={kind}/dt={dt}/hour={hour}/joined-{name}.parquet"
     rows = distinct(read(store, [entry.path for entry in entries], KINDS[kind]), KINDS[kind])
     store.write_table(target, rows)
     for entry in entries:
-        if entry.path != target:
-            store.delete(entry.path)
+        store.delete(entry.path)
 
 
 def read(store: Store, paths: Sequence[str], kind: Kind, columns: Sequence[str] | None = None) -> Any:
@@ -148,7 +162,7 @@ def read(store: Store, paths: Sequence[str], kind: Kind, columns: Sequence[str] 
 
 
 def read_file(store: Store, path: str, columns: Sequence[str]) -> Any:
-    with store.fs.open_input_file(store.path(path)) as source:
+    with store.errors(path), store.fs.open_input_file(store.path(path)) as source:
         file = pq.ParquetFile(source)
         return file.read([name for name in columns if name in file.schema_arrow.names], use_threads=False)
 
@@ -180,7 +194,7 @@ def is_too_old(dt: str, keep: Keep, now: float) -> bool:
 
 
 def expire(store: Store, keep: Keep, now: float, sure: Callable[[str], bool]) -> int:
-    """Remove the days beyond `keep`, the oldest first, never today; how many."""
+    """Remove the days beyond `keep`, the oldest first, never today; how many. sure: whether one too old may go."""
     sizes: dict[str, int] = defaultdict(int)
     for entry in store.files(RAW):
         sizes[partition(entry)[1]] += entry.size

@@ -59,7 +59,7 @@ class Store:
 
     def files(self, below: str = "") -> list[Entry]:
         """All files below a directory, by name; one that is not there holds none."""
-        with self._errors(below):
+        with self.errors(below):
             found = self.fs.get_file_info(pf.FileSelector(self.path(below), recursive=True, allow_not_found=True))
         start = len(self.root) + 1
         files = [f for f in found if f.type is pf.FileType.File and "/_" not in f.path[start - 1 :]]
@@ -67,12 +67,12 @@ class Store:
 
     def directories(self, below: str) -> list[str]:
         """Names of the directories in `below`, ascending."""
-        with self._errors(below):
+        with self.errors(below):
             found = self.fs.get_file_info(pf.FileSelector(self.path(below), allow_not_found=True))
         return sorted(f.base_name for f in found if f.type is pf.FileType.Directory)
 
     def exists(self, name: str) -> bool:
-        with self._errors(name):
+        with self.errors(name):
             return bool(self.fs.get_file_info(self.path(name)).type is pf.FileType.File)
 
     def write_table(self, name: str, table: Any, **options: Any) -> None:
@@ -88,7 +88,7 @@ class Store:
 
     def read_bytes(self, name: str) -> bytes | None:
         """The content, None when it is not there."""
-        with self._errors(name):
+        with self.errors(name):
             try:
                 with self.fs.open_input_file(self.path(name)) as source:
                     content: bytes = source.read()
@@ -98,7 +98,7 @@ class Store:
 
     def delete(self, name: str) -> None:
         """One that is gone already is no error."""
-        with self._errors(name):
+        with self.errors(name):
             try:
                 self.fs.delete_file(self.path(name))
             except FileNotFoundError:
@@ -106,7 +106,7 @@ class Store:
 
     def delete_directory(self, name: str) -> None:
         """On a file system in one step, so that no reader finds half of it."""
-        with self._errors(name):
+        with self.errors(name):
             if self.local:
                 aside = Path(self.path(f"{STAGING}/{name.replace('/', '~')}"))
                 aside.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ class Store:
 
     def _write(self, name: str, fill: Callable[[Any], Any]) -> None:
         target = self.path(name)
-        with self._errors(name):
+        with self.errors(name):
             if not self.local:
                 # One object is put as a whole when it is closed; of a failed one nothing is seen.
                 with self.fs.open_output_stream(target) as sink:
@@ -135,7 +135,8 @@ class Store:
             synced(path.parent)
 
     @contextmanager
-    def _errors(self, name: str) -> Iterator[None]:
+    def errors(self, name: str) -> Iterator[None]:
+        """What goes wrong with a file is a StoreError that names it."""
         try:
             yield
         except (OSError, pa.ArrowException) as error:

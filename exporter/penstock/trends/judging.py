@@ -111,7 +111,7 @@ def micros(stamp: float) -> int:
 def polls_of(store: Store, unit: Mapping[str, Any], warm_up: float) -> Iterator[tuple[float, Snapshot]]:
     """Interval and snapshot of each poll of the unit and its warm-up, oldest first."""
     reader, begin = Reader(), unit["begin"] - warm_up
-    for (dt, hour), files in by_day(hours_of(store)).items():
+    for (dt, hour), files in hours_of(store).items():
         first = start_of(dt, hour)
         length = DAY if hour == ALL_DAY else HOUR
         if first + length <= begin or first >= unit["end"]:
@@ -124,17 +124,6 @@ def polls_of(store: Store, unit: Mapping[str, Any], warm_up: float) -> Iterator[
             every = dict(zip(*polls, strict=True))
             for snapshot in reader.snapshots(tables):
                 yield every[snapshot.stamp], snapshot
-
-
-def by_day(hours: Mapping[tuple[str, str], Files]) -> Hours:
-    """A day of which a part was joined already is read as a whole: a file of it may be of any hour."""
-    whole = {dt for dt, hour in hours if hour == ALL_DAY}
-    found: Hours = {}
-    for (dt, hour), files in sorted(hours.items()):
-        of = found.setdefault((dt, ALL_DAY if dt in whole else hour), defaultdict(list))
-        for kind, paths in files.items():
-            of[kind] += paths
-    return found
 
 
 def largest(store: Store, files: Files) -> int:
@@ -176,11 +165,16 @@ def mine(addresses: Any, unit: Mapping[str, Any]) -> Any:
 
 
 def hours_of(history: Store) -> Hours:
-    """All raw files, ascending."""
-    found: Hours = defaultdict(lambda: defaultdict(list))
-    for entry in history.files(RAW):
-        kind, dt, hour = partition(entry)
-        found[dt, hour][kind].append(entry.path)
+    """
+    All raw files, ascending.
+
+    A day of which a part was joined already is read as a whole: a file of it may be of any hour.
+    """
+    found: dict[tuple[str, str], Files] = defaultdict(lambda: defaultdict(list))
+    entries = [(*partition(entry), entry.path) for entry in history.files(RAW)]
+    whole = {dt for _, dt, hour, _ in entries if hour == ALL_DAY}
+    for kind, dt, hour, path in entries:
+        found[dt, ALL_DAY if dt in whole else hour][kind].append(path)
     return dict(sorted(found.items()))
 
 

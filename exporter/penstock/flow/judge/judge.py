@@ -411,7 +411,8 @@ def _falling_behind(poll: Poll) -> tuple[Mask, Column]:
 def _hoarding(poll: Poll) -> tuple[Mask, Column]:
     is_stalled, constants = _stalled(poll)[0], poll.constants
     idle = float(nearly(poll, constants.proof))
-    return rules.hoarding(poll.found, poll.holds, poll.pace, is_stalled, idle, constants), _now(poll)
+    holds = rules.hoarding(poll.found, poll.holds, poll.pace, is_stalled, idle, constants)
+    return holds, rules.idle_since(poll.found, poll.holds, holds)
 
 
 def _ring_lost_by_consumer(poll: Poll) -> tuple[Mask, Column]:
@@ -506,6 +507,7 @@ PATIENT: Mapping[Rule, Callable[[Poll], Column]] = {
     _no_consumer: lambda poll: poll.absence,
     _not_dispatching: dispatch_patience,
     _depaging_frozen: proof,
+    _hoarding: proof,
     _producers_blocked: proof,
     _openmq_not_dispatching: dispatch_patience,
     _connection_paused: dispatch_patience,

@@ -49,27 +49,29 @@ class Arrivals:
         """When the message with this number came to these rows, between two points; NaN where before the first."""
         if len(self.stamps) < 2:
             return np.full(len(rows), np.nan)
-        low, high, after = self._around(number, rows)
+        (low, at_low), (high, at_high) = self._around(number, rows)
         share = np.where(high > low, (number - low) / np.where(high > low, high - low, 1), 1.0)
-        at = self.stamps[after - 1] + share * (self.stamps[after] - self.stamps[after - 1])
+        at = self.stamps[at_low] + share * (self.stamps[at_high] - self.stamps[at_low])
         return np.where((number >= low) & (number <= high), at, np.nan)
 
-    def _around(self, number: Column, rows: Positions) -> tuple[Column, Column, Positions]:
-        """What had been added at the last point below the number and at the one after it, and which that is."""
+    def _around(self, number: Column, rows: Positions) -> tuple[tuple[Column, Positions], tuple[Column, Positions]]:
+        """What had been added at the last point below the number and at the next one known, and which these are."""
+        low, high = self.added[0][rows], self.added[1][rows]
+        at_low, at_high = np.zeros(len(rows), np.intp), np.ones(len(rows), np.intp)
         last = len(self.stamps) - 1
-        low, high, after = self.added[0][rows], self.added[1][rows], np.ones(len(rows), np.intp)
-        left = np.arange(len(rows))
+        left, above, at_above = np.arange(len(rows)), self.added[last][rows], np.full(len(rows), last)
         # From the newest point: most of what is there has come lately.
-        above = self.added[last][rows]
-        for point in range(last, 0, -1):
-            below = self.added[point - 1][rows[left]]
-            found = ~(below >= number[left])
-            here = left[found]
-            low[here], high[here], after[here] = below[found], above[found], point
-            left, above = left[~found], below[~found]
+        for point in range(last - 1, -1, -1):
+            here = self.added[point][rows[left]]
+            found = here < number[left]
+            of = left[found]
+            low[of], high[of], at_low[of], at_high[of] = here[found], above[found], point, at_above[found]
+            known, stay = ~np.isnan(here), ~found
+            above, at_above = np.where(known, here, above)[stay], np.where(known, point, at_above)[stay]
+            left = left[stay]
             if not len(left):
                 break
-        return low, high, after
+        return (low, at_low), (high, at_high)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,14 @@ def hoarding(facts: Facts, holds: Holds, pace: Column, stalled_on: Mask, idle: f
     return hoards & starving & ~facts.queues_of(peers[consumer.selective[peers]])
 
 
+def idle_since(facts: Facts, holds: Holds, asked: Mask) -> Column:
+    """Of the queues `asked`: since when the first of their consumers holds nothing."""
+    at = facts.consumer.of(asked)
+    since = np.full(len(asked), np.nan)
+    np.fmin.at(since, facts.consumer.queue[at], holds.idle_since[at])
+    return since
+
+
 def too_few_consumers(facts: Facts, expected: Column) -> Mask:
     """Fewer than the operator expects, while messages wait or come."""
     few = (facts.consumers > 0) & (facts.consumers < expected)
