@@ -111,66 +111,54 @@ def test_files_stand_by_kind_day_and_hour_in_utc(tmp_path: Path) -> None:
     assert any(path.startswith(f"raw/kind=queue/dt={first:%Y-%m-%d}/hour={first:%H}/a1-") for path in paths)
 
 
-def test_joined_files_hold_the_same_rows(tmp_path: Path) -> None:
-    live = list(judged(recorded("ring-overflow")))
+def many_files(tmp_path: Path, publish: float, polls: int | None = None) -> tuple[Store, float]:
+    """A store with a file every `publish` seconds, and the time of its last poll."""
     clock = Clock()
-    clock.now = live[0].snapshot.stamp
-    history = writer(tmp_path, clock, publish=20.0)
-    for poll in live:
+    history = writer(tmp_path, clock, publish=publish)
+    for poll in list(judged(recorded("ring-overflow")))[:polls]:
         clock.now = poll.snapshot.stamp
         history.step(Poll(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0))
     history.finish()
-    store = Store(str(tmp_path / "history"))
-    before = {kind: sorted(map(str, rows(store, kind))) for kind in KINDS}
-    many = len(store.files("raw"))
+    return Store(str(tmp_path / "history")), clock.now
+
+
+def all_rows(store: Store) -> dict[str, list[str]]:
+    return {kind: sorted(map(str, rows(store, kind))) for kind in KINDS}
+
+
+def test_joined_files_hold_the_same_rows(tmp_path: Path) -> None:
+    store, last = many_files(tmp_path, 20.0)
+    before, many = all_rows(store), len(store.files("raw"))
     for later in (2 * 3600.0, 4 * 86400.0):
-        tidy(store, history.keep, live[-1].snapshot.stamp + later)
-        assert {kind: sorted(map(str, rows(store, kind))) for kind in KINDS} == before
+        tidy(store, Keep(), last + later)
+        assert all_rows(store) == before
     assert len(store.files("raw")) < many / 4
 
 
 def test_what_is_too_much_for_one_joining_becomes_several_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    live = list(judged(recorded("ring-overflow")))
-    clock = Clock()
-    clock.now = live[0].snapshot.stamp
-    history = writer(tmp_path, clock, publish=5.0)
-    for poll in live:
-        clock.now = poll.snapshot.stamp
-        history.step(Poll(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0))
-    history.finish()
-    store = Store(str(tmp_path / "history"))
-    files, before = store.files("raw"), {kind: sorted(map(str, rows(store, kind))) for kind in KINDS}
-    most = 4 * len(rows(store, "queue")) // len([one for one in files if "kind=queue/" in one.path])
+    store, last = many_files(tmp_path, 5.0)
+    files, before = store.files("raw/kind=queue"), all_rows(store)
+    most = 4 * len(before["queue"]) // len(files)
     monkeypatch.setattr(compact, "MAX_VALUES", most * len(KINDS["queue"].schema))
     known = compact.Known()
-    for later in (2 * 3600.0, 2 * 3600.0, 4 * 86400.0):
-        tidy(store, history.keep, live[-1].snapshot.stamp + later, known)
-        assert {kind: sorted(map(str, rows(store, kind))) for kind in KINDS} == before
+    for later in (2 * 3600.0, 4 * 86400.0):
+        tidy(store, Keep(), last + later, known)
+        assert all_rows(store) == before
         joined = store.files("raw/kind=queue")
         assert 2 < len(joined) < len(files) / 2
         assert max(known.rows_of(store, one) for one in joined) <= most
-    assert store.files("raw/kind=queue") == joined, "what is joined stays"
+        tidy(store, Keep(), last + later, known)
+        assert store.files("raw/kind=queue") == joined, "what is joined stays"
     # Some stand in the directory of the day, some in those of its hours: the day is one all the same.
     (of_the_day,) = hours_of(store).values()
     assert len(of_the_day["queue"]) == len(joined)
 
 
-def joinable_files(tmp_path: Path) -> tuple[Store, float]:
-    """A store with a file for each poll, and a time at which they are due."""
-    live = list(judged(recorded("ring-overflow")))[:6]
-    clock = Clock()
-    history = writer(tmp_path, clock, publish=1.0)
-    for poll in live:
-        clock.now = poll.snapshot.stamp
-        history.step(Poll(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0))
-    history.finish()
-    return Store(str(tmp_path / "history")), clock.now + 2 * 3600.0
-
-
 def test_joined_again_after_a_kill_nothing_stays_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, due = joinable_files(tmp_path)
+    store, last = many_files(tmp_path, 1.0, polls=6)
+    due = last + 2 * 3600.0
     before = rows(store, "queue")
     with monkeypatch.context() as killed:
         killed.setattr(Store, "delete", lambda *_: None)
@@ -182,7 +170,8 @@ def test_joined_again_after_a_kill_nothing_stays_twice(tmp_path: Path, monkeypat
 
 
 def test_a_damaged_file_keeps_no_other_from_being_joined(tmp_path: Path) -> None:
-    store, due = joinable_files(tmp_path)
+    store, last = many_files(tmp_path, 1.0, polls=6)
+    due = last + 2 * 3600.0
     first = store.files("raw/kind=broker")[0].path
     store.write_bytes(first, b"PAR1 nonsense PAR1")
     with pytest.raises(StoreError, match=first):
