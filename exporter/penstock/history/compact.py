@@ -25,7 +25,6 @@ HOUR = 3600
 DAY = 86400
 GRACE = 1800.0
 """Seconds after the end of an hour before its files are joined; one day longer before those of a day are."""
-
 SURE_SECONDS = 6 * 3600.0
 """For how long a day is too old before it goes."""
 ENOUGH_BYTES = 256 * 1024
@@ -131,7 +130,7 @@ def parts(store: Store, entries: Sequence[Entry], known: Known) -> list[list[Ent
     found: list[list[Entry]] = []
     room = 0
     for entry in entries:
-        rows = most if entry.size >= ENOUGH_BYTES else known.rows_of(store, entry)
+        rows = most + 1 if entry.size >= ENOUGH_BYTES else known.rows_of(store, entry)
         if not found or rows > room:
             found.append([])
             room = most
