@@ -470,11 +470,10 @@ async def test_who_has_asked_is_not_idle_before_its_handler_begins() -> None:
     bounded = bound.Bounded(server, most=1)
     asks, comes = bounded(), Sink()
     asks.connection_made(comes)
-    asks.data_received(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+    asks.data_received(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     bounded()  # one too many comes in the same turn of the loop
-    await until(lambda: asyncio.sleep(0, bool(comes.written)))
+    await until(lambda: asyncio.sleep(0, comes.closed))
     assert comes.written.endswith(b"here")
-    await server.shutdown(0)
 
 
 @pytest.mark.parametrize("head", [b"\r\n", b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 10])
