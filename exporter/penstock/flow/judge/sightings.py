@@ -22,7 +22,7 @@ from penstock.table import Column, Index
 class Sightings:
     """
     Per row of `clients`: window (NaN until sighted) and largest, messages of one consumer. Per row of `queues`:
-    deepest, the most messages ever there; mean_bytes of a message, as last known; idle, whether one takes all at once.
+    deepest, the most messages ever there.
     """
 
     clients: Index[Any] = field(default_factory=Index.empty)
