@@ -7,6 +7,7 @@ behind, polls are dropped and counted rather than held.
 
 import logging
 import queue
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.flow.judge.conditions import Condition
-from penstock.history.compact import Keep, Known, tidy
+from penstock.history.compact import Keep, Known, give_back, rehearse, tidy
 from penstock.history.incarnation import Incarnations
 from penstock.history.publish import publish
 from penstock.history.schema import BROKER, CONDITION, TABLES, TIME
@@ -138,6 +139,7 @@ class HistoryWriter:
     # --- in the thread
 
     def _run(self) -> None:
+        self._survived(self._guarded, self._rehearse)
         while not self._stopping:
             try:
                 poll = self._polls.get(timeout=WAKE_SECONDS)
@@ -145,11 +147,22 @@ class HistoryWriter:
                 poll = None
             else:
                 self._stopping = poll is None
-            try:
-                self.step(poll)
-            except Exception:
-                log.exception("the history could not be written; please report this")
+            if not self._survived(self.step, poll):
                 self.dropped += poll is not None
+
+    def _survived(self, work: Callable[..., Any], *arguments: Any) -> bool:
+        try:
+            work(*arguments)
+        except Exception:
+            log.exception("the history could not be written; please report this")
+            return False
+        return True
+
+    def _rehearse(self) -> None:
+        # In the spool, which must be writable anyway; one that a kill leaves there is a segment without polls.
+        self._settings.spool.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryDirectory(dir=self._settings.spool) as directory:
+            rehearse(Path(directory))
 
     def step(self, poll: Poll | None) -> None:
         """Spool `poll`, when there is one, and publish what is due; all of it when the writer is being stopped."""
@@ -183,6 +196,7 @@ class HistoryWriter:
         self._guarded(lambda: self._lives.save(self._lives_file))
         if self._guarded(lambda: [publish(segment, self._store, self._settings.agent) for segment in closed]):
             self.published = self._clock()
+            give_back()
         elif dropped := self._spool.drop_beyond_limit():
             self.dropped_segments += dropped
             log.warning("the history's spool is full: %d of its oldest segments were dropped", dropped)
