@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import islice
@@ -29,6 +30,8 @@ KEEPS_UP_BYTES = 256 * 1024
 worker, which may be deep in a long answer.
 """
 AT_ONCE = 4
+ALONE_SECONDS = 0.005
+"""For how long the only scrape under way goes on at once: after a turn of others it waits for the worker, twice."""
 WRITES_AT_ONCE = 3
 """In one turn of the event loop, of all readers; with fewer, three scrapes at once take longer."""
 
@@ -106,6 +109,8 @@ class Metrics:
         self._max_scrapes = max_scrapes
         self._stall_seconds = stall_seconds
         self._turns = Turns(WRITES_AT_ONCE)
+        self._turned = -math.inf
+        """When others had their turn last, by the loop's clock."""
         self._scrapes: dict[int, tuple[web.Request, float]] = {}
         """Those under way and since when, the oldest first; by the request's identity."""
 
@@ -151,13 +156,20 @@ class Metrics:
                 part = b"".join((chunk, *islice(chunks, AT_ONCE - 1)))
                 size = len(part)
             for start in range(0, len(part), size):
-                await self._turns.turn()  # a fast reader must not keep others waiting
-                keeps_up &= request.transport is not None and not request.transport.get_write_buffer_size()
+                await self._let_others(request)
+                keeps_up &= not _buffered(request)
                 if not await self._written(response, part[start : start + size]):
                     _drop(request, "its reader stopped reading")
                     return response
             sent += len(part)
         return response
+
+    async def _let_others(self, request: web.Request) -> None:
+        """A fast reader must not keep others waiting; the only scrape that there is comes back soon enough."""
+        clock = asyncio.get_running_loop().time
+        if len(self._scrapes) > 1 or _buffered(request) or clock() - self._turned >= ALONE_SECONDS:
+            await self._turns.turn()
+            self._turned = clock()
 
     async def _written(self, response: web.StreamResponse, piece: bytes) -> bool:
         """Whether the reader made room for the piece in time."""
@@ -167,6 +179,11 @@ class Metrics:
         except TimeoutError:
             return False
         return True
+
+
+def _buffered(request: web.Request) -> bool:
+    """Whether the reader has not taken all that was written, or is gone."""
+    return request.transport is None or request.transport.get_write_buffer_size() > 0
 
 
 def _choice(request: web.Request) -> Choice:
