@@ -6,7 +6,8 @@ the pair on the second broker compares like with like. On each, under a steady f
 attached, Penstock polling, on the second the exporter scraped. What the broker's CPU has more than in the window with
 nothing attached, over the polls in it, is what a poll costs. Penstock is the real process, halted between its windows.
 
-The exporter reads the attributes of queues and addresses that Penstock reads, each object named exactly.
+The exporter reads the attributes of queues and addresses that Penstock reads, as far as it can be told to
+(`bench.jmx_exporter`).
 """
 
 import asyncio
@@ -19,32 +20,22 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
 import click
+from bench.jmx_exporter import Exporter
 from bench.stomp_load import Load
 from rich.console import Console
 from rich.table import Table
 
 from penstock.demo.artemis import ArtemisBroker
-from penstock.demo.cache import cache_dir, locked, maven
 from penstock.demo.management import Management
 from penstock.demo.ports import free_port
-from penstock.sources.artemis.requests import (
-    ADDRESS_ATTRIBUTES,
-    DOMAIN,
-    QUEUE_ATTRIBUTES,
-    SIZE_ATTRIBUTES,
-    quote,
-)
 
-JMX_EXPORTER = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
 TICKS = os.sysconf("SC_CLK_TCK")
-NOT_NUMBERS = {"ID", "Name", "Address", "RoutingType", "Filter", "RetroactiveResource"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +49,19 @@ class Size:
     polls: int
     runs: int
     warm_up: int
+    """Polls, and scrapes of the exporter, before the first window."""
+    exporter_warm_up: int
 
 
 @dataclass(slots=True)
 class Window:
-    """What one window measured of the broker (and of Penstock, where it ran). Seconds, bytes."""
+    """
+    What one window measured of the broker (and of Penstock, where it ran): it lasted `seconds`, in which `polls` were
+    made, and took these CPU seconds. heap: bytes.
+    """
 
+    seconds: float
+    polls: int
     broker_cpu: float
     agent_cpu: float
     heap: float
@@ -77,21 +75,10 @@ class Side:
     broker: ArtemisBroker
     load: Load
     agent: subprocess.Popen[bytes]
-    exporter_url: str = ""
+    exporter: Exporter | None = None
+    exported: int = 0
+    """Samples of queues and addresses in its last answer."""
     windows: dict[str, list[Window]] = field(default_factory=dict)
-
-
-_ADDRESS = f'{DOMAIN}<broker="([^"]*)", component=addresses, address="([^"]*)"'
-_QUEUE = f'{_ADDRESS}, subcomponent=queues, routing-type="([^"]*)", queue="([^"]*)"'
-RULES = (
-    "rules:",
-    f"- pattern: '{_QUEUE}><>(.*):'",
-    "  name: artemis_$5",
-    "  labels: {broker: $1, address: $2, queue: $4}",
-    f"- pattern: '{_ADDRESS}><>(.*):'",
-    "  name: artemis_address_$3",
-    "  labels: {broker: $1, address: $2}",
-)
 
 
 def cpu_seconds(pid: int) -> float:
@@ -100,56 +87,22 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def exporter_jar() -> Path:
-    name, version = JMX_EXPORTER.split(":")[1:]
-    jar = cache_dir() / "dl" / f"{name}-{version}.jar"
-    with locked(jar):
-        if not jar.exists():
-            maven(
-                "copy",
-                f"-Dartifact={JMX_EXPORTER}",
-                f"-DoutputDirectory={jar.parent}",
-            )
-    return jar
-
-
-def exporter_config(broker: str, queues: Sequence[str]) -> str:
-    """Allow-list: each queue and address by its exact name with the attributes that Penstock reads."""
-    of_queue = [name for name in (*QUEUE_ATTRIBUTES, *SIZE_ATTRIBUTES, "Paused") if name not in NOT_NUMBERS]
-    of_address = [name for name in ADDRESS_ATTRIBUTES if name not in NOT_NUMBERS]
-    lines = [
-        "lowercaseOutputName: true",
-        "includeObjectNames:",
-        f"- '{DOMAIN}:broker={quote(broker)},component=addresses,*'",
-        "includeObjectNameAttributes:",
-    ]
-    for queue in queues:
-        address = f"{DOMAIN}:address={quote(queue)},broker={quote(broker)},component=addresses"
-        names = {
-            address: of_address,
-            f'{address},queue={quote(queue)},routing-type="anycast",subcomponent=queues': of_queue,
-        }
-        lines += [f"  '{name}': {json.dumps(attributes)}" for name, attributes in names.items()]
-    lines += RULES
-    return "\n".join(lines) + "\n"
-
-
 @contextlib.contextmanager
 def running_broker(
-    folder: Path, name: str, queues: Sequence[str], *, exporter_port: int = 0
+    folder: Path, name: str, queues: Sequence[str], exporter: Exporter | None
 ) -> Iterator[ArtemisBroker]:
     broker = ArtemisBroker.create(folder / name, name=name, heap_mb=1024, read_only_user="exporter")
     profile = broker.directory / "etc" / "artemis.profile"
     text = re.sub(r"-XX:(TieredStopAtLevel=1|\+UseSerialGC)", "", profile.read_text(encoding="utf-8"))
-    if exporter_port:
-        config = folder / f"{name}-exporter.yaml"
-        config.write_text(exporter_config(name, queues), encoding="utf-8")
-        text += f'\nJAVA_ARGS="$JAVA_ARGS -javaagent:{exporter_jar()}=127.0.0.1:{exporter_port}:{config}"\n'
+    if exporter:
+        text += f'\nJAVA_ARGS="$JAVA_ARGS {exporter.option}"\n'
     profile.write_text(text, encoding="utf-8")
     broker.start(timeout=240)
     try:
         for first in range(0, len(queues), 200):
             broker.manage.create_queues(queues[first : first + 200])
+        if exporter:
+            exporter.show(name, queues, broker.manage)
         yield broker
     finally:
         broker.stop()
@@ -193,15 +146,18 @@ async def measure(side: Side, attached: str, polls: int, interval: float) -> Win
     if attached == "penstock":
         side.agent.send_signal(signal.SIGCONT)
     cpu, agent = cpu_seconds(side.broker.pid), cpu_seconds(side.agent.pid)
-    end = time.monotonic() + seconds
-    if attached == "exporter":
+    began = time.monotonic()
+    end = began + seconds
+    if attached == "exporter" and side.exporter:
         for poll in range(polls):
-            await asyncio.to_thread(scrape, side.exporter_url)
+            side.exported = await asyncio.to_thread(side.exporter.scrape)
             await asyncio.sleep(max(0.0, end - seconds + (poll + 1) * interval - time.monotonic()))
     await asyncio.sleep(max(0.0, end - time.monotonic()))
     window = Window(
-        (cpu_seconds(side.broker.pid) - cpu) / polls,
-        (cpu_seconds(side.agent.pid) - agent) / polls,
+        time.monotonic() - began,
+        polls,
+        cpu_seconds(side.broker.pid) - cpu,
+        cpu_seconds(side.agent.pid) - agent,
         await asyncio.to_thread(heap_bytes, side.broker.manage),
         side.load.latencies,
     )
@@ -210,28 +166,22 @@ async def measure(side: Side, attached: str, polls: int, interval: float) -> Win
     return window
 
 
-def scrape(url: str) -> int:
-    with urllib.request.urlopen(url, timeout=120) as answer:  # noqa: S310 - our own, on loopback
-        return len(answer.read())
-
-
 @contextlib.asynccontextmanager
 async def side_under_load(folder: Path, name: str, size: Size, *, with_exporter: bool) -> AsyncIterator[Side]:
     queues = [f"queue.{number}" for number in range(size.queues)]
-    port = free_port() if with_exporter else 0
+    exporter = Exporter(free_port(), folder / "exporter.yaml") if with_exporter else None
     with contextlib.ExitStack() as stack:
-        broker = stack.enter_context(running_broker(folder, name, queues, exporter_port=port))
+        broker = stack.enter_context(running_broker(folder, name, queues, exporter))
         load = Load(broker.endpoint(), [queues[i % size.queues] for i in range(size.consumers)], size.rate)
         await load.start()
         try:
             agent = stack.enter_context(running_agent(broker, folder, size.interval))
-            url = f"http://127.0.0.1:{port}/metrics" if port else ""
-            side = Side(broker, load, agent, url)
+            side = Side(broker, load, agent, exporter)
             # The first polls read settings, and code in the JVM is slow until it is compiled.
             await asyncio.sleep(size.warm_up * size.interval)
-            if url:
-                for _ in range(size.warm_up // 2):
-                    await asyncio.to_thread(scrape, url)
+            if exporter:
+                for _ in range(size.exporter_warm_up):
+                    await asyncio.to_thread(exporter.scrape)
             agent.send_signal(signal.SIGSTOP)
             yield side
         finally:
@@ -250,14 +200,15 @@ async def compare(size: Size) -> dict[str, float]:
                         window = await measure(side, attached, size.polls, size.interval)
                         side.windows.setdefault(attached, []).append(window)
             sides[name] = side.windows
-    return figures(sides["guarded"], sides["with-exporter"])
+            exported = side.exported
+    return {**figures(sides["guarded"], sides["with-exporter"]), "jmx_exporter_samples": exported}
 
 
 def figures(guarded: dict[str, list[Window]], both: dict[str, list[Window]]) -> dict[str, float]:
     penstock = added(guarded, "penstock")
     exporter = added(both, "exporter")
     same_guard = added(both, "penstock")
-    agent = median(window.agent_cpu for window in guarded["penstock"])
+    agent = median(window.agent_cpu / window.polls for window in guarded["penstock"])
     p50 = {name: quantile(windows, 0.5) for name, windows in guarded.items()}
     p99 = {name: quantile(windows, 0.99) for name, windows in guarded.items()}
     return {
@@ -281,9 +232,15 @@ def figures(guarded: dict[str, list[Window]], both: dict[str, list[Window]]) -> 
 
 
 def added(windows: dict[str, list[Window]], attached: str) -> float:
-    """Median over the runs of what the broker took more per poll than in the window beside it with nothing attached."""
+    """
+    Median over the runs of what the broker took more per poll than in as much time of the window beside it with nothing
+    attached: a scrape that takes longer than an interval is not charged with the messages of that time.
+    """
     pairs = zip(windows[attached], windows["nothing"], strict=True)
-    return median(window.broker_cpu - nothing.broker_cpu for window, nothing in pairs)
+    return median(
+        (window.broker_cpu - nothing.broker_cpu * window.seconds / nothing.seconds) / window.polls
+        for window, nothing in pairs
+    )
 
 
 def quantile(windows: Sequence[Window], share: float) -> float:
@@ -303,7 +260,7 @@ def main(queues: tuple[int, ...], consumers: int, rate: float, runs: int, interv
     for count in queues:
         large = count >= 5_000
         pause = interval or (10.0 if large else 2.0)
-        size = Size(count, consumers, rate, pause, 1 if large else 5, runs, 25 if large else 15)
+        size = Size(count, consumers, rate, pause, 1 if large else 5, runs, *((25, 3) if large else (15, 7)))
         results[count] = asyncio.run(compare(size))
     grid = Table("figure", *(f"{count:,} queues" for count in results), box=None)
     for name in next(iter(results.values())):
