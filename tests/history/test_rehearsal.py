@@ -1,68 +1,109 @@
-"""What joining needs is there when the history begins to be written: an agent that runs keeps to its memory."""
+"""Joining is done once at the start; it leaves nothing, and costs no poll when it fails."""
 
-import logging
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from history.polls import Clock, recorded, writer
-from penstock.history import compact
-from penstock.history.schema import KINDS
+from penstock.history.rehearsal import NAME, REHEARSED, rehearse
 from penstock.history.store import Store
 from penstock.history.writer import HistoryWriter, Poll
-
-
-def test_each_kind_is_joined(tmp_path: Path) -> None:
-    compact.rehearse(tmp_path)
-    joined = [entry.path for entry in Store(str(tmp_path)).files("raw")]
-    assert len(joined) == len(KINDS)
-    assert all("/joined-" in path for path in joined)
-
-
-def started_and_stopped(history: HistoryWriter, poll: Poll) -> None:
-    history.start()
-    history.offer_poll(poll.broker, poll.interval, poll.snapshot, (), poll.evicted)
-    history.stop()
 
 
 def a_poll() -> Poll:
     return Poll("b1", recorded("healthy")[0])
 
 
-def test_nothing_is_left_of_it(tmp_path: Path) -> None:
+def started(history: HistoryWriter, poll: Poll) -> HistoryWriter:
+    history.start()
+    history.offer_poll(poll.broker, poll.interval, poll.snapshot, (), poll.evicted)
+    return history
+
+
+def wait_until(came: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not came():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def paths(directory: Path) -> list[str]:
+    return [entry.path for entry in Store(str(directory / "history")).files("raw")]
+
+
+def test_each_is_joined_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    joined: list[str] = []
+    write = Store.write_table
+
+    def noted(store: Store, name: str, rows: object) -> None:
+        joined.append(name)
+        write(store, name, rows)
+
+    monkeypatch.setattr(Store, "write_table", noted)
+    rehearse(tmp_path)
+    assert [name.split("/")[1] for name in joined if "/joined-" in name] == sorted(f"kind={k.name}" for k in REHEARSED)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_does_it_beside_its_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[Path] = []
+
+    def noted(spool: Path) -> None:
+        rehearse(spool)
+        done.append(spool)
+
+    monkeypatch.setattr("penstock.history.writer.rehearse", noted)
     poll = a_poll()
-    started_and_stopped(writer(tmp_path, Clock()), poll)
+    history = started(writer(tmp_path, Clock()), poll)
+    wait_until(lambda: done)
+    history.stop()
+    assert done == [tmp_path / "spool"], "once"
     assert list((tmp_path / "spool").glob("*/")) == []
     day = datetime.fromtimestamp(poll.snapshot.stamp, UTC)
     assert {path.split("/")[2] for path in paths(tmp_path)} == {f"dt={day:%Y-%m-%d}"}, "of the poll and of no other"
 
 
-def test_what_a_kill_leaves_of_it_is_removed_and_never_published(tmp_path: Path) -> None:
-    left = tmp_path / "spool" / "tmp-of-a-rehearsal"
-    left.mkdir(parents=True)
-    compact.rehearse(left)
-    started_and_stopped(writer(tmp_path, Clock()), a_poll())
+def test_what_a_kill_leaves_of_it_is_no_segment(tmp_path: Path) -> None:
+    left = tmp_path / "spool" / NAME
+    (left / "raw").mkdir(parents=True)
+    (left / "raw" / "rest").write_bytes(b"x" * 100)
+    history = writer(tmp_path, Clock(), spool=50)
+    history.step(None)
+    assert "nan" in repr(history.published), "there was nothing to publish"
+    assert history.dropped_segments == 0
+    rehearse(left.parent)
     assert not left.exists()
-    assert len([path for path in paths(tmp_path) if "kind=broker/" in path]) == 1
 
 
 @pytest.mark.parametrize("error", [OSError("no room"), KeyError("a defect")])
-def test_one_that_fails_costs_no_poll(
-    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_one_that_fails_is_no_failure_of_the_history(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(_: Path) -> None:
+    tried: list[Path] = []
+
+    def fails(spool: Path) -> None:
+        tried.append(spool)
         raise error
 
     monkeypatch.setattr("penstock.history.writer.rehearse", fails)
-    history = writer(tmp_path, Clock())
-    with caplog.at_level(logging.WARNING):
-        started_and_stopped(history, a_poll())
-    assert "history" in caplog.text
-    assert history.numbers()["history_dropped_polls"] == 0
+    history = started(writer(tmp_path, Clock()), a_poll())
+    wait_until(lambda: tried)
     assert history.numbers()["history_success"] == 1
+    history.stop()
+    assert history.numbers()["history_dropped_polls"] == 0
     assert paths(tmp_path)
 
 
-def paths(directory: Path) -> list[str]:
-    return [entry.path for entry in Store(str(directory / "history")).files("raw")]
+def test_memory_goes_back_after_publishing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    monkeypatch.setattr("penstock.history.writer.give_back", lambda: given.append(1))
+    clock, poll = Clock(), a_poll()
+    clock.now = poll.snapshot.stamp
+    history = writer(tmp_path, clock)
+    history.step(poll)
+    assert not given
+    history.finish()
+    assert given == [1]

@@ -6,21 +6,18 @@ being killed in between costs nothing.
 """
 
 import hashlib
-import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock import heap
+from penstock.history.memory import give_back
 from penstock.history.publish import ALL_DAY, RAW, in_order
-from penstock.history.publish import directory as partition_of
 from penstock.history.schema import KINDS, Kind
 from penstock.history.store import Entry, Store, StoreError
 
@@ -99,26 +96,6 @@ def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> in
     if failed is not None:
         raise failed
     return removed
-
-
-def give_back() -> None:
-    """What is free goes back to the system: joining and publishing need much for a moment, and seldom come."""
-    pa.default_memory_pool().release_unused()
-    heap.give_back()
-
-
-def rehearse(directory: Path) -> None:
-    """
-    Join a row or two of each kind in `directory`, an empty one. Raises StoreError.
-
-    What joining loads and starts is there from the beginning: an agent that runs keeps to its memory later.
-    """
-    store = Store(str(directory))
-    for kind in KINDS.values():
-        row = pa.table([pa.nulls(1, column.type) for column in kind.schema], schema=kind.schema)
-        for name in "ab":
-            store.write_table(f"{partition_of(kind.name, 0)}/{name}.parquet", row)
-    tidy(store, Keep(days=math.inf), 2 * DAY)
 
 
 def partition(entry: Entry) -> tuple[str, str, str]:

@@ -96,10 +96,12 @@ class Spool:
         if not self.directory.is_dir():
             return []
         open_one = self._segment.directory if self._segment else None
-        return sorted(path for path in self.directory.iterdir() if path.is_dir() and path != open_one)
+        return sorted(path for path in self.directory.iterdir() if is_segment(path) and path != open_one)
 
     def bytes(self) -> int:
-        return sum(size(path) for path in self.directory.iterdir() if path.is_dir()) if self.directory.is_dir() else 0
+        return (
+            sum(size(path) for path in self.directory.iterdir() if is_segment(path)) if self.directory.is_dir() else 0
+        )
 
     def drop_beyond_limit(self) -> int:
         """Drop the oldest closed segments until the rest fits; how many were dropped."""
@@ -109,6 +111,10 @@ class Spool:
             remove(closed.pop(0))
             dropped += 1
         return dropped
+
+
+def is_segment(path: Path) -> bool:
+    return path.is_dir() and not path.name.startswith("_")
 
 
 def size(segment: Path) -> int:

@@ -7,7 +7,6 @@ behind, polls are dropped and counted rather than held.
 
 import logging
 import queue
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.flow.judge.conditions import Condition
-from penstock.history.compact import Keep, Known, give_back, rehearse, tidy
+from penstock.history.compact import Keep, Known, tidy
 from penstock.history.incarnation import Incarnations
+from penstock.history.memory import give_back
 from penstock.history.publish import publish
+from penstock.history.rehearsal import rehearse
 from penstock.history.schema import BROKER, CONDITION, TABLES, TIME
 from penstock.history.snapshots import Texts, broker_batch, constant, extra_columns, number, stamps, table_batch
 from penstock.history.spool import Spool
@@ -139,7 +140,7 @@ class HistoryWriter:
     # --- in the thread
 
     def _run(self) -> None:
-        self._survived(self._guarded, self._rehearse)
+        rehearsed = False
         while not self._stopping:
             try:
                 poll = self._polls.get(timeout=WAKE_SECONDS)
@@ -147,22 +148,21 @@ class HistoryWriter:
                 poll = None
             else:
                 self._stopping = poll is None
-            if not self._survived(self.step, poll):
+            try:
+                self.step(poll)
+            except Exception:
+                log.exception("the history could not be written; please report this")
                 self.dropped += poll is not None
-
-    def _survived(self, work: Callable[..., Any], *arguments: Any) -> bool:
-        try:
-            work(*arguments)
-        except Exception:
-            log.exception("the history could not be written; please report this")
-            return False
-        return True
+            # Not before the first polls: those of many brokers come close together.
+            if not (rehearsed or self._stopping) and self._polls.empty():
+                self._rehearse()
+                rehearsed = True
 
     def _rehearse(self) -> None:
-        # In the spool, which must be writable anyway; one that a kill leaves there is a segment without polls.
-        self._settings.spool.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryDirectory(dir=self._settings.spool) as directory:
-            rehearse(Path(directory))
+        try:
+            rehearse(self._settings.spool)
+        except Exception as error:  # noqa: BLE001 - nothing is lost; joining itself will tell what is wrong
+            log.info("the joining of history was not rehearsed: %s", error)
 
     def step(self, poll: Poll | None) -> None:
         """Spool `poll`, when there is one, and publish what is due; all of it when the writer is being stopped."""

@@ -31,7 +31,7 @@ worker, which may be deep in a long answer.
 """
 AT_ONCE = 4
 ALONE_SECONDS = 0.005
-"""For how long the only scrape under way goes on at once: after a turn of others it waits for the worker, twice."""
+"""For how long the only scrape under way goes on at once: a turn is two rounds of the loop, and each awaits the GIL."""
 WRITES_AT_ONCE = 3
 """In one turn of the event loop, of all readers; with fewer, three scrapes at once take longer."""
 
