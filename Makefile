@@ -24,7 +24,7 @@ help:
 	@echo "make test-trust, make fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (10 min; 1 h)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
-	@echo "make bench-tick, bench-judge, bench-scrape, bench-pages, bench-prometheus, bench-growth, bench-broker, bench-trends   what it costs, see docs/performance.md (4 to 20 min)"
+	@echo "make bench-tick, bench-judge, bench-scrape, bench-pages, bench-prometheus, bench-growth, bench-broker, bench-asked, bench-trends   what it costs, see docs/performance.md (4 to 40 min)"
 	@echo "make test-chart  the Helm chart with helm itself (first time 10 min; needs Go); make chart-golden writes its golden files"
 	@echo "make alertbench [SEED=1 POLL=5 ONLY=...]  labelled situations fire their alerts and no other (11 min)"
 	@echo "make alertbench-openmq [ONLY=...]  the same on a real OpenMQ (7 min)"
@@ -146,7 +146,7 @@ test-spark-cluster: $(VENV)/.test  # trends on a real Spark cluster, history on 
 bench-trends: $(VENV)/.test  # rollup beside DuckDB, daily job at 90 and 365 days, bytes beside Prometheus (10 min; needs Java 17, Maven)
 	PYTHONPATH=tests $(BIN)/python -m bench.trends
 
-.PHONY: test-spark-cluster bench-trends bench-forecast bench-tick bench-judge bench-scrape bench-pages bench-prometheus bench-growth bench-broker
+.PHONY: test-spark-cluster bench-trends bench-forecast bench-tick bench-judge bench-scrape bench-pages bench-prometheus bench-growth bench-broker bench-asked
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (5 min)
 	$(BIN)/python -m bench.tick
@@ -177,8 +177,11 @@ bench-jmx: $(VENV)/.test  # asking an OpenMQ: a poll over Jolokia, the JMX helpe
 bench-trust: $(VENV)/.test  # 100 scrapers, 1,000 slow connections: polls, health, who is refused (3 min)
 	$(BIN)/python -m bench.trust measure
 
-bench-broker: $(VENV)/.test  # harm to a real Artemis, beside the JMX exporter's agent (20 min, alone on the machine)
+bench-broker: $(VENV)/.test  # harm to a real Artemis, beside the JMX exporter's agent (40 min, alone on the machine)
 	$(BIN)/python -m bench.harm
+
+bench-asked: $(VENV)/.test  # what each request costs a real Artemis (4 min)
+	$(BIN)/python -m bench.asked
 
 .PHONY: docs
 
