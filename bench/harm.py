@@ -36,6 +36,8 @@ from penstock.demo.artemis import ArtemisBroker
 from penstock.demo.management import Management
 from penstock.demo.ports import free_port
 
+LARGE = 5_000
+"""Queues from which on polls are further apart and the heap is larger."""
 TICKS = os.sysconf("SC_CLK_TCK")
 _POLLS = re.compile(rb'^penstock_polls_total\{.*result="(?:ok|partial)".*\} (\d+)', re.MULTILINE)
 """Those that were made: while it is halted others are skipped."""
@@ -122,7 +124,9 @@ def cpu_seconds(pid: int) -> float:
 def running_broker(
     folder: Path, name: str, queues: Sequence[str], exporter: Exporter | None
 ) -> Iterator[ArtemisBroker]:
-    broker = ArtemisBroker.create(folder / name, name=name, heap_mb=1024, read_only_user="exporter")
+    # In 1 GB the exporter's first scrape of 10,000 queues does not end.
+    heap = 1024 if len(queues) < LARGE else 4096
+    broker = ArtemisBroker.create(folder / name, name=name, heap_mb=heap, read_only_user="exporter")
     profile = broker.directory / "etc" / "artemis.profile"
     text = re.sub(r"-XX:(TieredStopAtLevel=1|\+UseSerialGC)", "", profile.read_text(encoding="utf-8"))
     if exporter:
@@ -299,7 +303,7 @@ def main(queues: tuple[int, ...], consumers: int, rate: float, runs: int, interv
     """Measure and print a table, and as the last line one JSON object."""
     results = {}
     for count in queues:
-        large = count >= 5_000
+        large = count >= LARGE
         pause = interval or (10.0 if large else 2.0)
         size = Size(
             count,
