@@ -94,8 +94,13 @@ class HistoryWriter:
         """Spool segments thrown away unpublished to stay below the limit."""
         self.published = np.nan
         """Agent's clock at the last publication that went well."""
-        self.failing = ""
-        """Why the last publication or spooling failed; empty when it went well."""
+        self._why: dict[str, str] = {}
+        """Why the last attempt failed, by what was attempted: "spool", "publish". Each is mended by itself only."""
+
+    @property
+    def failing(self) -> str:
+        """Why the last spooling or publication failed; empty when both went well."""
+        return next(iter(self._why.values()), "")
 
     @property
     def _lives_file(self) -> Path:
@@ -181,13 +186,17 @@ class HistoryWriter:
             self._spool.append(poll.snapshot.stamp, self.batches(poll))
         except OSError as error:
             self.dropped += 1
-            self._failed(f"{self._settings.spool}: {error.strerror or error}; this poll is lost to the history")
+            self._failed(
+                "spool", f"{self._settings.spool}: {error.strerror or error}; this poll is lost to the history"
+            )
+        else:
+            self._mended("spool")
 
     def _rotate(self) -> None:
         try:
             self._spool.rotate()
         except OSError as error:  # its polls are whole: only the mark of its end is missing
-            self._failed(f"{self._settings.spool}: {error.strerror or error}")
+            self._failed("spool", f"{self._settings.spool}: {error.strerror or error}")
 
     def _publish(self) -> None:
         closed = self._spool.closed()
@@ -205,17 +214,20 @@ class HistoryWriter:
         try:
             work()
         except (StoreError, OSError) as error:
-            self._failed(str(error))
+            self._failed("publish", str(error))
             return False
-        if self.failing:
-            log.info("the history is published again")
-        self.failing = ""
+        self._mended("publish")
         return True
 
-    def _failed(self, why: str) -> None:
-        if not self.failing:
-            log.warning("the history cannot be written, the spool keeps it meanwhile: %s", why)
-        self.failing = why
+    def _failed(self, what: str, why: str) -> None:
+        if what not in self._why:
+            kept = "" if what == "spool" else ", the spool keeps it meanwhile"
+            log.warning("the history cannot be written%s: %s", kept, why)
+        self._why[what] = why
+
+    def _mended(self, what: str) -> None:
+        if self._why.pop(what, None) and not self._why:
+            log.info("the history is written again")
 
     def batches(self, poll: Poll) -> dict[str, Any]:
         """One poll as record batches by kind; a kind without rows is left out."""
