@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,9 @@ from trust import disks
 
 pytestmark = pytest.mark.broker
 
-Break = Callable[[int, Path], None]
-BREAKS: dict[str, tuple[Break, Break]] = {
-    "full": (disks.fill, disks.mend),
-    "read-only": (disks.read_only, disks.writable),
+BREAKS: dict[str, Callable[[int, Path], AbstractContextManager[None]]] = {
+    "full": disks.full,
+    "read-only": disks.read_only,
 }
 
 
@@ -51,7 +51,6 @@ def change(agent: Agent, proxy: Proxy) -> None:
 
 @pytest.mark.parametrize("how", BREAKS)
 def test_where_state_and_spool_are(artemis: Broker, tmp_path: Path, how: str) -> None:
-    breaks, mends = BREAKS[how]
     (disk := tmp_path / "disk").mkdir()
     url = str(tmp_path / "history")
     with Proxy(console(artemis)) as proxy:
@@ -64,13 +63,12 @@ def test_where_state_and_spool_are(artemis: Broker, tmp_path: Path, how: str) ->
         )
         with agent:
             agent.until(lambda scrape: history(scrape) == 1 and snapshots(scrape) >= 3, expected=True, timeout=30)
-            breaks(agent.pid, disk)
-            agent.until(history, 0.0, timeout=20)
-            change(agent, proxy)
-            broken = agent.until(lambda scrape: scrape.value("penstock_state_save_success"), 0.0, timeout=20)
-            assert broken.value("penstock_history_polls_dropped_total") > 0
-            assert agent.next_poll(artemis.name).value("mq_up") == 1
-            mends(agent.pid, disk)
+            with BREAKS[how](agent.pid, disk):
+                agent.until(history, 0.0, timeout=20)
+                change(agent, proxy)
+                broken = agent.until(lambda scrape: scrape.value("penstock_state_save_success"), 0.0, timeout=20)
+                assert broken.value("penstock_history_polls_dropped_total") > 0
+                assert agent.next_poll(artemis.name).value("mq_up") == 1
             agent.until(history, 1.0, timeout=20)
             change(agent, proxy)
             agent.until(lambda scrape: scrape.value("penstock_state_save_success"), 1.0, timeout=20)
@@ -95,10 +93,9 @@ def test_where_the_history_is_published(artemis: Broker, tmp_path: Path) -> None
     )
     with agent:
         agent.until(lambda scrape: snapshots(scrape) >= 2, expected=True, timeout=30)
-        disks.fill(agent.pid, disk)
-        agent.until(history, 0.0, timeout=30)
-        agent.next_poll(artemis.name)
-        disks.mend(agent.pid, disk)
+        with disks.full(agent.pid, disk):
+            agent.until(history, 0.0, timeout=30)
+            agent.next_poll(artemis.name)
         scrape = agent.until(history, 1.0, timeout=30)
         assert scrape.value("penstock_history_polls_dropped_total") == 0
         assert published(str(disks.seen_by(agent.pid, disk) / "history")) > 0

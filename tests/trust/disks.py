@@ -2,12 +2,18 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
+from tempfile import TemporaryFile
 
 OWN = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
 """Starts a program in a mount namespace of its own."""
 ENTER = ["nsenter", "--mount"] if os.geteuid() == 0 else ["nsenter", "--user", "--mount", "--preserve-credentials"]
+REFILL_SECONDS = 0.02
+"""How long room that was freed may last: far less than a poll, after which something is saved."""
 
 
 def on_small_disk(directory: Path, program: Sequence[str], *, megabytes: int) -> list[str]:
@@ -21,28 +27,42 @@ def seen_by(pid: int, path: Path) -> Path:
     return Path(f"/proc/{pid}/root{path}")
 
 
-def fill(pid: int, directory: Path) -> None:
+@contextmanager
+def full(pid: int, directory: Path) -> Iterator[None]:
+    """Full until the block ends: what the process itself removes meanwhile makes no room."""
+    mended = threading.Event()
+    with TemporaryFile(dir=seen_by(pid, directory), buffering=0) as filler:  # nameless: closing it gives all room back
+        _fill(filler)
+        filling = threading.Thread(target=_keep_full, args=(filler, mended), name="filler")
+        filling.start()
+        try:
+            yield
+        finally:
+            mended.set()
+            filling.join()
+
+
+def _keep_full(filler: FileIO, mended: threading.Event) -> None:
+    """Through the open file, never by its path: that might lead to another disk once the process has ended."""
+    while not mended.wait(REFILL_SECONDS):
+        _fill(filler)
+
+
+def _fill(filler: FileIO) -> None:
     """Until nothing more goes in."""
-    with (seen_by(pid, directory) / "filler").open("wb", buffering=0) as file:
-        for size in (65536, 4096, 1):
-            try:
-                while True:
-                    file.write(b"x" * size)
-            except OSError:
-                continue
+    for size in (65536, 4096, 1):
+        try:
+            while True:
+                filler.write(b"x" * size)
+        except OSError:
+            continue
 
 
-def mend(pid: int, directory: Path) -> None:
-    (seen_by(pid, directory) / "filler").unlink()
-
-
-def read_only(pid: int, directory: Path) -> None:
+@contextmanager
+def read_only(pid: int, directory: Path) -> Iterator[None]:
     """By a read-only disk over it; what is open for writing stays so, as on a disk that the system gave up."""
     _in_its_place(pid, ["mount", "-t", "tmpfs", "-o", "ro", "none", str(directory)])
-
-
-def writable(pid: int, directory: Path) -> None:
-    """Undo `read_only`."""
+    yield  # after an error it stays: it goes with the process
     _in_its_place(pid, ["umount", str(directory)])
 
 
