@@ -15,7 +15,8 @@ from penstock.exposition.body import Exposition
 from penstock.exposition.gzip_stream import Codec, Fragment
 from penstock.exposition.render import BLOCK
 from penstock.exposition.syntax import Format
-from penstock.sources.artemis import answers as wire
+from penstock.sources.artemis.listings import Listed, ListingDecoder
+from penstock.table import Positions
 
 QUEUES, CONSUMERS = 3_000, 9_000
 POLLS_TO_REST = 24
@@ -141,24 +142,33 @@ async def test_churn_costs_calls_for_those_that_came_only(world: World, polled: 
     assert churning.count - steady.count < 60 * 0.01 * CONSUMERS
 
 
-async def test_texts_are_read_of_those_that_came_only(
+async def test_what_is_read_goes_by_the_rows_that_changed(
     world: World, polled: Polled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: dict[str, int] = defaultdict(int)
-    text = wire.ListingDecoder.text
+    whole, exactly = ListingDecoder.__call__, ListingDecoder.exactly
 
-    def counting(decoder: Any, listing: str, what: str) -> Any:
-        rows = text(decoder, listing, what)
-        for row in rows.rows[:1]:
-            read[type(row).__name__] += len(rows)
+    def counting(decoder: Any, page: Listed) -> Any:
+        rows = whole(decoder, page)
+        read[decoder.row.__name__] += len(rows)
         return rows
 
-    monkeypatch.setattr(wire.ListingDecoder, "text", counting)
+    def counting_exactly(decoder: Any, page: Listed, at: Positions) -> Any:
+        rows = exactly(decoder, page, at)
+        read[decoder.row.__name__] += len(rows or ())
+        return rows
+
+    monkeypatch.setattr(ListingDecoder, "__call__", counting)
+    monkeypatch.setattr(ListingDecoder, "exactly", counting_exactly)
     world.step(churn=0.01)
     await polled.poll()
-    assert read["ConsumerNumbers"] == CONSUMERS
-    assert "ConsumerTexts" not in read
-    assert "QueueTexts" not in read
+    came, missed = 0.01, 0.07  # of what stayed some cannot be found again, and is read
+    assert read["ConsumerTexts"] == came * CONSUMERS
+    assert 0.19 * CONSUMERS <= read["ConsumerNumbers"] <= (0.2 + came + missed) * CONSUMERS
+    assert read["QueueTexts"] == 0
+    assert read["QueueNumbers"] <= (0.2 + missed) * QUEUES
+    assert read["AddressNumbers"] <= (0.2 + missed) * QUEUES
+    assert read["SessionListed"] <= (2 * came + missed) * CONSUMERS
 
 
 def lines(polled: Polled) -> set[bytes]:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from e2e.agent import Agent, Scrape, entry
@@ -12,6 +13,9 @@ from e2e.conftest import Observer
 from penstock.demo.broker import Broker, Endpoint
 from penstock.demo.errors import DemoError
 from penstock.demo.management import Account
+from penstock.sources.artemis.listings import listed
+from penstock.sources.artemis.requests import LISTINGS, listing
+from penstock.sources.jolokia import JolokiaTarget, JolokiaTransport
 from rig.drivers import (
     AmqpConsumer,
     AmqpHolder,
@@ -60,6 +64,33 @@ def of_address(name: str, *wanted: str) -> Callable[[Scrape], dict[str, float]]:
 
 def of_client(name: str, *wanted: str) -> Callable[[Scrape], dict[str, float]]:
     return lambda scrape: scrape.numbers("mq_client_", wanted, client=name)
+
+
+AWKWARD = 'a {"id":"1"} and },{\\ of é'
+"""Part of a client id that looks like a row of a listing."""
+
+
+@pytest.mark.parametrize("version", ["artemis_2_21", "artemis_2_28", "artemis", "artemis_newest"])
+async def test_listings_of_every_version_can_be_cut_into_rows(
+    version: str, request: pytest.FixtureRequest, unique: Unique
+) -> None:
+    """Or else unchanged rows are read at every poll, and nobody notices."""
+    broker, name, client = request.getfixturevalue(version), unique("q"), unique(AWKWARD)
+    broker.manage.create_queue(name)
+    target = JolokiaTarget(broker.jolokia_url, broker.admin.user, lambda: broker.admin.password, origin=broker.origin)
+    with (
+        AmqpProducer(broker.endpoint(), name, client_id=unique("sender")),
+        AmqpHolder(broker.endpoint(), name, credit=1, client_id=client),
+    ):
+        async with JolokiaTransport(target) as transport:
+            for operation in LISTINGS:
+                page = listed((await transport.ask([listing(broker.name, operation)], 30)).body)
+                text = page.text()
+                assert text is not None
+                rows = json.loads(text)["data"]
+                assert len(page.rows) == len(rows) == page.total > 0, operation
+                assert json.loads(page.some(np.arange(len(rows))))["data"] == rows
+                assert operation != "listConsumers" or client in {row["clientID"] for row in rows}
 
 
 def test_amqp_client_that_holds_and_acknowledges(observer: Observer, unique: Unique) -> None:

@@ -25,7 +25,8 @@ from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import tables
 from penstock.sources.artemis.kinds import Roles
-from penstock.sources.rows import lenient
+from penstock.sources.artemis.listings import Listed
+from penstock.sources.rows import Rows, lenient
 from penstock.table import Table
 
 HERE = Path(__file__).parent.parent / "recordings" / "judged"
@@ -54,7 +55,9 @@ class Samples:
         return Snapshot(
             stamp=sample["t"] / 1000,
             broker=_broker(broker),
-            addresses=self._addresses.table([address], {}, None),
+            addresses=self._addresses.table(
+                [tables.address_numbers(Rows([address], 1))], {}, None, from_attributes=True
+            ),
             queues=queues,
             consumers=consumers,
             consumer_queue=self._queues.keys_of([row.queue for row in consumers.index]),
@@ -62,8 +65,8 @@ class Samples:
         )
 
 
-def _listing(rows: list[dict[str, Any]]) -> wire.TextReply:
-    return wire.TextReply(200, value=json.dumps({"data": rows, "count": len(rows)}))
+def _listing(rows: list[dict[str, Any]]) -> Listed:
+    return Listed(wire.TextReply(200, value=json.dumps({"data": rows, "count": len(rows)})))
 
 
 def _broker(attributes: dict[str, Any]) -> Broker:

@@ -14,6 +14,7 @@ from penstock.errors import BadAnswer, Refused, SourceError
 from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import tables
 from penstock.sources.artemis.kinds import Roles
+from penstock.sources.artemis.listings import Listed, ListingDecoder, listed
 from penstock.sources.rows import matrix
 from unit.things import patiently
 
@@ -28,46 +29,12 @@ def reply(value: Any, status: int = 200, **more: Any) -> wire.Reply:
     return wire.replies(bulk({"value": value, "status": status, **more}), 1)[0]
 
 
-def text_reply(value: Any, status: int = 200) -> wire.TextReply:
-    return wire.text_replies(bulk({"value": value, "status": status}), 1)[0]
+def page(value: Any, status: int = 200) -> Listed:
+    return listed(bulk({"value": value, "status": status}))
 
 
-def listing(rows: list[Any], count: int | None = None) -> wire.TextReply:
-    return text_reply(json.dumps({"data": rows, "count": len(rows) if count is None else count}))
-
-
-# --- some rows of a listing
-
-
-def consumers(ids: list[int], separators: tuple[str, str] = (",", ":"), **more: Any) -> wire.TextReply:
-    rows = [{"id": str(n), "session": f"s{n}", "filter": f'{{"id":"{n + 1}"' * (n % 3), **more} for n in ids]
-    return text_reply(json.dumps({"data": rows, "count": len(ids)}, separators=separators))
-
-
-def some(reply: wire.TextReply, ids: list[int], wanted: list[int]) -> list[wire.ConsumerTexts]:
-    decoder = wire.ListingDecoder(wire.ConsumerTexts)
-    return decoder.some(reply, "listConsumers", wanted, [ids.index(n) for n in wanted], len(ids))
-
-
-def test_few_rows_of_many_are_those_of_the_whole() -> None:
-    ids = list(range(100, 5_000, 3))
-    wanted = [ids[0], ids[7], ids[800], ids[-1]]
-    whole = {row.id: row for row in wire.ListingDecoder(wire.ConsumerTexts)(consumers(ids), "x").rows}
-    assert some(consumers(ids), ids, wanted) == [whole[n] for n in wanted]
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        consumers(list(range(50)), (", ", ": ")),
-        text_reply(json.dumps({"data": [{"id": n, "session": f"s{n}"} for n in range(50)]}, separators=(",", ":"))),
-        consumers(list(range(50)), protocol=7),
-    ],
-    ids=["spaces", "numbers", "a bad value"],
-)
-def test_where_a_row_is_not_found_all_are_read(reply: wire.TextReply) -> None:
-    found = {row.id: row.session for row in some(reply, list(range(50)), [3, 40])}
-    assert found | {3: "s3", 40: "s40"} == found
+def listing(rows: list[Any], count: int | None = None) -> Listed:
+    return page(json.dumps({"data": rows, "count": len(rows) if count is None else count}))
 
 
 # --- the bulk
@@ -123,8 +90,8 @@ def test_what_is_worth_asking_again(status: int, error_type: str, again: bool) -
      ({".error": True, "error": "denied"}, None), ([1], None)],
 )  # fmt: skip
 def test_numbers_in_every_form_and_what_is_none_is_missing_and_counted(value: Any, number: float | None) -> None:
-    rows = wire.ListingDecoder(wire.ConsumerNumbers)(
-        listing([{"id": "1", "messagesInTransit": value}, {"id": 2, "messagesInTransit": "7"}]), "x"
+    rows = ListingDecoder(wire.ConsumerNumbers, "x")(
+        listing([{"id": "1", "messagesInTransit": value}, {"id": 2, "messagesInTransit": "7"}])
     )
     first, second = rows.rows
     np.testing.assert_equal(first.messages_in_transit, np.nan if number is None else number)
@@ -136,18 +103,18 @@ def test_numbers_in_every_form_and_what_is_none_is_missing_and_counted(value: An
     ("value", "flag"), [("true", 1.0), ("false", 0.0), (True, 1.0), (False, 0.0), (None, np.nan), ("ERROR: x", np.nan)]
 )
 def test_flags(value: Any, flag: float) -> None:
-    rows = wire.ListingDecoder(wire.QueueNumbers)(listing([{"id": "1", "paused": value}]), "x")
+    rows = ListingDecoder(wire.QueueNumbers, "x")(listing([{"id": "1", "paused": value}]))
     np.testing.assert_array_equal(matrix(rows.rows, ["paused"]), [[flag]])
 
 
 def test_fields_that_are_not_there_are_missing_and_not_counted() -> None:
-    rows = wire.ListingDecoder(wire.QueueNumbers)(listing([{"id": "1", "other": "x"}]), "x")
+    rows = ListingDecoder(wire.QueueNumbers, "x")(listing([{"id": "1", "other": "x"}]))
     assert np.isnan(rows.rows[0].message_count)
     assert rows.unreadable == 0
 
 
 def test_a_row_without_its_id_is_no_row() -> None:
-    rows = wire.ListingDecoder(wire.ConsumerNumbers)(listing([{"id": "one"}, {"id": "2"}]), "x")
+    rows = ListingDecoder(wire.ConsumerNumbers, "x")(listing([{"id": "one"}, {"id": "2"}]))
     assert [row.id for row in rows.rows] == [2]
     assert rows.unreadable == 1
 
@@ -155,13 +122,13 @@ def test_a_row_without_its_id_is_no_row() -> None:
 @pytest.mark.parametrize("value", [3, {"data": []}, [], True])
 def test_a_listing_that_is_no_text(value: Any) -> None:
     with pytest.raises(BadAnswer, match="not an answer of Jolokia"):
-        text_reply(value)
+        page(value)
 
 
 @pytest.mark.parametrize("value", [None, "", "[]", "{}", '{"data":3}', '{"data":[3]}', "{"])
 def test_what_is_no_listing(value: Any) -> None:
     with pytest.raises(BadAnswer, match="listConsumers"):
-        wire.ListingDecoder(wire.ConsumerNumbers)(text_reply(value), "listConsumers")
+        ListingDecoder(wire.ConsumerNumbers, "listConsumers")(page(value))
 
 
 def test_a_pattern_read_with_one_attribute_denied() -> None:
@@ -214,8 +181,8 @@ def test_whether_an_attribute_could_be_read(value: Any, status: int, yes: bool) 
 def test_an_id_that_stands_on_two_pages_counts_once() -> None:
     consumers = tables.Consumers((), numbers=True)
     pages = [
-        consumers.page(listing([{"id": str(i), "queue": f"q{i}", "messagesInTransit": str(n)} for i, n in page], 3))
-        for page in ([(2, 20), (1, 10)], [(1, 99), (3, 30)])
+        consumers.page(listing([{"id": str(i), "queue": f"q{i}", "messagesInTransit": str(n)} for i, n in rows], 3))
+        for rows in ([(2, 20), (1, 10)], [(1, 99), (3, 30)])
     ]
     table = consumers.table(pages)
     assert [(row.id, row.queue) for row in table.index] == [("1", "q1"), ("2", "q2"), ("3", "q3")]
@@ -224,8 +191,8 @@ def test_an_id_that_stands_on_two_pages_counts_once() -> None:
 
 def test_times_are_seconds_and_0_is_never() -> None:
     consumers = tables.Consumers((), numbers=True)
-    page = consumers.page(listing([{"id": 1, "lastDeliveredTime": 1795216145868, "lastAcknowledgedTime": 0}]))
-    table = consumers.table([page])
+    one = consumers.page(listing([{"id": 1, "lastDeliveredTime": 1795216145868, "lastAcknowledgedTime": 0}]))
+    table = consumers.table([one])
     np.testing.assert_array_equal(table["last_delivery"], [1795216145.868])
     assert np.isnan(table["last_acknowledgement"]).all()
 
@@ -256,12 +223,13 @@ def suppressed(function: Callable[[], object]) -> None:
 
 def decode_listings(body: bytes) -> None:
     """Everything that reads the answer of a listing."""
-    one = wire.text_replies(body, 1)[0]
+    one = listed(body)
     consumers, queues = tables.Consumers((), numbers=True), tables.Queues()
     addresses, connections = tables.Addresses(), tables.Connections(())
-    suppressed(lambda: consumers.table([consumers.page(one)]))
-    suppressed(lambda: queues.table([queues.page(one, refresh=True)], NO_ROLES, from_attributes=False))
-    suppressed(lambda: addresses.table(addresses.page(one).rows, {}, None))
+    for _ in range(2):  # what was there at the poll before is read otherwise
+        suppressed(lambda: consumers.table([consumers.page(one)]))
+        suppressed(lambda: queues.table([queues.page(one, refresh=True)], NO_ROLES, from_attributes=False))
+        suppressed(lambda: addresses.table([addresses.page(one)], {}, None, from_attributes=False))
     suppressed(lambda: connections.table([connections.sessions(one)], [connections.connections(one)]))
     suppressed(lambda: connections.producer_table(connections.producers(one).rows))
 
@@ -271,7 +239,7 @@ def decode_reads(body: bytes) -> None:
     one = wire.replies(body, 1)[0]
     queues, addresses = tables.Queues(), tables.Addresses()
     suppressed(lambda: queues.table([queues.attributes(one)], NO_ROLES, from_attributes=True))
-    suppressed(lambda: addresses.table(addresses.attributes(one).rows, {}, None))
+    suppressed(lambda: addresses.table([addresses.attributes(one)], {}, None, from_attributes=True))
     suppressed(lambda: wire.ReadDecoder(wire.BrokerAttributes)(one, "broker"))
     suppressed(lambda: wire.ReadDecoder(wire.AddressBlocked)(one, "blocked"))
     suppressed(lambda: wire.settings(one, "settings"))

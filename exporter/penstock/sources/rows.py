@@ -54,8 +54,8 @@ def lenient(row: type[RowT], values: dict[str, Any]) -> tuple[RowT | None, int]:
 
 def matrix(rows: Sequence[msgspec.Struct], fields: Sequence[str]) -> NDArray[np.float64]:
     """float64 of shape (len(fields), len(rows)): the fields of the rows as columns."""
-    if not rows:
-        return np.empty((len(fields), 0))
+    if not rows or not fields:
+        return np.empty((len(fields), len(rows)))
     values = map(attrgetter(*fields), rows)
     flat = chain.from_iterable(values) if len(fields) > 1 else values
     filled = np.fromiter(flat, np.float64, len(rows) * len(fields))

@@ -4,8 +4,6 @@ Jolokia's answers, typed. Numbers come as strings or numbers, listings as a JSON
 A value of an unexpected type (`"ERROR: …"`, an error object) is missing, never 0; how many there were is told.
 """
 
-import json
-from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -14,13 +12,6 @@ from penstock.errors import BadAnswer, Refused
 from penstock.sources.rows import NAN, UNREADABLE, Flag, Rows, RowT, lenient
 
 ResponseT = TypeVar("ResponseT", bound="Response")
-
-MANY = 8
-"""Of a listing in which one row in so many is wanted, or more, all are read."""
-NEAR = 8_192
-"""Characters before the place where a row is expected."""
-_one_object = json.JSONDecoder().raw_decode
-"""msgspec reads no object in the middle of a text."""
 
 
 class Response(msgspec.Struct):
@@ -91,71 +82,6 @@ def _responses(decoder: msgspec.json.Decoder[list[ResponseT]], body: bytes, expe
     if len(found) != expected:
         raise BadAnswer(f"{expected} requests were answered by {len(found)} responses")
     return found
-
-
-class _Listing(msgspec.Struct, Generic[RowT]):
-    data: list[RowT]
-    count: int = 0
-
-
-class _LooseListing(msgspec.Struct):
-    data: list[dict[str, Any]]
-    count: int = 0
-
-
-class ListingDecoder(Generic[RowT]):
-    """Reads the answers of the list operations into rows of one type; other fields are passed over."""
-
-    def __init__(self, row: type[RowT]) -> None:
-        self._row = row
-        self._strict = msgspec.json.Decoder(_Listing[row], strict=False)  # type: ignore[valid-type]
-        self._loose = msgspec.json.Decoder(_LooseListing)
-
-    def __call__(self, reply: TextReply, what: str) -> Rows[RowT]:
-        reply.raise_for_status(what)
-        if reply.value is None:
-            raise BadAnswer(f"{what}: a text with JSON in it was expected, there is none")
-        return self.text(reply.value, what)
-
-    def text(self, text: str, what: str) -> Rows[RowT]:
-        """The rows in the JSON text of a listing."""
-        try:
-            page = self._strict.decode(text)
-        except msgspec.ValidationError:
-            return self._leniently(text, what)
-        except UNREADABLE as error:
-            raise BadAnswer(f"{what}: broken JSON: {error}") from error
-        return Rows(page.data, page.count)
-
-    def some(self, reply: TextReply, what: str, ids: Sequence[int], at: Sequence[int], size: int) -> list[RowT]:
-        """
-        Rows with these ids, which are the rows `at` of `size`; others may come with them.
-
-        Few are found in the text by how a row begins, which is a tenth of reading all.
-        """
-        text = reply.value
-        if text is None or MANY * len(ids) > size:
-            return self(reply, what).rows
-        rows = []
-        for number, row in zip(ids, at, strict=True):
-            # Rows are about as long as each other: the search begins a little before where it should stand.
-            start = text.find(f'{{"id":"{number}"', max(len(text) * row // size - NEAR, 0))
-            if start < 0:
-                return self(reply, what).rows
-            try:
-                rows.append(msgspec.convert(_one_object(text, start)[0], self._row, strict=False))
-            except (ValueError, RecursionError):
-                return self(reply, what).rows
-        return rows
-
-    def _leniently(self, text: str, what: str) -> Rows[RowT]:
-        try:
-            page = self._loose.decode(text)
-        except UNREADABLE as error:
-            raise BadAnswer(f"{what}: not a listing: {error}") from error
-        loose = [lenient(self._row, row) for row in page.data]
-        rows = [row for row, _ in loose if row is not None]
-        return Rows(rows, page.count, sum(bad for _, bad in loose))
 
 
 class ReadDecoder(Generic[RowT]):
@@ -232,6 +158,7 @@ class ConsumerNumbers(msgspec.Struct, rename="camel", gc=False):
     messages_acknowledged_awaiting_commit: float = NAN
     last_delivered_time: float = NAN
     last_acknowledged_time: float = NAN
+    status: str = ""
 
 
 class ConsumerTexts(msgspec.Struct, rename="camel", gc=False):
@@ -245,11 +172,6 @@ class ConsumerTexts(msgspec.Struct, rename="camel", gc=False):
     address: str = ""
     filter: str = ""
     remote_address: str = ""
-
-
-class ConsumerStatus(msgspec.Struct, rename="camel", gc=False):
-    id: int
-    status: str = ""
 
 
 class QueueNumbers(msgspec.Struct, rename="camel", gc=False):

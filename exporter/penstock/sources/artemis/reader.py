@@ -35,6 +35,7 @@ from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import requests as ask
 from penstock.sources.artemis import tables, versions
 from penstock.sources.artemis.kinds import Roles
+from penstock.sources.artemis.listings import Listed, Numbers, listed
 from penstock.sources.clients import NameMap
 from penstock.sources.rows import Rows, RowT
 from penstock.sources.transport import Answer, Request, Transport
@@ -54,8 +55,6 @@ class _Sized(Protocol):
 
 
 PageT = TypeVar("PageT", bound=_Sized)
-
-AddressPage = Rows[wire.AddressNumbers] | Rows[wire.AddressAttributes]
 
 QUEUE_PAGE_ROWS = 20_000
 SETTINGS_AT_ONCE = 500
@@ -252,27 +251,26 @@ class ArtemisReader:
         poll.asked += answer.seconds
         return answer, await self._work(wire.replies, answer.body, len(requests))
 
-    async def _list(self, poll: _Poll, request: Request, share: float) -> wire.TextReply:
+    async def _list(self, poll: _Poll, request: Request, share: float) -> Listed:
         answer = await self._transport.ask([request], poll.left() * share)
         poll.asked += answer.seconds
-        (reply,) = await self._work(wire.text_replies, answer.body, 1)
-        return reply
+        return await self._work(listed, answer.body)
 
     async def _work(self, function: Callable[..., ResultT], *arguments: object) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
 
     async def _pages(
-        self, poll: _Poll, operation: str, rows: int, decode: Callable[[wire.TextReply], PageT], share: float = 1.0
+        self, poll: _Poll, operation: str, rows: int, decode: Callable[[Listed], PageT], share: float = 1.0
     ) -> list[PageT]:
         """All pages of a listing, each decoded and dropped before the next is asked."""
         pages: list[PageT] = []
         seen = 0
         while True:
             request = ask.listing(poll.broker, operation, len(pages) + 1, rows)
-            reply = await self._list(poll, request, share)
-            if reply.vanished_meanwhile:
-                reply = await self._list(poll, request, share)
-            page = await self._work(decode, reply)
+            answer = await self._list(poll, request, share)
+            if answer.reply.vanished_meanwhile:
+                answer = await self._list(poll, request, share)
+            page = await self._work(decode, answer)
             pages.append(page)
             seen += len(page)
             if len(page) < rows or seen >= page.total:
@@ -283,7 +281,7 @@ class ArtemisReader:
         return await self._work(self._consumers.table, pages), _left_out(pages)
 
     async def _read_queues(self, poll: _Poll, *, refresh: bool) -> tuple[Table[QueueRow], str]:
-        async def listed() -> list[tables.Page[tables.QueueText]]:
+        async def in_pages() -> list[tables.Page[tables.QueueText]]:
             return await self._pages(
                 poll, "listQueues", QUEUE_PAGE_ROWS, lambda r: self._queues.page(r, refresh=refresh), LISTING_SHARE
             )
@@ -292,7 +290,7 @@ class ArtemisReader:
             _, (reply,) = await self._ask(poll, [ask.queues(poll.broker, ask.QUEUE_ATTRIBUTES)])
             return [await self._work(self._queues.attributes, reply)]
 
-        pages, stood_in = await self._unless_locked(poll, "listQueues", listed, by_pattern)
+        pages, stood_in = await self._unless_locked(poll, "listQueues", in_pages, by_pattern)
         before = self._queues
         table = await self._work(lambda: before.table(pages, self._roles, from_attributes=stood_in))
         if table.index is not self._judged[0] or self._roles is not self._judged[1]:
@@ -301,31 +299,32 @@ class ArtemisReader:
         return table, _left_out(pages)
 
     async def _read_addresses(self, poll: _Poll) -> tuple[Table[AddressRow], str]:
-        async def listed() -> list[AddressPage]:
-            return list(await self._pages(poll, "listAddresses", QUEUE_PAGE_ROWS, self._addresses.page, LISTING_SHARE))
+        async def in_pages() -> list[Numbers]:
+            return await self._pages(poll, "listAddresses", QUEUE_PAGE_ROWS, self._addresses.page, LISTING_SHARE)
 
-        async def by_pattern() -> list[AddressPage]:
+        async def by_pattern() -> list[Numbers]:
             _, (reply,) = await self._ask(poll, [ask.addresses(poll.broker)])
             return [await self._work(self._addresses.attributes, reply)]
 
         if poll.version >= versions.FULL_ADDRESS_ROWS:
-            pages, _ = await self._unless_locked(poll, "listAddresses", listed, by_pattern)
+            pages, stood_in = await self._unless_locked(poll, "listAddresses", in_pages, by_pattern)
         else:
-            pages = await by_pattern()
-        rows = [row for page in pages for row in page.rows]
-        return await self._work(self._addresses.table, rows, self._settings, self._blocked), _left_out(pages)
+            pages, stood_in = await by_pattern(), True
+        before, settings, blocked = self._addresses, self._settings, self._blocked
+        table = await self._work(lambda: before.table(pages, settings, blocked, from_attributes=stood_in))
+        return table, _left_out(pages)
 
     async def _unless_locked(
         self,
         poll: _Poll,
         operation: str,
-        listed: Callable[[], Awaitable[list[ResultT]]],
+        in_pages: Callable[[], Awaitable[list[ResultT]]],
         by_pattern: Callable[[], Awaitable[list[ResultT]]],
     ) -> tuple[list[ResultT], bool]:
         """What `operation` lists, or the lock-free pattern read in its place; whether the latter."""
         if poll.now >= self._avoid.get(operation, -np.inf):
             try:
-                return await listed(), False
+                return await in_pages(), False
             except Unreachable:
                 # Each call that waits holds a thread of the broker's web server: do not pile them up.
                 self._avoid[operation] = poll.now + AFTER_LOCK
@@ -417,7 +416,7 @@ class ArtemisReader:
     async def _read_connections(self, poll: _Poll) -> tuple[tuple[Table[ConnectionRow], Table[ProducerRow]], str]:
         began, rows = poll.asked, self._options.page_rows
         sessions = await self._pages(poll, "listSessions", rows, self._connections.sessions)
-        connections: list[tables.ConnectionPage] = []
+        connections: list[tables.Page[ConnectionRow]] = []
         if self._connections.unknown():
             connections = await self._pages(poll, "listConnections", rows, self._connections.connections)
         producers = await self._pages(poll, "listProducers", rows, self._connections.producers)

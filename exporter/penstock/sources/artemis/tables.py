@@ -10,6 +10,7 @@ from operator import attrgetter
 from sys import intern
 from typing import Generic, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +19,7 @@ from penstock.model import AddressRow, ConnectionRow, ConsumerRow, LinkRow, Prod
 from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import requests as ask
 from penstock.sources.artemis.kinds import MIRROR, STORE_AND_FORWARD, Roles, ordinary_kind, queue_kind, ring_source
+from penstock.sources.artemis.listings import NO_HASHES, Listed, ListingDecoder, Numbers, NumbersReader
 from penstock.sources.clients import NameMap, client_name, remote_host
 from penstock.sources.rows import Rows, integers, matrix
 from penstock.table import Column, Index, Keys, Positions, Serials, Table, taken
@@ -87,16 +89,37 @@ _ADDRESS_ATTRIBUTE_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[TextT]):
-    """Some rows of a listing: their ids, their numbers as (fields, rows), and the texts of ids not seen before."""
+    """Some rows of a listing, their keys the ids; and the texts of ids not seen before."""
 
-    ids: Keys
-    numbers: NDArray[np.float64]
+    read: Numbers
     fresh: Mapping[int, TextT]
-    total: int
-    unreadable: int
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.read)
+
+    @property
+    def total(self) -> int:
+        return self.read.total
+
+    @property
+    def unreadable(self) -> int:
+        return self.read.unreadable
+
+
+def _ids(rows: Sequence[msgspec.Struct]) -> Keys:
+    return integers(rows, "id")
+
+
+def _texts_of(field: str) -> Callable[[Sequence[msgspec.Struct]], NDArray[np.object_]]:
+    return lambda rows: np.array(list(map(attrgetter(field), rows)), np.object_)
+
+
+def _hashes_of(field: str) -> Callable[[Sequence[msgspec.Struct]], Keys]:
+    return lambda rows: hashes(map(attrgetter(field), rows))
+
+
+def _matrix_of(fields: Mapping[str, str]) -> Callable[[Sequence[msgspec.Struct]], NDArray[np.float64]]:
+    return lambda rows: matrix(rows, list(fields.values()))
 
 
 class Consumers:
@@ -105,50 +128,34 @@ class Consumers:
     def __init__(self, names: NameMap, *, numbers: bool) -> None:
         self._names = names
         self._fields = _CONSUMER_FIELDS if numbers else {}
-        self._numbers = wire.ListingDecoder(wire.ConsumerNumbers)
-        self._texts = wire.ListingDecoder(wire.ConsumerTexts)
-        self._statuses = wire.ListingDecoder(wire.ConsumerStatus)
+        self._numbers = NumbersReader(ListingDecoder(wire.ConsumerNumbers, "listConsumers"), _ids, self._values)
+        self._texts = ListingDecoder(wire.ConsumerTexts, "listConsumers")
         self._index: Index[ConsumerRow] = Index.empty()
-        self._orphans: frozenset[int] = frozenset()
-        self._read, self._look_at = 0, 0
-        """Pages read at this poll, and which of them is looked through for orphans."""
 
-    def page(self, reply: wire.TextReply) -> Page[ConsumerRow]:
-        numbers = self._numbers(reply, "listConsumers")
-        ids = integers(numbers.rows, "id")
-        at = np.flatnonzero(self._index.positions(ids) < 0)
-        unknown = ids[at].tolist()
-        texts = self._texts.some(reply, "listConsumers", unknown, at.tolist(), len(ids)) if unknown else []
-        wanted = set(unknown)
-        fresh = {row.id: self._row(row) for row in texts if row.id in wanted}
-        if self._read == self._look_at:
-            self._look_for_orphans(reply, ids)
-        self._read += 1
-        fields = list(self._fields.values())
-        values = matrix(numbers.rows, fields) if fields else np.empty((0, len(ids)))
-        return Page(ids, values, fresh, numbers.total, numbers.unreadable)
+    def page(self, listed: Listed) -> Page[ConsumerRow]:
+        numbers = self._numbers(listed)
+        at = np.flatnonzero(self._index.positions(numbers.keys) < 0)
+        wanted = set(numbers.keys[at].tolist())
+        texts = self._texts.at_least(listed, at, len(numbers))
+        return Page(numbers, {row.id: self._row(row) for row in texts if row.id in wanted})
 
     def table(self, pages: Sequence[Page[ConsumerRow]]) -> Table[ConsumerRow]:
-        index, order, numbers = _merge(self._index, pages)
-        self._index = index
-        self._read, self._look_at = 0, (self._look_at + 1) % max(self._read, 1)
-        columns = _columns(self._fields, numbers, order)
-        if self._orphans:
-            orphaned = np.isin(index.keys, list(self._orphans))
-            self._orphans = frozenset(index.keys[orphaned].tolist())
-            columns["orphaned"] = orphaned.astype(np.float64)
+        fresh = {key: row for page in pages for key, row in page.fresh.items()}
+        keys, numbers = self._numbers.together([page.read for page in pages])
+        self._index, order = self._index.follow(keys, lambda new: [fresh[int(keys[i])] for i in new])
+        columns = _columns(self._fields, numbers[:-1], order)
+        orphaned = numbers[-1][order]
+        if orphaned.any():
+            columns["orphaned"] = orphaned
         for time in ("last_delivery", "last_acknowledgement"):
             if time in columns:
                 columns[time] = _seconds(columns[time])
-        return Table(index, columns)
+        return Table(self._index, columns)
 
-    def _look_for_orphans(self, reply: wire.TextReply, ids: Keys) -> None:
-        """One page at a poll, in turn: a consumer stays one until it is closed, and texts are dear to search."""
-        orphans = self._orphans - frozenset(ids.tolist()) if self._orphans else self._orphans
-        if reply.value is not None and '"Orphaned"' in reply.value:
-            rows = self._statuses(reply, "listConsumers").rows
-            orphans |= {row.id for row in rows if row.status == "Orphaned"}
-        self._orphans = orphans
+    def _values(self, rows: Sequence[wire.ConsumerNumbers]) -> NDArray[np.float64]:
+        """The fields, and whether the consumer is left over from a session that is gone."""
+        orphaned = np.array([row.status == "Orphaned" for row in rows], np.float64)
+        return np.vstack([matrix(rows, list(self._fields.values())), orphaned])
 
     def _row(self, row: wire.ConsumerTexts) -> ConsumerRow:
         user = row.user or row.validated_user
@@ -171,8 +178,8 @@ class Queues:
     """listQueues, or a pattern read in its place, → the queue table."""
 
     def __init__(self) -> None:
-        self._numbers = wire.ListingDecoder(wire.QueueNumbers)
-        self._texts = wire.ListingDecoder(wire.QueueTexts)
+        self._numbers = NumbersReader(ListingDecoder(wire.QueueNumbers, "listQueues"), _ids, _matrix_of(_QUEUE_FIELDS))
+        self._texts = ListingDecoder(wire.QueueTexts, "listQueues")
         self._attributes = wire.ReadDecoder(wire.QueueAttributes)
         self._index: Index[QueueRow] = Index.empty()
         self._roles = Roles()
@@ -183,31 +190,33 @@ class Queues:
         self._paused: tuple[Index[QueueRow], Column] = Index.empty(), np.empty(0)
         self._role_flags: tuple[Index[QueueRow] | None, Roles, dict[str, Column]] = None, self._roles, {}
 
-    def page(self, reply: wire.TextReply, *, refresh: bool) -> Page[QueueText]:
+    def page(self, listed: Listed, *, refresh: bool) -> Page[QueueText]:
         """`refresh`: read the texts of known queues anew too, for what an operator may have changed."""
-        numbers = self._numbers(reply, "listQueues")
-        ids = integers(numbers.rows, "id")
-        fresh: dict[int, QueueText] = {}
-        if refresh or (self._index.positions(ids) < 0).any():
-            fresh = {row.id: row for row in self._texts(reply, "listQueues").rows}
-        return Page(ids, matrix(numbers.rows, list(_QUEUE_FIELDS.values())), fresh, numbers.total, numbers.unreadable)
+        numbers = self._numbers(listed)
+        if refresh:
+            texts = self._texts(listed).rows
+        else:
+            new = np.flatnonzero(self._index.positions(numbers.keys) < 0)
+            texts = self._texts.at_least(listed, new, len(numbers))
+        return Page(numbers, {row.id: row for row in texts})
 
     def attributes(self, reply: wire.Reply) -> Page[QueueText]:
         found = self._attributes(reply, "queue attributes")[1]
         numbers = matrix(found.rows, list(_QUEUE_ATTRIBUTE_FIELDS.values()))
         return Page(
-            integers(found.rows, "id"), numbers, {row.id: row for row in found.rows}, found.total, found.unreadable
+            Numbers(_ids(found.rows), numbers, NO_HASHES, found.total, found.unreadable),
+            {row.id: row for row in found.rows},
         )
 
     def table(self, pages: Sequence[Page[QueueText]], roles: Roles, *, from_attributes: bool) -> Table[QueueRow]:
-        keys = np.concatenate([page.ids for page in pages])
+        keys, numbers = self._numbers.together([page.read for page in pages])
         changed = self._changed(roles, {key: text for page in pages for key, text in page.fresh.items()})
         index, order = self._index.follow(keys, lambda new: self._rows([int(keys[i]) for i in new]), changed=changed)
         if index is not self._index:
             self._texts_by_id = {int(key): self._texts_by_id[int(key)] for key in index.keys}
         self._index = index
         fields = _QUEUE_ATTRIBUTE_FIELDS if from_attributes else _QUEUE_FIELDS
-        columns = _columns(fields, np.concatenate([page.numbers for page in pages], axis=1), order)
+        columns = _columns(fields, numbers, order)
         columns["ring_limit"] = np.where(columns["ring_limit"] < 0, np.nan, columns["ring_limit"])
         before, paused = self._paused
         if from_attributes:
@@ -323,11 +332,19 @@ def size_matrix(rows: Sequence[wire.QueueSizes]) -> NDArray[np.float64]:
     return matrix(rows, list(_SIZE_FIELDS.values()))
 
 
+def address_numbers(found: Rows[wire.AddressAttributes]) -> Numbers:
+    """The same numbers out of a pattern read."""
+    values = _matrix_of(_ADDRESS_ATTRIBUTE_FIELDS)(found.rows)
+    return Numbers(_texts_of("address")(found.rows), values, NO_HASHES, found.total, found.unreadable)
+
+
 class Addresses:
     """listAddresses (from 2.41 on), or a pattern read, → the address table."""
 
     def __init__(self) -> None:
-        self._listing = wire.ListingDecoder(wire.AddressNumbers)
+        self._numbers = NumbersReader(
+            ListingDecoder(wire.AddressNumbers, "listAddresses"), _texts_of("name"), _matrix_of(_ADDRESS_FIELDS)
+        )
         self._attributes = wire.ReadDecoder(wire.AddressAttributes)
         self._serials = Serials()
         self._index: Index[AddressRow] = Index.empty()
@@ -337,26 +354,29 @@ class Addresses:
         self._said: dict[str, Column] = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
         self.retroactive: frozenset[str] = frozenset()
 
-    def page(self, reply: wire.TextReply) -> Rows[wire.AddressNumbers]:
-        return self._listing(reply, "listAddresses")
+    def page(self, listed: Listed) -> Numbers:
+        """The keys are the names."""
+        return self._numbers(listed)
 
-    def attributes(self, reply: wire.Reply) -> Rows[wire.AddressAttributes]:
-        return self._attributes(reply, "address attributes")[1]
+    def attributes(self, reply: wire.Reply) -> Numbers:
+        return address_numbers(self._attributes(reply, "address attributes")[1])
 
     def table(
         self,
-        rows: Sequence[wire.AddressNumbers | wire.AddressAttributes],
+        pages: Sequence[Numbers],
         settings: Mapping[str, wire.AddressSettings],
         blocked: Mapping[str, bool] | None,
+        *,
+        from_attributes: bool,
     ) -> Table[AddressRow]:
         """`settings` and `blocked` are looked at again only when they are other objects than the last time."""
-        listed = not rows or isinstance(rows[0], wire.AddressNumbers)
-        names: list[str] = list(map(attrgetter("name" if listed else "address"), rows))
+        keys, numbers = self._numbers.together(pages)
+        names: list[str] = keys.tolist()
         if names != self._names or settings is not self._told[0] or blocked is not self._told[1]:
             self._follow(names, settings, blocked)
             self._names, self._told = names, (settings, blocked)
-        fields = _ADDRESS_FIELDS if listed else _ADDRESS_ATTRIBUTE_FIELDS
-        columns = _columns(fields, matrix(rows, list(fields.values())), self._order)
+        fields = _ADDRESS_ATTRIBUTE_FIELDS if from_attributes else _ADDRESS_FIELDS
+        columns = _columns(fields, numbers, self._order)
         retroactive = columns.pop("retroactive", np.zeros(len(self._index)))
         self.retroactive = frozenset(row.name for row in self._index.rows[retroactive > 0])
         percent = columns.get("limit_percent", np.full(len(self._index), np.nan))
@@ -443,33 +463,6 @@ def hashes(texts: Iterable[str]) -> Keys:
     return np.array([hash(text) for text in texts], np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPage:
-    """Some sessions: hashes of their ids, keys of their connections, and (consumers, producers) of each."""
-
-    ids: Keys
-    connections: Keys
-    numbers: NDArray[np.float64]
-    total: int
-    unreadable: int
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionPage:
-    """Some connections, `listed` in all: the rows of those that were not known before, by key."""
-
-    rows: Mapping[int, ConnectionRow]
-    listed: int
-    total: int
-    unreadable: int
-
-    def __len__(self) -> int:
-        return self.listed
-
-
 class Connections:
     """
     listConnections, listSessions and listProducers → connections, producers, and whose connection a session is.
@@ -479,9 +472,11 @@ class Connections:
 
     def __init__(self, names: NameMap) -> None:
         self._names = names
-        self._decode_connections = wire.ListingDecoder(wire.ConnectionListed)
-        self._decode_sessions = wire.ListingDecoder(wire.SessionListed)
-        self._decode_producers = wire.ListingDecoder(wire.ProducerListed)
+        self._connection_texts = ListingDecoder(wire.ConnectionListed, "listConnections")
+        self._connections = NumbersReader(self._connection_texts, _hashes_of("connection_id"), _matrix_of({}))
+        self._session_texts = ListingDecoder(wire.SessionListed, "listSessions")
+        self._sessions = NumbersReader(self._session_texts, _hashes_of("id"), self._session_values)
+        self._decode_producers = ListingDecoder(wire.ProducerListed, "listProducers")
         self._serials = Serials()
         self._producer_serials = Serials()
         self._index: Index[ConnectionRow] = Index.empty()
@@ -492,46 +487,55 @@ class Connections:
         """Ascending; beside them the keys of their connections."""
         self._session_connections: Keys = np.empty(0, np.int64)
 
-    def sessions(self, reply: wire.TextReply) -> SessionPage:
-        found = self._decode_sessions(reply, "listSessions")
-        connection_of: list[str] = list(map(attrgetter("connection_id"), found.rows))
-        keys = self._serials.give(connection_of)
-        for i in np.flatnonzero(self._index.positions(keys) < 0).tolist():
-            row = found.rows[i]
-            self._unknown.setdefault(connection_of[i], (int(keys[i]), connection_of[i], row.user, row.client_id))
-        numbers = matrix(found.rows, ["consumer_count", "producer_count"])
-        return SessionPage(hashes(map(attrgetter("id"), found.rows)), keys, numbers, found.total, found.unreadable)
+    def sessions(self, listed: Listed) -> Numbers:
+        """The keys are hashes of the ids; the values: key of the connection, consumers, producers."""
+        sessions = self._sessions(listed)
+        keys = sessions.values[0].astype(np.int64)
+        unknown = np.flatnonzero(self._index.positions(keys) < 0)
+        wanted = set(keys[unknown].tolist())
+        for row in self._session_texts.at_least(listed, unknown, len(sessions)):
+            (key,) = self._serials.give([row.connection_id]).tolist()
+            if key in wanted:
+                self._unknown.setdefault(row.connection_id, (key, row.connection_id, row.user, row.client_id))
+        return sessions
+
+    def _session_values(self, rows: Sequence[wire.SessionListed]) -> NDArray[np.float64]:
+        connections = self._serials.give([row.connection_id for row in rows])
+        return np.vstack([connections, matrix(rows, ["consumer_count", "producer_count"])])
 
     def unknown(self) -> bool:
         """Whether listConnections must be asked: texts of connections that carry sessions are not known yet."""
         return bool(self._unknown)
 
-    def connections(self, reply: wire.TextReply) -> ConnectionPage:
-        found = self._decode_connections(reply, "listConnections")
-        known = self._unknown
+    def connections(self, listed: Listed) -> Page[ConnectionRow]:
+        connections = self._connections(listed)
+        unknown = np.flatnonzero(np.isin(connections.keys, hashes(self._unknown)))
         rows = {
-            known[row.connection_id][0]: self._row(row, *known[row.connection_id][1:])
-            for row in found.rows
-            if row.connection_id in known
+            self._unknown[row.connection_id][0]: self._row(row, *self._unknown[row.connection_id][1:])
+            for row in self._connection_texts.at_least(listed, unknown, len(connections))
+            if row.connection_id in self._unknown
         }
-        return ConnectionPage(rows, len(found), found.total, found.unreadable)
+        return Page(connections, rows)
 
-    def producers(self, reply: wire.TextReply) -> Rows[wire.ProducerListed]:
-        return self._decode_producers(reply, "listProducers")
+    def producers(self, listed: Listed) -> Rows[wire.ProducerListed]:
+        return self._decode_producers(listed)
 
-    def table(self, sessions: Sequence[SessionPage], connections: Sequence[ConnectionPage]) -> Table[ConnectionRow]:
+    def table(self, sessions: Sequence[Numbers], connections: Sequence[Page[ConnectionRow]]) -> Table[ConnectionRow]:
         """Connections that carry sessions; Core clients hold others, for the topology, which say nothing."""
-        keys = np.concatenate([page.connections for page in sessions])
-        self._remember(np.concatenate([page.ids for page in sessions]), keys)
+        ids, numbers = self._sessions.together(sessions)
+        keys = numbers[0].astype(np.int64)
+        self._remember(ids, keys)
+        if connections:
+            self._connections.together([page.read for page in connections])
         self._unknown = {}
-        fresh = {key: row for page in connections for key, row in page.rows.items()}
+        fresh = {key: row for page in connections for key, row in page.fresh.items()}
         # What connected between the two listings is in one of them only: it waits for the next poll.
         here = (self._index.positions(keys) >= 0) | np.isin(keys, np.fromiter(fresh, np.int64, len(fresh)))
         shown = keys[here]
         self._index, _ = self._index.follow(shown, lambda new: [fresh[int(shown[i])] for i in new])
         self._serials.keep(keys)
         at, size = self._index.positions(shown), len(self._index)
-        sums = np.concatenate([page.numbers for page in sessions], axis=1)[:, here]
+        sums = numbers[1:, here]
         columns: dict[str, Column] = {
             name: np.bincount(at, weights=values, minlength=size).astype(np.float64)
             for name, values in zip(("consumers", "producers"), sums, strict=True)
@@ -637,17 +641,6 @@ class Links:
             self._queues = queues
             self._position = {row.name: position for position, row in enumerate(queues)}
             self._forwarding = [name for name in self._position if name.startswith(STORE_AND_FORWARD)]
-
-
-def _merge(
-    before: Index[ConsumerRow], pages: Sequence[Page[ConsumerRow]]
-) -> tuple[Index[ConsumerRow], Positions, NDArray[np.float64]]:
-    keys = np.concatenate([page.ids for page in pages])
-    fresh: dict[int, ConsumerRow] = {}
-    for page in pages:
-        fresh.update(page.fresh)
-    index, order = before.follow(keys, lambda new: [fresh[int(keys[i])] for i in new])
-    return index, order, np.concatenate([page.numbers for page in pages], axis=1)
 
 
 def _columns(fields: Mapping[str, str], numbers: NDArray[np.float64], order: Positions) -> dict[str, Column]:

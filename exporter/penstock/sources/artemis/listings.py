@@ -1,0 +1,269 @@
+"""
+The answers to the list operations: by far the largest of all, and mostly as they were at the poll before.
+
+A page is cut into rows by their bytes, and only rows that read otherwise than before are unquoted and decoded.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
+
+from penstock.errors import BadAnswer
+from penstock.sources.artemis import answers as wire
+from penstock.sources.rows import UNREADABLE, Rows, RowT, lenient
+from penstock.table import Keys, Positions
+
+_FIRST = b'"value":"{\\"data\\":['
+_LAST = b'],\\"count\\":'
+"""What stands before and behind the rows of a listing: JSON inside JSON, so that quotes are escaped."""
+_BRACE = ord("{")
+
+WORTH = 0.25
+"""Share of the rows that must read as before, or to look for them costs more than it saves."""
+RESTING = 20
+"""Polls at which it is not looked for them then."""
+
+SLOTS = 8
+"""For each row, or up to twice as many."""
+
+_text = msgspec.json.Decoder(str)
+
+
+class Listed:
+    """
+    A page of a listing as it was answered.
+
+    reply: the response; of a page that can be cut without its rows.
+    total: rows of all pages, where this one can be cut.
+    """
+
+    def __init__(
+        self, reply: wire.TextReply, body: bytes = b"", span: tuple[int, int] = (0, 0), total: int = 0
+    ) -> None:
+        """span: where the rows stand in `body`; empty where the page cannot be cut."""
+        self.reply = reply
+        self.total = total
+        self._body = body
+        self._span = span
+
+    @cached_property
+    def rows(self) -> Sequence[memoryview]:
+        """
+        The rows as they stand in the answer, each with the comma behind it; none where the page cannot be cut.
+
+        Each begins as the first does, with a brace and the name of its first field; in a text within a row that name's
+        quotes would be escaped twice.
+        """
+        first, last = self._span
+        if first == last:
+            return ()
+        octets, body = np.frombuffer(self._body, np.uint8), memoryview(self._body)
+        begin = octets[first : self._body.find(b":", first, last) + 1]
+        at = first + np.flatnonzero(octets[first : last - len(begin)] == _BRACE)
+        for offset in range(1, len(begin)):
+            at = at[octets[at + offset] == begin[offset]]
+        return list(map(body.__getitem__, map(slice, at.tolist(), [*at[1:].tolist(), last])))
+
+    def text(self) -> str | None:
+        """The JSON text of the whole page."""
+        return wire.text_replies(self._body, 1)[0].value if self._body else self.reply.value
+
+    def some(self, at: Positions) -> str:
+        """The JSON text of a listing of the rows at these positions, ascending; `msgspec.DecodeError` if it is none."""
+        joined = b"".join([self.rows[i] for i in at.tolist()]).rstrip(b",")
+        return _text.decode(b'"{\\"data\\":[' + joined + b']}"')
+
+    def hashes(self) -> Keys:
+        """64 bits of each row: another one has the same once in 10¹⁰ polls of 50,000 rows."""
+        return np.fromiter(map(xxh3_64_intdigest, self.rows), np.uint64, len(self.rows)).view(np.int64)
+
+
+def listed(body: bytes) -> Listed:
+    """The answer to one list operation; `BadAnswer` when it is none of Jolokia."""
+    first, last = body.find(_FIRST) + len(_FIRST), body.rfind(_LAST)
+    if len(_FIRST) <= first < last:
+        (reply,) = wire.text_replies(body[:first] + body[last:], 1)
+        try:
+            return Listed(reply, body, (first, last), _count.decode(reply.value or "").count)
+        except UNREADABLE:
+            pass
+    return Listed(wire.text_replies(body, 1)[0])
+
+
+class _Listing(msgspec.Struct, Generic[RowT]):
+    data: list[RowT]
+    count: int = 0
+
+
+class _LooseListing(msgspec.Struct):
+    data: list[dict[str, Any]]
+    count: int = 0
+
+
+class _Count(msgspec.Struct):
+    count: int = 0
+
+
+_count = msgspec.json.Decoder(_Count)
+
+
+class ListingDecoder(Generic[RowT]):
+    """Reads the answers of the list operations into rows of one type; other fields are passed over."""
+
+    def __init__(self, row: type[RowT], what: str) -> None:
+        """what: the operation, as errors name it."""
+        self.row = row
+        self._what = what
+        self._strict = msgspec.json.Decoder(_Listing[row], strict=False)  # type: ignore[valid-type]
+        self._loose = msgspec.json.Decoder(_LooseListing)
+
+    def __call__(self, page: Listed) -> Rows[RowT]:
+        """All rows of a page."""
+        page.reply.raise_for_status(self._what)
+        text = page.text()
+        if text is None:
+            raise BadAnswer(f"{self._what}: a text with JSON in it was expected, there is none")
+        try:
+            found = self._strict.decode(text)
+        except msgspec.ValidationError:
+            return self._leniently(text)
+        except UNREADABLE as error:
+            raise BadAnswer(f"{self._what}: broken JSON: {error}") from error
+        return Rows(found.data, found.count)
+
+    def exactly(self, page: Listed, at: Positions) -> list[RowT] | None:
+        """The rows at these positions of `page.rows`; None where one of them cannot be read, or is not one row."""
+        if not len(at):
+            return []
+        try:
+            rows = self._strict.decode(page.some(at)).data
+        except UNREADABLE:
+            return None
+        return rows if len(rows) == len(at) else None
+
+    def at_least(self, page: Listed, at: Positions, size: int) -> list[RowT]:
+        """The rows at these positions of the `size` that were read of the page; others may come with them."""
+        rows = self.exactly(page, at) if size == len(page.rows) else None
+        return self(page).rows if rows is None else rows
+
+    def _leniently(self, text: str) -> Rows[RowT]:
+        try:
+            page = self._loose.decode(text)
+        except UNREADABLE as error:
+            raise BadAnswer(f"{self._what}: not a listing: {error}") from error
+        loose = [lenient(self.row, row) for row in page.data]
+        rows = [row for row, _ in loose if row is not None]
+        return Rows(rows, page.count, sum(bad for _, bad in loose))
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """
+    What was read of a page: a key and numbers of each row.
+
+    keys: of shape (rows,), integers or texts.
+    values: float64 of shape (fields, rows).
+    hashes: of shape (rows,), or empty where these rows are to be read again at the next poll.
+    total: rows of all pages. unreadable: values that are missing because they could not be read.
+    """
+
+    keys: NDArray[Any]
+    values: NDArray[np.float64]
+    hashes: Keys
+    total: int
+    unreadable: int = 0
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+NO_HASHES: Keys = np.empty(0, np.int64)
+
+
+class _Remembered:
+    """The rows of a poll, to be found by their hashes."""
+
+    def __init__(self, hashes: Keys, keys: NDArray[Any], values: NDArray[np.float64]) -> None:
+        self.hashes = hashes
+        self.keys = keys
+        self.values = values
+        # By the low bits of a hash. Of two rows with the same bits one is not found, and read again.
+        self._slots = np.full(SLOTS << len(hashes).bit_length(), -1, np.int32)
+        self._slots[self._slot(hashes)] = np.arange(len(hashes), dtype=np.int32)
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def positions(self, hashes: Keys) -> Positions:
+        """Where the rows with these hashes stand, -1 where there is none."""
+        at = self._slots[self._slot(hashes)].astype(np.intp)
+        if len(self):
+            at[self.hashes[at] != hashes] = -1
+        return at
+
+    def _slot(self, hashes: Keys) -> Positions:
+        return hashes & (len(self._slots) - 1)
+
+
+_NOTHING = _Remembered(NO_HASHES, np.empty(0), np.empty((0, 0)))
+
+
+class NumbersReader(Generic[RowT]):
+    """Reads the pages of a listing as numbers; a row that reads as it did at the poll before is not read again."""
+
+    def __init__(
+        self,
+        decoder: ListingDecoder[RowT],
+        keys: Callable[[Sequence[RowT]], NDArray[Any]],
+        values: Callable[[Sequence[RowT]], NDArray[np.float64]],
+    ) -> None:
+        self._decoder = decoder
+        self._keys = keys
+        self._values = values
+        self._before = _NOTHING
+        self._found = 0
+        """Rows of the present poll that were not read again."""
+        self._resting = 0
+
+    def __call__(self, page: Listed) -> Numbers:
+        if page.reply.status == 200 and not self._resting and page.rows:
+            hashes = page.hashes()
+            before = self._before.positions(hashes)
+            changed = np.flatnonzero(before < 0)
+            rows = self._decoder.exactly(page, changed)
+            if rows is not None:
+                self._found += len(hashes) - len(changed)
+                return Numbers(*self._filled(rows, changed, before), hashes, page.total)
+        found = self._decoder(page)
+        return Numbers(self._keys(found.rows), self._values(found.rows), NO_HASHES, found.total, found.unreadable)
+
+    def _filled(
+        self, rows: list[RowT], changed: Positions, before: Positions
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Keys and values: of `rows` at the positions `changed`, elsewhere those that are known."""
+        keys, values = self._keys(rows), self._values(rows)
+        if len(changed) == len(before):
+            return keys, values
+        all_keys, all_values = self._before.keys[before], self._before.values[:, before]
+        all_keys[changed], all_values[:, changed] = keys, values
+        return all_keys, all_values
+
+    def together(self, pages: Sequence[Numbers]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """At the end of a poll: keys and values of all its pages, which are remembered for the next."""
+        keys = np.concatenate([page.keys for page in pages])
+        values = np.concatenate([page.values for page in pages], axis=1)
+        hashes = np.concatenate([page.hashes for page in pages])
+        if self._resting:
+            self._resting -= 1
+        elif len(self._before) and self._found < WORTH * len(keys):
+            self._resting = RESTING
+        self._found = 0
+        whole = not self._resting and len(hashes) == len(keys)
+        self._before = _Remembered(hashes, keys, values) if whole else _NOTHING
+        return keys, values
