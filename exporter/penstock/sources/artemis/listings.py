@@ -255,7 +255,7 @@ class NumbersReader(Generic[RowT]):
         return all_keys, all_values
 
     def together(self, pages: Sequence[Numbers]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """At the end of a poll: keys and values of all its pages, which are remembered for the next."""
+        """At the end of a poll: keys and values of all its pages, read-only, which are remembered for the next."""
         keys = np.concatenate([page.keys for page in pages])
         values = np.concatenate([page.values for page in pages], axis=1)
         hashes = np.concatenate([page.hashes for page in pages])
@@ -266,4 +266,5 @@ class NumbersReader(Generic[RowT]):
         self._found = 0
         whole = not self._resting and len(hashes) == len(keys)
         self._before = _Remembered(hashes, keys, values) if whole else _NOTHING
+        keys.flags.writeable = values.flags.writeable = False
         return keys, values

@@ -416,7 +416,7 @@ class ArtemisReader:
     async def _read_connections(self, poll: _Poll) -> tuple[tuple[Table[ConnectionRow], Table[ProducerRow]], str]:
         began, rows = poll.asked, self._options.page_rows
         sessions = await self._pages(poll, "listSessions", rows, self._connections.sessions)
-        connections: list[tables.Page[ConnectionRow]] = []
+        connections: list[tables.ConnectionPage] = []
         if self._connections.unknown():
             connections = await self._pages(poll, "listConnections", rows, self._connections.connections)
         producers = await self._pages(poll, "listProducers", rows, self._connections.producers)

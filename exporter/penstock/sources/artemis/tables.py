@@ -110,12 +110,12 @@ def _ids(rows: Sequence[msgspec.Struct]) -> Keys:
     return integers(rows, "id")
 
 
+def _session_keys(rows: Sequence[wire.SessionListed]) -> Keys:
+    return hashes(row.id for row in rows)
+
+
 def _texts_of(field: str) -> Callable[[Sequence[msgspec.Struct]], NDArray[np.object_]]:
     return lambda rows: np.array(list(map(attrgetter(field), rows)), np.object_)
-
-
-def _hashes_of(field: str) -> Callable[[Sequence[msgspec.Struct]], Keys]:
-    return lambda rows: hashes(map(attrgetter(field), rows))
 
 
 def _matrix_of(fields: Mapping[str, str]) -> Callable[[Sequence[msgspec.Struct]], NDArray[np.float64]]:
@@ -143,10 +143,9 @@ class Consumers:
         fresh = {key: row for page in pages for key, row in page.fresh.items()}
         keys, numbers = self._numbers.together([page.read for page in pages])
         self._index, order = self._index.follow(keys, lambda new: [fresh[int(keys[i])] for i in new])
-        columns = _columns(self._fields, numbers[:-1], order)
-        orphaned = numbers[-1][order]
-        if orphaned.any():
-            columns["orphaned"] = orphaned
+        columns = _columns({**self._fields, "orphaned": "status"}, numbers, order)
+        if not columns["orphaned"].any():
+            del columns["orphaned"]
         for time in ("last_delivery", "last_acknowledgement"):
             if time in columns:
                 columns[time] = _seconds(columns[time])
@@ -463,6 +462,19 @@ def hashes(texts: Iterable[str]) -> Keys:
     return np.array([hash(text) for text in texts], np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionPage:
+    """Some connections, `listed` in all: the rows of those that were not known before, by key."""
+
+    rows: Mapping[int, ConnectionRow]
+    listed: int
+    total: int
+    unreadable: int
+
+    def __len__(self) -> int:
+        return self.listed
+
+
 class Connections:
     """
     listConnections, listSessions and listProducers → connections, producers, and whose connection a session is.
@@ -472,10 +484,9 @@ class Connections:
 
     def __init__(self, names: NameMap) -> None:
         self._names = names
-        self._connection_texts = ListingDecoder(wire.ConnectionListed, "listConnections")
-        self._connections = NumbersReader(self._connection_texts, _hashes_of("connection_id"), _matrix_of({}))
+        self._decode_connections = ListingDecoder(wire.ConnectionListed, "listConnections")
         self._session_texts = ListingDecoder(wire.SessionListed, "listSessions")
-        self._sessions = NumbersReader(self._session_texts, _hashes_of("id"), self._session_values)
+        self._sessions = NumbersReader(self._session_texts, _session_keys, self._session_values)
         self._decode_producers = ListingDecoder(wire.ProducerListed, "listProducers")
         self._serials = Serials()
         self._producer_serials = Serials()
@@ -493,8 +504,8 @@ class Connections:
         keys = sessions.values[0].astype(np.int64)
         unknown = np.flatnonzero(self._index.positions(keys) < 0)
         wanted = set(keys[unknown].tolist())
-        for row in self._session_texts.at_least(listed, unknown, len(sessions)):
-            (key,) = self._serials.give([row.connection_id]).tolist()
+        rows = self._session_texts.at_least(listed, unknown, len(sessions))
+        for key, row in zip(self._serials.give([row.connection_id for row in rows]).tolist(), rows, strict=True):
             if key in wanted:
                 self._unknown.setdefault(row.connection_id, (key, row.connection_id, row.user, row.client_id))
         return sessions
@@ -507,28 +518,26 @@ class Connections:
         """Whether listConnections must be asked: texts of connections that carry sessions are not known yet."""
         return bool(self._unknown)
 
-    def connections(self, listed: Listed) -> Page[ConnectionRow]:
-        connections = self._connections(listed)
-        unknown = np.flatnonzero(np.isin(connections.keys, hashes(self._unknown)))
+    def connections(self, listed: Listed) -> ConnectionPage:
+        found = self._decode_connections(listed)
+        known = self._unknown
         rows = {
-            self._unknown[row.connection_id][0]: self._row(row, *self._unknown[row.connection_id][1:])
-            for row in self._connection_texts.at_least(listed, unknown, len(connections))
-            if row.connection_id in self._unknown
+            known[row.connection_id][0]: self._row(row, *known[row.connection_id][1:])
+            for row in found.rows
+            if row.connection_id in known
         }
-        return Page(connections, rows)
+        return ConnectionPage(rows, len(found), found.total, found.unreadable)
 
     def producers(self, listed: Listed) -> Rows[wire.ProducerListed]:
         return self._decode_producers(listed)
 
-    def table(self, sessions: Sequence[Numbers], connections: Sequence[Page[ConnectionRow]]) -> Table[ConnectionRow]:
+    def table(self, sessions: Sequence[Numbers], connections: Sequence[ConnectionPage]) -> Table[ConnectionRow]:
         """Connections that carry sessions; Core clients hold others, for the topology, which say nothing."""
         ids, numbers = self._sessions.together(sessions)
         keys = numbers[0].astype(np.int64)
         self._remember(ids, keys)
-        if connections:
-            self._connections.together([page.read for page in connections])
         self._unknown = {}
-        fresh = {key: row for page in connections for key, row in page.fresh.items()}
+        fresh = {key: row for page in connections for key, row in page.rows.items()}
         # What connected between the two listings is in one of them only: it waits for the next poll.
         here = (self._index.positions(keys) >= 0) | np.isin(keys, np.fromiter(fresh, np.int64, len(fresh)))
         shown = keys[here]
@@ -645,8 +654,14 @@ class Links:
 
 def _columns(fields: Mapping[str, str], numbers: NDArray[np.float64], order: Positions) -> dict[str, Column]:
     """Columns by the model's names in the order of the index; one that is missing for every row is left out."""
-    columns = {name: values[order] for name, values in zip(fields, numbers, strict=True)}
+    columns = dict(zip(fields, _ordered(numbers, order), strict=True))
     return {name: column for name, column in columns.items() if name == "ring_limit" or not _all_missing(column)}
+
+
+def _ordered(numbers: NDArray[np.float64], order: Positions) -> NDArray[np.float64]:
+    """The rows of `numbers` in this order; no copy where they stand in it, as it is kept for the next poll anyway."""
+    in_order = len(order) == numbers.shape[1] and bool((order[1:] > order[:-1]).all())
+    return numbers if in_order else numbers[:, order]
 
 
 def _all_missing(column: Column) -> bool:
