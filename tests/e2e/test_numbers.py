@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,15 @@ from e2e.conftest import Observer
 from penstock.demo.broker import Broker, Endpoint
 from penstock.demo.errors import DemoError
 from penstock.demo.management import Account
-from penstock.sources.artemis.listings import listed
+from penstock.sources.artemis.answers import (
+    AddressNumbers,
+    ConnectionListed,
+    ConsumerNumbers,
+    ProducerListed,
+    QueueNumbers,
+    SessionListed,
+)
+from penstock.sources.artemis.listings import ListingDecoder, listing_page
 from penstock.sources.artemis.requests import LISTINGS, listing
 from penstock.sources.jolokia import JolokiaTarget, JolokiaTransport
 from rig.drivers import (
@@ -66,6 +75,10 @@ def of_client(name: str, *wanted: str) -> Callable[[Scrape], dict[str, float]]:
     return lambda scrape: scrape.numbers("mq_client_", wanted, client=name)
 
 
+ROW_TYPES = {
+    "listConsumers": ConsumerNumbers, "listQueues": QueueNumbers, "listAddresses": AddressNumbers,
+    "listConnections": ConnectionListed, "listSessions": SessionListed, "listProducers": ProducerListed,
+}  # fmt: skip
 AWKWARD = 'a {"id":"1"} and },{\\ of é'
 """Part of a client id that looks like a row of a listing."""
 
@@ -84,12 +97,14 @@ async def test_listings_of_every_version_can_be_cut_into_rows(
     ):
         async with JolokiaTransport(target) as transport:
             for operation in LISTINGS:
-                page = listed((await transport.ask([listing(broker.name, operation)], 30)).body)
+                page = listing_page((await transport.ask([listing(broker.name, operation)], 30)).body)
                 text = page.text()
                 assert text is not None
                 rows = json.loads(text)["data"]
                 assert len(page.rows) == len(rows) == page.total > 0, operation
                 assert json.loads(page.some(np.arange(len(rows))))["data"] == rows
+                decoder: ListingDecoder[Any] = ListingDecoder(ROW_TYPES[operation], operation)
+                assert decoder.exactly(page, np.arange(len(rows))) is not None
                 assert operation != "listConsumers" or client in {row["clientID"] for row in rows}
 
 

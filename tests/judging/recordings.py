@@ -25,7 +25,7 @@ from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import tables
 from penstock.sources.artemis.kinds import Roles
-from penstock.sources.artemis.listings import Listed
+from penstock.sources.artemis.listings import ListingPage
 from penstock.sources.rows import Rows, lenient
 from penstock.table import Table
 
@@ -65,8 +65,8 @@ class Samples:
         )
 
 
-def _listing(rows: list[dict[str, Any]]) -> Listed:
-    return Listed(wire.TextReply(200, value=json.dumps({"data": rows, "count": len(rows)})))
+def _listing(rows: list[dict[str, Any]]) -> ListingPage:
+    return ListingPage(wire.TextReply(200, value=json.dumps({"data": rows, "count": len(rows)})))
 
 
 def _broker(attributes: dict[str, Any]) -> Broker:

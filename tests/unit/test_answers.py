@@ -14,7 +14,7 @@ from penstock.errors import BadAnswer, Refused, SourceError
 from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import tables
 from penstock.sources.artemis.kinds import Roles
-from penstock.sources.artemis.listings import Listed, ListingDecoder, listed
+from penstock.sources.artemis.listings import ListingDecoder, ListingPage, listing_page
 from penstock.sources.rows import matrix
 from unit.things import patiently
 
@@ -29,11 +29,11 @@ def reply(value: Any, status: int = 200, **more: Any) -> wire.Reply:
     return wire.replies(bulk({"value": value, "status": status, **more}), 1)[0]
 
 
-def page(value: Any, status: int = 200) -> Listed:
-    return listed(bulk({"value": value, "status": status}))
+def page(value: Any, status: int = 200) -> ListingPage:
+    return listing_page(bulk({"value": value, "status": status}))
 
 
-def listing(rows: list[Any], count: int | None = None) -> Listed:
+def listing(rows: list[Any], count: int | None = None) -> ListingPage:
     return page(json.dumps({"data": rows, "count": len(rows) if count is None else count}))
 
 
@@ -223,14 +223,14 @@ def suppressed(function: Callable[[], object]) -> None:
 
 def decode_listings(body: bytes) -> None:
     """Everything that reads the answer of a listing."""
-    one = listed(body)
+    one = listing_page(body)
     consumers, queues = tables.Consumers((), numbers=True), tables.Queues()
     addresses, connections = tables.Addresses(), tables.Connections(())
     for _ in range(2):  # what was there at the poll before is read otherwise
         suppressed(lambda: consumers.table([consumers.page(one)]))
         suppressed(lambda: queues.table([queues.page(one, refresh=True)], NO_ROLES, from_attributes=False))
         suppressed(lambda: addresses.table([addresses.page(one)], {}, None, from_attributes=False))
-    suppressed(lambda: connections.table([connections.sessions(one)], [connections.connections(one)]))
+        suppressed(lambda: connections.table([connections.sessions(one)], [connections.connections(one)]))
     suppressed(lambda: connections.producer_table(connections.producers(one).rows))
 
 

@@ -4,17 +4,17 @@ import json
 
 import numpy as np
 
-from penstock.sources.artemis.listings import Listed, listed
+from penstock.sources.artemis.listings import ListingPage, listing_page
 from penstock.sources.artemis.tables import Consumers
 
 
-def page(first: int, *statuses: str) -> Listed:
+def page(first: int, *statuses: str) -> ListingPage:
     rows = [{"id": str(first + i), "queue": "q", "messagesInTransit": "1", "status": s} for i, s in enumerate(statuses)]
     text = json.dumps({"data": rows, "count": len(rows)}, separators=(",", ":"))
-    return listed(json.dumps([{"status": 200, "value": text}], separators=(",", ":")).encode())
+    return listing_page(json.dumps([{"status": 200, "value": text}], separators=(",", ":")).encode())
 
 
-def orphans(consumers: Consumers, *pages: Listed) -> list[int]:
+def orphans(consumers: Consumers, *pages: ListingPage) -> list[int]:
     table = consumers.table([consumers.page(one) for one in pages])
     return [int(key) for key in table.index.keys[table["orphaned"] > 0]]
 

@@ -141,6 +141,8 @@ class Rules:
 
     def resolve(self, broker: str, address: str, queue: str, client: str | None = None) -> Resolved:
         """Of each key what the first matching rule says that says it."""
+        if not self.rules:
+            return _resolved((), ())
         values: dict[str, object] = {}
         given_by: dict[str, int] = {}
         names = dotted(broker, address, queue, client)

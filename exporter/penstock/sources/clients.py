@@ -14,9 +14,10 @@ NameMap = Sequence[tuple[re.Pattern[str], str]]
 
 def client_name(client_id: str, user: str, remote_address: str, protocol: str, names: NameMap = ()) -> str:
     """Client id, else user@host, else host, else the protocol; generated ids count as none, ports are stripped."""
-    own = "" if _GENERATED.fullmatch(client_id) else client_id
-    host = remote_host(remote_address)
-    name = own or (f"{user}@{host}" if user and host else user or host) or protocol or "unknown"
+    name = "" if _GENERATED.fullmatch(client_id) else client_id
+    if not name:
+        host = remote_host(remote_address)
+        name = (f"{user}@{host}" if user and host else user or host) or protocol or "unknown"
     for expression, replacement in names:
         name = expression.sub(replacement, name) or name
     return name

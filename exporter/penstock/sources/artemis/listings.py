@@ -19,28 +19,26 @@ from penstock.sources.artemis import answers as wire
 from penstock.sources.rows import UNREADABLE, Rows, RowT, lenient
 from penstock.table import Keys, Positions
 
-_FIRST = b'"value":"{\\"data\\":['
-_LAST = b'],\\"count\\":'
+_FIRST, _LAST = b'"value":"{\\"data\\":[', b'],\\"count\\":'
 """What stands before and behind the rows of a listing: JSON inside JSON, so that quotes are escaped."""
-_BRACE = ord("{")
+_BEGIN, _COMMA, _END = b"{,}"
 
 WORTH = 0.25
-"""Share of the rows that must read as before, or to look for them costs more than it saves."""
+"""Share of the rows of a poll that must be found again in the next, or to look for them costs more than it saves."""
 RESTING = 20
-"""Polls at which it is not looked for them then."""
-
+"""Polls for which none are looked for then."""
 SLOTS = 8
-"""For each row, or up to twice as many."""
+"""Places in the table of hashes for each row that is remembered; twice as many at most."""
 
 _text = msgspec.json.Decoder(str)
 
 
-class Listed:
+class ListingPage:
     """
     A page of a listing as it was answered.
 
-    reply: the response; of a page that can be cut without its rows.
-    total: rows of all pages, where this one can be cut.
+    reply: the response; of a page that can be cut, without its rows.
+    total: rows of all pages, where this one can be cut; else 0.
     """
 
     def __init__(
@@ -65,13 +63,15 @@ class Listed:
             return ()
         octets, body = np.frombuffer(self._body, np.uint8), memoryview(self._body)
         begin = octets[first : self._body.find(b":", first, last) + 1]
-        at = first + np.flatnonzero(octets[first : last - len(begin)] == _BRACE)
+        at = first + np.flatnonzero(octets[first : last - len(begin)] == _BEGIN)
         for offset in range(1, len(begin)):
             at = at[octets[at + offset] == begin[offset]]
+        if not len(at) or at[0] != first or not _ends(octets, np.append(at[1:] - 1, last)):
+            return ()
         return list(map(body.__getitem__, map(slice, at.tolist(), [*at[1:].tolist(), last])))
 
     def text(self) -> str | None:
-        """The JSON text of the whole page."""
+        """The JSON text of the whole page; `BadAnswer` when it is none of Jolokia."""
         return wire.text_replies(self._body, 1)[0].value if self._body else self.reply.value
 
     def some(self, at: Positions) -> str:
@@ -84,16 +84,21 @@ class Listed:
         return np.fromiter(map(xxh3_64_intdigest, self.rows), np.uint64, len(self.rows)).view(np.int64)
 
 
-def listed(body: bytes) -> Listed:
+def _ends(octets: NDArray[np.uint8], at: Positions) -> bool:
+    """Whether a row ends before each of these places, and a comma stands at all but the last."""
+    return bool((octets[at - 1] == _END).all() and (octets[at[:-1]] == _COMMA).all())
+
+
+def listing_page(body: bytes) -> ListingPage:
     """The answer to one list operation; `BadAnswer` when it is none of Jolokia."""
     first, last = body.find(_FIRST) + len(_FIRST), body.rfind(_LAST)
     if len(_FIRST) <= first < last:
         (reply,) = wire.text_replies(body[:first] + body[last:], 1)
         try:
-            return Listed(reply, body, (first, last), _count.decode(reply.value or "").count)
+            return ListingPage(reply, body, (first, last), _count.decode(reply.value or "").count)
         except UNREADABLE:
             pass
-    return Listed(wire.text_replies(body, 1)[0])
+    return ListingPage(wire.text_replies(body, 1)[0])
 
 
 class _Listing(msgspec.Struct, Generic[RowT]):
@@ -123,8 +128,8 @@ class ListingDecoder(Generic[RowT]):
         self._strict = msgspec.json.Decoder(_Listing[row], strict=False)  # type: ignore[valid-type]
         self._loose = msgspec.json.Decoder(_LooseListing)
 
-    def __call__(self, page: Listed) -> Rows[RowT]:
-        """All rows of a page."""
+    def __call__(self, page: ListingPage) -> Rows[RowT]:
+        """All rows of a page; `SourceError` when the request was refused or the answer is no listing."""
         page.reply.raise_for_status(self._what)
         text = page.text()
         if text is None:
@@ -137,7 +142,7 @@ class ListingDecoder(Generic[RowT]):
             raise BadAnswer(f"{self._what}: broken JSON: {error}") from error
         return Rows(found.data, found.count)
 
-    def exactly(self, page: Listed, at: Positions) -> list[RowT] | None:
+    def exactly(self, page: ListingPage, at: Positions) -> list[RowT] | None:
         """The rows at these positions of `page.rows`; None where one of them cannot be read, or is not one row."""
         if not len(at):
             return []
@@ -147,8 +152,10 @@ class ListingDecoder(Generic[RowT]):
             return None
         return rows if len(rows) == len(at) else None
 
-    def at_least(self, page: Listed, at: Positions, size: int) -> list[RowT]:
+    def at_least(self, page: ListingPage, at: Positions, size: int) -> list[RowT]:
         """The rows at these positions of the `size` that were read of the page; others may come with them."""
+        if not len(at):
+            return []
         rows = self.exactly(page, at) if size == len(page.rows) else None
         return self(page).rows if rows is None else rows
 
@@ -171,6 +178,7 @@ class Numbers:
     values: float64 of shape (fields, rows).
     hashes: of shape (rows,), or empty where these rows are to be read again at the next poll.
     total: rows of all pages. unreadable: values that are missing because they could not be read.
+    found: rows that were not read again.
     """
 
     keys: NDArray[Any]
@@ -178,6 +186,7 @@ class Numbers:
     hashes: Keys
     total: int
     unreadable: int = 0
+    found: int = 0
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -215,7 +224,11 @@ _NOTHING = _Remembered(NO_HASHES, np.empty(0), np.empty((0, 0)))
 
 
 class NumbersReader(Generic[RowT]):
-    """Reads the pages of a listing as numbers; a row that reads as it did at the poll before is not read again."""
+    """
+    Reads the pages of a listing as numbers; a row that reads as it did at the poll before is not read again.
+
+    To be called with each page of a poll, and at its end `together` with what it gave for them.
+    """
 
     def __init__(
         self,
@@ -223,23 +236,23 @@ class NumbersReader(Generic[RowT]):
         keys: Callable[[Sequence[RowT]], NDArray[Any]],
         values: Callable[[Sequence[RowT]], NDArray[np.float64]],
     ) -> None:
+        """keys, values: of rows, in the shapes of `Numbers`; they must hold for as long as a row reads the same."""
         self._decoder = decoder
         self._keys = keys
         self._values = values
         self._before = _NOTHING
-        self._found = 0
-        """Rows of the present poll that were not read again."""
         self._resting = 0
 
-    def __call__(self, page: Listed) -> Numbers:
+    def __call__(self, page: ListingPage) -> Numbers:
+        """The numbers of a page; `SourceError` when the request was refused or the answer is no listing."""
         if page.reply.status == 200 and not self._resting and page.rows:
             hashes = page.hashes()
             before = self._before.positions(hashes)
             changed = np.flatnonzero(before < 0)
             rows = self._decoder.exactly(page, changed)
             if rows is not None:
-                self._found += len(hashes) - len(changed)
-                return Numbers(*self._filled(rows, changed, before), hashes, page.total)
+                keys, values = self._filled(rows, changed, before)
+                return Numbers(keys, values, hashes, page.total, found=len(hashes) - len(changed))
         found = self._decoder(page)
         return Numbers(self._keys(found.rows), self._values(found.rows), NO_HASHES, found.total, found.unreadable)
 
@@ -255,16 +268,25 @@ class NumbersReader(Generic[RowT]):
         return all_keys, all_values
 
     def together(self, pages: Sequence[Numbers]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """At the end of a poll: keys and values of all its pages, read-only, which are remembered for the next."""
-        keys = np.concatenate([page.keys for page in pages])
-        values = np.concatenate([page.values for page in pages], axis=1)
-        hashes = np.concatenate([page.hashes for page in pages])
+        """Keys and values of all pages of a poll, read-only; what can be found by its hash is remembered."""
+        keys, values = _joined(pages)
+        compared = [page for page in pages if len(page.hashes)]
         if self._resting:
             self._resting -= 1
-        elif len(self._before) and self._found < WORTH * len(keys):
+        elif compared and sum(page.found for page in compared) < WORTH * len(self._before):
             self._resting = RESTING
-        self._found = 0
-        whole = not self._resting and len(hashes) == len(keys)
-        self._before = _Remembered(hashes, keys, values) if whole else _NOTHING
-        keys.flags.writeable = values.flags.writeable = False
+        if self._resting or not compared:
+            self._before = _NOTHING
+        else:
+            hashes = np.concatenate([page.hashes for page in compared])
+            known = (keys, values) if len(compared) == len(pages) else _joined(compared)
+            self._before = _Remembered(hashes, *known)
         return keys, values
+
+
+def _joined(pages: Sequence[Numbers]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    keys = np.concatenate([page.keys for page in pages])
+    values = np.empty((len(pages[0].values), len(keys)))
+    np.concatenate([page.values for page in pages], axis=1, out=values)  # each column in one piece
+    keys.flags.writeable = values.flags.writeable = False
+    return keys, values

@@ -35,7 +35,7 @@ from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import requests as ask
 from penstock.sources.artemis import tables, versions
 from penstock.sources.artemis.kinds import Roles
-from penstock.sources.artemis.listings import Listed, Numbers, listed
+from penstock.sources.artemis.listings import ListingPage, Numbers, listing_page
 from penstock.sources.clients import NameMap
 from penstock.sources.rows import Rows, RowT
 from penstock.sources.transport import Answer, Request, Transport
@@ -251,29 +251,30 @@ class ArtemisReader:
         poll.asked += answer.seconds
         return answer, await self._work(wire.replies, answer.body, len(requests))
 
-    async def _list(self, poll: _Poll, request: Request, share: float) -> Listed:
+    async def _list(self, poll: _Poll, request: Request, share: float) -> ListingPage:
         answer = await self._transport.ask([request], poll.left() * share)
         poll.asked += answer.seconds
-        return await self._work(listed, answer.body)
+        return await self._work(listing_page, answer.body)
 
     async def _work(self, function: Callable[..., ResultT], *arguments: object) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
 
     async def _pages(
-        self, poll: _Poll, operation: str, rows: int, decode: Callable[[Listed], PageT], share: float = 1.0
+        self, poll: _Poll, operation: str, rows: int, decode: Callable[[ListingPage], PageT], share: float = 1.0
     ) -> list[PageT]:
         """All pages of a listing, each decoded and dropped before the next is asked."""
         pages: list[PageT] = []
         seen = 0
         while True:
             request = ask.listing(poll.broker, operation, len(pages) + 1, rows)
-            answer = await self._list(poll, request, share)
-            if answer.reply.vanished_meanwhile:
-                answer = await self._list(poll, request, share)
-            page = await self._work(decode, answer)
-            pages.append(page)
-            seen += len(page)
-            if len(page) < rows or seen >= page.total:
+            page = await self._list(poll, request, share)
+            if page.reply.vanished_meanwhile:
+                page = await self._list(poll, request, share)
+            read = await self._work(decode, page)
+            del page
+            pages.append(read)
+            seen += len(read)
+            if len(read) < rows or seen >= read.total:
                 return pages
 
     async def _read_consumers(self, poll: _Poll) -> tuple[Table[ConsumerRow], str]:

@@ -19,7 +19,7 @@ from penstock.model import AddressRow, ConnectionRow, ConsumerRow, LinkRow, Prod
 from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import requests as ask
 from penstock.sources.artemis.kinds import MIRROR, STORE_AND_FORWARD, Roles, ordinary_kind, queue_kind, ring_source
-from penstock.sources.artemis.listings import NO_HASHES, Listed, ListingDecoder, Numbers, NumbersReader
+from penstock.sources.artemis.listings import NO_HASHES, ListingDecoder, ListingPage, Numbers, NumbersReader
 from penstock.sources.clients import NameMap, client_name, remote_host
 from penstock.sources.rows import Rows, integers, matrix
 from penstock.table import Column, Index, Keys, Positions, Serials, Table, taken
@@ -91,19 +91,19 @@ _ADDRESS_ATTRIBUTE_FIELDS = {
 class Page(Generic[TextT]):
     """Some rows of a listing, their keys the ids; and the texts of ids not seen before."""
 
-    read: Numbers
+    numbers: Numbers
     fresh: Mapping[int, TextT]
 
     def __len__(self) -> int:
-        return len(self.read)
+        return len(self.numbers)
 
     @property
     def total(self) -> int:
-        return self.read.total
+        return self.numbers.total
 
     @property
     def unreadable(self) -> int:
-        return self.read.unreadable
+        return self.numbers.unreadable
 
 
 def _ids(rows: Sequence[msgspec.Struct]) -> Keys:
@@ -132,18 +132,18 @@ class Consumers:
         self._texts = ListingDecoder(wire.ConsumerTexts, "listConsumers")
         self._index: Index[ConsumerRow] = Index.empty()
 
-    def page(self, listed: Listed) -> Page[ConsumerRow]:
-        numbers = self._numbers(listed)
+    def page(self, listing: ListingPage) -> Page[ConsumerRow]:
+        numbers = self._numbers(listing)
         at = np.flatnonzero(self._index.positions(numbers.keys) < 0)
         wanted = set(numbers.keys[at].tolist())
-        texts = self._texts.at_least(listed, at, len(numbers))
+        texts = self._texts.at_least(listing, at, len(numbers))
         return Page(numbers, {row.id: self._row(row) for row in texts if row.id in wanted})
 
     def table(self, pages: Sequence[Page[ConsumerRow]]) -> Table[ConsumerRow]:
         fresh = {key: row for page in pages for key, row in page.fresh.items()}
-        keys, numbers = self._numbers.together([page.read for page in pages])
+        keys, numbers = self._numbers.together([page.numbers for page in pages])
         self._index, order = self._index.follow(keys, lambda new: [fresh[int(keys[i])] for i in new])
-        columns = _columns({**self._fields, "orphaned": "status"}, numbers, order)
+        columns = _columns([*self._fields, "orphaned"], numbers, order)
         if not columns["orphaned"].any():
             del columns["orphaned"]
         for time in ("last_delivery", "last_acknowledgement"):
@@ -189,14 +189,14 @@ class Queues:
         self._paused: tuple[Index[QueueRow], Column] = Index.empty(), np.empty(0)
         self._role_flags: tuple[Index[QueueRow] | None, Roles, dict[str, Column]] = None, self._roles, {}
 
-    def page(self, listed: Listed, *, refresh: bool) -> Page[QueueText]:
+    def page(self, listing: ListingPage, *, refresh: bool) -> Page[QueueText]:
         """`refresh`: read the texts of known queues anew too, for what an operator may have changed."""
-        numbers = self._numbers(listed)
+        numbers = self._numbers(listing)
         if refresh:
-            texts = self._texts(listed).rows
+            texts = self._texts(listing).rows
         else:
             new = np.flatnonzero(self._index.positions(numbers.keys) < 0)
-            texts = self._texts.at_least(listed, new, len(numbers))
+            texts = self._texts.at_least(listing, new, len(numbers))
         return Page(numbers, {row.id: row for row in texts})
 
     def attributes(self, reply: wire.Reply) -> Page[QueueText]:
@@ -208,7 +208,7 @@ class Queues:
         )
 
     def table(self, pages: Sequence[Page[QueueText]], roles: Roles, *, from_attributes: bool) -> Table[QueueRow]:
-        keys, numbers = self._numbers.together([page.read for page in pages])
+        keys, numbers = self._numbers.together([page.numbers for page in pages])
         changed = self._changed(roles, {key: text for page in pages for key, text in page.fresh.items()})
         index, order = self._index.follow(keys, lambda new: self._rows([int(keys[i]) for i in new]), changed=changed)
         if index is not self._index:
@@ -332,7 +332,7 @@ def size_matrix(rows: Sequence[wire.QueueSizes]) -> NDArray[np.float64]:
 
 
 def address_numbers(found: Rows[wire.AddressAttributes]) -> Numbers:
-    """The same numbers out of a pattern read."""
+    """Numbers of addresses out of a pattern read, which has no `temporary`."""
     values = _matrix_of(_ADDRESS_ATTRIBUTE_FIELDS)(found.rows)
     return Numbers(_texts_of("address")(found.rows), values, NO_HASHES, found.total, found.unreadable)
 
@@ -353,9 +353,9 @@ class Addresses:
         self._said: dict[str, Column] = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
         self.retroactive: frozenset[str] = frozenset()
 
-    def page(self, listed: Listed) -> Numbers:
+    def page(self, listing: ListingPage) -> Numbers:
         """The keys are the names."""
-        return self._numbers(listed)
+        return self._numbers(listing)
 
     def attributes(self, reply: wire.Reply) -> Numbers:
         return address_numbers(self._attributes(reply, "address attributes")[1])
@@ -498,13 +498,13 @@ class Connections:
         """Ascending; beside them the keys of their connections."""
         self._session_connections: Keys = np.empty(0, np.int64)
 
-    def sessions(self, listed: Listed) -> Numbers:
+    def sessions(self, listing: ListingPage) -> Numbers:
         """The keys are hashes of the ids; the values: key of the connection, consumers, producers."""
-        sessions = self._sessions(listed)
+        sessions = self._sessions(listing)
         keys = sessions.values[0].astype(np.int64)
         unknown = np.flatnonzero(self._index.positions(keys) < 0)
         wanted = set(keys[unknown].tolist())
-        rows = self._session_texts.at_least(listed, unknown, len(sessions))
+        rows = self._session_texts.at_least(listing, unknown, len(sessions))
         for key, row in zip(self._serials.give([row.connection_id for row in rows]).tolist(), rows, strict=True):
             if key in wanted:
                 self._unknown.setdefault(row.connection_id, (key, row.connection_id, row.user, row.client_id))
@@ -518,8 +518,8 @@ class Connections:
         """Whether listConnections must be asked: texts of connections that carry sessions are not known yet."""
         return bool(self._unknown)
 
-    def connections(self, listed: Listed) -> ConnectionPage:
-        found = self._decode_connections(listed)
+    def connections(self, listing: ListingPage) -> ConnectionPage:
+        found = self._decode_connections(listing)
         known = self._unknown
         rows = {
             known[row.connection_id][0]: self._row(row, *known[row.connection_id][1:])
@@ -528,8 +528,8 @@ class Connections:
         }
         return ConnectionPage(rows, len(found), found.total, found.unreadable)
 
-    def producers(self, listed: Listed) -> Rows[wire.ProducerListed]:
-        return self._decode_producers(listed)
+    def producers(self, listing: ListingPage) -> Rows[wire.ProducerListed]:
+        return self._decode_producers(listing)
 
     def table(self, sessions: Sequence[Numbers], connections: Sequence[ConnectionPage]) -> Table[ConnectionRow]:
         """Connections that carry sessions; Core clients hold others, for the topology, which say nothing."""
@@ -652,9 +652,9 @@ class Links:
             self._forwarding = [name for name in self._position if name.startswith(STORE_AND_FORWARD)]
 
 
-def _columns(fields: Mapping[str, str], numbers: NDArray[np.float64], order: Positions) -> dict[str, Column]:
+def _columns(names: Iterable[str], numbers: NDArray[np.float64], order: Positions) -> dict[str, Column]:
     """Columns by the model's names in the order of the index; one that is missing for every row is left out."""
-    columns = dict(zip(fields, _ordered(numbers, order), strict=True))
+    columns = dict(zip(names, _ordered(numbers, order), strict=True))
     return {name: column for name, column in columns.items() if name == "ring_limit" or not _all_missing(column)}
 
 
