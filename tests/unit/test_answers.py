@@ -231,7 +231,7 @@ def decode_listings(body: bytes) -> None:
         suppressed(lambda: queues.table([queues.page(one, refresh=True)], NO_ROLES, from_attributes=False))
         suppressed(lambda: addresses.table([addresses.page(one)], {}, None, from_attributes=False))
         suppressed(lambda: connections.table([connections.sessions(one)], [connections.connections(one)]))
-    suppressed(lambda: connections.producer_table(connections.producers(one).rows))
+    suppressed(lambda: connections.producer_table(connections.producers(one).rows, ["a"]))
 
 
 def decode_reads(body: bytes) -> None:

@@ -284,6 +284,21 @@ def test_sessions_keep_their_connection_whatever_came_and_went_meanwhile() -> No
         assert [table.index.rows[i].id for i in at] == here
 
 
+def test_a_producer_waits_once_for_an_address_that_was_created_after_the_addresses_were_listed() -> None:
+    made = tables.Connections(())
+
+    def shown(addresses: Sequence[str], *producers: str) -> list[str]:
+        rows = [{"id": "1", "session": f"s-{to}", "address": to, "msgSent": 3} for to in producers]
+        table = made.producer_table(made.producers(listing_page(body(rows))).rows, addresses)
+        assert table["produced"].tolist() == [3.0] * len(table)
+        return [row.address for row in table.index]
+
+    assert shown([], "unlisted") == ["unlisted"]  # no addresses could be read
+    assert shown(["a"], "unlisted", "a", "new", "ANONYMOUS") == ["unlisted", "a", tables.ANONYMOUS]
+    assert shown(["a", "new"], "unlisted", "a", "new", "gone") == ["unlisted", "a", "new"]
+    assert shown(["a"], "gone") == ["gone"]
+
+
 def test_what_an_operator_changed_of_a_queue_is_seen_when_texts_are_refreshed() -> None:
     made = tables.Queues()
     for poll, said in enumerate(["", "a = 1", "a = 1", "a = 1"]):

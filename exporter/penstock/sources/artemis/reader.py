@@ -426,7 +426,7 @@ class ArtemisReader:
         def build() -> tuple[Table[ConnectionRow], Table[ProducerRow]]:
             return (
                 self._connections.table(sessions, connections),
-                self._connections.producer_table(_rows(producers)),
+                self._connections.producer_table(_rows(producers), self._addresses.names),
             )
 
         return await self._work(build), _left_out([*connections, *sessions, *producers])

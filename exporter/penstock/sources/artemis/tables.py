@@ -353,6 +353,11 @@ class Addresses:
         self._said: dict[str, Column] = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
         self.retroactive: frozenset[str] = frozenset()
 
+    @property
+    def names(self) -> Sequence[str]:
+        """Of all addresses that were listed last."""
+        return self._names
+
     def page(self, listing: ListingPage) -> Numbers:
         """The keys are the names."""
         return self._numbers(listing)
@@ -492,6 +497,8 @@ class Connections:
         self._producer_serials = Serials()
         self._index: Index[ConnectionRow] = Index.empty()
         self._producer_index: Index[ProducerRow] = Index.empty()
+        self._early: set[int] = set()
+        """Keys of producers that wait for their address to be listed."""
         self._unknown: dict[str, tuple[int, str, str, str]] = {}
         """Of connections whose texts are not known yet: key, id, user and client id of a session, by id."""
         self._session_hashes: Keys = np.empty(0, np.int64)
@@ -564,13 +571,24 @@ class Connections:
         at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
         return np.where(known[at] == asked, self._session_connections[at], -1)
 
-    def producer_table(self, producers: Sequence[wire.ProducerListed]) -> Table[ProducerRow]:
+    def producer_table(self, producers: Sequence[wire.ProducerListed], addresses: Sequence[str]) -> Table[ProducerRow]:
+        """
+        addresses: the names of all that were listed.
+
+        A producer whose address was created after that waits for the next listing: how the address is shown is not
+        known yet, and what was counted under another name would be lost to it.
+        """
         keys = self._producer_serials([f"{p.session} {p.id}" for p in producers])
+        new = np.flatnonzero(self._producer_index.positions(keys) < 0).tolist()
+        known = {*addresses, ANONYMOUS} if new and addresses else set()
+        early = {int(keys[i]) for i in new if known and _address(producers[i]) not in known} - self._early
+        self._early = early
+        here = [producer for producer, key in zip(producers, keys.tolist(), strict=True) if key not in early]
         self._producer_index, order = self._producer_index.follow(
-            keys, lambda new: [self._producer(producers[i]) for i in new]
+            keys[~np.isin(keys, list(early))], lambda of: [self._producer(here[i]) for i in of]
         )
         fields = {"produced": "msg_sent", "produced_bytes": "msg_size_sent"}
-        columns = _columns(fields, matrix(producers, list(fields.values())), order)
+        columns = _columns(fields, matrix(here, list(fields.values())), order)
         return Table(self._producer_index, columns)
 
     def _row(self, connection: wire.ConnectionListed, name: str, session_user: str, client_id: str) -> ConnectionRow:
@@ -590,8 +608,11 @@ class Connections:
     def _producer(self, row: wire.ProducerListed) -> ProducerRow:
         user = row.user or row.validated_user
         client = client_name(row.client_id, user, row.remote_address, row.protocol, self._names)
-        address = ANONYMOUS if not row.address or row.address == "ANONYMOUS" else row.address
-        return ProducerRow(row.id, address, client, row.session)
+        return ProducerRow(row.id, _address(row), client, row.session)
+
+
+def _address(row: wire.ProducerListed) -> str:
+    return ANONYMOUS if not row.address or row.address == "ANONYMOUS" else row.address
 
 
 @dataclass(frozen=True, slots=True)
