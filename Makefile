@@ -168,7 +168,7 @@ bench-pages: $(VENV)/.test  # how long the status page takes at 10,000 queues, a
 bench-prometheus: $(VENV)/.test  # a real Prometheus takes the whole body (2 min)
 	PYTHONPATH=tests $(BIN)/python -m bench.prometheus
 
-bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (4 min)
+bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (6 min)
 	$(BIN)/python -m bench.growth
 
 bench-jmx: $(VENV)/.test  # asking an OpenMQ: a poll over Jolokia, the JMX helper beside jmxquery (10 min)
