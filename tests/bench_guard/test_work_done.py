@@ -3,7 +3,7 @@
 import sys
 import tracemalloc
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import FrameType
 from typing import Any, Self
 
@@ -148,14 +148,18 @@ async def test_what_is_read_goes_by_the_rows_that_changed(
     read: dict[str, int] = defaultdict(int)
     whole, exactly = ListingDecoder.__call__, ListingDecoder.exactly
 
+    def count(rows: Sequence[object]) -> None:
+        for row in rows[:1]:
+            read[type(row).__name__] += len(rows)
+
     def counting(decoder: Any, page: ListingPage) -> Any:
         rows = whole(decoder, page)
-        read[decoder.row.__name__] += len(rows)
+        count(rows.rows)
         return rows
 
     def counting_exactly(decoder: Any, page: ListingPage, at: Positions) -> Any:
         rows = exactly(decoder, page, at)
-        read[decoder.row.__name__] += len(rows or ())
+        count(rows or [])
         return rows
 
     monkeypatch.setattr(ListingDecoder, "__call__", counting)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from penstock.errors import BadAnswer, Refused, SourceError
 from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import tables
+from penstock.sources.artemis.connections import Connections
 from penstock.sources.artemis.kinds import Roles
 from penstock.sources.artemis.listings import ListingDecoder, ListingPage, listing_page
 from penstock.sources.rows import matrix
@@ -225,7 +226,7 @@ def decode_listings(body: bytes) -> None:
     """Everything that reads the answer of a listing."""
     one = listing_page(body)
     consumers, queues = tables.Consumers((), numbers=True), tables.Queues()
-    addresses, connections = tables.Addresses(), tables.Connections(())
+    addresses, connections = tables.Addresses(), Connections(())
     for _ in range(2):  # what was there at the poll before is read otherwise
         suppressed(lambda: consumers.table([consumers.page(one)]))
         suppressed(lambda: queues.table([queues.page(one, refresh=True)], NO_ROLES, from_attributes=False))

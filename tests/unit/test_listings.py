@@ -15,6 +15,7 @@ from penstock.errors import BadAnswer, Refused
 from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import listings, tables
 from penstock.sources.artemis import requests as ask
+from penstock.sources.artemis.connections import ANONYMOUS, Connections
 from penstock.sources.artemis.kinds import Roles
 from penstock.sources.artemis.listings import ListingDecoder, ListingPage, Numbers, NumbersReader, listing_page
 from penstock.sources.rows import integers, matrix
@@ -270,7 +271,7 @@ def sessions(connections: Sequence[str]) -> ListingPage:
 
 
 def test_sessions_keep_their_connection_whatever_came_and_went_meanwhile() -> None:
-    made = tables.Connections(())
+    made = Connections(())
     here = [f"c{n}" for n in range(20)]
     for poll in range(30):
         passing = [f"passing-{poll}-{n}" for n in range(60)]
@@ -285,7 +286,7 @@ def test_sessions_keep_their_connection_whatever_came_and_went_meanwhile() -> No
 
 
 def test_a_producer_waits_once_for_an_address_that_was_created_after_the_addresses_were_listed() -> None:
-    made = tables.Connections(())
+    made = Connections(())
 
     def shown(addresses: Sequence[str], *producers: str) -> list[str]:
         rows = [{"id": "1", "session": f"s-{to}", "address": to, "msgSent": 3} for to in producers]
@@ -294,7 +295,7 @@ def test_a_producer_waits_once_for_an_address_that_was_created_after_the_address
         return [row.address for row in table.index]
 
     assert shown([], "unlisted") == ["unlisted"]  # no addresses could be read
-    assert shown(["a"], "unlisted", "a", "new", "ANONYMOUS") == ["unlisted", "a", tables.ANONYMOUS]
+    assert shown(["a"], "unlisted", "a", "new", "ANONYMOUS") == ["unlisted", "a", ANONYMOUS]
     assert shown(["a", "new"], "unlisted", "a", "new", "gone") == ["unlisted", "a", "new"]
     assert shown(["a"], "gone") == ["gone"]
 

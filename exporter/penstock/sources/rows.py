@@ -1,7 +1,7 @@
 """What reading the answers of both brokers has in common: rows of typed values, read leniently, and as columns."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import BadAnswer
+from penstock.table import Column, Positions
 
 RowT = TypeVar("RowT", bound=msgspec.Struct)
 
@@ -67,3 +68,20 @@ def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:
         return np.fromiter(map(attrgetter(field), rows), np.int64, len(rows))
     except OverflowError as error:
         raise BadAnswer(f"a number in {field} has more than 64 bits") from error
+
+
+def columns_of(names: Iterable[str], numbers: NDArray[np.float64], order: Positions) -> dict[str, Column]:
+    """Columns by the model's names in the order of the index; one that is missing for every row is left out."""
+    columns = dict(zip(names, _ordered(numbers, order), strict=True))
+    return present(columns)
+
+
+def _ordered(numbers: NDArray[np.float64], order: Positions) -> NDArray[np.float64]:
+    """The rows of `numbers` in this order; no copy where they stand in it, as it is kept for the next poll anyway."""
+    in_order = len(order) == numbers.shape[1] and bool((order[1:] > order[:-1]).all())
+    return numbers if in_order else numbers[:, order]
+
+
+def present(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Those that are not missing for every row."""
+    return {name: column for name, column in columns.items() if not len(column) or not np.isnan(column).all()}

@@ -123,7 +123,7 @@ class ListingDecoder(Generic[RowT]):
 
     def __init__(self, row: type[RowT], what: str) -> None:
         """what: the operation, as errors name it."""
-        self.row = row
+        self._row = row
         self._what = what
         self._strict = msgspec.json.Decoder(_Listing[row], strict=False)  # type: ignore[valid-type]
         self._loose = msgspec.json.Decoder(_LooseListing)
@@ -164,7 +164,7 @@ class ListingDecoder(Generic[RowT]):
             page = self._loose.decode(text)
         except UNREADABLE as error:
             raise BadAnswer(f"{self._what}: not a listing: {error}") from error
-        loose = [lenient(self.row, row) for row in page.data]
+        loose = [lenient(self._row, row) for row in page.data]
         rows = [row for row, _ in loose if row is not None]
         return Rows(rows, page.count, sum(bad for _, bad in loose))
 

@@ -34,7 +34,9 @@ from penstock.model import (
 from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import requests as ask
 from penstock.sources.artemis import tables, versions
+from penstock.sources.artemis.connections import ConnectionPage, Connections
 from penstock.sources.artemis.kinds import Roles
+from penstock.sources.artemis.links import Links, LinkState
 from penstock.sources.artemis.listings import ListingPage, Numbers, listing_page
 from penstock.sources.clients import NameMap
 from penstock.sources.rows import Rows, RowT
@@ -135,9 +137,9 @@ class ArtemisReader:
         self._consumers = tables.Consumers(names, numbers=True)
         self._queues = tables.Queues()
         self._addresses = tables.Addresses()
-        self._connections = tables.Connections(names)
+        self._connections = Connections(names)
         self._queue_names = tables.ByQueueName()
-        self._link_tables = tables.Links()
+        self._link_tables = Links()
         self._connection_tables: tuple[Table[ConnectionRow], Table[ProducerRow]] | None = None
         self._connections_read = _Cadence()
         self._roles = Roles()
@@ -417,7 +419,7 @@ class ArtemisReader:
     async def _read_connections(self, poll: _Poll) -> tuple[tuple[Table[ConnectionRow], Table[ProducerRow]], str]:
         began, rows = poll.asked, self._options.page_rows
         sessions = await self._pages(poll, "listSessions", rows, self._connections.sessions)
-        connections: list[tables.ConnectionPage] = []
+        connections: list[ConnectionPage] = []
         if self._connections.unknown():
             connections = await self._pages(poll, "listConnections", rows, self._connections.connections)
         producers = await self._pages(poll, "listProducers", rows, self._connections.producers)
@@ -456,7 +458,7 @@ class ArtemisReader:
         for reply, kind in zip(found, ("bridge", "federation"), strict=True):
             mbeans, links = self._read_bridges(reply, f"{kind} attributes")
             states += [
-                tables.LinkState(ask.key_of(mbean, "name"), kind, link.started, link.connected, link.queue_name)
+                LinkState(ask.key_of(mbean, "name"), kind, link.started, link.connected, link.queue_name)
                 for mbean, link in zip(mbeans, links.rows, strict=True)
             ]
         return self._link_tables.table(states, queues), ""

@@ -3,7 +3,7 @@ Answers → tables of the model. Each builder keeps the index of its kind from p
 once in a thing's life and unchanged ones cost a comparison.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from operator import attrgetter
@@ -15,17 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import BadAnswer
-from penstock.model import AddressRow, ConnectionRow, ConsumerRow, LinkRow, ProducerRow, QueueRow
+from penstock.model import AddressRow, ConsumerRow, QueueRow
 from penstock.sources.artemis import answers as wire
 from penstock.sources.artemis import requests as ask
-from penstock.sources.artemis.kinds import MIRROR, STORE_AND_FORWARD, Roles, ordinary_kind, queue_kind, ring_source
+from penstock.sources.artemis.kinds import Roles, ordinary_kind, queue_kind, ring_source
 from penstock.sources.artemis.listings import NO_HASHES, ListingDecoder, ListingPage, Numbers, NumbersReader
 from penstock.sources.clients import NameMap, client_name, remote_host
-from penstock.sources.rows import Rows, integers, matrix
+from penstock.sources.rows import Rows, columns_of, integers, matrix, present
 from penstock.table import Column, Index, Keys, Positions, Serials, Table, taken
-
-ANONYMOUS = "(anonymous)"
-"""Address of a producer that names one with each message."""
 
 TextT = TypeVar("TextT")
 QueueText = wire.QueueTexts | wire.QueueAttributes
@@ -110,10 +107,6 @@ def _ids(rows: Sequence[msgspec.Struct]) -> Keys:
     return integers(rows, "id")
 
 
-def _session_keys(rows: Sequence[wire.SessionListed]) -> Keys:
-    return hashes(row.id for row in rows)
-
-
 def _texts_of(field: str) -> Callable[[Sequence[msgspec.Struct]], NDArray[np.object_]]:
     return lambda rows: np.array(list(map(attrgetter(field), rows)), np.object_)
 
@@ -143,7 +136,7 @@ class Consumers:
         fresh = {key: row for page in pages for key, row in page.fresh.items()}
         keys, numbers = self._numbers.together([page.numbers for page in pages])
         self._index, order = self._index.follow(keys, lambda new: [fresh[int(keys[i])] for i in new])
-        columns = _columns([*self._fields, "orphaned"], numbers, order)
+        columns = columns_of([*self._fields, "orphaned"], numbers, order)
         if not columns["orphaned"].any():
             del columns["orphaned"]
         for time in ("last_delivery", "last_acknowledgement"):
@@ -215,13 +208,14 @@ class Queues:
             self._texts_by_id = {int(key): self._texts_by_id[int(key)] for key in index.keys}
         self._index = index
         fields = _QUEUE_ATTRIBUTE_FIELDS if from_attributes else _QUEUE_FIELDS
-        columns = _columns(fields, numbers, order)
-        columns["ring_limit"] = np.where(columns["ring_limit"] < 0, np.nan, columns["ring_limit"])
+        columns = columns_of(fields, numbers, order)
+        if (limit := columns.get("ring_limit")) is not None:
+            columns["ring_limit"] = np.where(limit < 0, np.nan, limit)
         before, paused = self._paused
         if from_attributes:
             # What stands in cannot ask for it; a queue that was paused a moment ago is not set free by that.
             stays = taken(paused, index.located(before), np.nan)
-            columns |= {} if _all_missing(stays) else {"paused": stays}
+            columns |= present({"paused": stays})
         self._paused = index, columns.get("paused", np.full(len(index), np.nan))
         return Table(index, columns | self._role_columns(index))
 
@@ -380,14 +374,14 @@ class Addresses:
             self._follow(names, settings, blocked)
             self._names, self._told = names, (settings, blocked)
         fields = _ADDRESS_ATTRIBUTE_FIELDS if from_attributes else _ADDRESS_FIELDS
-        columns = _columns(fields, numbers, self._order)
+        columns = columns_of(fields, numbers, self._order)
         retroactive = columns.pop("retroactive", np.zeros(len(self._index)))
         self.retroactive = frozenset(row.name for row in self._index.rows[retroactive > 0])
         percent = columns.get("limit_percent", np.full(len(self._index), np.nan))
         # The broker says 0 % also where there is no limit.
         columns["memory_used_ratio"] = np.where(self._limited(), percent / 100, np.nan)
         columns |= self._said
-        return Table(self._index, {name: column for name, column in columns.items() if not _all_missing(column)})
+        return Table(self._index, present(columns))
 
     def _follow(
         self, names: list[str], settings: Mapping[str, wire.AddressSettings], blocked: Mapping[str, bool] | None
@@ -460,233 +454,6 @@ def _settings_columns(found: Sequence[wire.AddressSettings | None]) -> dict[str,
 def _limit(values: Sequence[float]) -> Column:
     limits = np.array(values, dtype=np.float64)
     return np.where(limits > 0, limits, np.nan)
-
-
-def hashes(texts: Iterable[str]) -> Keys:
-    """64 bits of each text, the same in this process. That any two of 100,000 agree has a chance of 3 in 10 billion."""
-    return np.array([hash(text) for text in texts], np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionPage:
-    """Some connections, `listed` in all: the rows of those that were not known before, by key."""
-
-    rows: Mapping[int, ConnectionRow]
-    listed: int
-    total: int
-    unreadable: int
-
-    def __len__(self) -> int:
-        return self.listed
-
-
-class Connections:
-    """
-    listConnections, listSessions and listProducers → connections, producers, and whose connection a session is.
-
-    There may be as many as consumers: each page is made into numbers and dropped, and of sessions only hashes are kept.
-    """
-
-    def __init__(self, names: NameMap) -> None:
-        self._names = names
-        self._decode_connections = ListingDecoder(wire.ConnectionListed, "listConnections")
-        self._session_texts = ListingDecoder(wire.SessionListed, "listSessions")
-        self._sessions = NumbersReader(self._session_texts, _session_keys, self._session_values)
-        self._decode_producers = ListingDecoder(wire.ProducerListed, "listProducers")
-        self._serials = Serials()
-        self._producer_serials = Serials()
-        self._index: Index[ConnectionRow] = Index.empty()
-        self._producer_index: Index[ProducerRow] = Index.empty()
-        self._early: set[int] = set()
-        """Keys of producers that wait for their address to be listed."""
-        self._unknown: dict[str, tuple[int, str, str, str]] = {}
-        """Of connections whose texts are not known yet: key, id, user and client id of a session, by id."""
-        self._session_hashes: Keys = np.empty(0, np.int64)
-        """Ascending; beside them the keys of their connections."""
-        self._session_connections: Keys = np.empty(0, np.int64)
-
-    def sessions(self, listing: ListingPage) -> Numbers:
-        """The keys are hashes of the ids; the values: key of the connection, consumers, producers."""
-        sessions = self._sessions(listing)
-        keys = sessions.values[0].astype(np.int64)
-        unknown = np.flatnonzero(self._index.positions(keys) < 0)
-        wanted = set(keys[unknown].tolist())
-        rows = self._session_texts.at_least(listing, unknown, len(sessions))
-        for key, row in zip(self._serials.give([row.connection_id for row in rows]).tolist(), rows, strict=True):
-            if key in wanted:
-                self._unknown.setdefault(row.connection_id, (key, row.connection_id, row.user, row.client_id))
-        return sessions
-
-    def _session_values(self, rows: Sequence[wire.SessionListed]) -> NDArray[np.float64]:
-        connections = self._serials.give([row.connection_id for row in rows])
-        return np.vstack([connections, matrix(rows, ["consumer_count", "producer_count"])])
-
-    def unknown(self) -> bool:
-        """Whether listConnections must be asked: texts of connections that carry sessions are not known yet."""
-        return bool(self._unknown)
-
-    def connections(self, listing: ListingPage) -> ConnectionPage:
-        found = self._decode_connections(listing)
-        known = self._unknown
-        rows = {
-            known[row.connection_id][0]: self._row(row, *known[row.connection_id][1:])
-            for row in found.rows
-            if row.connection_id in known
-        }
-        return ConnectionPage(rows, len(found), found.total, found.unreadable)
-
-    def producers(self, listing: ListingPage) -> Rows[wire.ProducerListed]:
-        return self._decode_producers(listing)
-
-    def table(self, sessions: Sequence[Numbers], connections: Sequence[ConnectionPage]) -> Table[ConnectionRow]:
-        """Connections that carry sessions; Core clients hold others, for the topology, which say nothing."""
-        ids, numbers = self._sessions.together(sessions)
-        keys = numbers[0].astype(np.int64)
-        self._remember(ids, keys)
-        self._unknown = {}
-        fresh = {key: row for page in connections for key, row in page.rows.items()}
-        # What connected between the two listings is in one of them only: it waits for the next poll.
-        here = (self._index.positions(keys) >= 0) | np.isin(keys, np.fromiter(fresh, np.int64, len(fresh)))
-        shown = keys[here]
-        self._index, _ = self._index.follow(shown, lambda new: [fresh[int(shown[i])] for i in new])
-        self._serials.keep(keys)
-        at, size = self._index.positions(shown), len(self._index)
-        sums = numbers[1:, here]
-        columns: dict[str, Column] = {
-            name: np.bincount(at, weights=values, minlength=size).astype(np.float64)
-            for name, values in zip(("consumers", "producers"), sums, strict=True)
-        }
-        columns["sessions"] = np.bincount(at, minlength=size).astype(np.float64)
-        return Table(self._index, columns)
-
-    def _remember(self, sessions: Keys, connections: Keys) -> None:
-        order = np.argsort(sessions)
-        self._session_hashes, self._session_connections = sessions[order], connections[order]
-
-    def keys_of(self, sessions: Sequence[str]) -> Keys:
-        """Keys of the connections of `sessions`, -1 where unknown."""
-        asked, known = hashes(sessions), self._session_hashes
-        if not len(known):
-            return np.full(len(asked), -1, np.int64)
-        at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-        return np.where(known[at] == asked, self._session_connections[at], -1)
-
-    def producer_table(self, producers: Sequence[wire.ProducerListed], addresses: Sequence[str]) -> Table[ProducerRow]:
-        """
-        addresses: the names of all that were listed.
-
-        A producer whose address was created after that waits for the next listing: how the address is shown is not
-        known yet, and what was counted under another name would be lost to it.
-        """
-        keys = self._producer_serials([f"{p.session} {p.id}" for p in producers])
-        new = np.flatnonzero(self._producer_index.positions(keys) < 0).tolist()
-        known = {*addresses, ANONYMOUS} if new and addresses else set()
-        early = {int(keys[i]) for i in new if known and _address(producers[i]) not in known} - self._early
-        self._early = early
-        here = [producer for producer, key in zip(producers, keys.tolist(), strict=True) if key not in early]
-        self._producer_index, order = self._producer_index.follow(
-            keys[~np.isin(keys, list(early))], lambda of: [self._producer(here[i]) for i in of]
-        )
-        fields = {"produced": "msg_sent", "produced_bytes": "msg_size_sent"}
-        columns = _columns(fields, matrix(here, list(fields.values())), order)
-        return Table(self._producer_index, columns)
-
-    def _row(self, connection: wire.ConnectionListed, name: str, session_user: str, client_id: str) -> ConnectionRow:
-        """name: its id, as the text that `_serials` holds: each is kept once."""
-        user = session_user or connection.users
-        client = client_name(
-            client_id or connection.client_id, user, connection.remote_address, connection.protocol, self._names
-        )
-        return ConnectionRow(
-            name,
-            intern(client),
-            intern(connection.protocol),
-            intern(user),
-            intern(remote_host(connection.remote_address)),
-        )
-
-    def _producer(self, row: wire.ProducerListed) -> ProducerRow:
-        user = row.user or row.validated_user
-        client = client_name(row.client_id, user, row.remote_address, row.protocol, self._names)
-        return ProducerRow(row.id, _address(row), client, row.session)
-
-
-def _address(row: wire.ProducerListed) -> str:
-    return ANONYMOUS if not row.address or row.address == "ANONYMOUS" else row.address
-
-
-@dataclass(frozen=True, slots=True)
-class LinkState:
-    """What the MBeans of bridges and broker connections say; `connected` None where the version does not."""
-
-    name: str
-    kind: str
-    started: bool
-    connected: bool | None
-    queue: str
-
-
-class Links:
-    """Links with their state and what waits for the peer, which is the depth of the queue they read."""
-
-    def __init__(self) -> None:
-        self._index: Index[LinkRow] = Index.empty()
-        self._queues: Index[QueueRow] | None = None
-        self._position: dict[str, int] = {}
-        self._forwarding: list[str] = []
-
-    def table(self, states: Sequence[LinkState], queues: Table[QueueRow] | None) -> Table[LinkRow]:
-        """
-        A cluster connection has no state of its own and keeps dead peers in its list: its store-and-forward queue has
-        a consumer exactly while the peer is connected. Bridges before 2.41 are judged the same way.
-        """
-        self._find(queues.index if queues else Index.empty())
-        at = self._position
-
-        def number(column: str, queue: str) -> float:
-            return float(queues[column][at[queue]]) if queues is not None and queue in at else np.nan
-
-        found: dict[tuple[str, str], tuple[float, float]] = {}
-        for state in states:
-            attached = number("consumers", state.queue)
-            # Neither said nor to be seen at its queue: unknown, unless it was stopped.
-            told = attached if np.isnan(attached) else float(attached > 0)
-            connected = told if state.connected is None else float(state.connected)
-            mirror = MIRROR + state.name in at
-            kind = "mirror" if mirror else state.kind
-            queue = MIRROR + state.name if mirror else state.queue
-            found[state.name, kind] = (connected if state.started else 0.0, number("messages", queue))
-        for name in self._forwarding:
-            up = number("consumers", name)
-            found[name.removeprefix(STORE_AND_FORWARD), "cluster"] = (float(up > 0), number("messages", name))
-        rows = [LinkRow(name, kind) for name, kind in found]
-        if list(self._index) != rows:
-            self._index = Index.of(rows)
-        values = np.array(list(found.values()), dtype=np.float64).reshape(-1, 2)
-        return Table(self._index, {"up": values[:, 0], "pending": values[:, 1]})
-
-    def _find(self, queues: Index[QueueRow]) -> None:
-        """Where the queues stand by name, and which of them forward to a peer; anew when queues came or went."""
-        if queues is not self._queues:
-            self._queues = queues
-            self._position = {row.name: position for position, row in enumerate(queues)}
-            self._forwarding = [name for name in self._position if name.startswith(STORE_AND_FORWARD)]
-
-
-def _columns(names: Iterable[str], numbers: NDArray[np.float64], order: Positions) -> dict[str, Column]:
-    """Columns by the model's names in the order of the index; one that is missing for every row is left out."""
-    columns = dict(zip(names, _ordered(numbers, order), strict=True))
-    return {name: column for name, column in columns.items() if name == "ring_limit" or not _all_missing(column)}
-
-
-def _ordered(numbers: NDArray[np.float64], order: Positions) -> NDArray[np.float64]:
-    """The rows of `numbers` in this order; no copy where they stand in it, as it is kept for the next poll anyway."""
-    in_order = len(order) == numbers.shape[1] and bool((order[1:] > order[:-1]).all())
-    return numbers if in_order else numbers[:, order]
-
-
-def _all_missing(column: Column) -> bool:
-    return len(column) > 0 and bool(np.isnan(column).all())
 
 
 def _seconds(milliseconds: Column) -> Column:

@@ -26,7 +26,7 @@ from penstock.model import (
 from penstock.sources.clients import NameMap, client_name
 from penstock.sources.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction
 from penstock.sources.openmq.depths import Carried, Name
-from penstock.sources.rows import matrix
+from penstock.sources.rows import matrix, present
 from penstock.table import SLACK, Column, Index, Keys, Serials, Table
 
 RowT = TypeVar("RowT")
@@ -301,7 +301,7 @@ class Destinations:
             **_states(rows),
             **_counters(rows, _ADDRESS_FIELDS),
         }
-        return Table(index, _present({name: column[order] for name, column in columns.items()}))
+        return Table(index, present({name: column[order] for name, column in columns.items()}))
 
     def queues(
         self,
@@ -346,7 +346,7 @@ class Destinations:
             name: np.concatenate([column, behind.get(name, np.full(size, np.nan))])[order]
             for name, column in columns.items()
         }
-        return Table(self._queues, _present(joined))
+        return Table(self._queues, present(joined))
 
     def _once(self, make: Callable[..., RowT], *texts: object) -> RowT:
         """What `make` makes of `texts`, made once."""
@@ -512,8 +512,3 @@ def _states(rows: Sequence[Destination]) -> dict[str, Column]:
 
 def _counters(rows: Sequence[Destination], fields: Mapping[str, str]) -> dict[str, Column]:
     return dict(zip(fields, matrix(rows, list(fields.values())), strict=True))
-
-
-def _present(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """Without the columns that are missing for every row."""
-    return {name: column for name, column in columns.items() if not len(column) or not np.isnan(column).all()}
