@@ -149,6 +149,11 @@ def test_broker_dies_and_comes_back(own_artemis: Callable[..., ArtemisBroker], t
                 {"messages": 6, "consumers": 1, "messages_added_total": 10, "messages_acknowledged_total": 4},
                 timeout=20,
             )
+            # What no poll has seen of a client dies with its broker.
+            agent.until(
+                lambda scrape: scrape.numbers("mq_client_", ["delivered_messages_total"], client="reader"),
+                {"delivered_messages_total": 4},
+            )
             start = before.value("mq_broker_start_timestamp_seconds")
             broker.kill()
             # Until it is known to be gone for good the last numbers stay, with their time.
