@@ -24,7 +24,7 @@ help:
 	@echo "make test-trust, make fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (10 min; 1 h)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
-	@echo "make bench-tick, bench-judge, bench-scrape, bench-pages, bench-prometheus, bench-growth, bench-broker, bench-asked, bench-trends   what it costs, see docs/performance.md (4 to 40 min)"
+	@echo "make bench-tick, bench-judge, bench-scrape, bench-pages, bench-prometheus, bench-growth, bench-broker, bench-asked, bench-trends   what it costs, see docs/performance.md (15 s to 40 min)"
 	@echo "make test-chart  the Helm chart with helm itself (first time 10 min; needs Go); make chart-golden writes its golden files"
 	@echo "make alertbench [SEED=1 POLL=5 ONLY=...]  labelled situations fire their alerts and no other (11 min)"
 	@echo "make alertbench-openmq [ONLY=...]  the same on a real OpenMQ (7 min)"
@@ -165,13 +165,13 @@ test-pages: $(VENV)/.test  # the status page in a real Chromium, on the demo bro
 bench-pages: $(VENV)/.test  # how long the status page takes at 10,000 queues, and what health and scrapes take beside it (4 min)
 	$(BIN)/python -m bench.pages
 
-bench-prometheus: $(VENV)/.test  # a real Prometheus takes the whole body (2 min)
+bench-prometheus: $(VENV)/.test  # a real Prometheus takes the whole body (4 min)
 	PYTHONPATH=tests $(BIN)/python -m bench.prometheus
 
 bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (6 min)
 	$(BIN)/python -m bench.growth
 
-bench-jmx: $(VENV)/.test  # asking an OpenMQ: a poll over Jolokia, the JMX helper beside jmxquery (10 min)
+bench-jmx: $(VENV)/.test  # asking an OpenMQ: a poll over Jolokia, the JMX helper beside jmxquery (15 min)
 	PYTHONPATH=tests $(BIN)/python -m bench.jmx
 
 bench-trust: $(VENV)/.test  # 100 scrapers, 1,000 slow connections: polls, health, who is refused (3 min)

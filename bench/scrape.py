@@ -1,13 +1,14 @@
 """
-`make bench-scrape`: the real agent's server at 750,000 series, while it polls every 2 s: latency with 1, 3 and 8
-parallel scrapes, memory with 8 slow readers, and how long `/-/healthy` takes meanwhile. The last line is JSON.
+`make bench-scrape`: the real agent's server at 10,000 queues and 50,000 consumers, all of them shown, while it polls:
+latency of 1, 3 and 8 parallel scrapes, how long `/-/healthy` takes meanwhile, and memory without and with 8 slow
+readers, by turns. The last line is JSON.
 """
 
+import http.client
 import json
-import socket
+import math
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from statistics import median
 
@@ -19,9 +20,12 @@ from bench.harness import facts, print_table
 
 SLOW_READERS = 8
 SLOW_BYTES = 65_536
-"""What a slow reader takes each tenth of a second: 640 kB/s, so that a body takes it 20 seconds."""
-ROUNDS = 3
-"""Times that memory is measured without and with them, by turns: the peak of a poll alone moves by some MB."""
+SLOW_PAUSE = 0.1
+"""A slow reader takes so many bytes, and waits for so many seconds: a body of 13 MB takes it 20 seconds."""
+BODY_SECONDS = 20.0
+"""The readers begin spread over this time, so that they hold bodies of different polls."""
+ROUNDS = 7
+"""How often memory is measured with slow readers, and without before and after: the peak of a poll moves by some MB."""
 
 
 @click.command()
@@ -38,7 +42,7 @@ def main(*, queues: int, consumers: int, polls: int, interval: int) -> None:
             part, cells = _parallel(broker, scraped, parallel, polls)
             rows[f"{parallel} at once"] = cells
             result |= part
-        added = [_added_by_slow_readers(broker, scraped, polls) for _ in range(ROUNDS)]
+        added = _added_by_slow_readers(broker, scraped, max(polls, math.ceil(2 * BODY_SECONDS / interval)))
         result["slow_readers_mb"] = round(median(added), 1)
         result |= {"slow_readers_least_mb": round(min(added), 1), "slow_readers_most_mb": round(max(added), 1)}
         result["peak_mb"] = round(scraped.peak_mb(), 1)
@@ -62,37 +66,40 @@ def _parallel(broker: Broker, scraped: Agent, parallel: int, polls: int) -> tupl
     }, cells
 
 
-def _added_by_slow_readers(broker: Broker, scraped: Agent, polls: int) -> float:
-    """By how many MB the highest memory is higher with them than right before."""
-    before = _highest(scraped, lambda: agent.wait_for_polls(broker, polls))
-    with ExitStack() as stack:
-        for _ in range(SLOW_READERS):
-            stack.enter_context(_slow_reader(scraped.port))
-        return _highest(scraped, lambda: agent.wait_for_polls(broker, polls)) - before
+def _added_by_slow_readers(broker: Broker, scraped: Agent, polls: int) -> list[float]:
+    """By how many MB the highest memory in `polls` polls is higher with them than right before and after."""
+    without, during = [_highest(broker, scraped, polls)], []
+    for _ in range(ROUNDS):
+        with ExitStack() as stack:
+            for number in range(SLOW_READERS):
+                stack.enter_context(_slow_reader(scraped.port, BODY_SECONDS * number / SLOW_READERS))
+            during.append(_highest(broker, scraped, polls))
+        without.append(_highest(broker, scraped, polls))
+    return [high - (before + after) / 2 for high, before, after in zip(during, without, without[1:], strict=False)]
 
 
-def _highest(scraped: Agent, work: Callable[[], None]) -> float:
-    """The highest memory of the agent while `work` is done, in MB."""
-
-    def look() -> float:
-        return scraped.memory_mb()
-
-    with Load(look, pause=0.05) as looked:
-        work()
+def _highest(broker: Broker, scraped: Agent, polls: int) -> float:
+    """The highest memory of the agent in so many polls, in MB."""
+    with Load(scraped.memory_mb, pause=0.05) as looked:
+        agent.wait_for_polls(broker, polls)
     return max(looked.seconds)
 
 
 @contextmanager
-def _slow_reader(port: int) -> Iterator[None]:
-    """Someone who scrapes again and again and takes each body in small sips."""
-    stop = threading.Event()
+def _slow_reader(port: int, begins: float) -> Iterator[None]:
+    """Someone who scrapes again and again, after `begins` seconds, and takes each body in small sips."""
+    stop, sips = threading.Event(), []
 
     def read() -> None:
+        stop.wait(begins)
         while not stop.is_set():
-            with socket.create_connection(("127.0.0.1", port)) as connection:
-                connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: bench\r\nAccept-Encoding: gzip\r\n\r\n")
-                while not stop.is_set() and connection.recv(SLOW_BYTES):
-                    time.sleep(0.1)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip", "Connection": "close"})
+            response = connection.getresponse()
+            while not stop.is_set() and response.status == http.HTTPStatus.OK and (sip := response.read(SLOW_BYTES)):
+                sips.append(len(sip))
+                stop.wait(SLOW_PAUSE)
+            connection.close()
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
@@ -101,6 +108,8 @@ def _slow_reader(port: int) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
+    if sum(sips) < SLOW_BYTES:
+        raise SystemExit("a slow reader was given nothing; nothing was measured")
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def test_broker_dies_and_comes_back(own_artemis: Callable[..., ArtemisBroker], t
                 {"messages": 6, "consumers": 1, "messages_added_total": 10, "messages_acknowledged_total": 4},
                 timeout=20,
             )
-            # What no poll has seen of a client dies with its broker.
+            # A poll reads consumers before queues, so this one may not have seen the client yet; what none saw is lost.
             agent.until(
                 lambda scrape: scrape.numbers("mq_client_", ["delivered_messages_total"], client="reader"),
                 {"delivered_messages_total": 4},
