@@ -154,7 +154,7 @@ bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + promet
 bench-judge: $(VENV)/.test  # the judgement of a poll by stage, and the memory of what it carries (15 s)
 	$(BIN)/python -m bench.judge
 
-bench-scrape: $(VENV)/.test  # latency of scrapes and health, memory with slow readers (5 min)
+bench-scrape: $(VENV)/.test  # latency of scrapes and health, memory with slow readers (14 min)
 	$(BIN)/python -m bench.scrape
 
 test-pages: $(VENV)/.test  # the status page in a real Chromium, on the demo broker; needs chromium, chromium-driver (3 min)
