@@ -21,7 +21,7 @@ help:
 	@echo "make flowbench-openmq [ONLY=...]  the same on a real OpenMQ (4 min)"
 	@echo "make soak-healthy [BROKER=both DURATION=7200 SEED=1 KEEP=...]  healthy load on real brokers, every alarm is false (2 h)"
 	@echo "make soak [DURATION=1800 SEED=1]  real brokers with churn and faults: memory, descriptors, tasks stay flat (30 min)"
-	@echo "make test-trust, make fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (10 min; 1 h)"
+	@echo "make test-trust, make fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (3 min; 1 h)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
 	@echo "make bench-tick, bench-judge, bench-scrape, bench-pages, bench-prometheus, bench-growth, bench-broker, bench-asked, bench-trends   what it costs, see docs/performance.md (15 s to 40 min)"
@@ -87,7 +87,7 @@ soak-healthy: $(VENV)/.test
 
 .PHONY: test-trust fuzz fuzz-guided
 
-test-trust: $(VENV)/.test  # faults that take longer than make test has time for (10 min)
+test-trust: $(VENV)/.test  # faults that take longer than make test has time for (3 min)
 	$(BIN)/pytest tests/trust/*_check.py
 
 FUZZ ?= 2000
