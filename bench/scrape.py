@@ -9,7 +9,8 @@ import json
 import math
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from statistics import median
 
 import click
@@ -88,28 +89,29 @@ def _highest(broker: Broker, scraped: Agent, polls: int) -> float:
 @contextmanager
 def _slow_reader(port: int, begins: float) -> Iterator[None]:
     """Someone who scrapes again and again, after `begins` seconds, and takes each body in small sips."""
-    stop, sips = threading.Event(), []
+    stop = threading.Event()
 
-    def read() -> None:
+    def read() -> int:
+        """Bytes taken of bodies; fails where the server breaks one off."""
         stop.wait(begins)
+        taken = 0
         while not stop.is_set():
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip", "Connection": "close"})
-            response = connection.getresponse()
-            while not stop.is_set() and response.status == http.HTTPStatus.OK and (sip := response.read(SLOW_BYTES)):
-                sips.append(len(sip))
-                stop.wait(SLOW_PAUSE)
-            connection.close()
+            with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+                connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip", "Connection": "close"})
+                response = connection.getresponse()
+                while not stop.is_set() and (sip := response.read(SLOW_BYTES)):
+                    taken += len(sip) if response.status == http.HTTPStatus.OK else 0
+                    stop.wait(SLOW_PAUSE)
+        return taken
 
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-    if sum(sips) < SLOW_BYTES:
-        raise SystemExit("a slow reader was given nothing; nothing was measured")
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read)
+        try:
+            yield
+        finally:
+            stop.set()
+        if reading.result() == 0:
+            raise SystemExit("a slow reader was given nothing; nothing was measured")
 
 
 if __name__ == "__main__":
