@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What Python compiled is kept: the tests start a hundred programs, which start three times as fast then
+unexport PYTHONDONTWRITEBYTECODE
 
 # Installs a Debian package as root; as anyone else it says what to install. $(1): package, $(2): why
 need = { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -14,18 +16,25 @@ need = { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 
 help:
 	@echo "make demo    a real broker with load and faults, Penstock beside it (first time 1 min, then 15 s; needs Java 17, Maven)"
-	@echo "make test    all checks and tests, against real brokers (first time 16 min, then 14 min; needs Java 17, Maven)"
+	@echo "make unit    the tests that need no broker, Java, Spark or download (1 min)"
+	@echo "make test    all checks and tests, against real brokers (first time 17 min, then 15 min; needs Java 17, Maven)"
 	@echo "make lint    ruff, mypy and the import contracts (1 min)"
+	@echo "make coverage  how much of each room of the package make unit runs (2 min)"
 	@echo "make judge-recordings [DIR=... COLD=45 TREND=60]  judges recordings of labelled situations (10 s)"
 	@echo "make flowbench [SEED=1 POLL=5 ONLY=...]  labelled faults and look-alikes on real brokers (8 min)"
 	@echo "make flowbench-openmq [ONLY=...]  the same on a real OpenMQ (4 min)"
 	@echo "make soak-healthy [BROKER=both DURATION=7200 SEED=1 KEEP=...]  healthy load on real brokers, every alarm is false (2 h)"
 	@echo "make soak [DURATION=1800 SEED=1]  real brokers with churn and faults: memory, descriptors, tasks stay flat (30 min)"
-	@echo "make test-trust, make fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (3 min; 1 h)"
+	@echo "make kills [KILLS=200 SEED=1]  the agent killed at random moments on a real broker: no counter falls, no event is lost (12 min)"
+	@echo "make soak-moving [DURATION=300]  12,000 consumers on a real Artemis, a twentieth replaced in each poll: totals are their own logs (7 min)"
+	@echo "make test-trust, fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (20 min; 1 h)"
+	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
-	@echo "make bench-tick, bench-judge, bench-scrape, bench-pages, bench-prometheus, bench-growth, bench-broker, bench-asked, bench-trends   what it costs, see docs/performance.md (15 s to 40 min)"
-	@echo "make test-chart  the Helm chart with helm itself (first time 10 min; needs Go); make chart-golden writes its golden files"
+	@echo "make bench-judge, bench-journal, bench-tick, bench-growth, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-broker, bench-jmx, bench-trust, bench-trends, bench-forecast  what it costs and how well it forecasts, see docs/performance.md and docs/trends.md (15 s to 40 min)"
+	@echo "make compare [AGAINST=283a76f]  conditions and /metrics of all recordings, the same as of another commit (2 min)"
+	@echo "make compare-tick [AGAINST=283a76f]  CPU and memory of a whole tick beside those of another commit (12 min)"
+	@echo "make test-chart, chart-golden  the Helm chart with helm itself; its golden files made again (first time 10 min, then 20 s; needs Go)"
 	@echo "make alertbench [SEED=1 POLL=5 ONLY=...]  labelled situations fire their alerts and no other (11 min)"
 	@echo "make alertbench-openmq [ONLY=...]  the same on a real OpenMQ (7 min)"
 	@echo "make test-spark-cluster  trends on a real Spark cluster with history on a real S3 server (5 min)"
@@ -33,6 +42,7 @@ help:
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
 	@echo "make test-cluster  the chart on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
 	@echo "make sbom    what the image holds: sbom-agent.json, sbom-trends.json (CycloneDX, 1 min)"
+	@echo "make demo-trends  a report on the imagined history of two brokers, in ./demo-trends (3 min; needs Java 17)"
 	@echo "make docs    the documentation as a site, in build/site; fails at a broken link (20 s)"
 	@echo "make clean   removes what was made here; downloads stay in ~/.cache/penstock (or PENSTOCK_CACHE)"
 
@@ -41,27 +51,41 @@ demo: $(VENV)/.demo
 
 setup: $(VENV)/.test
 
-lint: $(VENV)/.test
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+LINT = $(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/lint-imports
 
-test: lint
-	$(BIN)/pytest
+lint: $(VENV)/.test
+	$(LINT)
+
+WORKERS ?= 2
+UNIT = $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not (broker or prometheus or spark or slow)" --hypothesis-profile=quick
+
+.PHONY: unit coverage
+
+unit: $(VENV)/.test
+	$(UNIT)
+
+test: $(VENV)/.test  # the linters run beside the tests, and are shown after them
+	@mkdir -p build; ($(LINT)) >build/lint.txt 2>&1 & \
+	$(BIN)/pytest -n $(WORKERS) --dist loadscope; tested=$$?; wait $$!; linted=$$?; cat build/lint.txt; [ $$linted = 0 ] || echo "linters: failed"; exit $$((tested || linted))
+
+coverage: $(VENV)/.test
+	$(UNIT) --quiet --cov --cov-report=
+	@PYTHONPATH=tests $(BIN)/python -m rig.rooms
 
 DIR ?= tests/recordings/judged
 COLD ?= 45
 TREND ?= 60
 
 judge-recordings: $(VENV)/.test
-	@PYTHONPATH=tests $(BIN)/python -m judging.recordings "$(DIR)" "$(COLD)" "$(TREND)"
+	@PYTHONPATH=tests $(BIN)/python -m labelled.recordings "$(DIR)" "$(COLD)" "$(TREND)"
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
-	find exporter tests bench -name __pycache__ -prune -exec rm -rf {} +
+	find exporter tests bench dashboards -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: flowbench flowbench-openmq soak-healthy soak
+.PHONY: flowbench flowbench-openmq soak-healthy soak kills
+
+KILLS ?= 200
 
 # Healthy load, every warning is a false alarm: artemis, openmq or both, seconds; KEEP: a folder for the recordings
 BROKER ?= both
@@ -85,10 +109,15 @@ soak-healthy: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m flowbench.soak --broker "$(BROKER)" --duration "$(DURATION)" \
 		--seed "$(SEED)" --interval "$(POLL)" $(if $(KEEP),--keep "$(KEEP)")
 
-.PHONY: test-trust fuzz fuzz-guided
+.PHONY: test-trust failovers fuzz fuzz-guided
 
-test-trust: $(VENV)/.test  # faults that take longer than make test has time for (3 min)
+test-trust: $(VENV)/.test  # faults that take longer than make test has time for (20 min)
 	$(BIN)/pytest tests/trust/*_check.py
+
+COUNT ?= 20
+
+failovers: $(VENV)/.test  # of a replicated pair: each told once, no counter falls, no false condition (COUNT; 10 min)
+	@PYTHONPATH=tests $(BIN)/python -m trust.failovers $(COUNT)
 
 FUZZ ?= 2000
 
@@ -105,8 +134,17 @@ fuzz-guided: $(VENV)/.test  # inputs found by the code that they reach: SECONDS 
 		$(BIN)/python tests/trust/guided.py $$target -max_total_time=$(SECONDS) -max_len=60000 -verbosity=0 \
 		-print_final_stats=1 -artifact_prefix=build/ || exit 1; done
 
+kills: $(VENV)/.test
+	@PYTHONPATH=tests $(BIN)/python -m trust.kills --kills "$(KILLS)" --seed "$(SEED)"
+
 soak: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m trust.soak "$(DURATION)" "$(SEED)"
+
+.PHONY: soak-moving
+
+soak-moving: DURATION ?= 300
+soak-moving: $(VENV)/.test  # 12,000 consumers on a real Artemis, a twentieth replaced in each poll: totals are their own logs (7 min)
+	@PYTHONPATH=tests:. $(BIN)/python -m trust.crowd --seconds "$(DURATION)"
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -117,23 +155,23 @@ $(VENV)/.made:
 	@touch $@
 
 # pure Python and wheels only: no compiler
-$(VENV)/.demo: $(VENV)/.made pyproject.toml
-	$(BIN)/pip install --quiet -e '.[demo]'
+$(VENV)/.demo: $(VENV)/.made pyproject.toml exporter/demo/pyproject.toml
+	$(BIN)/pip install --quiet -e . -e ./exporter/demo
 	@touch $@
 
 # the AMQP client of the tests is built from source, the newest broker of the tests needs javac
-$(VENV)/.test: $(VENV)/.made pyproject.toml
+$(VENV)/.test: $(VENV)/.made pyproject.toml exporter/demo/pyproject.toml
 	@command -v gcc >/dev/null || $(call need,gcc,the AMQP client of the tests)
 	@[ -e "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || \
 		$(call need,python3-dev,the AMQP client of the tests)
 	@command -v tmux >/dev/null || $(call need,tmux,the tests of penstock top)
 	@command -v javac >/dev/null || [ -x "$$JAVA_HOME/bin/javac" ] || \
 		$(call need,openjdk-17-jdk-headless,the newest broker of the tests)
-	$(BIN)/pip install --quiet -e '.[all]' --group test --group lint
+	$(BIN)/pip install --quiet -e '.[all]' -e ./exporter/demo --group test --group lint
 	@touch $@
 
 demo-trends: $(VENV)/.test  # a report on the imagined history of two brokers, in ./demo-trends (3 min; needs Java 17)
-	@$(BIN)/penstock trends demo demo-trends
+	@$(BIN)/python -m penstock_demo.trends demo-trends
 
 .PHONY: demo-trends
 
@@ -146,13 +184,16 @@ test-spark-cluster: $(VENV)/.test  # trends on a real Spark cluster, history on 
 bench-trends: $(VENV)/.test  # rollup beside DuckDB, daily job at 90 and 365 days, bytes beside Prometheus (10 min; needs Java 17, Maven)
 	PYTHONPATH=tests $(BIN)/python -m bench.trends
 
-.PHONY: test-spark-cluster bench-trends bench-forecast bench-tick bench-judge bench-scrape bench-pages bench-prometheus bench-growth bench-broker bench-asked
+.PHONY: test-spark-cluster bench-trends bench-forecast bench-tick bench-judge bench-journal bench-scrape bench-pages bench-prometheus bench-growth bench-broker bench-asked bench-jmx bench-trust
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (5 min)
 	$(BIN)/python -m bench.tick
 
 bench-judge: $(VENV)/.test  # the judgement of a poll by stage, and the memory of what it carries (15 s)
 	$(BIN)/python -m bench.judge
+
+bench-journal: $(VENV)/.test  # what it costs to record a poll before it is shown, at 100 and 10,000 queues (1 min)
+	$(BIN)/python -m bench.journal
 
 bench-scrape: $(VENV)/.test  # latency of scrapes and health, memory with slow readers (14 min)
 	$(BIN)/python -m bench.scrape
@@ -182,6 +223,16 @@ bench-broker: $(VENV)/.test  # harm to a real Artemis, beside the JMX exporter's
 
 bench-asked: $(VENV)/.test  # what each request costs a real Artemis (4 min)
 	$(BIN)/python -m bench.asked
+
+AGAINST ?= 283a76f
+
+.PHONY: compare compare-tick
+
+compare: $(VENV)/.test  # conditions and samples of all recordings beside those of the commit AGAINST (2 min; needs the git history)
+	@$(BIN)/python -m bench.compare --against "$(AGAINST)"
+
+compare-tick: $(VENV)/.test  # CPU and memory of a whole tick beside those of the commit AGAINST (12 min, alone on the machine)
+	@$(BIN)/python -m bench.compare.tick --against "$(AGAINST)"
 
 .PHONY: docs
 

@@ -16,7 +16,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = Path("java")
-JAR = Path("exporter/penstock/sources/jmx-helper.jar")
+JAR = Path("exporter/penstock/transports/jmx-helper.jar")
 MANIFEST = "Manifest-Version: 1.0\r\nMain-Class: penstock.jmx.Helper\r\n\r\n"
 RELEASE = "11"
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -32,7 +32,7 @@ class JarHook(BuildHookInterface):  # type: ignore[type-arg]
         root = Path(self.root)
         made = make_jar(root / SOURCES, root / JAR)
         if made:
-            build_data["force_include"][str(root / JAR)] = "penstock/sources/jmx-helper.jar"
+            build_data["force_include"][str(root / JAR)] = "penstock/transports/jmx-helper.jar"
         else:
             self.app.display_warning("No javac found: the package is built without the JMX helper.")
 

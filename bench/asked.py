@@ -17,10 +17,10 @@ from bench.harm import cpu_seconds, running_broker
 from bench.harness import facts, print_table
 from bench.stomp_load import Load
 
-from penstock.demo.artemis import ArtemisBroker
-from penstock.sources.artemis import requests as ask
-from penstock.sources.jolokia import JolokiaTarget, JolokiaTransport
-from penstock.sources.transport import Request, Transport
+from penstock.brokers.artemis import requests as ask
+from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
+from penstock.transports.transport import Request, Transport
+from penstock_demo.artemis import ArtemisBroker
 
 BROKER = "asked"
 RATE = 50.0

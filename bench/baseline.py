@@ -70,6 +70,8 @@ class Baseline:
         if operation == "getAddressSettingsAsJSON":
             self._settings[request["arguments"][0]] = value
         else:
+            if request["arguments"][1] == 1:  # a first listing is read twice
+                pages[operation].clear()
             pages[operation].extend(value["data"])
 
     def _add_up(self) -> None:

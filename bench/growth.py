@@ -15,7 +15,7 @@ import numpy as np
 from bench.broker import Broker, running
 from bench.harness import Polled, facts, print_table
 
-from penstock.sources.jolokia import JolokiaTarget, JolokiaTransport
+from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 
 
 @click.command()

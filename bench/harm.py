@@ -32,9 +32,9 @@ from bench.stomp_load import Load
 from rich.console import Console
 from rich.table import Table
 
-from penstock.demo.artemis import ArtemisBroker
-from penstock.demo.management import Management
-from penstock.demo.ports import free_port
+from penstock_demo.artemis import ArtemisBroker
+from penstock_demo.management import Management
+from penstock_demo.ports import free_port
 
 LARGE = 5_000
 """Queues from which on polls are further apart and the heap is larger."""

@@ -7,20 +7,24 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.world import EPOCH, SECONDS_A_POLL
 
-from penstock.agent import interpreter
-from penstock.agent.watch import Watch
+from penstock.agent import Assessor, Poller, Publisher, process
+from penstock.agent.checkpoints import Checkpoints
+from penstock.brokers.artemis import ArtemisReader, reader
+from penstock.brokers.engine import ReaderOptions
+from penstock.core.table import Table
 from penstock.exposition.catalogue import CATALOGUE, Family
 from penstock.exposition.render import BrokerBlocks
-from penstock.flow.policy import Limits, Policy
+from penstock.insight.events import Event
 from penstock.model import Snapshot
-from penstock.sources.artemis import ArtemisReader, ReaderOptions, reader
-from penstock.sources.transport import Answer, Request, Transport
-from penstock.table import Table
+from penstock.settings.policy import Limits, Policy
+from penstock.transports.transport import Answer, Request, Transport
 
 NO_LIMITS = Limits(consumers_per_broker=1_000_000, consumers_per_queue=1_000_000, clients=1_000_000)
 """Every consumer is shown one by one."""
@@ -106,32 +110,40 @@ class _Blocks(BrokerBlocks):
         self._stages = stages
 
     def update(self, tables: Mapping[str, Table[Any]]) -> None:
-        self._stages.end("assess")
+        self._stages.end("record")
         super().update(tables)
         self._stages.end("render + compress")
 
 
 class Polled:
-    """One broker, polled by the agent's own `Watch` whenever `poll` is called."""
+    """One broker, polled by the agent's own `Poller` whenever `poll` is called."""
 
     def __init__(self, transport: Transport, *, page_rows: int = 5_000, families: Iterable[Family] = CATALOGUE) -> None:
-        interpreter.tune()
+        process.tune()
         self.stages = Stages()
         self.transport = PacedTransport(transport, self.stages)
         self.executor = ThreadPoolExecutor(1)
         self.blocks = _Blocks(self.stages, families)
         reads = _Reader(self.transport, page_rows, self.executor)
-        policy = Policy("bench", limits=NO_LIMITS)
-        self.watch = Watch(reads, policy, SECONDS_A_POLL, 120.0, self.executor, self.blocks)
+        assessor = Assessor(Policy("bench", limits=NO_LIMITS), SECONDS_A_POLL)
+        self._storage = TemporaryDirectory(prefix="penstock-bench-")
+        self.kept = Checkpoints(Path(self._storage.name), self.executor, lambda _: None)
+
+        def record(events: Sequence[Event]) -> None:
+            self.stages.end("assess")
+            self.kept.record(assessor, events)
+
+        publisher = Publisher(assessor, blocks=self.blocks, record=record)
+        self.poller = Poller(reads, assessor, 120.0, self.executor, publisher)
 
     async def poll(self) -> float:
         """CPU seconds of one whole tick; what they went into is in `stages`."""
         self.stages.restart()
         began = time.process_time()
-        outcome = await self.watch.poll()
+        result = await self.poller.poll()
         seconds = time.process_time() - began
-        if outcome.error:
-            raise SystemExit(f"the poll went wrong: {outcome.error}")
+        if result.error:
+            raise SystemExit(f"the poll went wrong: {result.error}")
         return seconds
 
     async def warm_up(self, polls: int = 4) -> None:
@@ -144,8 +156,10 @@ class Polled:
             reader.SETTINGS_AT_ONCE = at_once
 
     async def close(self) -> None:
-        await self.watch.close()
+        await self.poller.close()
         self.executor.shutdown()
+        self.kept.close()
+        self._storage.cleanup()
 
 
 def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:

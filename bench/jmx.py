@@ -14,12 +14,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.agent.opening import open_reader, open_transport
+from penstock.agent.factory import open_reader, open_transport
+from penstock.brokers.openmq import requests as ask
 from penstock.config import Broker, load
-from penstock.demo.openmq import OpenMQBroker
-from penstock.sources.jmx import JmxTransport
-from penstock.sources.openmq import requests as ask
-from penstock.sources.transport import Transport
+from penstock.transports.jmx import JmxTransport
+from penstock.transports.transport import Transport
+from penstock_demo.openmq import OpenMQBroker
 from rig.openmq import Load, configured
 
 SIZES = (1_000, 10_000)

@@ -7,13 +7,14 @@ broker for which that is too little as many attributes are excluded as fit, the 
 """
 
 import urllib.request
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.demo.cache import cache_dir, locked, maven
-from penstock.demo.management import Management
-from penstock.sources.artemis.requests import ADDRESS_ATTRIBUTES, DOMAIN, QUEUE_ATTRIBUTES, SIZE_ATTRIBUTES, quote
+from penstock.brokers.artemis.requests import ADDRESS_ATTRIBUTES, DOMAIN, QUEUE_ATTRIBUTES, SIZE_ATTRIBUTES, quote
+from penstock_demo.cache import cache_dir, locked, maven
+from penstock_demo.management import Management
 
 JMX_EXPORTER = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
 CONFIG_BYTES = 3 * 2**20
@@ -90,11 +91,10 @@ def unwanted(found: Mapping[str, set[str]]) -> list[tuple[str, str]]:
 
 def config(broker: str, queues: Sequence[str], excluded: Sequence[tuple[str, str]]) -> tuple[str, int]:
     """The exporter's configuration, and how many of `excluded` it excludes: as many as fit."""
-    for count in range(len(excluded), 0, -1):
-        text = _text(broker, queues, excluded[:count])
-        if len(text) <= CONFIG_BYTES:
-            return text, count
-    return _text(broker, queues, []), 0
+    fits = bisect_right(
+        range(1, len(excluded) + 1), CONFIG_BYTES, key=lambda n: len(_text(broker, queues, excluded[:n]))
+    )
+    return _text(broker, queues, excluded[:fits]), fits
 
 
 def _text(broker: str, queues: Iterable[str], excluded: Sequence[tuple[str, str]]) -> str:

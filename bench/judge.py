@@ -22,46 +22,48 @@ from bench.harness import NO_LIMITS, facts, medians, print_table
 from bench.world import EPOCH, SECONDS_A_POLL
 from numpy.typing import NDArray
 
-from penstock.agent import interpreter
-from penstock.flow import assess as assessing
-from penstock.flow.assess import State, assess
-from penstock.flow.judge import judge as judging
-from penstock.flow.judge.churn import Churn
-from penstock.flow.judge.history import History
-from penstock.flow.judge.holds import Holds
-from penstock.flow.judge.judge import Judgement
-from penstock.flow.judge.ledger import Ledger
-from penstock.flow.judge.measures import Measures
-from penstock.flow.policy import Policy
-from penstock.flow.series import Grouping
+from penstock.agent import process
+from penstock.assessment import assess as assessing
+from penstock.assessment.assess import State, assess
+from penstock.core.table import Column, Index, Keys, Table
+from penstock.learned.churn import Churn
 from penstock.model import (
     AddressRow,
     Broker,
     BrokerKind,
     Collector,
     ConsumerRow,
+    Observation,
+    Process,
     QueueKind,
     QueueRow,
     RingSource,
     Role,
     Snapshot,
 )
-from penstock.table import Column, Index, Keys, Table
+from penstock.observation.activity import Activity
+from penstock.observation.measures import Measures
+from penstock.observation.ring_ledger import Ledger
+from penstock.observation.unacked import Unacked
+from penstock.rule_engine import judgement as judging
+from penstock.rule_engine.judgement import Judgement
+from penstock.series.labels import Grouping
+from penstock.settings.policy import Policy
 
 RING = 1_000.0
 STAGES: Mapping[str, tuple[Any, str]] = {
     "facts": (judging, "facts"),
-    "holds": (Holds, "follow"),
-    "spans": (judging, "follow_spans"),
-    "patience": (judging, "follow_patience"),
-    "history": (History, "follow"),
+    "holds": (Unacked, "advance"),
+    "timers": (judging, "advance_timers"),
+    "patience": (judging, "advance_patience"),
+    "activity": (Activity, "advance"),
     "returns": (judging, "returns"),
     "trend": (judging, "trend"),
-    "ledger": (Ledger, "follow"),
-    "churn": (Churn, "follow"),
-    "rules and standing": (judging, "follow_standing"),
-    "telling": (judging, "tell"),
-    "measures": (Measures, "follow"),
+    "ledger": (Ledger, "advance"),
+    "churn": (Churn, "advance"),
+    "rules and debounce": (judging, "advance_conditions"),
+    "active conditions": (judging, "active_conditions"),
+    "measures": (Measures, "advance"),
 }
 """What is timed within the judgement: where it is looked up when it is called."""
 WHOLE = "whole judgement"
@@ -189,9 +191,11 @@ class Scene:
             "last_delivery": self.settled_at, "last_acknowledgement": self.settled_at,
         })  # fmt: skip
         order = np.argsort(self.ids)
+        uptime = self.now - EPOCH + 3_600
         return Snapshot(
             stamp=self.now,
-            broker=Broker(BrokerKind.ARTEMIS, "2.44.0", "", "bench", Role.ACTIVE, self.now, self.now - EPOCH + 3_600),
+            broker=Broker(BrokerKind.ARTEMIS, "2.44.0", "", "bench", Role.ACTIVE, self.now, uptime),
+            observation=Observation(Process("bench", self.now, uptime)),
             addresses=addresses,
             queues=queues,
             consumers=consumers,
@@ -203,7 +207,7 @@ class Scene:
     def _table(
         self, name: str, keys: Keys, make: Callable[[list[int]], Any], columns: Mapping[str, Column]
     ) -> Table[Any]:
-        self._indices[name], order = self._indices[name].follow(keys, make)
+        self._indices[name], order = self._indices[name].advance(keys, make)
         return Table(self._indices[name], {column: numbers[order] for column, numbers in columns.items()})
 
 
@@ -262,7 +266,7 @@ def _sizes(value: Any, seen: set[int]) -> Iterator[int]:
 @click.option("--churn", default=1.0, show_default=True, help="Consumers that reconnect from poll to poll, %.")
 @click.option("--queue-churn", default=0.0, show_default=True, help="Queues that are made anew from poll to poll, %.")
 def main(*, runs: int, warm: int, queues: int, consumers: int, churn: float, queue_churn: float) -> None:
-    interpreter.tune()
+    process.tune()
     scene, state, policy = Scene(queues, consumers), State(), Policy("bench", limits=NO_LIMITS)
     polls: list[dict[str, float]] = []
     for poll in range(warm + runs):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from itertools import cycle
 
-from penstock.demo.broker import Endpoint
+from penstock_demo.broker import Endpoint
 
 SUBSCRIPTIONS = 50
 """Consumers on a connection."""

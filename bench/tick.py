@@ -22,8 +22,8 @@ from bench.broker import Broker, running
 from bench.harness import Polled, facts, medians, print_table
 
 from penstock.exposition.catalogue import CATALOGUE, Family
-from penstock.sources.jolokia import JolokiaTarget, JolokiaTransport
-from penstock.sources.transport import Request
+from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
+from penstock.transports.transport import Request
 
 IDLE_POLLS = 5
 POLLS_TO_REST = 24

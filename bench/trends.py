@@ -26,13 +26,13 @@ from bench.harness import facts, print_table
 
 from penstock.agent import Agent
 from penstock.history.compact import Keep, tidy
-from penstock.history.generate import Fleet, generate
-from penstock.history.schema import KINDS
+from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store
 from penstock.trends import job
 from penstock.trends.kernel import QUEUE
 from penstock.trends.rollup import roll_up
 from penstock.trends.session import spark_session
+from penstock_demo.history import Fleet, generate
 from rig.prometheus import tool
 
 ROWS_A_DAY = 500 * 5760
@@ -143,7 +143,7 @@ def bench_bytes(table: Any, folder: Path) -> dict[str, Any]:
     folder.mkdir()
     store = Store(str(folder))
     store.write_table("day.parquet", table)
-    names = [n for n, of in KINDS["queue"].numbers.items() if table[n].null_count < len(table)]
+    names = [n for n, of in ROW_TYPES["queue"].numbers.items() if table[n].null_count < len(table)]
     values = sum(len(table) - table[name].null_count for name in names)
     size = (folder / "day.parquet").stat().st_size
     file = folder / "samples.txt"
@@ -194,7 +194,7 @@ def generated_day(folder: Path) -> Any:
 
 def recorded(folder: Path, minutes: float) -> Any:
     """What the agent keeps of a real broker with load and faults, polled each second."""
-    from penstock.demo.run import Scenario  # noqa: PLC0415 - where a broker is wanted
+    from penstock_demo.run import Scenario  # noqa: PLC0415 - where a broker is wanted
 
     scenario = Scenario()
     scenario.start()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.sources.transport import Answer
+from penstock.transports.transport import Answer
 
 BROKER = "bench"
 SECONDS_A_POLL = 15.0
@@ -127,7 +127,9 @@ class World:
         self._messages[queues] = self._random.integers(0, 1_000, len(queues))
         consumers = np.flatnonzero(self._working())
         self._delivered[consumers] += self._random.integers(1, 300, len(consumers))
-        self._buffered[consumers] = self._random.integers(0, 200, len(consumers))
+        self._buffered[consumers] = np.minimum(
+            self._random.integers(0, 200, len(consumers)), self._delivered[consumers]
+        )
         self._settled_at[consumers] = int(self.now * 1000) - self._random.integers(0, 5_000, len(consumers))
         gone = self._random.permutation(np.setdiff1d(np.arange(len(self._ids)), self._producers))
         gone = gone[: round(churn * len(self._ids))]

@@ -1,47 +1,71 @@
 """Fixtures: real brokers shared by all tests of a run, brokers of a test's own, names of a test's own."""
 
+import gc
 import itertools
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
-from penstock.demo.artemis import ArtemisBroker, ha_pair
-from penstock.demo.broker import Broker
-from penstock.demo.openmq import OpenMQBroker
+from penstock_demo import ports
+from penstock_demo.artemis import ArtemisBroker, ha_pair
+from penstock_demo.broker import Broker
+from penstock_demo.openmq import OpenMQBroker
 from rig.fleet import SHARED, Fleet
+from rig.groups import GroupScheduling, arrange, group_of, named
 
 _FLEET = pytest.StashKey[Fleet]()
+_BEGUN = pytest.StashKey[set[str]]()
 _numbers = itertools.count(1)
+
+settings.register_profile("quick", max_examples=25)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The brokers of this run; none is started yet."""
-    config.stash[_FLEET] = Fleet()
+    """The brokers of this worker; none is started yet."""
+    gc.set_threshold(100_000, 50, 100)  # pytest keeps much: a seventh of the time went into looking through it
+    config.stash[_FLEET], config.stash[_BEGUN] = Fleet(), set()
+    if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        ports.divide(int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Start the shared brokers that the chosen tests need, while the first tests run."""
-    if not session.config.option.collectonly:
-        wanted = {name for item in session.items for name in _named(item)}
-        for name in SHARED:
-            if name in wanted:
-                session.config.stash[_FLEET].want(name)
+@pytest.hookimpl(optionalhook=True)  # xdist may be left out
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupScheduling | None:
+    """With `--dist loadscope`, groups in place of modules."""
+    return GroupScheduling(config, log) if config.getoption("dist") == "loadscope" else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What each test needs, and in which order they run."""
+    arrange(items)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays: it need not be looked through again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before the first test of a group, start the shared brokers of all of them, side by side."""
+    group = group_of(item.nodeid)
+    if group and group not in item.config.stash[_BEGUN]:
+        item.config.stash[_BEGUN].add(group)
+        wanted = {name for one in item.session.items if group_of(one.nodeid) == group for name in named(one)}
+        for name in SHARED.keys() & wanted:
+            item.config.stash[_FLEET].want(name)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End them."""
+    gc.unfreeze()
     config.stash[_FLEET].close()
-
-
-def _named(item: pytest.Item) -> Iterator[object]:
-    """The fixtures that a test names, also as a parameter (`request.getfixturevalue`)."""
-    yield from getattr(item, "fixturenames", ())
-    if call := getattr(item, "callspec", None):
-        yield from (value for value in call.params.values() if isinstance(value, str))
 
 
 @pytest.fixture(scope="session")

@@ -3,20 +3,54 @@ The Snapshot: what one poll of one broker said, in columns. It knows no broker's
 
 Columns are float64, NaN = missing; counts are messages, sizes bytes, flags 0 or 1, times seconds of the **broker's**
 clock since 1970 unless a name says otherwise. A column that the broker's version lacks is not there at all.
+`COLUMNS` names those that a kind of rows can have; another name is an error.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from typing import ClassVar
 
 import numpy as np
 
-from penstock.table import Keys, Table
+from penstock.core.table import Keys, Table, declared
+
+CLOCK_NOISE = 2.0
+"""Seconds by which clock - uptime of one process may differ between two polls."""
 
 
-class BrokerKind(StrEnum):
-    ARTEMIS = "artemis"
-    OPENMQ = "openmq"
+@dataclass(frozen=True, slots=True)
+class BrokerKind:
+    """
+    A kind of broker: what rules must know of it. How it is read is a `penstock.brokers.Kind`.
+
+    name: in the configuration, in labels and files. product: whose it is and what it is called.
+    shows_sessions: consumers name their session; else all of a connection count as one.
+    counted_flow: delivery stops at a number of messages, of a consumer and of a connection, and goes on at a lower one.
+    lasting_queue_keys: a queue's key is the broker's own id, the same after a restart of the agent.
+    counts_reloaded: what a broker loads when it starts or takes over counts as added.
+    """
+
+    ARTEMIS: ClassVar["BrokerKind"]
+    OPENMQ: ClassVar["BrokerKind"]
+
+    name: str
+    product: str = ""
+    shows_sessions: bool = True
+    counted_flow: bool = False
+    lasting_queue_keys: bool = True
+    counts_reloaded: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+BrokerKind.ARTEMIS = BrokerKind("artemis", "Apache Artemis", counts_reloaded=True)
+BrokerKind.OPENMQ = BrokerKind(
+    "openmq", "Eclipse OpenMQ", shows_sessions=False, counted_flow=True, lasting_queue_keys=False
+)
+BROKER_KINDS: dict[str, BrokerKind] = {kind.name: kind for kind in (BrokerKind.ARTEMIS, BrokerKind.OPENMQ)}
+"""By name. `penstock.brokers.registry` adds those of its kinds that are not here."""
 
 
 class Role(StrEnum):
@@ -106,10 +140,8 @@ class Broker:
 @dataclass(frozen=True, slots=True)
 class AddressRow:
     """
-    An address (OpenMQ: destination). Columns: memory_bytes, memory_used_ratio (of its limit), limit_percent
-    (the broker's own figure, whatever limits), limit_bytes,
-    limit_messages, messages_added, messages_unrouted, paging, pages, page_read_limit_bytes,
-    page_read_limit_messages, paused, producers_paused (by an operator), internal, temporary.
+    An address (OpenMQ: destination). memory_used_ratio: of its limit; limit_percent: the broker's own figure, whatever
+    limits. paused, producers_paused: by an operator.
 
     Artemis' settings of the queues on it: max_delivery_attempts (-1: for ever), non_destructive (what new queues are),
     makes_dead_letter_queues, makes_expiry_queues (on the addresses they are sent to, when the first comes),
@@ -117,13 +149,21 @@ class AddressRow:
     (whether it is then cut off), slow_consumer_period (seconds between two looks).
 
     OpenMQ only: messages (the destination's own count), delivering (with a consumer and not acknowledged; a topic's
-    message counts once however many have it), scheduled, uncommitted (sent in open transactions, not in messages),
-    removed (left for whatever reason, in all), added_bytes, removed_bytes, message_limit_bytes (of one message, NaN =
-    no limit), producers, max_producers (NaN = no limit), consumer_flow_limit (messages sent to a consumer ahead of
-    its acknowledgements, NaN = no limit), topic, dead_letters (what is discarded goes to the dead message queue),
-    exact (1: depths were read in this poll, 0: messages carried on from added and removed, delivering from the
-    consumers, scheduled, uncommitted and bytes as last read).
+    message counts once however many have it), uncommitted (sent in open transactions, not in messages), removed (left
+    for whatever reason, in all), message_limit_bytes (of one message, NaN = no limit), max_producers (NaN = no limit),
+    consumer_flow_limit (messages sent to a consumer ahead of its acknowledgements, NaN = no limit), dead_letters (what
+    is discarded goes to the dead message queue), exact (1: depths were read in this poll, 0: messages carried on from
+    added and removed, delivering from the consumers, scheduled, uncommitted and bytes as last read).
     """
+
+    COLUMNS: ClassVar = declared(
+        "memory_bytes memory_used_ratio limit_percent limit_bytes limit_messages messages_added messages_unrouted"
+        " paging pages page_read_limit_bytes page_read_limit_messages paused producers_paused internal temporary"
+        " max_delivery_attempts non_destructive makes_dead_letter_queues makes_expiry_queues slow_consumer_rate"
+        " slow_consumer_kills slow_consumer_period"
+        " messages delivering scheduled uncommitted removed added_bytes removed_bytes message_limit_bytes producers"
+        " max_producers consumer_flow_limit topic dead_letters exact"
+    )
 
     name: str
     policy: str
@@ -133,16 +173,21 @@ class AddressRow:
 @dataclass(frozen=True, slots=True)
 class QueueRow:
     """
-    A queue. Columns: messages (the broker's own count), delivering, scheduled, bytes, delivering_bytes, consumers,
-    paused, added, acknowledged, expired, killed, acknowledge_attempts, ring_limit (messages, NaN = no limit),
-    last_value, exclusive, grouped, max_consumers, consumers_before_dispatch, has_dead_letter_address,
-    has_expiry_address (Artemis; NaN until read).
+    A queue. messages: the broker's own count. ring_limit: messages, NaN = no limit. has_dead_letter_address,
+    has_expiry_address: Artemis; NaN until read.
 
     OpenMQ only: removed (left for whatever reason), uncommitted (sent in open transactions, in neither of the other
     counts), exact (as of its address). There a topic's subscription is a queue: messages is its backlog with what is
     in delivery, removed what its consumers settled (redeliveries count again), last_acknowledgement when one did last
     (NaN = never, and on queues); it has no added and no bytes.
     """
+
+    COLUMNS: ClassVar = declared(
+        "messages delivering scheduled bytes delivering_bytes consumers paused added acknowledged expired killed"
+        " acknowledge_attempts ring_limit last_value exclusive grouped max_consumers consumers_before_dispatch"
+        " has_dead_letter_address has_expiry_address"
+        " removed uncommitted exact last_acknowledgement"
+    )
 
     name: str
     address: str
@@ -159,13 +204,18 @@ class QueueRow:
 @dataclass(frozen=True, slots=True)
 class ConsumerRow:
     """
-    A consumer. Columns: buffered (delivered, not yet acknowledged), buffered_bytes, delivered, acknowledged,
-    awaiting_commit, last_delivery, last_acknowledgement (NaN = never), orphaned (Artemis: its session is gone; there
-    while any consumer is).
+    A consumer. buffered: delivered, not yet acknowledged. last_delivery, last_acknowledgement: NaN = never. orphaned:
+    its session is gone (Artemis; there while any consumer is). leaving: no longer listed, to be proven gone once more
+    (Artemis; there while any consumer is).
 
     OpenMQ only: flow_paused (the broker waits for the client to ask for more), waiting (taken for this consumer, not
     yet sent), acknowledge_mode (an `AcknowledgeMode`), created. acknowledged is there what left its hands in any way.
     """
+
+    COLUMNS: ClassVar = declared(
+        "buffered buffered_bytes delivered acknowledged awaiting_commit last_delivery last_acknowledgement orphaned"
+        " leaving flow_paused waiting acknowledge_mode created"
+    )
 
     id: str
     """The broker's own id of it, unique on the broker."""
@@ -182,7 +232,7 @@ class ConsumerRow:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRow:
-    """A connection. Columns: sessions, consumers, producers."""
+    COLUMNS: ClassVar = declared("sessions consumers producers")
 
     id: str
     client: str
@@ -193,7 +243,9 @@ class ConnectionRow:
 
 @dataclass(frozen=True, slots=True)
 class ProducerRow:
-    """A producer. Columns: produced (messages), produced_bytes, created (OpenMQ only)."""
+    """A producer. produced: messages. created: OpenMQ only."""
+
+    COLUMNS: ClassVar = declared("produced produced_bytes created")
 
     id: str
     address: str
@@ -204,9 +256,11 @@ class ProducerRow:
 @dataclass(frozen=True, slots=True)
 class TransactionRow:
     """
-    A transaction that is under way (OpenMQ). Columns: state (a `TransactionState`), messages (sent in it),
-    acknowledgements (in it), created, distributed (an XA branch).
+    A transaction that is under way (OpenMQ). state: a `TransactionState`. messages, acknowledgements: in it.
+    distributed: an XA branch.
     """
+
+    COLUMNS: ClassVar = declared("state messages acknowledgements created distributed")
 
     id: str
     client: str
@@ -215,7 +269,9 @@ class TransactionRow:
 
 @dataclass(frozen=True, slots=True)
 class LinkRow:
-    """A bridge, cluster peer, mirror or federation. Columns: up, pending (messages)."""
+    """A bridge, cluster peer, mirror or federation. pending: messages."""
+
+    COLUMNS: ClassVar = declared("up pending")
 
     name: str
     kind: str
@@ -223,15 +279,82 @@ class LinkRow:
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """How one part of a poll went. `stamp`: agent's clock when its answer came; `error`: empty on success."""
+    """
+    How one part of a poll went. `stamp`: agent's clock when its answer came; `error`: empty on success.
+
+    all_rows: the error is no more than values that are missing: every row is there, as it is now.
+    """
 
     seconds: float
     stamp: float
     error: str = ""
+    all_rows: bool = False
 
     @property
     def success(self) -> bool:
         return not self.error
+
+    @property
+    def usable(self) -> bool:
+        """Whether its rows can be judged: a value that could not be read is missing to the rules, and no more."""
+        return self.success or self.all_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """
+    Which start of which broker answers; what an earlier one said may be about other things.
+
+    who: whatever differs between two brokers at one address. clock, uptime: the broker's, seconds; NaN = not shown.
+    session: where it is another one, so is the process; empty = not shown.
+    """
+
+    who: str = ""
+    clock: float = np.nan
+    uptime: float = np.nan
+    session: str = ""
+
+    @classmethod
+    def of(cls, broker: Broker) -> "Process":
+        """As far as the broker's own numbers tell: for polls that no engine made."""
+        return cls(clock=broker.clock, uptime=broker.uptime)
+
+    def same_start(self, before: "Process") -> bool:
+        """By clock - uptime: uptime alone also falls when the clock is set back, and not after a long gap."""
+        moved = abs((self.clock - self.uptime) - (before.clock - before.uptime))
+        return not self.uptime < before.uptime if np.isnan(moved) else bool(moved <= CLOCK_NOISE)
+
+    def follows(self, before: "Process") -> bool:
+        """Whether this is the process of the poll before."""
+        renewed = self.session and before.session and self.session != before.session
+        return self.who == before.who and not renewed and self.same_start(before)
+
+    @property
+    def seen(self) -> bool:
+        """Whether it says anything; NaN out of a file is no equal of NaN."""
+        return bool(self.who or self.session) or not (np.isnan(self.clock) and np.isnan(self.uptime))
+
+    def replaces(self, before: "Process") -> bool:
+        """Whether another process was there before: counters and ids begin anew. Not where none was seen."""
+        return before.seen and not self.follows(before)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """
+    What one poll is of, said once, by the poll engine.
+
+    process: which start of which broker answered. Whoever keeps something of a broker keeps the process it is of, and
+    asks `Process.replaces` at the next poll: that may be of another reader, or of another agent.
+    rivals: other brokers of this agent that are active with the same node id at the same time; the agent says.
+    inconsistent: for information: the tables that were read in pages between which rows moved. What was there before
+    and no page showed stays with its last numbers until it is proven gone; what had just come may be missing until
+    the next poll.
+    """
+
+    process: Process = field(default_factory=Process)
+    rivals: tuple[str, ...] = ()
+    inconsistent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,3 +383,4 @@ class Snapshot:
     transaction_connection: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     collectors: Mapping[str, Collector] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    observation: Observation = field(default_factory=Observation)

@@ -29,8 +29,8 @@ from flowbench.core import CoreProcess
 from flowbench.observer import Observer
 from flowbench.scene import SCENARIOS, Place, Scene, stage
 from penstock.assets.rule_files import ALERTS, Bases, all_alerts, rule_files
-from penstock.demo.ports import LOOPBACK, free_port
-from penstock.flow.judge.conditions import KINDS
+from penstock.conditions.catalogue import CONDITIONS
+from penstock_demo.ports import LOOPBACK, free_port
 from rig.prometheus import Prometheus
 
 ALL_OF = (faults, healthy, rings)
@@ -110,7 +110,7 @@ def alert_of_cause() -> dict[str, str]:
 
 def expected_of(scene: Scene, alerts: Mapping[str, str]) -> frozenset[str]:
     """Alerts of the label; a condition that only informs has none to fire."""
-    informs = {name for name, kind in KINDS.items() if kind.info}
+    informs = {name for name, kind in CONDITIONS.items() if not kind.may_be_critical}
     return frozenset(alerts[cause] for cause in scene.scenario.label.need if cause not in informs)
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from alertbench.bench import BESIDE, HANG_SECONDS, Hang, Outcome, alert_of_cause, hung, scaled_rules, tell
 from e2e.agent import Agent
 from flowbench.openmq import SCENARIOS, Scenario, clients_of, compiled, entry, prepare, scenario_of
-from penstock.demo.openmq import OpenMQBroker
-from penstock.demo.ports import LOOPBACK, free_port
+from penstock_demo.openmq import OpenMQBroker
+from penstock_demo.ports import LOOPBACK, free_port
 from rig.prometheus import Prometheus
 
 OF_ALL = {("PenstockDeadLettersGrowing", "mq.sys.dmq")}

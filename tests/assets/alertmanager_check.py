@@ -14,8 +14,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
-from penstock.demo.ports import LOOPBACK, free_port
-from penstock.demo.process import Process
+from penstock_demo.ports import LOOPBACK, free_port
+from penstock_demo.process import Process
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "alerts" / "alertmanager.yaml"

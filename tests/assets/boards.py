@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.assets.dashboards import DASHBOARDS
-from penstock.assets.dashboards.frame import document
+from dashboards.generate import DASHBOARDS
+from dashboards.generate.frame import document
 
 Json = Mapping[str, Any]
 DOCUMENTS: Mapping[str, Json] = {one.uid: document(one) for one in DASHBOARDS}

@@ -10,11 +10,11 @@ from typing import Any
 
 from e2e.agent import Agent
 from flowbench.openmq import LIMITED, Clients, Options, compiled, create_queue, entry, pause
-from penstock.demo.load import StompConsumer, StompProducer
-from penstock.demo.management import Management
-from penstock.demo.ports import LOOPBACK, free_port
-from penstock.demo.run import EXPORTER, Scenario
-from penstock.demo.run_openmq import OpenMQScenario
+from penstock_demo.load import StompConsumer, StompProducer
+from penstock_demo.management import Management
+from penstock_demo.ports import LOOPBACK, free_port
+from penstock_demo.run import EXPORTER, Scenario
+from penstock_demo.run_openmq import OpenMQScenario
 from rig.prometheus import Prometheus
 
 ALERTS = Path(__file__).parents[2] / "alerts"

@@ -30,6 +30,7 @@ _WITHOUT_JOBS = {
     "penstock_history_publish_timestamp_seconds": "needs a history",
     "penstock_history_polls_dropped_total": "needs a history",
     "penstock_history_segments_dropped_total": "needs a history",
+    "penstock_history_segments_damaged_total": "needs a history",
 }
 
 NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {

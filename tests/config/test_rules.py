@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.flow.rules import Match, Resolved, Rule, Rules, Said, Selection, compile_pattern
 from penstock.model import QueueKind
+from penstock.settings.rules import Match, Resolved, Rule, Rules, RuleSettings, Selection, compile_pattern
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -77,10 +77,10 @@ def test_no_name_makes_a_pattern_slow() -> None:
 
 RULES = Rules(
     (
-        Rule(Match(address="orders.#"), Said(owner="payments", ignore=False)),
-        Rule(Match(queue="*.dlq", broker="prod-*"), Said(kind=QueueKind.DEAD_LETTER, team="ops")),
-        Rule(Match(client="billing"), Said(owner="billing", team="money", ignore=True)),
-        Rule(Match(), Said(owner="everyone", ignore=True)),
+        Rule(Match(address="orders.#"), RuleSettings(owner="payments", ignore=False)),
+        Rule(Match(queue="*.dlq", broker="prod-*"), RuleSettings(kind=QueueKind.DEAD_LETTER, team="ops")),
+        Rule(Match(client="billing"), RuleSettings(owner="billing", team="money", ignore=True)),
+        Rule(Match(), RuleSettings(owner="everyone", ignore=True)),
     )
 )
 

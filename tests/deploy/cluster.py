@@ -22,7 +22,7 @@ from pathlib import Path
 import yaml
 
 from deploy import chart
-from penstock.demo.ports import LOOPBACK, free_port
+from penstock_demo.ports import LOOPBACK, free_port
 
 TOOLS = chart.TOP / ".tools"
 TIMEOUT = 60

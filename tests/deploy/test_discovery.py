@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import dns.asyncresolver
 import dns.flags
@@ -16,8 +17,8 @@ import pytest
 from penstock.agent import Agent
 from penstock.agent import discovery as module
 from penstock.agent.discovery import Discovery, NotResolved, resolve
-from penstock.config import Config, DnsTarget, Records, load
-from penstock.errors import ConfigError
+from penstock.config import Broker, Config, DnsTarget, Records, load
+from penstock.core.errors import ConfigError
 from penstock.exposition.syntax import Format
 
 SERVICE = "_console._tcp.hdls.mq.svc.test."
@@ -41,7 +42,7 @@ class Zone(asyncio.DatagramProtocol):
     """A DNS server: the SRV records of one service."""
 
     hosts: Sequence[str] | None = None
-    """None: there is no such name."""
+    """Each with its port before it, else 8161; None: there is no such name."""
     broken: bool = False
     transport: asyncio.DatagramTransport = field(init=False)
 
@@ -57,7 +58,7 @@ class Zone(asyncio.DatagramProtocol):
         elif self.hosts is None:
             answer.set_rcode(dns.rcode.NXDOMAIN)
         elif self.hosts:
-            records = [f"0 0 8161 {host}" for host in self.hosts]
+            records = [f"0 0 {host if ' ' in host else f'8161 {host}'}" for host in self.hosts]
             answer.answer.append(dns.rrset.from_text_list(query.question[0].name, 5, "IN", "SRV", records))
         self.transport.sendto(answer.to_wire(), addr)
 
@@ -85,6 +86,57 @@ async def test_brokers_by_their_service_records(zone: Zone, tmp_path: Path) -> N
     assert found[0].page_rows == 5000
 
 
+URL = "http://{host}:8161/console/jolokia/"
+
+
+def urls(found: Sequence[Broker]) -> dict[str, str]:
+    return {broker.name: broker.url for broker in found}
+
+
+async def test_targets_with_the_same_first_label_are_brokers_of_their_own(zone: Zone, tmp_path: Path) -> None:
+    zone.hosts = ["broker.north.test.", "broker.south.test.", "other.south.test."]
+    found = await Discovery(tmp_path).brokers(config(tmp_path), 0)
+    assert urls(found) == {
+        "mq-broker.north.test": "http://broker.north.test:8161/console/jolokia/",
+        "mq-broker.south.test": "http://broker.south.test:8161/console/jolokia/",
+        "mq-other": "http://other.south.test:8161/console/jolokia/",
+    }
+
+
+async def test_a_broker_that_gets_another_name_is_not_asked_twice(zone: Zone, tmp_path: Path) -> None:
+    discovery, wanted = Discovery(tmp_path), config(tmp_path)
+    zone.hosts = ["broker.north.test."]
+    assert list(urls(await discovery.brokers(wanted, 0))) == ["mq-broker"]
+    zone.hosts = ["broker.south.test.", "broker.north.test."]
+    assert sorted(urls(await discovery.brokers(wanted, 60))) == ["mq-broker.north.test", "mq-broker.south.test"]
+
+
+@pytest.mark.parametrize("url", ["http://{host}/console/jolokia/", "http://{host}:{port}/console/jolokia/"])
+async def test_the_port_that_dns_names_is_used_unless_the_url_names_one(zone: Zone, tmp_path: Path, url: str) -> None:
+    zone.hosts = ["8161 a.x.test.", "9161 b.x.test.", "8161 c.x.test.", "8162 c.x.test."]
+    found = await Discovery(tmp_path).brokers(config(tmp_path, TARGET.replace(URL, url)), 0)
+    assert urls(found) == {
+        "mq-a": "http://a.x.test:8161/console/jolokia/",
+        "mq-b": "http://b.x.test:9161/console/jolokia/",
+        "mq-c.x.test:8161": "http://c.x.test:8161/console/jolokia/",
+        "mq-c.x.test:8162": "http://c.x.test:8162/console/jolokia/",
+    }
+    fixed = await Discovery(tmp_path).brokers(config(tmp_path, TARGET.replace(":8161", ":80")), 0)
+    assert urls(fixed) == {f"mq-{name}": f"http://{name}.x.test:80/console/jolokia/" for name in "abc"}
+
+
+async def test_the_port_of_jmx_comes_from_dns_too(zone: Zone, tmp_path: Path) -> None:
+    zone.hosts = ["1099 a.x.test."]
+    jmx = '"service:jmx:rmi:///jndi/rmi://{host}:{port}/jmxrmi", transport: jmx'
+    found = await Discovery(tmp_path).brokers(config(tmp_path, TARGET.replace(f'"{URL}"', jmx)), 0)
+    assert urls(found) == {"mq-a": "service:jmx:rmi:///jndi/rmi://a.x.test:1099/jmxrmi"}
+
+
+async def test_a_service_that_is_said_not_to_be_there_is_no_broker(zone: Zone, tmp_path: Path) -> None:
+    zone.hosts = ["0 ."]
+    assert await Discovery(tmp_path).brokers(config(tmp_path), 0) == ()
+
+
 async def test_a_broker_that_is_gone_is_asked_for_a_while_longer(zone: Zone, tmp_path: Path) -> None:
     discovery, wanted = Discovery(tmp_path), config(tmp_path)
     zone.hosts = ["pod-0.x.", "pod-1.x."]
@@ -110,6 +162,72 @@ async def test_dns_that_fails_leaves_what_was_known(
         assert [broker.name for broker in await discovery.brokers(wanted, now)] == ["mq-pod-0"]
     assert discovery.failures == 3
     assert caplog.text.count("what was known before stays") == 1
+
+
+async def test_dns_that_fails_is_told_once_whatever_it_says(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A resolver tells how long it tried, which is never the same."""
+    fails = iter([5.1, 5.2, None, 5.3])
+
+    async def resolve(_: DnsTarget) -> list[Any]:
+        if (seconds := next(fails)) is not None:
+            raise NotResolved(f"no answer after {seconds} s")
+        return []
+
+    discovery, wanted = Discovery(tmp_path, resolve), config(tmp_path)
+    for now in (0, 60, 90):
+        await discovery.brokers(wanted, now)
+    assert caplog.text.count("what was known before stays") == 1
+    for now in (120, 180):
+        await discovery.brokers(wanted, now)
+    assert caplog.text.count("what was known before stays") == 2
+    assert discovery.failures == 3
+
+
+async def test_each_file_that_is_broken_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Also beside others of the same pattern, whole ones and broken ones."""
+    (tmp_path / "found").mkdir()
+    for name, content in {"1": "nonsense", "2": "brokers: 7\n", "3": "brokers: []\n"}.items():
+        (tmp_path / "found" / f"{name}.yml").write_text(content)
+    discovery, wanted = Discovery(tmp_path), config(tmp_path, FILES)
+    for now in range(0, 50, 5):
+        await discovery.brokers(wanted, now)
+    assert caplog.text.count("what was known before stays") == 2
+    assert discovery.failures == 20
+
+
+async def test_a_name_that_two_files_give_to_different_brokers_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "found").mkdir()
+    (tmp_path / "found" / "1.yml").write_text("brokers:\n" + broker("a") + broker("b"))
+    (tmp_path / "found" / "2.yml").write_text("brokers:\n" + broker("a").replace("8161", "8162") + broker("b"))
+    discovery, wanted = Discovery(tmp_path), config(tmp_path, FILES)
+    for now in (0, 5):
+        assert sorted(urls(await discovery.brokers(wanted, now))) == ["a", "b", "own"]
+    assert caplog.text.count("broker a of found/*.yml: is there twice and differs; the last one counts") == 1
+    assert "broker b" not in caplog.text
+
+
+async def test_what_cannot_be_watched_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(*_: object) -> None:
+        raise ConfigError("no such certificate")
+
+    monkeypatch.setattr("penstock.agent.supervisor.FILE_SECONDS", 0.01)
+    (tmp_path / "p.yml").write_text("brokers: []\ndiscovery: {files: ['found*.yml']}\n")
+    agent = Agent(tmp_path / "p.yml")
+    await agent.start()
+    monkeypatch.setattr("penstock.agent.supervisor.open_reader", refused)
+    (tmp_path / "found.yml").write_text("brokers:\n" + broker("a"))
+    try:
+        await asyncio.sleep(0.3)
+        body = b"".join(agent.exposition.chunks(Format.TEXT, gzip=False)).decode()
+    finally:
+        await agent.stop()
+    assert caplog.text.count("no such certificate") == 1
+    counted = next(line for line in body.splitlines() if line.startswith("penstock_discovery_failures_total"))
+    assert float(counted.split()[1]) >= 2
 
 
 async def test_a_name_that_cannot_be_asked_says_why(zone: Zone) -> None:
@@ -181,6 +299,11 @@ async def test_a_file_without_wildcard_must_be_there(tmp_path: Path, caplog: pyt
         (lambda text: text.replace("mq-{name}", "mq"), "must hold {name}"),
         (lambda text: text.replace("//{host}", "//h"), "must hold {host}"),
         (lambda text: text.split("discovery", maxsplit=1)[0], "must have at least one entry"),
+        (lambda text: text.replace(":8161", ":{port").replace("broker:", "records: A\n      broker:"), "is not a URL"),
+        (
+            lambda text: text.replace(":8161", ":{port}").replace("broker:", "records: A\n      broker:"),
+            "holds {port}, which only SRV records have",
+        ),
     ],
 )
 def test_what_is_refused(tmp_path: Path, change: Callable[[str], str], why: str) -> None:
@@ -190,7 +313,7 @@ def test_what_is_refused(tmp_path: Path, change: Callable[[str], str], why: str)
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.agent.agent.FILE_SECONDS", 0.05)
+    monkeypatch.setattr("penstock.agent.supervisor.FILE_SECONDS", 0.05)
     monkeypatch.setattr(module, "DNS_DEADLINE", 5)
 
 
@@ -202,18 +325,18 @@ async def test_an_agent_watches_what_is_found_while_it_runs(tmp_path: Path) -> N
     agent = Agent(tmp_path / "p.yml")
     await agent.start()
     try:
-        assert list(agent.brokers()) == []
+        assert list(agent.lookups.brokers()) == []
         (tmp_path / "found.yml").write_text(
             f"brokers:\n- {{name: f1, kind: artemis, transport: recording, url: 'recording:{recording}'}}\n"
         )
         async with asyncio.timeout(10):
-            while [one.up for one in agent.brokers()] != [True]:  # noqa: ASYNC110 - files tell no event
+            while [one.up for one in agent.lookups.brokers()] != [True]:  # noqa: ASYNC110 - files tell no event
                 await asyncio.sleep(0.05)
         body = b"".join(agent.exposition.chunks(Format.TEXT, gzip=False))
         assert b"penstock_brokers 1\n" in body
         (tmp_path / "found.yml").write_text("brokers: []\n")
         async with asyncio.timeout(10):
-            while agent.brokers():  # noqa: ASYNC110
+            while agent.lookups.brokers():  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     finally:
         await agent.stop()

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.agent.shard import Shard, parse_shard
-from penstock.errors import PenstockError
+from penstock.core.errors import PenstockError
 
 BROKERS = [f"broker-{number}" for number in range(2_000)]
 

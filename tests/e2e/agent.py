@@ -15,8 +15,8 @@ from typing import Any, Self
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from penstock.demo.broker import Broker
-from penstock.demo.process import Process
+from penstock_demo.broker import Broker
+from penstock_demo.process import Process
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 FAMILIES_SEEN: set[str] = set()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from e2e.agent import Agent, Scrape, entry
-from penstock.demo.broker import Broker
+from penstock_demo.broker import Broker
 
 LAST = "test_families_seen"
 WANTED = {

@@ -11,7 +11,7 @@ from typing import Self
 import pytest
 
 from e2e.conftest import Observer
-from penstock.demo.errors import DemoError
+from penstock_demo.errors import DemoError
 from rig.drivers import AmqpHolder, ClientError, StompConsumer
 
 pytestmark = pytest.mark.broker

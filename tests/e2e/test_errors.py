@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from e2e.agent import Agent, Scrape, entry
-from penstock.demo.artemis import ArtemisBroker
-from penstock.demo.broker import Broker
-from penstock.demo.ports import free_port
+from penstock_demo.artemis import ArtemisBroker
+from penstock_demo.broker import Broker
+from penstock_demo.ports import free_port
 from rig.drivers import AmqpHolder, AmqpProducer
 from rig.proxy import Fault, Proxy
 from rig.waiting import eventually
@@ -166,9 +166,10 @@ def test_broker_dies_and_comes_back(own_artemis: Callable[..., ArtemisBroker], t
         broker.start()
         after = agent.until(up, {broker.name: 1}, timeout=4)
         assert after.value("mq_broker_start_timestamp_seconds") > start + 1
+        # What it reads from its journal was added before: it is not counted once more.
         agent.until(
             numbers,
-            {"messages": 6, "consumers": 0, "messages_added_total": 6, "messages_acknowledged_total": 0},
+            {"messages": 6, "consumers": 0, "messages_added_total": 0, "messages_acknowledged_total": 0},
         )
         with AmqpHolder(broker.endpoint(), "q", credit=2, client_id="reader"):
             agent.until(lambda scrape: numbers(scrape)["consumers"], 1)

@@ -1,13 +1,17 @@
 """A live broker and its backup, both watched, through a failover and back."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from e2e.agent import Agent, Scrape, entry
-from penstock.demo.artemis import ArtemisBroker
+from e2e.test_hang import console, through, up
+from penstock_demo.artemis import ArtemisBroker
 from rig.drivers import AmqpHolder, AmqpProducer
+from rig.proxy import Fault, Proxy
 from rig.waiting import eventually
+from trust.failovers import events
 
 pytestmark = pytest.mark.broker
 
@@ -17,6 +21,14 @@ def roles(scrape: Scrape) -> dict[str, tuple[float, str]]:
     role = {labels["broker"]: labels["role"] for labels, _ in scrape.find("mq_broker_info")}
     up = {labels["broker"]: value for labels, value in scrape.find("mq_up")}
     return {broker: (value, role.get(broker, "")) for broker, value in up.items()}
+
+
+def told(agent: Agent, *changes: str) -> list[tuple[str, str, str]]:
+    return [(one["change"], one["broker"], one["detail"]) for one in events(agent) if one["change"] in changes]
+
+
+def uptime(broker: ArtemisBroker) -> float:
+    return float(str(broker.manage.read(broker.manage.broker, "UptimeMillis"))) / 1000
 
 
 def test_failover_and_failback(artemis_pair: tuple[ArtemisBroker, ArtemisBroker], tmp_path: Path) -> None:
@@ -44,6 +56,8 @@ def test_failover_and_failback(artemis_pair: tuple[ArtemisBroker, ArtemisBroker]
             )
         assert after.value("mq_queue_messages", broker="backup", queue="q") == 4
         assert roles(after)["live"][0] == 0
+        assert after.value("mq_queue_messages_added_total", broker="backup", queue="q") == 0, "5 were reloaded"
+        assert told(agent, "role") == [("role", "backup", "passive to active")]
         assert {labels["node_id"] for labels, _ in after.find("mq_broker_info")} == nodes
 
         live.start()
@@ -51,4 +65,25 @@ def test_failover_and_failback(artemis_pair: tuple[ArtemisBroker, ArtemisBroker]
         back = agent.until(roles, {"live": (1, "active"), "backup": (1, "passive")}, timeout=40)
         assert back.value("mq_queue_messages", broker="live", queue="q") == 4
         assert not back.find("mq_queue_messages", broker="backup")
+        assert back.value("mq_queue_messages_added_total", broker="live", queue="q") == 0
         assert {labels["node_id"] for labels, _ in back.find("mq_broker_info")} == nodes
+        assert told(agent, "role", "condition_on") == [
+            ("role", "backup", "passive to active"), ("role", "backup", "active to passive")
+        ]  # fmt: skip
+
+
+def test_a_broker_that_is_killed_young_has_restarted(own_artemis: Callable[..., ArtemisBroker], tmp_path: Path) -> None:
+    """At the first poll of the new process it is older than the one before ever was."""
+    broker = own_artemis()
+    with (
+        Proxy(console(broker)) as proxy,
+        Agent(tmp_path / "agent", brokers=[entry(broker, url=through(proxy))]) as agent,
+    ):
+        agent.until(up, {broker.name: 1.0}, timeout=20)
+        proxy.fault, age = Fault.RESET, uptime(broker)
+        broker.kill()
+        broker.start()
+        eventually(lambda: uptime(broker) > age + 2, expected=True, timeout=60)
+        proxy.fault = Fault.NONE
+        agent.until(up, {broker.name: 1.0}, timeout=20)
+        assert told(agent, "broker_restart") == [("broker_restart", broker.name, "")]

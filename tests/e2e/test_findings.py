@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.agent import PENSTOCK, Agent, Scrape, entry
-from penstock.demo.broker import Broker
+from penstock_demo.broker import Broker
 from rig.drivers import AmqpHolder, AmqpProducer
 from rig.waiting import eventually
 

@@ -10,10 +10,10 @@ import pytest
 
 from e2e.agent import Agent, Scrape, entry, parsed
 from penstock.agent import Agent as InProcess
-from penstock.demo.artemis import ArtemisBroker
-from penstock.demo.broker import Broker
 from penstock.exposition.syntax import Format
-from penstock.flow import retention
+from penstock.series import last_good as retention
+from penstock_demo.artemis import ArtemisBroker
+from penstock_demo.broker import Broker
 from rig.proxy import Fault, Proxy
 from rig.waiting import eventually
 

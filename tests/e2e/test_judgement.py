@@ -8,7 +8,7 @@ import pytest
 
 from e2e.agent import Agent, Scrape, entry
 from e2e.conftest import Observer
-from penstock.demo.broker import Broker
+from penstock_demo.broker import Broker
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer
 from rig.waiting import eventually
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from e2e.agent import PENSTOCK, Agent, Scrape, entry
-from penstock.demo.broker import Broker
-from penstock.demo.ports import free_port
+from penstock_demo.broker import Broker
+from penstock_demo.ports import free_port
 from rig.processes import alive, command_lines_with
 from rig.waiting import eventually
 
@@ -106,7 +106,8 @@ def test_stop_in_good_order(artemis: Broker, many_queues: list[str], tmp_path: P
             assert agent.terminate(timeout=STOPPED) == 0
         assert not alive(pid)
         assert [path.name for path in agent.work.iterdir()] == ["data"]
-        assert {path.name for path in (agent.work / "data").iterdir()} == {"state.bin", "events.jsonl"}
+        files = {path.name for path in (agent.work / "data").iterdir()}
+        assert files == {"state.bin", "state.journal", "events.jsonl", "lock"}
         log = agent.log.read_text()
         assert "msg=stopping" in log
         assert "Traceback" not in log

@@ -44,6 +44,31 @@ def test_names(observer: Observer, unique: Callable[[str], str]) -> None:
             assert scrape.value("mq_address_memory_bytes", address=name) >= (at[name] == name)
 
 
+CONTROLS = "".join(map(chr, (0x01, 0x0B, 0x0E, 0x0F, *range(0x1A, 0x20), 0x7F)))
+
+
+def test_names_with_control_characters(observer: Observer, unique: Callable[[str], str]) -> None:
+    """Jolokia 2 writes some of them as broken JSON; sizes, roles and settings of all queues are read all the same."""
+    broker, prefix = observer.broker, unique("controls")
+    names = [prefix, *(f"{prefix}.{control}" for control in CONTROLS)]
+    broker.manage.create_queues(names)
+    with ExitStack() as clients:
+        for name in names:
+            clients.enter_context(AmqpProducer(broker.endpoint(), name)).send()
+
+        def filled(scrape: Scrape) -> set[str]:
+            found = scrape.find("mq_queue_bytes")
+            return {labels["queue"] for labels, value in found if labels["queue"].startswith(prefix) and value > 0}
+
+        observer.until(lambda scrape: filled(scrape) ^ set(names), set())
+        scrape = observer.fresh(accept=OPENMETRICS)
+        for name in names:
+            assert scrape.value("mq_queue_messages", queue=name) == 1
+            assert scrape.value("mq_address_memory_bytes", address=name) > 0
+        for collector in ("sizes", "roles", "settings", "queues", "addresses"):
+            assert scrape.value("penstock_collector_success", broker=broker.name, collector=collector) == 1
+
+
 def test_client_without_an_id(observer: Observer, unique: Callable[[str], str]) -> None:
     """It is named by user and host, whatever port or generated id it has."""
     broker, name = observer.broker, unique("q")

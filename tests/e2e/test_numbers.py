@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,7 @@ import pytest
 
 from e2e.agent import Agent, Scrape, entry
 from e2e.conftest import Observer
-from penstock.demo.broker import Broker, Endpoint
-from penstock.demo.errors import DemoError
-from penstock.demo.management import Account
-from penstock.sources.artemis.answers import (
+from penstock.brokers.artemis.answers import (
     AddressNumbers,
     ConnectionListed,
     ConsumerNumbers,
@@ -22,9 +20,12 @@ from penstock.sources.artemis.answers import (
     QueueNumbers,
     SessionListed,
 )
-from penstock.sources.artemis.listings import ListingDecoder, listing_page
-from penstock.sources.artemis.requests import LISTINGS, listing
-from penstock.sources.jolokia import JolokiaTarget, JolokiaTransport
+from penstock.brokers.artemis.listings import ListingDecoder, listing_page
+from penstock.brokers.artemis.requests import LISTINGS, listing
+from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
+from penstock_demo.broker import Broker, Endpoint
+from penstock_demo.errors import DemoError
+from penstock_demo.management import Account
 from rig.drivers import (
     AmqpConsumer,
     AmqpHolder,
@@ -95,10 +96,12 @@ async def test_listings_of_every_version_can_be_cut_into_rows(
         AmqpProducer(broker.endpoint(), name, client_id=unique("sender")),
         AmqpHolder(broker.endpoint(), name, credit=1, client_id=client),
     ):
-        async with JolokiaTransport(target) as transport:
+        async with AsyncExitStack() as closing:
+            transport = JolokiaTransport(target)
+            closing.push_async_callback(transport.close)
             for operation in LISTINGS:
                 page = listing_page((await transport.ask([listing(broker.name, operation)], 30)).body)
-                text = page.text()
+                text = page.whole().value
                 assert text is not None
                 rows = json.loads(text)["data"]
                 assert len(page.rows) == len(rows) == page.total > 0, operation
@@ -325,7 +328,7 @@ def test_kinds_and_temporary_queues(observer: Observer, unique: Unique) -> None:
             return {(labels["queue"], labels["address"], *(labels[key] for key in sorted(wanted))) for labels in found}
 
         mine = {topic, work, dead, expiry}
-        scrape = observer.until(
+        observer.until(
             kinds,
             {
                 (f"{reader}.sub", topic, "true", "subscription", "multicast"),
@@ -337,6 +340,7 @@ def test_kinds_and_temporary_queues(observer: Observer, unique: Unique) -> None:
             },
             timeout=25,  # a new queue's dead-letter address is read every 15 s
         )
+        scrape = observer.fresh()  # the kinds may be those of a poll that began before the messages were sent
         (to,) = scrape.find("mq_queue_dead_letter_info", queue=work)
         assert (to[0]["dead_letter_address"], to[0]["expiry_address"]) == (dead, expiry)
         assert scrape.value("mq_queue_messages", queue=f"{reader}.sub") == 4

@@ -14,16 +14,16 @@ import pytest
 
 from e2e.agent import Agent
 from flowbench.openmq import Clients, Scenario, compiled, consume, produce, roles_of
-from penstock.agent.opening import open_reader, open_transport
+from penstock.agent.factory import open_reader, open_transport
+from penstock.brokers.openmq import requests as ask
 from penstock.config import load
-from penstock.demo.openmq import OpenMQBroker
-from penstock.demo.run_openmq import OpenMQScenario
-from penstock.errors import Refused, Unreachable
+from penstock.core.errors import Refused, Unreachable
+from penstock.core.table import Table
 from penstock.model import BrokerKind, Snapshot
-from penstock.sources.jmx import JmxTransport
-from penstock.sources.openmq import requests as ask
-from penstock.sources.transport import Reader
-from penstock.table import Table
+from penstock.transports.jmx import JmxTransport
+from penstock.transports.transport import Reader
+from penstock_demo.openmq import OpenMQBroker
+from penstock_demo.run_openmq import OpenMQScenario
 from rig.openmq import TRANSPORTS, Load, configured
 from rig.waiting import eventually
 

@@ -9,9 +9,9 @@ from click.testing import CliRunner, Result
 
 from e2e.agent import Agent, entry
 from penstock.cli import main
-from penstock.demo.broker import Broker
-from penstock.demo.errors import DemoError
-from penstock.demo.management import Management
+from penstock_demo.broker import Broker
+from penstock_demo.errors import DemoError
+from penstock_demo.management import Management
 from rig.drivers import AmqpProducer
 
 pytestmark = pytest.mark.broker

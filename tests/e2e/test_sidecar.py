@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from e2e.agent import Agent
-from penstock.demo.broker import Broker
+from penstock_demo.broker import Broker
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "sidecar"
 

@@ -12,16 +12,17 @@ import pytest
 from click.testing import CliRunner
 
 from flowbench.openmq import PACKAGE, entry, manage
-from penstock.agent.opening import open_reader, open_transport, reader_over
+from penstock.agent.factory import open_reader, open_transport
+from penstock.brokers.engine import ReaderOptions
+from penstock.brokers.registry import KINDS
 from penstock.cli import main
 from penstock.config import Broker, load
-from penstock.demo.artemis import ArtemisBroker
-from penstock.demo.cache import require_java
-from penstock.demo.openmq import OpenMQBroker, fetch_jolokia
-from penstock.errors import Refused
+from penstock.core.errors import Refused
 from penstock.model import Snapshot
-from penstock.sources.artemis import ReaderOptions
-from penstock.sources.transport import Answer, Request, Transport
+from penstock.transports.transport import Answer, Request, Transport
+from penstock_demo.artemis import ArtemisBroker
+from penstock_demo.cache import require_java
+from penstock_demo.openmq import OpenMQBroker, fetch_jolokia
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer
 from rig.openmq import Load, configured
 from rig.waiting import eventually
@@ -164,7 +165,7 @@ async def test_a_destination_that_an_administrator_destroys_in_the_middle_of_a_p
         managed(open_broker, "create", "q", name)
     said = broker_of(tmp_path, entry(open_broker))
     transport = Meanwhile(open_transport(said), moment, lambda: managed(open_broker, "destroy", "q", doomed))
-    reader = reader_over(transport, said.kind, said.name, ReaderOptions())
+    reader = KINDS[said.kind].reader(transport, ReaderOptions(name=said.name), None)
     try:
         snapshots = [await reader.poll(TIMEOUT) for _ in range(3)]
     finally:

@@ -10,6 +10,7 @@ from penstock.exposition.catalogue import CATALOGUE
 pytestmark = pytest.mark.broker
 
 NOT_SEEN = {
+    "mq_broker_unhealthy": "needs two brokers with one node id; tests/agent/test_takeover.py makes them up",
     "mq_client_notice": "needs a client without progress for the five minutes of a first patience",
     "mq_connection_unhealthy": "needs a connection that one OpenMQ consumer fills; FlowBench of OpenMQ sees it",
     "mq_forecast_limit_seconds": "needs the trend job; tests/trends sees it",
@@ -20,6 +21,7 @@ NOT_SEEN = {
     "penstock_history_polls_dropped_total": "needs a history; tests/history sees it",
     "penstock_history_publish_timestamp_seconds": "the same",
     "penstock_history_segments_dropped_total": "the same",
+    "penstock_history_segments_damaged_total": "the same",
     "penstock_history_success": "the same",
 }
 """Families that these tests do not see, and why; every other one they do."""

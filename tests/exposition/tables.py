@@ -10,10 +10,10 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from penstock.core.table import Index, Table
 from penstock.exposition.catalogue import CATALOGUE, TABLES, Family
 from penstock.exposition.render import BrokerBlocks
 from penstock.exposition.syntax import Format
-from penstock.table import Index, Table
 
 patiently = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """A busy machine is no reason to fail."""

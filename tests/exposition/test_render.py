@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exposition.tables import blocks, everything, expected, parse, patiently, queues, row, samples, table
+from penstock.core.table import Index, Keys, Table
 from penstock.exposition.body import Exposition
 from penstock.exposition.catalogue import CATALOGUE
 from penstock.exposition.render import BLOCK, BrokerBlocks, sample_lines
 from penstock.exposition.syntax import END, Format, openmetrics_name
-from penstock.table import Index, Keys, Table
 
 NAN = float("nan")
 
@@ -145,7 +145,7 @@ class Queues:
         def make(new: list[int]) -> list[SimpleNamespace]:
             return [row(broker="b", address="a", queue=f"q{keys[n]}{suffix}") for n in new]
 
-        self.index, order = self.index.follow(keys, make, changed=changed)
+        self.index, order = self.index.advance(keys, make, changed=changed)
         return {"queue": Table(self.index, {"messages": values[order], "ready": values[order] * 2})}
 
 
@@ -164,7 +164,7 @@ Many = tuple[Queues, BrokerBlocks, Keys, np.ndarray[Any, Any]]
 
 def check(made: BrokerBlocks, tables: dict[str, Table[Any]]) -> None:
     """What was put together from old and new blocks is, but for the order, what a renderer without a past makes."""
-    assert samples(Format.TEXT, body(made)) == samples(Format.TEXT, body(blocks(tables)))
+    assert sorted(body(made).splitlines()) == sorted(body(blocks(tables)).splitlines())
 
 
 def test_nothing_changed_renders_nothing(many: Many) -> None:
@@ -266,6 +266,7 @@ def test_rows_that_work_come_to_stand_together(many: Many) -> None:
     assert made.blocks_rendered == 0
 
 
+@pytest.mark.slow  # random histories of tables
 @patiently
 @given(st.data())
 def test_whatever_comes_goes_changes_and_works(data: st.DataObject) -> None:

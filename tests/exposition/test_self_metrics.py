@@ -9,6 +9,7 @@ from penstock.exposition.self_metrics import SelfMetrics
 from penstock.exposition.syntax import END, Format
 
 RELOADED = "penstock_config_last_reload_successful"
+FAILURES = "penstock_config_reload_failures_total"
 RELOADED_AT = "penstock_config_last_reload_success_timestamp_seconds"
 
 
@@ -27,19 +28,18 @@ def test_build(form: Format) -> None:
 def test_reloads(form: Format) -> None:
     own = SelfMetrics("1")
     assert RELOADED not in values(own, form)
-    own.config_loaded(success=True, timestamp=1795216145.5)
+    own.config_loaded(1795216145.5)
     assert (values(own, form)[RELOADED], values(own, form)[RELOADED_AT]) == (1, 1795216145.5)
-    own.config_loaded(success=False, timestamp=1795216999.5)
+    assert values(own, form)[FAILURES] == 0
+    own.config_refused()
     assert (values(own, form)[RELOADED], values(own, form)[RELOADED_AT]) == (0, 1795216145.5)
+    own.config_loaded(1795217000.0)
+    assert (values(own, form)[RELOADED], values(own, form)[FAILURES]) == (1, 1)
 
 
 @pytest.mark.parametrize("form", Format)
 def test_help_and_type_come_from_the_catalogue(form: Format) -> None:
-    own = SelfMetrics("1")
-    own.config_loaded(success=True, timestamp=1)
-    own.state_saved(success=True)
-    own.discovered(brokers=2, failures=1)
-    own.history_written({family.column: 1.0 for family in CATALOGUE if family.column.startswith("history_")})
+    own = SelfMetrics("1", asked=lambda: {family.column: 1.0 for family in CATALOGUE if family.table == "agent"})
     shown = {metric.name: metric for metric in parse(form, own.render(form) + END[form])}
     for family in CATALOGUE:
         if family.table == "agent":
@@ -48,6 +48,16 @@ def test_help_and_type_come_from_the_catalogue(form: Format) -> None:
             ]
             assert metric.documentation == family.documentation
             assert metric.type == ("gauge" if form is Format.TEXT and family.type == "info" else family.type)
+
+
+@pytest.mark.parametrize("form", Format)
+def test_what_others_count_is_asked_for_when_it_is_shown(form: Format) -> None:
+    counted = {"history_dropped_polls": 1.0, "history_publish_timestamp": float("nan")}
+    own = SelfMetrics("1", asked=lambda: counted)
+    assert values(own, form)["penstock_history_polls_dropped_total"] == 1
+    assert "penstock_history_publish_timestamp_seconds" not in values(own, form)
+    counted["history_dropped_polls"] = 2.0
+    assert values(own, form)["penstock_history_polls_dropped_total"] == 2
 
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="prometheus_client reads /proc")

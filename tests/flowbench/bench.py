@@ -24,10 +24,10 @@ from flowbench.core import CoreProcess
 from flowbench.observer import Observer
 from flowbench.rivals import Alarm, rival_alarms
 from flowbench.scene import SCENARIOS, Place, Scenario, Scene, Within, stage
-from penstock.agent.watch import Watch
-from penstock.demo.artemis import ArtemisBroker
-from penstock.flow.judge.conditions import Severity
-from penstock.flow.judge.constants import Constants
+from penstock.agent import Poller
+from penstock.conditions.condition import Severity
+from penstock.settings.constants import Constants
+from penstock_demo.artemis import ArtemisBroker
 from rig.waiting import eventually
 
 ALL_OF = (faults, healthy, learned, rings)
@@ -39,7 +39,7 @@ DEFAULTS = Constants()
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Exported:
     """A condition when it was first told: seconds since 1970, the worst severity, the patience it was held against."""
 
     at: float
@@ -51,7 +51,7 @@ class Told:
 class Notes:
     """What was told of each queue, by condition, until `closed`."""
 
-    told: dict[str, dict[str, Told]] = field(default_factory=dict)
+    told: dict[str, dict[str, Exported]] = field(default_factory=dict)
     shown: dict[tuple[str, str], float] = field(default_factory=dict)
     """When a scene's further thing was first to be seen."""
     scenes: list[Scene] = field(default_factory=list)
@@ -64,23 +64,23 @@ class Notes:
         last = [times[-3:] for times in list(self.polled.values())]
         return len(last) == brokers and all(len(times) == 3 and times[2] - times[0] < 2.5 * interval for times in last)
 
-    def take(self, watch: Watch) -> None:
+    def take(self, poller: Poller) -> None:
         if self.closed:
             return
         now = time.time()
-        self.polled.setdefault(watch.name, []).append(now)
-        for condition in watch._state.judgement.conditions:
+        self.polled.setdefault(poller.name, []).append(now)
+        for condition in poller.assessor.state.judgement.conditions:
             of_queue = self.told.setdefault(condition.queue, {})
             known = of_queue.get(condition.name)
             if known is None or condition.severity > known.severity:
                 patience = condition.evidence.get("patience", float("nan"))
                 first = now if known is None else known.at
-                of_queue[condition.name] = Told(first, condition.severity, patience)
+                of_queue[condition.name] = Exported(first, condition.severity, patience)
         for scene in self.scenes:
-            if scene.each_poll is not None and scene.broker.name == watch.name:
-                scene.each_poll(watch)
+            if scene.each_poll is not None and scene.broker.name == poller.name:
+                scene.each_poll(poller)
             for what, seen in list(scene.shows.items()):
-                if (scene.scenario.name, what) not in self.shown and scene.broker.name == watch.name and seen(watch):
+                if (scene.scenario.name, what) not in self.shown and scene.broker.name == poller.name and seen(poller):
                     self.shown[scene.scenario.name, what] = now
 
 
@@ -184,7 +184,7 @@ def play(scenarios: Sequence[Scenario], run: Run, folder: Path) -> list[Result]:
             Observer(
                 folder / "agent",
                 brokers=[entry(broker) for broker in made.values()],
-                memory=lambda name: learned.memory() if name == Place.LEARNED else None,
+                checkpoint=lambda name: learned.memory() if name == Place.LEARNED else None,
                 on_poll=notes.take,
                 interval=f"{run.interval:g}s",
                 judgement=judgement,

@@ -10,10 +10,10 @@ import threading
 from pathlib import Path
 from typing import Any, Self
 
-from penstock.demo.artemis import fetch
-from penstock.demo.broker import Endpoint
-from penstock.demo.cache import require_java
-from penstock.demo.errors import DemoError
+from penstock_demo.artemis import fetch
+from penstock_demo.broker import Endpoint
+from penstock_demo.cache import require_java
+from penstock_demo.errors import DemoError
 
 _MAIN = Path(__file__).parents[1] / "java" / "CoreClients.java"
 _PATIENCE = 60.0  # s, for an answer; a first connect on a loaded machine takes some

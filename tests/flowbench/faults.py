@@ -8,8 +8,8 @@ from proton import Delivery
 
 from flowbench.core import CoreClient
 from flowbench.scene import Place, Scene, Within, scenario
-from penstock.agent.watch import Watch
-from penstock.demo.ports import LOOPBACK, free_port
+from penstock.agent import Poller
+from penstock_demo.ports import LOOPBACK, free_port
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, AmqpTransaction, StompConsumer, StompProducer
 
 
@@ -382,7 +382,7 @@ def dead_bridge(scene: Scene) -> None:
     """The link is told as down (`mq_link_up` 0); that is no condition of a queue."""
     queue = scene.queue()
     bridge(scene, queue, f"tcp://{LOOPBACK}:{free_port()}")
-    scene.shows["link_down"] = lambda watch: link_up(watch, queue) == 0
+    scene.shows["link_down"] = lambda poller: link_up(poller, queue) == 0
     scene.open(AmqpProducer, queue, client="producer").run(2)
     scene.begin()
     scene.rest()
@@ -407,7 +407,7 @@ def bridge(scene: Scene, queue: str, url: str, target: str = "") -> None:
     call(broker, "createBridge(java.lang.String)", json.dumps(said))
 
 
-def link_up(watch: Watch, name: str) -> float | None:
-    links = watch.tables.get("link")
+def link_up(poller: Poller, name: str) -> float | None:
+    links = poller.assessor.tables.get("link")
     found = [i for i, row in enumerate(links.index.rows) if row.link == name] if links is not None else []
     return float(links["up"][found[0]]) if links is not None and found else None

@@ -116,7 +116,7 @@ def bridge_target(scene: Scene) -> None:
     scene.open(AmqpProducer, source, client="producer").run(3)
     scene.rest()
     scene.attest("messages crossed", consumer.counts.acknowledged > 50)
-    scene.attest("the link is told as up", link_up(scene.watch, source) == 1)
+    scene.attest("the link is told as up", link_up(scene.poller, source) == 1)
 
 
 @scenario(Place.HEALTHY, notices=("ring_losing",))

@@ -17,9 +17,9 @@ from e2e.agent import entry
 from flowbench.core import CoreProcess
 from flowbench.observer import Observer
 from flowbench.scene import SCENARIOS, Place, Scene, Within, scenario, stage
-from penstock.agent.state import Saved, decode, encode
-from penstock.demo.artemis import ArtemisBroker
-from penstock.flow.memory import Memory
+from penstock.agent.checkpoint import Checkpoint
+from penstock.agent.state_file import Saved, decode, encode
+from penstock_demo.artemis import ArtemisBroker
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, AmqpTransaction
 
 FIXTURE = Path(__file__).with_name("learned.bin")
@@ -48,7 +48,7 @@ def pool(scene: Scene, count: int, work: float, make: Callable[..., Any] = AmqpC
 
 def cold_would_be_late(scene: Scene) -> None:
     """To the end of the run; what was learned is below the cold patience, else this says nothing."""
-    scene.attest("patience was learned", scene.watch.sight is not None and scene.patience() < scene.cold)
+    scene.attest("patience was learned", scene.poller.assessor.view is not None and scene.patience() < scene.cold)
 
 
 @scenario(Place.LEARNED, also=("falling_behind",), stalled=Within.PATIENCE)
@@ -99,7 +99,7 @@ def learned_jobs(scene: Scene) -> None:
     scene.attest("jobs were done", sum(one.counts.acknowledged for one in consumers) > 20)
 
 
-def memory() -> Memory:
+def memory() -> Checkpoint:
     """What the learning run has left; ValueError when the format of state files has changed since: learn anew."""
     (learned,) = decode(FIXTURE.read_bytes()).brokers.values()
     return learned
@@ -129,7 +129,7 @@ def main() -> int:
         time.sleep(SECONDS)
         (learned,) = observer.memories()
     # Only what was taught: nothing that is of this one broker.
-    FIXTURE.write_bytes(encode(Saved({"learned": Memory("learned", 0.0, 0.0, clients=learned.clients)})))
+    FIXTURE.write_bytes(encode(Saved({"learned": Checkpoint("learned", 0.0, clients=learned.clients)})))
     for client, q98, longest in zip(learned.clients.names, learned.clients.q98, learned.clients.longest, strict=True):
         print(f"{client}: 98 % of gaps below {q98:.1f} s, longest {longest:.1f} s")  # noqa: T201 - the result
     return 0

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from proton import Delivery
 
 from flowbench.core import CoreClient, CoreProcess
-from penstock.demo.broker import Broker, Endpoint
-from penstock.demo.errors import DemoError
+from penstock_demo.broker import Broker, Endpoint
+from penstock_demo.errors import DemoError
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, ClientError, Counts, StompConsumer, StompProducer
 from rig.waiting import rhythm
 

@@ -1,4 +1,4 @@
-"""Real agents beside a benchmark: a watch a broker in a thread of its own, every answer recorded, every change kept."""
+"""Real agents beside a benchmark: a poller of each broker in a thread, every answer recorded, every change kept."""
 
 import asyncio
 import threading
@@ -11,15 +11,18 @@ from typing import Any, Self
 
 import yaml
 
-from penstock.agent.opening import open_transport, policy_of, reader_over
-from penstock.agent.state import StateFile
-from penstock.agent.watch import Outcome, Watch
+from penstock.agent import Assessor, Poller, PollResult, Publisher
+from penstock.agent.checkpoint import Checkpoint
+from penstock.agent.factory import open_transport, policy_of
+from penstock.agent.nodes import Nodes
+from penstock.agent.state_file import StateFile
+from penstock.brokers.engine import ReaderOptions
+from penstock.brokers.registry import KINDS
 from penstock.config import Config, load
-from penstock.flow.events import Change, Event
-from penstock.flow.memory import Memory
-from penstock.sources.artemis import ReaderOptions
-from penstock.sources.recording import Recorder
-from penstock.sources.transport import Answer, Request, Transport
+from penstock.insight.events import Change, Event
+from penstock.model import Process
+from penstock.transports.recording import Recorder
+from penstock.transports.transport import Answer, Request, Transport
 
 
 class Stepped:
@@ -40,23 +43,23 @@ class Stepped:
         await self._inner.close()
 
 
-class _Observed(Watch):
-    """A watch that calls `after` once it has polled."""
+class _Observed(Poller):
+    """A poller that calls `after` once it has polled."""
 
-    after: Callable[[Watch], None]
+    after: Callable[[Poller], None]
 
-    async def poll(self) -> Outcome:
-        outcome = await super().poll()
+    async def poll(self) -> PollResult:
+        result = await super().poll()
         self.after(self)
-        return outcome
+        return result
 
 
 class Observer:
     """
     Watches all brokers of a configuration; a context manager. Recordings go to `folder`/NAME-N.jsonl.gz.
 
-    memory: what was learned earlier, by the name of the broker. on_poll: called after each poll with its watch, in the
-    observer's thread.
+    checkpoint: what was learned earlier, by the name of the broker.
+    on_poll: called after each poll with its poller, in the observer's thread.
     """
 
     def __init__(
@@ -64,8 +67,8 @@ class Observer:
         folder: Path,
         *,
         brokers: Sequence[dict[str, Any]],
-        memory: Callable[[str], Memory | None] = lambda _: None,
-        on_poll: Callable[[Watch], None] = lambda _: None,
+        checkpoint: Callable[[str], Checkpoint | None] = lambda _: None,
+        on_poll: Callable[[Poller], None] = lambda _: None,
         **configuration: Any,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -75,10 +78,10 @@ class Observer:
         self.config: Config = load(file)
         self.folder = folder
         self.events: list[Event] = []
-        self.watches: dict[str, Watch] = {}
+        self.pollers: dict[str, Poller] = {}
         self.clocks: dict[str, Stepped] = {}
         self._on_poll = on_poll
-        self._learned = memory
+        self._learned = checkpoint
         self._state = StateFile(folder / "state")
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._starts = dict.fromkeys((broker.name for broker in self.config.brokers), 0)
@@ -106,10 +109,10 @@ class Observer:
         time.sleep(pause)
         self._run(self._start(broker))
 
-    def memories(self) -> list[Memory]:
+    def memories(self) -> list[Checkpoint]:
         """What is known now, as it is kept over a restart."""
-        saved = [self._executor.submit(watch.memory).result() for watch in self.watches.values()]
-        return [memory for memory in saved if memory is not None]
+        saved = [self._executor.submit(poller.assessor.checkpoint).result() for poller in self.pollers.values()]
+        return [checkpoint for checkpoint in saved if checkpoint is not None]
 
     def told(self, queue: str) -> list[Event]:
         """The conditions of a queue, and of its clients, that came or became worse, in order."""
@@ -125,34 +128,37 @@ class Observer:
         self._state.load()
         file = self.folder / f"{name}-{self._starts[name]}.jsonl.gz"
         clock = self.clocks[name] = Stepped(open_transport(broker))
-        transport = Recorder(clock, file, broker.kind.value, broker.name)
-        watch = _Observed(
-            reader_over(transport, broker.kind, broker.name, ReaderOptions(broker.page_rows), self._executor),
+        transport = Recorder(clock, file, broker.kind, broker.name)
+        options = ReaderOptions(broker.page_rows, name=broker.name)
+        assessor = Assessor(
             policy_of(self.config, broker),
             self.config.interval_of(broker),
-            self.config.timeout_of(broker),
-            self._executor,
-            remembered=lambda node_id: self._state.memory(node_id) or self._of_earlier(name, node_id),
-            on_change=self._add,
+            Nodes(lambda node_id: self._state.of_node(node_id) or self._of_earlier(name, node_id)),
         )
-        watch.after = self._on_poll
-        self.watches[name] = watch
-        self._tasks[name] = self._loop.create_task(watch.run())
+        reader = KINDS[broker.kind].reader(transport, options, self._executor)
+        poller = _Observed(
+            reader, assessor, self.config.timeout_of(broker), self._executor, Publisher(assessor, self._add)
+        )
+        poller.after = self._on_poll
+        self.pollers[name] = poller
+        self._tasks[name] = self._loop.create_task(poller.run())
 
     async def _stop(self, name: str) -> None:
         self._tasks[name].cancel()
         await asyncio.gather(self._tasks.pop(name), return_exceptions=True)
-        watch = self.watches[name]
-        memory = await self._loop.run_in_executor(self._executor, watch.memory)
-        if memory is not None:
-            self._state.keep([memory], time.time())
+        poller = self.pollers[name]
+        checkpoint = await self._loop.run_in_executor(self._executor, poller.assessor.checkpoint)
+        if checkpoint is not None:
+            self._state.keep([checkpoint], time.time())
             self._state.save()
-        await watch.close()
+        await poller.close()
 
-    def _of_earlier(self, name: str, node_id: str) -> Memory | None:
+    def _of_earlier(self, name: str, node_id: str) -> list[Checkpoint]:
         """Of a broker that was made anew since, with the names of then."""
-        memory = self._learned(name)
-        return None if memory is None else replace(memory, node_id=node_id, start=0.0)
+        checkpoint = self._learned(name)
+        if checkpoint is None:
+            return []
+        return [replace(checkpoint, node_id=f"{node_id} {name}", broker=name, process=Process(clock=0.0, uptime=0.0))]
 
     def _add(self, events: Iterable[Event]) -> None:
         self.events.extend(events)

@@ -25,12 +25,12 @@ from typing import Any, Self
 import numpy as np
 import yaml
 
-from penstock.agent.opening import open_reader, policy_of
-from penstock.agent.watch import Watch
+from penstock.agent import Poller
+from penstock.cli.polling import open_poller
+from penstock.conditions.condition import Severity
 from penstock.config import load
-from penstock.demo.cache import require_java
-from penstock.demo.openmq import GUEST, OpenMQBroker
-from penstock.flow.judge.conditions import Severity
+from penstock_demo.cache import require_java
+from penstock_demo.openmq import GUEST, OpenMQBroker
 
 CLIENT = Path(__file__).parents[1] / "java" / "OpenMqClient.java"
 PACKAGE = "com.sun.messaging.jms.server"
@@ -263,9 +263,9 @@ class Notes:
     limits: dict[str, tuple[float, float]] = field(default_factory=dict)
     filling: set[str] = field(default_factory=set)
 
-    def take(self, watch: Watch, begin: float) -> None:
-        state, sight = watch._state, watch.sight
-        if sight is None:
+    def take(self, poller: Poller, begin: float) -> None:
+        state, view = poller.assessor.state, poller.assessor.view
+        if view is None:
             return
         self.polls += 1
         for one in state.judgement.conditions:
@@ -273,17 +273,17 @@ class Notes:
             self.first.setdefault(of, {}).setdefault(one.name, time.time() - begin)
             if one.severity is not Severity.INFO:
                 self.alarms.setdefault(of, set()).add(one.name)
-        eviction = sight.tables["eviction"]
+        eviction = view.tables["eviction"]
         for row, value in zip(eviction.index, eviction["evicted"].tolist(), strict=True):
             self.evicted = value if row.queue == "remove_oldest" else self.evicted
-        consumers = sight.tables["consumer"]
+        consumers = view.tables["consumer"]
         for i, row in enumerate(consumers.index):
             if consumers["flow_paused"][i] > 0:
                 self.paused[row.address] = self.paused.get(row.address, 0) + 1
             limit = float(consumers["flow_limit"][i]), float(consumers["flow_resume"][i])
             if not np.isnan(limit[0]):
                 self.limits[row.address] = limit
-        self.filling |= {row.client for row in sight.tables["connection_cause"].index}
+        self.filling |= {row.client for row in view.tables["connection_cause"].index}
 
 
 def scenario_of(address: str) -> str:
@@ -293,18 +293,15 @@ def scenario_of(address: str) -> str:
 async def watched(file: Path, notes: Notes, begin: float, seconds: float) -> None:
     config = load(file)
     (broker,) = config.brokers
-    watch = Watch(
-        open_reader(config, broker, record=file.with_name("openmq.jsonl.gz")),
-        policy_of(config, broker), config.interval_of(broker), config.timeout_of(broker),
-    )  # fmt: skip
+    poller = open_poller(config, broker, file.with_name("openmq.jsonl.gz"))
     try:
         while time.time() - begin < seconds:
             started = time.monotonic()
-            await watch.poll()
-            notes.take(watch, begin)
+            await poller.poll()
+            notes.take(poller, begin)
             await asyncio.sleep(max(0.0, started + config.interval_of(broker) - time.monotonic()))
     finally:
-        await watch.close()
+        await poller.close()
 
 
 def lines(scenarios: Sequence[Scenario], notes: Notes) -> Iterator[tuple[str, bool]]:

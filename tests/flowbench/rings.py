@@ -3,8 +3,8 @@
 import numpy as np
 
 from flowbench.scene import Place, Scene, Within, scenario
-from penstock.agent.watch import Watch
-from penstock.demo.errors import DemoError
+from penstock.agent import Poller
+from penstock_demo.errors import DemoError
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer
 
 _lawful = ("ring_losing",)
@@ -184,8 +184,8 @@ class Lag:
         self._added = np.nan
         self._traffic: list[float] = []
 
-    def look(self, watch: Watch) -> None:
-        snapshot, shown = watch.snapshot, watch.tables.get("eviction")
+    def look(self, poller: Poller) -> None:
+        snapshot, shown = poller.assessor.snapshot, poller.assessor.tables.get("eviction")
         if snapshot is None or snapshot.queues is None or shown is None:
             return
         at = [i for i, row in enumerate(snapshot.queues.index) if row.name == self._queue]

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from penstock.brokers.artemis import ArtemisReader
+from penstock.brokers.engine import ReaderOptions
 from penstock.cli.replay import TIMEOUT, Recorded
-from penstock.errors import SourceError
+from penstock.core.errors import SourceError
 from penstock.model import Snapshot
-from penstock.sources.artemis import ArtemisReader, ReaderOptions
 
 FLAT_SECONDS = 60.0
 GROWING_SECONDS = 300.0

@@ -14,8 +14,8 @@ import numpy as np
 from flowbench.core import CoreClient, CoreProcess
 from flowbench.loads import Load
 from flowbench.observer import Observer
-from penstock.agent.watch import Watch
-from penstock.demo.artemis import ArtemisBroker
+from penstock.agent import Poller
+from penstock_demo.artemis import ArtemisBroker
 
 _TICK = 0.2
 _WORDS = ("orders", "stock", "claims", "audit", "mail", "rates", "trades", "parcels", "meter", "ledger", "seats")
@@ -98,7 +98,7 @@ class Scene:
 
     interval, cold: seconds between polls, and of patience before anything is learned. begins: when a fault began, by
     condition, the first under an empty name. truths: what the drivers can attest. figures: a number as told, and as
-    the drivers know it. shows: further things to be seen in a watch.
+    the drivers know it. shows: further things to be seen in a poller.
     """
 
     scenario: Scenario
@@ -110,8 +110,8 @@ class Scene:
     begins: dict[str, float] = field(default_factory=dict)
     truths: list[tuple[str, bool]] = field(default_factory=list)
     figures: list[tuple[str, float, float]] = field(default_factory=list)
-    shows: dict[str, Callable[[Watch], bool]] = field(default_factory=dict)
-    each_poll: Callable[[Watch], None] | None = None
+    shows: dict[str, Callable[[Poller], bool]] = field(default_factory=dict)
+    each_poll: Callable[[Poller], None] | None = None
     """Called after each poll of its broker."""
     trouble: str = ""
 
@@ -125,8 +125,8 @@ class Scene:
         return self.load.dice
 
     @property
-    def watch(self) -> Watch:
-        return self.observer.watches[self.broker.name]
+    def poller(self) -> Poller:
+        return self.observer.pollers[self.broker.name]
 
     def play(self) -> None:
         """To the end of the run; clients and all are ended after that."""
@@ -203,7 +203,7 @@ class Scene:
 
     def told(self, table: str, column: str, queue: str) -> float:
         """What the agent's metrics say now of a queue; NaN where that is absent."""
-        shown = self.watch.tables.get(table)
+        shown = self.poller.assessor.tables.get(table)
         if shown is None or column not in shown.columns:
             return np.nan
         at = [i for i, series in enumerate(shown.index.rows) if series.queue == queue]
@@ -211,7 +211,7 @@ class Scene:
 
     def patience(self) -> float:
         """The shortest that the agent shows of a client of this scenario, seconds."""
-        table = self.watch.tables["client"]
+        table = self.poller.assessor.tables["client"]
         at = [i for i, series in enumerate(table.index.rows) if series.queue in self.queues]
         return float(np.nanmin(table["patience"][at])) if at else np.nan
 

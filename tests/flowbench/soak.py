@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from flowbench import soak_artemis, soak_openmq
 from flowbench.loads import Flow
 from flowbench.observer import Observer
-from penstock.flow.events import Change, Event
+from penstock.insight.events import Change, Event
 from rig.waiting import rhythm
 
 CYCLES_APART = 2

@@ -11,7 +11,7 @@ from e2e.agent import entry
 from flowbench import loads
 from flowbench.core import CoreProcess
 from flowbench.loads import Flow, Load
-from penstock.demo.artemis import ArtemisBroker
+from penstock_demo.artemis import ArtemisBroker
 
 SCENARIOS: dict[str, Callable[[Load, str], None]] = {
     "steady-1": loads.steady,

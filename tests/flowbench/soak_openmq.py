@@ -21,7 +21,7 @@ from flowbench.openmq import (
     roles_of,
     stomp_reader,
 )
-from penstock.demo.openmq import OpenMQBroker
+from penstock_demo.openmq import OpenMQBroker
 
 ONE_ACTIVE = {"MaxNumActiveConsumers": 1, "MaxNumBackupConsumers": -1}
 

@@ -8,7 +8,7 @@ from flowbench import rivals
 from flowbench.bench import Result, Run, beside, confusion, play, summary
 from flowbench.scene import SCENARIOS
 from flowbench.soak import alarms
-from penstock.flow.events import Change, Event
+from penstock.insight.events import Change, Event
 
 LIVE = (
     "one-of-four-wedged",

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from history.polls import POLICY, Clock, judged, recorded, writer
-from penstock.history.writer import Poll
+from penstock.history.writer import PollRecord
 
 polls = list(judged(recorded("ring-overflow")))
 clock = Clock()
@@ -15,6 +15,6 @@ while True:
     for poll in polls:
         clock.now += 3.0
         snapshot = replace(poll.snapshot, stamp=clock.now)
-        history.step(Poll(POLICY.broker, snapshot, poll.conditions, poll.evicted, 3.0))
+        history.step(PollRecord(POLICY.broker, snapshot, poll.conditions, poll.evicted, 3.0))
         sys.stdout.write(f"{clock.now}\n")
         sys.stdout.flush()

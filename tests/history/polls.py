@@ -6,18 +6,19 @@ from pathlib import Path
 
 import numpy as np
 
-from judging.recordings import HERE, Samples, lines
+from labelled.recordings import HERE, Samples, lines
 from penstock.agent.history import evicted
-from penstock.flow.assess import State, assess
-from penstock.flow.judge.conditions import Condition
-from penstock.flow.judge.constants import Constants
-from penstock.flow.policy import Policy
-from penstock.flow.retention import Kept, retain
+from penstock.assessment.assess import State, assess
+from penstock.conditions.condition import ActiveCondition
 from penstock.history.compact import Keep, read
-from penstock.history.schema import KINDS
-from penstock.history.store import Store
-from penstock.history.writer import HistoryWriter, Poll, Settings
+from penstock.history.joined import current
+from penstock.history.schema import ROW_TYPES
+from penstock.history.store import Store, StoredFile
+from penstock.history.writer import HistoryWriter, PollRecord, WriterSettings
 from penstock.model import Snapshot
+from penstock.series.last_good import LastGood, keep_last_good
+from penstock.settings.constants import Constants
+from penstock.settings.policy import Policy
 
 POLICY = Policy("recorded", constants=replace(Constants(), cold=45.0, trend=60.0))
 NAMES = sorted(path.name.removesuffix(".jsonl.gz") for path in (HERE / "artemis").glob("*.jsonl.gz"))
@@ -26,7 +27,7 @@ NAMES = sorted(path.name.removesuffix(".jsonl.gz") for path in (HERE / "artemis"
 @dataclass(frozen=True, slots=True)
 class Judged:
     snapshot: Snapshot
-    conditions: tuple[Condition, ...]
+    conditions: tuple[ActiveCondition, ...]
     evicted: np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
@@ -37,9 +38,9 @@ def recorded(name: str) -> list[Snapshot]:
 
 
 def judged(snapshots: Sequence[Snapshot], policy: Policy = POLICY) -> Iterator[Judged]:
-    state, kept = State(), Kept()
+    state, kept = State(), LastGood()
     for snapshot in snapshots:
-        kept, retained = retain(kept, snapshot, 60.0)
+        kept, retained = keep_last_good(kept, snapshot, 60.0)
         state, _ = assess(state, retained, policy)
         yield Judged(snapshot, state.judgement.conditions, evicted(snapshot, state.judgement))
 
@@ -54,7 +55,7 @@ class Clock:
 def writer(
     directory: Path, clock: Clock, *, url: str = "", publish: float = 300.0, spool: int = 1 << 30
 ) -> HistoryWriter:
-    settings = Settings(directory / "spool", url or str(directory / "history"), publish, spool, Keep(), "a1")
+    settings = WriterSettings(directory / "spool", url or str(directory / "history"), publish, spool, Keep(), "a1")
     return HistoryWriter(settings, clock)
 
 
@@ -67,14 +68,19 @@ def write(
     history = writer(directory, clock, url=url)
     for poll in polls:
         clock.now = poll.snapshot.stamp
-        history.step(Poll(broker, poll.snapshot, poll.conditions, poll.evicted, interval))
+        history.step(PollRecord(broker, poll.snapshot, poll.conditions, poll.evicted, interval))
     history.finish()
     assert history.failing == ""
     return Store(url or str(directory / "history"))
 
 
+def files(store: Store, kind: str = "") -> list[StoredFile]:
+    """The raw files of a kind, or of all, that readers go by."""
+    return [entry for entry in current(store) if f"kind={kind}" in entry.path]
+
+
 def rows(store: Store, kind: str) -> list[dict[str, object]]:
-    """All published rows of a kind, as they stand in its files."""
-    paths = [entry.path for entry in store.files("raw") if f"kind={kind}/" in entry.path]
-    found: list[dict[str, object]] = read(store, paths, KINDS[kind]).to_pylist()
+    """All published rows of a kind, as they stand in the files that readers go by."""
+    paths = [entry.path for entry in files(store, kind)]
+    found: list[dict[str, object]] = read(store, paths, ROW_TYPES[kind]).to_pylist()
     return found

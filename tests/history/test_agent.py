@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from history.polls import rows
-from penstock.agent import Agent
-from penstock.errors import ConfigError
+from penstock.agent import Agent, Result
+from penstock.core.errors import ConfigError
 from penstock.exposition.syntax import Format
 from penstock.history.store import Store
 
@@ -27,9 +27,9 @@ async def polled(agent: Agent, polls: int) -> str:
     """The agent's own metrics after so many polls."""
     await agent.start()
     try:
-        watch = agent.watches()[0]
+        (poller,) = agent.pollers()
         for _ in range(200):
-            if sum(watch._polls.values()) >= polls:
+            if sum(poller.polls.values()) >= polls:
                 break
             await asyncio.sleep(0.05)
         return b"".join(agent.exposition.chunks(Format.TEXT, gzip=False)).decode()
@@ -37,6 +37,7 @@ async def polled(agent: Agent, polls: int) -> str:
         await agent.stop()
 
 
+@pytest.mark.slow  # takes a second
 async def test_each_poll_is_published_when_the_agent_ends(tmp_path: Path) -> None:
     file = configured(tmp_path, "{enabled: true, agent: one}")
     shown = await polled(Agent(file, tmp_path / "data"), 2)
@@ -49,6 +50,30 @@ async def test_each_poll_is_published_when_the_agent_ends(tmp_path: Path) -> Non
     assert list((tmp_path / "data" / "spool").glob("*-*")) == []
 
 
+@pytest.mark.slow  # some seconds of polls
+async def test_a_reload_of_the_history_loses_no_poll(tmp_path: Path) -> None:
+    """The writer before publishes what it has, the new one goes on behind it; polls that come meanwhile wait."""
+    file = configured(tmp_path, "{enabled: true, agent: one}")
+    agent = Agent(file, tmp_path / "data")
+    await agent.start()
+    try:
+        (poller,) = agent.pollers()
+        for number in range(1, 4):
+            while poller.polls[Result.OK] < number:  # noqa: ASYNC110 - polls set no event
+                await asyncio.sleep(0.02)
+            configured(tmp_path, f"{{enabled: true, agent: a{number}}}")
+            await agent.reload()
+        configured(tmp_path, "{}")
+        await agent.reload()
+        polls = sum(poller.polls.values())
+        assert "penstock_history" not in b"".join(agent.exposition.chunks(Format.TEXT, gzip=False)).decode()
+    finally:
+        await agent.stop()
+    assert len(rows(Store(str(tmp_path / "data" / "history")), "broker")) == polls
+    assert list((tmp_path / "data" / "spool").glob("*-*")) == []
+
+
+@pytest.mark.slow  # two agents, one after the other
 async def test_counters_live_on_over_a_restart_of_the_agent(tmp_path: Path) -> None:
     file = configured(tmp_path, "{enabled: true}")
     for _ in range(2):

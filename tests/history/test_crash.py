@@ -15,12 +15,15 @@ import numpy as np
 import pytest
 
 from history.polls import Clock, judged, recorded, rows, writer
+from history.steps import killed_and_started_again
 from penstock.history import spool
 from penstock.history.compact import Keep, partition, tidy
 from penstock.history.publish import publish
-from penstock.history.schema import KINDS
+from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store, StoreError
-from penstock.history.writer import Poll
+from penstock.history.writer import PollRecord
+
+pytestmark = pytest.mark.slow  # a hundred processes are killed
 
 BEGIN = 1_800_000_000.0
 
@@ -61,11 +64,11 @@ def test_killed_while_publishing_it_is_published_once(at: int, tmp_path: Path, m
     clock.now = BEGIN
     history = writer(tmp_path, clock)
     for poll in judged(recorded("stuck-listener")):
-        history._keep(Poll("b", poll.snapshot, poll.conditions, poll.evicted, 5.0))
+        history._keep(PollRecord("b", poll.snapshot, poll.conditions, poll.evicted, 5.0))
     history._spool.rotate()
     store = Store(str(tmp_path / "history"))
     segment = history._spool.closed()[0]
-    wanted = {kind: len(spool.read(segment, kind)) for kind in KINDS}
+    wanted = {kind: len(spool.read(segment, kind).rows) for kind in ROW_TYPES}
     steps = iter(range(100))
 
     def killed(*_: object) -> None:
@@ -85,7 +88,7 @@ def test_killed_while_publishing_it_is_published_once(at: int, tmp_path: Path, m
         publish(segment, store, "a1")
     monkeypatch.undo()
     publish(segment, store, "a1")
-    assert {kind: len(rows(store, kind)) for kind in KINDS} == wanted
+    assert {kind: len(rows(store, kind)) for kind in ROW_TYPES} == wanted
     assert not segment.exists()
 
 
@@ -94,7 +97,9 @@ HOUR, DAY = 3600.0, 86400.0
 
 def hashes(store: Store) -> dict[str, str]:
     """By kind of all its rows."""
-    return {kind: hashlib.sha256("\n".join(sorted(map(str, rows(store, kind)))).encode()).hexdigest() for kind in KINDS}
+    return {
+        kind: hashlib.sha256("\n".join(sorted(map(str, rows(store, kind)))).encode()).hexdigest() for kind in ROW_TYPES
+    }
 
 
 def tidied(directory: Path, now: float, step: int) -> "subprocess.CompletedProcess[str]":
@@ -113,7 +118,7 @@ def test_killed_while_joining_or_removing_the_rows_are_the_same(tmp_path: Path) 
     for begin in (BEGIN - 40 * DAY, *(BEGIN - n * DAY for n in (6, 5, 1, 0))):
         for number, poll in enumerate(polls):
             clock.now = begin + 900.0 * number
-            history.step(Poll("b", replace(poll.snapshot, stamp=clock.now), poll.conditions, poll.evicted, 900.0))
+            history.step(PollRecord("b", replace(poll.snapshot, stamp=clock.now), poll.conditions, poll.evicted, 900.0))
     history.finish()
     made = Store(str(tmp_path / "made" / "history"))
     wanted_dir = tmp_path / "wanted"
@@ -127,10 +132,20 @@ def test_killed_while_joining_or_removing_the_rows_are_the_same(tmp_path: Path) 
         own = Store(str(tmp_path / f"killed-{step}"))
         shutil.copytree(made.root, own.root)
         assert tidied(Path(own.root), now, step).returncode == -signal.SIGKILL
-        tidy(own, Keep(days=30.0), now)
+        for kind in ROW_TYPES:
+            there = list(map(str, rows(own, kind)))
+            assert len(there) == len(set(there)), f"killed at step {step}, a row of {kind} stands twice"
+        for _ in range(2):
+            tidy(own, Keep(days=30.0), now)
         assert hashes(own) == wanted, f"killed at step {step}"
         # Named by what they were made of, which a kill may change.
         assert list(map(partition, own.files())) == list(map(partition, files))
+
+
+@pytest.mark.parametrize("step", [40, 131, 240])
+def test_killed_at_any_step_the_next_start_is_whole(step: int, tmp_path: Path) -> None:
+    """`make test-trust` takes more of them."""
+    killed_and_started_again(tmp_path, step)
 
 
 def test_what_cannot_be_opened_is_not_thrown_away(tmp_path: Path) -> None:
@@ -139,7 +154,7 @@ def test_what_cannot_be_opened_is_not_thrown_away(tmp_path: Path) -> None:
     clock.now = BEGIN
     history = writer(tmp_path, clock)
     for poll in judged(recorded("stuck-listener")):
-        history._keep(Poll("b", poll.snapshot, poll.conditions, poll.evicted, 5.0))
+        history._keep(PollRecord("b", poll.snapshot, poll.conditions, poll.evicted, 5.0))
     history._spool.rotate()
     (segment,) = history._spool.closed()
     stream, aside = segment / "queue.arrows", tmp_path / "aside"
@@ -168,7 +183,7 @@ def test_what_cannot_be_published_waits_and_the_oldest_goes_first(
     monkeypatch.setattr(Store, "_write", down)
     for _ in range(60):
         clock.now += 10.0
-        history.step(Poll("b", poll.snapshot, poll.conditions, poll.evicted, 10.0))
+        history.step(PollRecord("b", poll.snapshot, poll.conditions, poll.evicted, 10.0))
     assert history.dropped_segments > 0
     assert history._spool.bytes() < 400_000
     assert "not reachable" in history.failing

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from history.polls import Clock, recorded, writer
-from penstock.history.rehearsal import NAME, REHEARSED, rehearse
 from penstock.history.store import Store
-from penstock.history.writer import HistoryWriter, Poll
+from penstock.history.warm_up import NAME, REHEARSED, warm_up
+from penstock.history.writer import HistoryWriter, PollRecord
 
 
-def a_poll() -> Poll:
-    return Poll("b1", recorded("healthy")[0])
+def a_poll() -> PollRecord:
+    return PollRecord("b1", recorded("healthy")[0])
 
 
-def started(history: HistoryWriter, poll: Poll) -> HistoryWriter:
+def started(history: HistoryWriter, poll: PollRecord) -> HistoryWriter:
     history.start()
     history.offer_poll(poll.broker, poll.interval, poll.snapshot, (), poll.evicted)
     return history
@@ -43,7 +43,7 @@ def test_each_is_joined_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.
         write(store, name, rows)
 
     monkeypatch.setattr(Store, "write_table", noted)
-    rehearse(tmp_path)
+    warm_up(tmp_path)
     assert [name.split("/")[1] for name in joined if "/joined-" in name] == sorted(f"kind={k.name}" for k in REHEARSED)
     assert list(tmp_path.iterdir()) == []
 
@@ -52,10 +52,10 @@ def test_a_writer_does_it_beside_its_segments(tmp_path: Path, monkeypatch: pytes
     done: list[Path] = []
 
     def noted(spool: Path) -> None:
-        rehearse(spool)
+        warm_up(spool)
         done.append(spool)
 
-    monkeypatch.setattr("penstock.history.writer.rehearse", noted)
+    monkeypatch.setattr("penstock.history.writer.warm_up", noted)
     poll = a_poll()
     history = started(writer(tmp_path, Clock()), poll)
     wait_until(lambda: done)
@@ -74,7 +74,7 @@ def test_what_a_kill_leaves_of_it_is_no_segment(tmp_path: Path) -> None:
     history.step(None)
     assert "nan" in repr(history.published), "there was nothing to publish"
     assert history.dropped_segments == 0
-    rehearse(left.parent)
+    warm_up(left.parent)
     assert not left.exists()
 
 
@@ -88,7 +88,7 @@ def test_one_that_fails_is_no_failure_of_the_history(
         tried.append(spool)
         raise error
 
-    monkeypatch.setattr("penstock.history.writer.rehearse", fails)
+    monkeypatch.setattr("penstock.history.writer.warm_up", fails)
     history = started(writer(tmp_path, Clock()), a_poll())
     wait_until(lambda: tried)
     assert history.numbers()["history_success"] == 1

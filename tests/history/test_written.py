@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from history.polls import NAMES, POLICY, Clock, judged, recorded, rows, write, writer
+from history.polls import NAMES, POLICY, Clock, files, judged, recorded, rows, write, writer
+from penstock.brokers.artemis import ArtemisReader
 from penstock.cli.replay import Recorded, as_configured
-from penstock.errors import SourceError
+from penstock.core.errors import SourceError
 from penstock.history import compact
 from penstock.history.compact import Keep, read, tidy
 from penstock.history.listing import days
-from penstock.history.schema import KINDS, TABLES
-from penstock.history.snapshots import Reader, known_columns
+from penstock.history.schema import ROW_TYPES, TABLES
+from penstock.history.snapshots import RowReader, known_columns
 from penstock.history.store import Store, StoreError
-from penstock.history.writer import HistoryWriter, Poll, Settings
+from penstock.history.writer import HistoryWriter, PollRecord, WriterSettings
 from penstock.model import Snapshot
-from penstock.sources.artemis import ArtemisReader
 from penstock.trends.judging import hours_of
 
 HEALTHY = {"batch-transactions", "exclusive-standby", "healthy", "low-traffic", "paging-progress"}
@@ -28,14 +28,15 @@ RECORDINGS = Path(__file__).parents[1] / "recordings"
 
 
 def read_back(store: Store) -> list[Snapshot]:
-    files = store.files("raw")
+    there = files(store)
     tables = {
-        name: read(store, [entry.path for entry in files if f"kind={name}/" in entry.path], kind)
-        for name, kind in KINDS.items()
+        name: read(store, [entry.path for entry in there if f"kind={name}/" in entry.path], kind)
+        for name, kind in ROW_TYPES.items()
     }
-    return list(Reader().snapshots(tables))
+    return list(RowReader().snapshots(tables))
 
 
+@pytest.mark.slow  # forty recordings, which tests/labelled judges too
 @pytest.mark.parametrize("name", NAMES)
 def test_judged_again_it_is_the_same(name: str, tmp_path: Path) -> None:
     live = list(judged(recorded(name)))
@@ -82,6 +83,7 @@ def test_every_number_and_text_of_a_broker_comes_back(file: str, tmp_path: Path)
                 np.testing.assert_array_equal(then[column], now[column], err_msg=f"{name}.{column}")
 
 
+@pytest.mark.slow  # takes a second
 def test_conditions_enter_hold_and_leave(tmp_path: Path) -> None:
     live = list(judged(recorded("stuck-listener")))
     told = rows(write(tmp_path, live), "condition")
@@ -98,7 +100,7 @@ def test_what_stands_is_told_again_in_each_hour(tmp_path: Path) -> None:
     history = writer(tmp_path, clock)
     for hour in range(3):
         clock.now = 1_800_000_000.0 + 3600 * hour
-        history.step(Poll(POLICY.broker, replace(standing.snapshot, stamp=clock.now), standing.conditions))
+        history.step(PollRecord(POLICY.broker, replace(standing.snapshot, stamp=clock.now), standing.conditions))
     history.finish()
     events = [row["event"] for row in rows(Store(str(tmp_path / "history")), "condition")]
     assert events.count("hold") == 3 * len(standing.conditions)
@@ -117,40 +119,42 @@ def many_files(tmp_path: Path, publish: float, polls: int | None = None) -> tupl
     history = writer(tmp_path, clock, publish=publish)
     for poll in list(judged(recorded("ring-overflow")))[:polls]:
         clock.now = poll.snapshot.stamp
-        history.step(Poll(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0))
+        history.step(PollRecord(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0))
     history.finish()
     return Store(str(tmp_path / "history")), clock.now
 
 
 def all_rows(store: Store) -> dict[str, list[str]]:
-    return {kind: sorted(map(str, rows(store, kind))) for kind in KINDS}
+    return {kind: sorted(map(str, rows(store, kind))) for kind in ROW_TYPES}
 
 
+@pytest.mark.slow  # takes a second
 def test_joined_files_hold_the_same_rows(tmp_path: Path) -> None:
     store, last = many_files(tmp_path, 20.0)
-    before, many = all_rows(store), len(store.files("raw"))
+    before, many = all_rows(store), len(files(store))
     for later in (2 * 3600.0, 4 * 86400.0):
         tidy(store, Keep(), last + later)
         assert all_rows(store) == before
-    assert len(store.files("raw")) < many / 4
+    assert len(files(store)) < many / 4
 
 
+@pytest.mark.slow  # millions of values
 def test_what_is_too_much_for_one_joining_becomes_several_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, last = many_files(tmp_path, 5.0)
-    files, before = store.files("raw/kind=queue"), all_rows(store)
-    most = 4 * len(before["queue"]) // len(files)
-    monkeypatch.setattr(compact, "MAX_VALUES", most * len(KINDS["queue"].schema))
+    many, before = files(store, "queue"), all_rows(store)
+    most = 4 * len(before["queue"]) // len(many)
+    monkeypatch.setattr(compact, "MAX_VALUES", most * len(ROW_TYPES["queue"].schema))
     known = compact.Known()
     for later in (2 * 3600.0, 4 * 86400.0):
         tidy(store, Keep(), last + later, known)
         assert all_rows(store) == before
-        joined = store.files("raw/kind=queue")
-        assert 2 < len(joined) < len(files) / 2
+        joined = files(store, "queue")
+        assert 2 < len(joined) < len(many) / 2
         assert max(known.rows_of(store, one) for one in joined) <= most
         tidy(store, Keep(), last + later, known)
-        assert store.files("raw/kind=queue") == joined, "what is joined stays"
+        assert files(store, "queue") == joined, "what is joined stays"
     # Some stand in the directory of the day, some in those of its hours: the day is one all the same.
     (of_the_day,) = hours_of(store).values()
     assert len(of_the_day["queue"]) == len(joined)
@@ -166,25 +170,25 @@ def test_joined_again_after_a_kill_nothing_stays_twice(tmp_path: Path, monkeypat
             tidy(store, Keep(), due)
     tidy(store, Keep(), due)
     assert sorted(map(str, rows(store, "queue"))) == sorted(map(str, before))
-    assert len(store.files("raw/kind=queue")) == 1
+    assert len(files(store, "queue")) == 1
 
 
 def test_a_damaged_file_keeps_no_other_from_being_joined(tmp_path: Path) -> None:
     store, last = many_files(tmp_path, 1.0, polls=6)
     due = last + 2 * 3600.0
-    first = store.files("raw/kind=broker")[0].path
+    first = files(store, "broker")[0].path
     store.write_bytes(first, b"PAR1 nonsense PAR1")
     with pytest.raises(StoreError, match=first):
         tidy(store, Keep(), due)
-    assert len(store.files("raw/kind=queue")) == 1
-    assert len(store.files("raw/kind=broker")) > 1
+    assert len(files(store, "queue")) == 1
+    assert len(files(store, "broker")) > 1
 
 
 def test_a_clock_that_is_set_ahead_for_a_while_removes_nothing(tmp_path: Path) -> None:
     live = list(judged(recorded("ring-overflow")))
     clock, steady = Clock(), Clock()
     clock.now = begin = live[0].snapshot.stamp
-    settings = Settings(tmp_path / "spool", str(tmp_path / "history"), 1.0, 1 << 30, Keep(days=30.0), "a1")
+    settings = WriterSettings(tmp_path / "spool", str(tmp_path / "history"), 1.0, 1 << 30, Keep(days=30.0), "a1")
     history = HistoryWriter(settings, clock, steady)
 
     def days_after(ahead: float, hours: float) -> list[str]:
@@ -196,7 +200,7 @@ def test_a_clock_that_is_set_ahead_for_a_while_removes_nothing(tmp_path: Path) -
 
     for poll in live[:3]:
         clock.now += 5.0
-        history.step(Poll(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0))
+        history.step(PollRecord(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0))
     (today,) = days_after(0, 1)
     assert days_after(40, 1) == [today]
     assert days_after(40, 3) == [today]

@@ -14,7 +14,7 @@ from typing import Any
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from penstock.demo.cache import cache_dir, locked
+from penstock_demo.cache import cache_dir, locked
 
 AXE = "axe-playwright-python==0.1.8"
 """Carries axe-core 4.12; what else it is for is not needed, so it is unpacked and not installed."""

@@ -17,8 +17,8 @@ from pages.browser import MISSING, chromium, complaints, violations
 from pages.served import EVIL, Served, served, troubled, works
 from pages.test_pages import PAGES
 from penstock.agent import Agent
-from penstock.demo.run import Scenario
 from penstock.server import make_app, serve
+from penstock_demo.run import Scenario
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
@@ -83,7 +83,7 @@ def test_a_stalled_client_of_the_demo_is_found_opened_and_explained_in_three_cli
         config.touch(mode=0o600)
         config.write_text(scenario.config_yaml(interval="2s"))
         background, agent = Background(), Agent(config)
-        with background.entered(serve(make_app(agent), ["127.0.0.1:0"])) as (address,):
+        with background.entered(serve(make_app(agent.lookups), ["127.0.0.1:0"])) as (address,):
             asyncio.run_coroutine_threadsafe(agent.start(), background.loop).result(60)
             try:
                 browser.get(f"http://{address}/")
@@ -158,8 +158,8 @@ def test_refreshing_keeps_focus_and_what_was_typed(made: Served, browser: Chrome
 
 def advance(made: Served) -> None:
     """A poll, so that the page has changed."""
-    (watch,) = made.agent.watches()
-    asyncio.run_coroutine_threadsafe(watch.poll(), made.agent._loop).result(60)
+    (poller,) = made.agent.pollers()
+    asyncio.run_coroutine_threadsafe(poller.poll(), made.agent._loop).result(60)
 
 
 def refreshed(driver: Chrome) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from judgement_edges.test_restart import busy, work
-from judgement_edges.test_state_file import Reader, watch_until_polled
-from judgement_edges.world import World
-from penstock.agent import Agent, agent
+from agent.test_restart import busy, work
+from agent.test_state_file import Reader, until_polled
+from agent.world import World
+from penstock.agent import Agent, supervisor
 from penstock.server import make_app, serve
 
 SCRIPT = "<script>alert(1)</script>"
@@ -83,14 +83,14 @@ async def served(
     path.write_text("\n".join(lines))
     running = Agent(path)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(agent, "open_reader", lambda *_: Reader(world))
+        patched.setattr(supervisor, "open_reader", lambda *_: Reader(world))
         await running.start()
-    (watch,) = running.watches()
-    await watch_until_polled(watch)
+    (poller,) = running.pollers()
+    await until_polled(poller)
     for _ in range(polls):
         work(world)
-        await watch.poll()
-    async with serve(make_app(running), ["127.0.0.1:0"]) as (address,), ClientSession() as client:
+        await poller.poll()
+    async with serve(make_app(running.lookups), ["127.0.0.1:0"]) as (address,), ClientSession() as client:
         yield Served(f"http://127.0.0.1:{address.port}/", client, running)
     await running.stop()
 

@@ -8,13 +8,13 @@ from urllib.parse import urlencode
 import pytest
 import pytest_asyncio
 
-from judgement_edges.test_state_file import Reader
-from judgement_edges.world import World
+from agent.test_state_file import Reader
+from agent.world import World
 from pages.served import EVIL, SCRIPT, Page, Served, rests, served, troubled, works
-from penstock.errors import Unreachable
-from penstock.flow.judge.words import RULES
-from penstock.flow.lists import Wanted
-from penstock.server.openapi import OPENAPI
+from penstock.conditions.stalled import STALLED
+from penstock.core.errors import Unreachable
+from penstock.insight.lists import ListQuery
+from penstock.server.api import openapi
 from penstock.server.pages.render import STATIC, static_link
 from penstock.server.pages.views import CONDITIONS, ROWS, VIEWS
 
@@ -35,10 +35,10 @@ async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served
 
 async def test_the_worst_first_with_evidence_and_advice(page: Served) -> None:
     found = await page.get("")
-    listed = page.agent.conditions("", Wanted(limit=CONDITIONS))[0]
-    assert listed[0]["severity"] == "critical"
+    listed = page.agent.lookups.conditions("", ListQuery(limit=CONDITIONS)).rows
+    assert listed[0].severity == "critical"
     assert len(listed) > 3
-    at = [found.text.index(f"{one['condition'].replace('_', ' ')} on {one['queue'][:40]}") for one in listed]
+    at = [found.text.index(f"{one.condition.replace('_', ' ')} on {one.queue[:40]}") for one in listed]
     assert at == sorted(at)
     assert "client stuck , since" in found.text
     assert "held 100 messages" in found.text
@@ -50,7 +50,7 @@ async def test_the_worst_first_with_evidence_and_advice(page: Served) -> None:
 async def test_a_stalled_client_is_found_opened_and_explained_by_links(page: Served) -> None:
     start = await page.get("")
     queue = await page.get(start.link("queue", queue="orders"))
-    assert RULES["stalled"] in queue.text
+    assert STALLED.when in queue.text
     client = await page.get(queue.link("client", client="stuck"))
     assert "stalled on orders" in client.text
     assert "Sends to" not in client.text
@@ -119,19 +119,19 @@ async def test_of_a_healthy_broker(tmp_path: Path) -> None:
 
 async def test_of_a_broker_that_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with served(troubled(), tmp_path, works, polls=6) as page:
-        (watch,) = page.agent.watches()
+        (poller,) = page.agent.pollers()
 
         async def gone(_: Reader, timeout: float) -> None:
             raise Unreachable("nothing answers there <b>")
 
         monkeypatch.setattr(Reader, "poll", gone)
-        await watch.poll()
+        await poller.poll()
         found = await page.get("")
         assert "1 broker down" in found.text
         assert "nothing answers there <b>" in found.text
         assert "What is shown of it is" in found.text
-        watch._fresh_until = 0
-        await watch.poll()
+        poller.publisher.fresh_until = 0
+        await poller.poll()
         found = await page.get("")
         assert "Nothing is known of it now." in found.text
         assert "Of what could be read no condition holds." in found.text
@@ -221,7 +221,7 @@ async def test_files_are_kept_by_browsers(page: Served) -> None:
 
 async def test_the_api_is_listed(page: Served) -> None:
     found = await page.get("api")
-    assert all(path in found.text for path in OPENAPI["paths"])
+    assert all(path in found.text for path in openapi()["paths"])
 
 
 async def test_every_page_is_tried() -> None:

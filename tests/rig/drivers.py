@@ -20,8 +20,8 @@ from proton.reactor import (
     Selector,
 )
 
-from penstock.demo.broker import Endpoint
-from penstock.demo.load import Counts, OpenTransaction, StompConsumer, StompProducer, body, paced
+from penstock_demo.broker import Endpoint
+from penstock_demo.load import Counts, OpenTransaction, StompConsumer, StompProducer, body, paced
 
 __all__ = [
     "AmqpConsumer",

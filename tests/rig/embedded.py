@@ -9,11 +9,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from penstock.demo.broker import Broker, Setup
-from penstock.demo.cache import cache_dir, locked, maven, require_java
-from penstock.demo.errors import DemoError
-from penstock.demo.management import Account
-from penstock.demo.ports import LOOPBACK, free_port
+from penstock_demo.broker import Broker, Setup
+from penstock_demo.cache import cache_dir, locked, maven, require_java
+from penstock_demo.errors import DemoError
+from penstock_demo.management import Account
+from penstock_demo.ports import LOOPBACK, free_port
 
 _JAVA = Path(__file__).parents[1] / "java"
 _POM = _JAVA / "pom.xml"

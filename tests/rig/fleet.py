@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from penstock.demo.artemis import VERSION, ArtemisBroker
-from penstock.demo.broker import Broker
+from penstock_demo.artemis import VERSION, ArtemisBroker
+from penstock_demo.broker import Broker
 from rig.embedded import embedded_broker
 
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any, Self
 
-from penstock.demo.cache import require_java
-from penstock.demo.openmq import OpenMQBroker
-from penstock.demo.process import Process
+from penstock_demo.cache import require_java
+from penstock_demo.openmq import OpenMQBroker
+from penstock_demo.process import Process
 
 _LOAD = Path(__file__).parents[1] / "java" / "OpenMQLoad.java"
 TRANSPORTS = ("jolokia", "jmx", "jmxquery")

@@ -14,10 +14,10 @@ from typing import Any, Self
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, build_opener
 
-from penstock.demo.cache import cache_dir, locked
-from penstock.demo.errors import DemoError
-from penstock.demo.ports import LOOPBACK, free_port
-from penstock.demo.process import Process
+from penstock_demo.cache import cache_dir, locked
+from penstock_demo.errors import DemoError
+from penstock_demo.ports import LOOPBACK, free_port
+from penstock_demo.process import Process
 
 _TEXT_ONLY = b"\r\nAccept: text/plain;version=0.0.4\r\n"
 

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 import pyarrow.fs as pf
 
-from penstock.demo.ports import LOOPBACK, free_port
-from penstock.demo.process import Process
+from penstock_demo.ports import LOOPBACK, free_port
+from penstock_demo.process import Process
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "testing",

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from penstock.demo import artemis as fetching
-from penstock.demo.artemis import ArtemisBroker
-from penstock.demo.broker import Broker, Endpoint
-from penstock.demo.errors import DemoError
-from penstock.demo.load import Counts
-from penstock.demo.management import Account, Management
+from penstock_demo import artemis as fetching
+from penstock_demo.artemis import ArtemisBroker
+from penstock_demo.broker import Broker, Endpoint
+from penstock_demo.errors import DemoError
+from penstock_demo.load import Counts
+from penstock_demo.management import Account, Management
 from rig.drivers import (
     AmqpConsumer,
     AmqpHolder,
@@ -329,7 +329,7 @@ def test_no_broker_outlives_its_parent(tmp_path: Path, end: signal.Signals) -> N
     program = """
         import sys, time
         from pathlib import Path
-        from penstock.demo.artemis import ArtemisBroker
+        from penstock_demo.artemis import ArtemisBroker
         broker = ArtemisBroker.create(Path(sys.argv[1]))
         broker.start()
         print(broker.pid, flush=True)

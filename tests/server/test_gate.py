@@ -15,10 +15,10 @@ import trustme
 from aiohttp import ClientError, ClientSession, encode_basic_auth, web
 
 from penstock.config.web import HEADERS, RateLimit
-from penstock.errors import ConfigError
-from penstock.server import gate as gates
+from penstock.core.errors import ConfigError
+from penstock.server import authentication as gates
 from penstock.server import serve
-from penstock.server.gate import Bucket, Gate
+from penstock.server.authentication import Authentication, Bucket
 from rig import prometheus
 
 PASSWORD = "correct horse"
@@ -50,19 +50,19 @@ def home(tmp_path: Path, authority: trustme.CA) -> Path:
     return tmp_path
 
 
-def gate(home: Path, text: str) -> Gate:
+def authentication(home: Path, text: str) -> Authentication:
     (home / "web.yml").write_text(text)
-    return Gate(home / "web.yml")
+    return Authentication(home / "web.yml")
 
 
 @asynccontextmanager
-async def server(gate: Gate) -> AsyncIterator[int]:
+async def server(authentication: Authentication) -> AsyncIterator[int]:
     async def hello(_: web.Request) -> web.Response:
         return web.Response(text="hello")
 
     app = web.Application()
     app.add_routes([web.get(path, hello) for path in ("/metrics", "/-/healthy", "/-/ready")])
-    async with serve(app, ["127.0.0.1:0"], gate=gate) as (address,):
+    async with serve(app, ["127.0.0.1:0"], authentication=authentication) as (address,):
         yield address.port
 
 
@@ -90,7 +90,7 @@ async def until(met: asyncio.Task[None], seconds: float = 10) -> None:
 
 
 async def test_users_are_asked_for_a_password_but_probes_are_not(home: Path) -> None:
-    async with server(gate(home, f"basic_auth_users: {{prom: '{hashed(PASSWORD)}'}}\n")) as port:
+    async with server(authentication(home, f"basic_auth_users: {{prom: '{hashed(PASSWORD)}'}}\n")) as port:
         url = f"http://127.0.0.1:{port}"
         assert await status(f"{url}/metrics") == 401
         assert await status(f"{url}/metrics", headers=user("prom", "wrong")) == 401
@@ -106,7 +106,7 @@ async def test_users_are_asked_for_a_password_but_probes_are_not(home: Path) -> 
 
 async def test_guesses_do_not_cost_a_user_his_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gates, "CACHED", 3)
-    one = gate(home, f"basic_auth_users: {{prom: '{hashed(PASSWORD)}'}}\n")
+    one = authentication(home, f"basic_auth_users: {{prom: '{hashed(PASSWORD)}'}}\n")
     async with server(one) as port:
         url = f"http://127.0.0.1:{port}/metrics"
         assert await status(url, headers=user("prom", PASSWORD)) == 200
@@ -117,8 +117,9 @@ async def test_guesses_do_not_cost_a_user_his_place(home: Path, monkeypatch: pyt
         assert await status(url, headers=user("prom", PASSWORD)) == 200
 
 
+@pytest.mark.slow  # takes a second
 async def test_users_changed_on_disk_take_effect(home: Path) -> None:
-    one = gate(home, f"basic_auth_users: {{prom: '{hashed(PASSWORD)}'}}\n")
+    one = authentication(home, f"basic_auth_users: {{prom: '{hashed(PASSWORD)}'}}\n")
     async with server(one) as port:
         url = f"http://127.0.0.1:{port}/metrics"
         assert await status(url, headers=user("prom", PASSWORD)) == 200
@@ -133,9 +134,9 @@ async def test_users_changed_on_disk_take_effect(home: Path) -> None:
 
 
 async def test_a_change_that_cannot_be_taken_leaves_all_as_it_was(home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    one = gate(home, f"basic_auth_users: {{prom: '{hashed(PASSWORD)}'}}\n")
+    one = authentication(home, f"basic_auth_users: {{prom: '{hashed(PASSWORD)}'}}\n")
     (home / "web.yml").write_text(f"basic_auth_users: {{prom: {CANARY}}}\n")
-    assert not one.take_changes()
+    assert not one.reload_changed()
     assert "not taken" in caplog.text
     assert CANARY not in caplog.text
     async with server(one) as port:
@@ -144,16 +145,17 @@ async def test_a_change_that_cannot_be_taken_leaves_all_as_it_was(home: Path, ca
 
 
 async def test_tls_is_not_switched_off_while_running(home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    one = gate(home, TLS)
+    one = authentication(home, TLS)
     (home / "web.yml").write_text("rate_limit: {burst: 2}\n")
-    assert not one.take_changes()
+    assert not one.reload_changed()
     assert one.context is not None
     assert "by a restart only" in caplog.text
 
 
+@pytest.mark.slow  # takes a second
 async def test_a_certificate_changed_on_disk_is_shown_to_new_connections(home: Path, authority: trustme.CA) -> None:
     other, first = trustme.CA(), trusting(authority)
-    async with server(gate(home, TLS)) as port, ClientSession() as lasting:
+    async with server(authentication(home, TLS)) as port, ClientSession() as lasting:
         url = f"https://localhost:{port}/metrics"
         async with lasting.get(url, ssl=first) as answer:
             assert await answer.text() == "hello"
@@ -176,7 +178,7 @@ async def test_a_certificate_changed_on_disk_is_shown_to_new_connections(home: P
 
 
 async def test_a_silent_tls_client_delays_nobody(home: Path, authority: trustme.CA) -> None:
-    async with server(gate(home, TLS)) as port:
+    async with server(authentication(home, TLS)) as port:
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
         try:
             async with asyncio.timeout(5):
@@ -191,7 +193,7 @@ async def test_client_certificates(home: Path, authority: trustme.CA) -> None:
         "tls_server_config: {cert_file: server.pem, key_file: server.key, client_ca_file: ca.pem, "
         "client_auth_type: RequireAndVerifyClientCert, client_allowed_sans: [prometheus.test]}\n"
     )
-    async with server(gate(home, text)) as port:
+    async with server(authentication(home, text)) as port:
         url = f"https://localhost:{port}/metrics"
         assert await status(url, trusting(authority, authority.issue_cert("prometheus.test"))) == 200
         assert await status(url, trusting(authority, authority.issue_cert("other.test"))) == 403
@@ -203,13 +205,13 @@ async def test_client_certificates(home: Path, authority: trustme.CA) -> None:
 async def test_certificate_and_key_may_stand_in_the_file(home: Path, authority: trustme.CA) -> None:
     indented = {stem: (home / stem).read_text().replace("\n", "\n    ") for stem in ("server.pem", "server.key")}
     text = f"tls_server_config:\n  cert: |\n    {indented['server.pem']}\n  key: |\n    {indented['server.key']}\n"
-    async with server(gate(home, text)) as port:
+    async with server(authentication(home, text)) as port:
         assert await status(f"https://localhost:{port}/metrics", trusting(authority)) == 200
 
 
 async def test_headers_and_rate_limit(home: Path) -> None:
     text = "http_server_config: {headers: {X-Frame-Options: deny}}\nrate_limit: {interval: 1h, burst: 2}\n"
-    async with server(gate(home, text)) as port:
+    async with server(authentication(home, text)) as port:
         url = f"http://127.0.0.1:{port}"
         async with ClientSession() as client:
             async with client.get(f"{url}/metrics") as answer:
@@ -249,7 +251,7 @@ REFUSED = {
 def test_what_is_refused_and_why(home: Path, name: str) -> None:
     text, why = REFUSED[name]
     with pytest.raises(ConfigError, match=why) as refused:
-        gate(home, text)
+        authentication(home, text)
     assert CANARY not in str(refused.value)
 
 
@@ -261,7 +263,7 @@ def test_an_encrypted_key_is_refused(home: Path) -> None:
         ).stdout
     )  # fmt: skip
     with pytest.raises(ConfigError, match="the key is encrypted"):
-        gate(home, TLS)
+        authentication(home, TLS)
 
 
 @pytest.mark.prometheus
@@ -271,7 +273,7 @@ def test_promtool_accepts_the_documented_example(home: Path, authority: trustme.
     assert example
     for stem, name in (("server.pem", "server.pem"), ("server.key", "server-key.pem"), ("ca.pem", "clients-ca.pem")):
         (home / name).write_bytes((home / stem).read_bytes())
-    one = gate(home, example[1])
+    one = authentication(home, example[1])
     assert one.context is not None
     command = [str(prometheus.tool("promtool")), "check", "web-config", str(home / "web.yml")]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -14,13 +14,15 @@ import pytest
 from aiohttp import ClientSession, web
 
 from exposition.tables import blocks, everything
-from penstock.errors import ConfigError
+from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.tasks import Stopped
 from penstock.exposition.body import Exposition
-from penstock.exposition.choice import Choice
+from penstock.exposition.family_filter import FamilyFilter
 from penstock.exposition.self_metrics import SelfMetrics
 from penstock.exposition.syntax import Format
-from penstock.flow.events import Event
-from penstock.server import AgentView, Body, BrokerState, app, bound, look_ups, make_app, serve
+from penstock.insight.answers import BrokerState, QueueList
+from penstock.insight.events import Event
+from penstock.server import AgentView, Body, app, connection_limit, make_app, request_limit, serve
 
 pytestmark = pytest.mark.asyncio
 
@@ -35,7 +37,7 @@ class Chunks:
     body: bytes = b"a 1\n"
     size: int = 256 * 1024
 
-    def chunks(self, form: Format, *, gzip: bool, choice: Choice) -> Iterator[bytes]:  # noqa: ARG002 - the protocol's
+    def chunks(self, form: Format, *, gzip: bool, choice: FamilyFilter) -> Iterator[bytes]:  # noqa: ARG002 - the protocol's
         body = compress(self.body) if gzip else self.body
         return (body[start : start + self.size] for start in range(0, len(body), self.size))
 
@@ -49,6 +51,7 @@ class Agent:
     exposition: Body = field(default_factory=Chunks)
     state: tuple[bool, str] = (True, "")
     refusal: str = ""
+    refuses: type[PenstockError] = ConfigError
     reloads: int = 0
     states: Sequence[BrokerState] = ()
     asked_in: set[int] = field(default_factory=set)
@@ -63,7 +66,7 @@ class Agent:
 
     async def reload(self) -> None:
         if self.refusal:
-            raise ConfigError(self.refusal)
+            raise self.refuses(self.refusal)
         self.reloads += 1
 
     def masked_config(self) -> str:
@@ -72,14 +75,14 @@ class Agent:
     def brokers(self) -> Sequence[BrokerState]:
         return self.states
 
-    def queues(self, *_: object, **__: object) -> tuple[list[dict[str, Any]], int]:
+    def queues(self, *_: object, **__: object) -> Any:
         self.asked_in.add(threading.get_ident())
         self.may_go.wait(10)
-        return [], 0
+        return QueueList([], 0)
 
     clients = consumers = conditions = queues
 
-    def explain(self, *_: object) -> dict[str, Any]:
+    def explain(self, *_: object) -> Any:
         self.asked_in.add(threading.get_ident())
         return {}
 
@@ -287,12 +290,19 @@ async def test_reload() -> None:
         assert agent.reloads == 1
 
 
+async def test_a_reload_while_the_agent_stops_is_answered() -> None:
+    async with running(Agent(refusal="reload: Penstock is stopping", refuses=Stopped)) as server:
+        status, _, body = await request(server, "/-/reload", "POST")
+    assert (status, body.splitlines()[-1]) == (500, b"reload: Penstock is stopping")
+
+
 async def test_config_is_what_the_agent_masked() -> None:
     async with running(Agent()) as server:
         status, headers, body = await request(server, "/config")
     assert (status, headers["Content-Type"], body) == (200, "text/yaml; charset=utf-8", b"password: <secret>\n")
 
 
+@pytest.mark.slow  # takes a second
 async def test_a_scrape_too_many_is_refused_and_its_slot_comes_back() -> None:
     async with running(Agent(Chunks(BIG)), max_scrapes=2) as server:
         held = [await server.client.get(server.url("/metrics")) for _ in range(2)]
@@ -309,6 +319,7 @@ async def test_a_scrape_too_many_is_refused_and_its_slot_comes_back() -> None:
         await until(two_are_accepted)
 
 
+@pytest.mark.slow  # takes a second
 async def test_a_stuck_reader_holds_nobody_up_and_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     async with running(Agent(Chunks(BIG)), max_scrapes=1, stall_seconds=0.5) as server:
         stuck = await connect(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -323,6 +334,7 @@ async def test_a_stuck_reader_holds_nobody_up_and_is_dropped(caplog: pytest.LogC
     assert "Traceback" not in caplog.text
 
 
+@pytest.mark.slow  # reads slowly
 async def test_a_slow_but_steady_reader_is_not_dropped() -> None:
     """The whole takes longer than a reader may take nothing."""
     loop = asyncio.get_running_loop()
@@ -392,7 +404,7 @@ async def test_the_oldest_silent_connection_makes_room() -> None:
 
 
 async def test_where_all_are_busy_a_connection_too_many_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bound, "RESERVE", 1)
+    monkeypatch.setattr(connection_limit, "RESERVE", 1)
     asked = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     async with running(Agent(Chunks(BIG[: 4 * 2**20])), max_connections=2) as server:
         busy = []
@@ -411,8 +423,9 @@ async def test_where_all_are_busy_a_connection_too_many_is_told_so(monkeypatch: 
         assert (await request(server, "/-/healthy"))[0] == 200
 
 
+@pytest.mark.slow  # takes a second
 async def test_half_a_probe_gets_nothing_where_all_are_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bound, "RESERVE", 1)
+    monkeypatch.setattr(connection_limit, "RESERVE", 1)
     async with running(Agent(Chunks(BIG[: 4 * 2**20])), max_connections=2) as server:
         busy = []
         for _ in range(3):
@@ -458,20 +471,16 @@ class Sink(asyncio.Transport):
 
     abort = close
 
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        pass
-
 
 async def test_who_has_asked_is_not_idle_before_its_handler_begins() -> None:
     async def answer(_: web.BaseRequest) -> web.Response:
         return web.Response(text="here")
 
-    server = web.Server(answer)
-    bounded = bound.Bounded(server, most=1)
-    asks, comes = bounded(), Sink()
+    limit = connection_limit.ConnectionLimit(web.Server(answer), most=1)
+    asks, comes = limit(), Sink()
     asks.connection_made(comes)
     asks.data_received(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    bounded()  # one too many comes in the same turn of the loop
+    limit()  # one too many comes in the same turn of the loop
     await until(lambda: asyncio.sleep(0, comes.closed))
     assert comes.written.endswith(b"here")
 
@@ -498,7 +507,7 @@ async def test_of_those_that_ask_at_once_a_probe_comes_first() -> None:
 
     @dataclass
     class Body(Chunks):
-        def chunks(self, form: Format, *, gzip: bool, choice: Choice) -> Iterator[bytes]:
+        def chunks(self, form: Format, *, gzip: bool, choice: FamilyFilter) -> Iterator[bytes]:
             order.append("scrape")
             return super().chunks(form, gzip=gzip, choice=choice)
 
@@ -527,16 +536,16 @@ async def test_look_ups_wait_in_line_and_the_line_is_bounded() -> None:
     agent = Agent()
     agent.may_go.clear()
     async with running(agent) as server:
-        asked = [
-            asyncio.create_task(request(server, "/api/v1/queues")) for _ in range(look_ups.AT_ONCE + look_ups.WAITING)
-        ]
-        await until(lambda: refused(server))
-        assert len(agent.asked_in) == look_ups.AT_ONCE
+        allowed = request_limit.AT_ONCE + request_limit.WAITING
+        asked = [asyncio.create_task(request(server, "/api/v1/queues")) for _ in range(allowed + 1)]
+        (one_too_many,), waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        status, headers, body = one_too_many.result()
+        assert (status, headers["Retry-After"]) == (503, "1")
+        assert b"try again in a second" in body
+        async with asyncio.timeout(10):
+            while not agent.asked_in:  # noqa: ASYNC110 - a thread adds to it
+                await asyncio.sleep(0.01)
+        assert len(agent.asked_in) == request_limit.AT_ONCE
         assert (await request(server, "/-/healthy"))[0] == 200
         agent.may_go.set()
-        assert {status for status, *_ in await asyncio.gather(*asked)} == {200}
-
-
-async def refused(server: Server) -> bool:
-    status, headers, body = await request(server, "/api/v1/brokers")
-    return status == 503 and headers["Retry-After"] == "1" and b"try again in a second" in body
+        assert {status for status, *_ in await asyncio.gather(*waiting)} == {200}

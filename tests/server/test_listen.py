@@ -1,12 +1,15 @@
 """Listen addresses: what is understood, what is refused, and that the sockets are there."""
 
+import asyncio
 import socket
+import ssl
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession, web
 
-from penstock.errors import PenstockError
+from penstock.core.errors import PenstockError
 from penstock.server import DEFAULT_ADDRESS, DEFAULT_PORT, Address, parse_address, serve
 
 
@@ -87,3 +90,39 @@ async def test_a_name_that_does_not_resolve_is_told() -> None:
     with pytest.raises(PenstockError, match=r"cannot listen on no-such-host\.invalid:0: "):
         async with serve(application(), ["no-such-host.invalid:0"]):
             pass
+
+
+class Slow:
+    """A guard whose watch takes a while to end."""
+
+    context: ssl.SSLContext | None = None
+
+    def __init__(self) -> None:
+        self.told, self.may_go = asyncio.Event(), asyncio.Event()
+
+    def guard(self, app: web.Application) -> None: ...
+
+    async def watch(self, renew: Callable[[], Awaitable[None]]) -> None:  # noqa: ARG002 - the guard's
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.told.set()
+            await self.may_go.wait()
+
+    def close(self) -> None: ...
+
+
+async def test_who_is_cancelled_while_the_server_ends_is_cancelled() -> None:
+    guard = Slow()
+
+    async def serving() -> None:
+        async with serve(web.Application(), ["127.0.0.1:0"], authentication=guard, grace_seconds=0.2):
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(serving())
+    await guard.told.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    guard.may_go.set()
+    await asyncio.wait([task])
+    assert task.cancelled()

@@ -19,7 +19,7 @@ class Reader:
         return self.waiting
 
 
-class Turns:
+class FairScheduler:
     def __init__(self) -> None:
         self.given = 0
 
@@ -30,7 +30,7 @@ class Turns:
 class Clocked(app.Metrics):
     def __init__(self, others: int = 0) -> None:
         super().__init__(cast("Any", None), 8, 10.0)
-        self.turns = Turns()
+        self.turns = FairScheduler()
         self._turns = cast("Any", self.turns)
         self._scrapes = {number: cast("Any", None) for number in range(1 + others)}
 

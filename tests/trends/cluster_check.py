@@ -18,11 +18,11 @@ import pyspark
 import pytest
 
 from history.polls import judged, recorded, write
-from penstock.demo.ports import LOOPBACK, free_port
-from penstock.demo.process import Process
-from penstock.history.generate import Fleet, generate
 from penstock.history.store import Store
 from penstock.trends import job
+from penstock_demo.history import Fleet, generate
+from penstock_demo.ports import LOOPBACK, free_port
+from penstock_demo.process import Process
 from rig.s3 import CREDENTIALS, below, s3_server
 
 PENSTOCK = Path(sys.executable).with_name("penstock")

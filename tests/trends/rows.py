@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.history.generate import _table
 from penstock.history.schema import QUEUE, series_id
 from penstock.trends.kernel import HOUR
+from penstock_demo.history import _table
 
 START = 1_788_220_800
 

@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from conditions.scenarios import FAULTS, HEALTHY, arrivals, together
+from conditions.world import START, Live, World
 from history.polls import Judged, judged, recorded, write
-from judge.scenarios import FAULTS, HEALTHY, arrivals, together
-from judge.world import START, Live, World
-from judging import openmq
-from judging.recordings import HERE, lines
-from penstock.cli.backtest import backtest as command
+from labelled import openmq
+from labelled.recordings import HERE, lines
+from penstock.cli import main
 from penstock.cli.backtest import policies_of
 from penstock.config import load_rules
-from penstock.flow.policy import Policy
-from penstock.history.generate import Fleet, generate
 from penstock.history.store import Store
 from penstock.model import Snapshot
+from penstock.settings.policy import Policy
 from penstock.trends import session
-from penstock.trends.backtest import BacktestError, Found, Plan, backtest
+from penstock.trends.backtest import BacktestError, BacktestPlan, BacktestResult, backtest
 from penstock.trends.episodes import Episode
 from penstock.trends.judging import Policies, Span
+from penstock_demo.history import Fleet, generate
 
 RULES = "judgement: {cold: 45s, trend: 60s}\nrules:\n- {match: {queue: quiet}, silence: true}\n"
 ARTEMIS = ("stuck-listener", "no-consumer", "ring-overflow", "reconnect-churn", "healthy")
@@ -106,7 +106,7 @@ def alike(found: list[Episode]) -> list[tuple[Any, ...]]:
 
 
 def test_it_says_what_the_agent_said(spark: Any, recordings: Store, policies: Policies) -> None:
-    found = backtest(spark, recordings, policies, Plan())
+    found = backtest(spark, recordings, policies, BacktestPlan())
     assert alike(found.rules) == alike(found.agent)
     assert {one.broker for one in found.rules} == {*ARTEMIS, *OPENMQ} - {"healthy"}
     assert len({one.condition for one in found.rules}) >= 6
@@ -117,12 +117,14 @@ def test_it_says_what_the_agent_said(spark: Any, recordings: Store, policies: Po
 @pytest.mark.parametrize(
     "plan",
     [
-        Plan(),
-        Plan(slice=1 / 48, warm_up=1e9, parts=2),
+        BacktestPlan(),
+        BacktestPlan(slice=1 / 48, warm_up=1e9, parts=2),
     ],
     ids=["whole", "in slices, by address"],
 )
-def test_however_the_work_is_cut_it_says_the_same(spark: Any, town: Store, policies: Policies, plan: Plan) -> None:
+def test_however_the_work_is_cut_it_says_the_same(
+    spark: Any, town: Store, policies: Policies, plan: BacktestPlan
+) -> None:
     found = backtest(spark, town, policies, plan)
     assert alike(found.rules) == alike(found.agent)
     assert len({one.condition for one in found.rules}) >= 12
@@ -132,11 +134,11 @@ def test_however_the_work_is_cut_it_says_the_same(spark: Any, town: Store, polic
 def test_an_hour_of_warm_up_finds_the_same_conditions_on_the_same_queues(
     spark: Any, town: Store, policies: Policies
 ) -> None:
-    def places(found: Found) -> set[tuple[str, str, str]]:
+    def places(found: BacktestResult) -> set[tuple[str, str, str]]:
         return {(e.queue, e.client, e.condition) for e in found.rules if e.severity != "info"}
 
     late = Span(START + 4500, np.inf)
-    all_known, some = (places(backtest(spark, town, policies, Plan(late, hours))) for hours in (1e9, 3600.0))
+    all_known, some = (places(backtest(spark, town, policies, BacktestPlan(late, hours))) for hours in (1e9, 3600.0))
     assert len(some) >= 10
     # Whether a queue was ever read may rest on what lies further back.
     assert {place[2] for place in all_known ^ some} <= {"no_consumer"}
@@ -146,27 +148,27 @@ def test_other_rules_say_else(spark: Any, recordings: Store, tmp_path: Path, mon
     monkeypatch.setattr(session, "spark_session", lambda _: spark)
     rules = tmp_path / "rules.yaml"
     rules.write_text(RULES + "- {match: {client: '*'}, patience: 1h}\n")
-    options = ["--history", recordings.url, "--rules", str(rules)]
-    ran = CliRunner().invoke(command, [*options, "--format", "json"], catch_exceptions=False)
+    options = ["trends", "backtest", "--history", recordings.url, "--rules", str(rules)]
+    ran = CliRunner().invoke(main, [*options, "--format", "json"], catch_exceptions=False)
     told = json.loads(ran.stdout)
     by_name = {line["condition"]: line for line in told["conditions"]}
     assert by_name["stalled"]["times"] == 0 < by_name["stalled"]["then"]
     assert by_name["no_consumer"]["times"] == by_name["no_consumer"]["then"] > 0
-    text = CliRunner().invoke(command, options, catch_exceptions=False).stdout
+    text = CliRunner().invoke(main, options, catch_exceptions=False).stdout
     assert "polls of 9 brokers judged" in text
     assert "no_consumer: " in text
 
 
 def test_what_cannot_be_done_is_said(spark: Any, recordings: Store, policies: Policies, tmp_path: Path) -> None:
     with pytest.raises(BacktestError, match="holds no polls of this time"):
-        backtest(spark, recordings, policies, Plan(Span(0, 1)))
+        backtest(spark, recordings, policies, BacktestPlan(Span(0, 1)))
     with pytest.raises(BacktestError, match="holds no polls"):
-        backtest(spark, Store(str(tmp_path / "nothing")), {"": Policy("")}, Plan())
+        backtest(spark, Store(str(tmp_path / "nothing")), {"": Policy("")}, BacktestPlan())
     generate(Store(str(tmp_path / "imagined")), Fleet(brokers=1, queues=2, days=1, interval=900))
     with pytest.raises(BacktestError, match="were imported"):
-        backtest(spark, Store(str(tmp_path / "imagined")), {"": Policy("")}, Plan())
+        backtest(spark, Store(str(tmp_path / "imagined")), {"": Policy("")}, BacktestPlan())
     bad = tmp_path / "bad.yaml"
     bad.write_text("rulez: []\n")
-    ran = CliRunner().invoke(command, ["--history", recordings.url, "--rules", str(bad)])
-    assert ran.exit_code == 1
+    ran = CliRunner().invoke(main, ["trends", "backtest", "--history", recordings.url, "--rules", str(bad)])
+    assert ran.exit_code == 2
     assert "bad.yaml:1: rulez: unknown key; did you mean rules?" in ran.output

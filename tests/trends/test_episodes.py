@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.history.compact import read
-from penstock.history.generate import Fleet, generate
 from penstock.history.schema import CONDITION
 from penstock.history.store import Store
 from penstock.trends.episodes import episodes
+from penstock_demo.history import Fleet, generate
 
 
 def told(event: str, at: float, since: float = 100.0, severity: str = "warning") -> dict[str, Any]:
@@ -36,7 +36,7 @@ def test_rows_out_of_order_and_twice_are_the_same() -> None:
 
 
 def test_what_still_stands_is_open() -> None:
-    assert spans(told("enter", 160), told("hold", 3600)) == [(100, 10_000, True)]
+    assert spans(told("enter", 160), told("hold", 3600), told("hold", 7200)) == [(100, 10_000, True)]
 
 
 def test_one_whose_end_was_never_written_ends_where_it_was_last_seen() -> None:
@@ -59,6 +59,7 @@ GROUP BY broker, queue, client, condition, run HAVING bool_or(event = 'leave') A
 """
 
 
+@pytest.mark.slow  # random histories through DuckDB
 @pytest.mark.parametrize("seed", range(3))
 def test_they_are_the_islands_that_duckdb_finds(seed: int, tmp_path: Path) -> None:
     """A week of an imagined fleet, its rows in any order and some of them twice."""

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from penstock.history.generate import Fleet, _World
 from penstock.trends.growth import Growth, days_to, growth, last_step
+from penstock_demo.history import Fleet, _World
 
 HOURS = 84 * 24
 

@@ -10,10 +10,10 @@ import pytest
 from penstock.agent.trends import Trends
 from penstock.exposition.body import Exposition
 from penstock.exposition.syntax import Format
-from penstock.history.generate import Truth
 from penstock.history.store import Store
 from penstock.trends import job
 from penstock.trends.report import render
+from penstock_demo.history import Truth
 from trends.conftest import FLEET
 
 

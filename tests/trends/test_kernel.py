@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.history.generate import _table
 from penstock.history.schema import CONSUMER, series_id
 from penstock.history.schema import QUEUE as QUEUE_ROWS
 from penstock.history.store import Store
 from penstock.trends.kernel import QUEUE, increases, merged, percentile
 from penstock.trends.tiers import as_columns, daily, rolled
+from penstock_demo.history import _table
 from trends.rows import START, untidy
 
 TIERS = """

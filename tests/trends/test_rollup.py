@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.history.compact import Keep, tidy
-from penstock.history.generate import Truth
 from penstock.history.store import Store
 from penstock.trends.rollup import roll_up
+from penstock_demo.history import Truth
 from trends.conftest import FLEET
 
 DAYS = tuple(f"2026-09-0{day}" for day in range(1, 5))

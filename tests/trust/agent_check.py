@@ -12,10 +12,10 @@ import pytest
 
 from e2e.agent import Agent, Scrape, entry
 from e2e.test_hang import up
-from penstock.agent.state import decode
-from penstock.demo.broker import Broker
+from penstock.agent.state_file import decode
 from penstock.history.listing import days
 from penstock.history.store import Store
+from penstock_demo.broker import Broker
 from trust import clocked, watched
 from trust.inside import inside, sample
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.demo.broker import Broker
+from penstock_demo.broker import Broker
 from trust.bombs import BOMBS
 from trust.test_bombs import defused
 

@@ -7,10 +7,10 @@ import threading
 from collections import deque
 from typing import Self
 
-from penstock.demo.broker import Broker, Endpoint
-from penstock.demo.errors import DemoError
-from penstock.demo.load import StompConsumer, StompProducer
-from penstock.demo.openmq import GUEST, OpenMQBroker
+from penstock_demo.broker import Broker, Endpoint
+from penstock_demo.errors import DemoError
+from penstock_demo.load import StompConsumer, StompProducer
+from penstock_demo.openmq import GUEST, OpenMQBroker
 from rig.drivers import AmqpHolder, ClientError
 from rig.waiting import rhythm
 

@@ -20,15 +20,15 @@ import atheris
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 with atheris.instrument_imports(include=["penstock"]):
-    from penstock.agent import interpreter, state
-    from penstock.agent.watch import Watch
+    from penstock.agent import Assessor, Poller, process
+    from penstock.agent import state_file as state
+    from penstock.brokers.artemis import ArtemisReader
     from penstock.config.loading import load
     from penstock.config.web import load_web
-    from penstock.errors import PenstockError
+    from penstock.core.errors import PenstockError
     from penstock.exposition import negotiate
-    from penstock.flow.policy import Policy
-    from penstock.sources.artemis import ArtemisReader
-    from penstock.sources.recording import RecordingTransport
+    from penstock.settings.policy import Policy
+    from penstock.transports.recording import RecordingTransport
     from trust.test_fuzz import FIRST_POLL, RECORDED, messages, plain, polled, recovers, watched
 
 FOLDER = Path(tempfile.mkdtemp(prefix="penstock-guided-"))
@@ -52,8 +52,8 @@ def answers(data: bytes) -> None:
     """A good poll, one in which an answer is `data` (the first byte says which), and good ones again."""
 
     async def play() -> None:
-        watch, transport = watched()
-        assert await polled(watch, transport, plain) == ""
+        poller, transport = watched()
+        assert await polled(poller, transport, plain) == ""
         asked, wanted = 0, data[0] % (len(FIRST_POLL) + 1) if data else 0
 
         def change(real: list[object]) -> bytes:
@@ -61,9 +61,9 @@ def answers(data: bytes) -> None:
             asked += 1
             return data[1:] if asked - 1 == wanted else plain(real)
 
-        await polled(watch, transport, change)
-        messages(watch)
-        await recovers(watch, transport)
+        await polled(poller, transport, change)
+        messages(poller)
+        await recovers(poller, transport)
 
     asyncio.run(play())
 
@@ -80,11 +80,11 @@ def recording(data: bytes) -> None:
 
     async def play() -> None:
         transport = RecordingTransport(file)
-        watch = Watch(ArtemisReader(transport), Policy("b"), 5.0, 4.5)
+        poller = Poller(ArtemisReader(transport), Assessor(Policy("b"), 5.0), 4.5)
         for _ in range(2):
-            outcome = await watch.poll()
-            assert "the log has the details" not in outcome.error, outcome.error
-        await watch.close()
+            result = await poller.poll()
+            assert "the log has the details" not in result.error, result.error
+        await poller.close()
 
     with suppress(PenstockError):
         asyncio.run(play())
@@ -101,12 +101,12 @@ def saved() -> bytes:
     """What is kept of a broker after two polls, not packed."""
 
     async def play() -> state.Saved:
-        watch, transport = watched()
+        poller, transport = watched()
         for _ in range(2):
-            assert await polled(watch, transport, plain) == ""
-        memory = watch.memory()
-        assert memory is not None
-        return state.Saved({memory.node_id: memory}, {memory.node_id: 1.0})
+            assert await polled(poller, transport, plain) == ""
+        checkpoint = poller.assessor.checkpoint()
+        assert checkpoint is not None
+        return state.Saved({checkpoint.node_id: checkpoint}, {checkpoint.node_id: 1.0})
 
     return zlib.decompress(state.encode(asyncio.run(play())).partition(b"\n")[2])
 
@@ -149,7 +149,7 @@ def main() -> None:
     corpus.mkdir()
     for number, seed in enumerate(seeds()[name]):
         (corpus / str(number)).write_bytes(seed)
-    interpreter.tune()
+    process.tune()
     logging.disable()
     given = [] if any(Path(one).is_file() for one in options) else [str(corpus)]
     atheris.Setup([sys.argv[0], "-timeout=60", "-rss_limit_mb=4096", *options, *given], TARGETS[name])

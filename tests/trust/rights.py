@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from penstock.sources.artemis import requests as ask
+from penstock.brokers.artemis import requests as ask
 
 FLAGS = frozenset(
     {

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from e2e.agent import Agent, entry
-from penstock.demo.artemis import ArtemisBroker
-from penstock.demo.broker import Broker
-from penstock.demo.openmq import OpenMQBroker
 from penstock.history.listing import days
 from penstock.history.store import Store
+from penstock_demo.artemis import ArtemisBroker
+from penstock_demo.broker import Broker
+from penstock_demo.openmq import OpenMQBroker
 from rig.openmq import configured
 from rig.proxy import Fault, Proxy
 from rig.waiting import rhythm

@@ -16,15 +16,15 @@ from schemathesis import GenerationMode
 
 from e2e.agent import Agent, entry
 from e2e.test_hang import up
-from penstock.demo.broker import Broker
-from penstock.server.openapi import OPENAPI
+from penstock.server.api import openapi
+from penstock_demo.broker import Broker
 from trust.test_fuzz import fuzzed
 
 pytestmark = pytest.mark.broker
 
 CASES = [
     (path, mode)
-    for path, about in OPENAPI["paths"].items()
+    for path, about in openapi()["paths"].items()
     for mode in GenerationMode
     if about["get"]["parameters"] or mode is GenerationMode.POSITIVE  # without parameters nothing can be wrong
 ]

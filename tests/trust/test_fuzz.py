@@ -15,23 +15,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from penstock.agent.watch import Watch
-from penstock.errors import PenstockError
+from penstock.agent import Assessor, Poller
+from penstock.brokers.artemis import ArtemisReader
+from penstock.brokers.artemis.reader import ROLES_AGE
+from penstock.brokers.engine import ReaderOptions
+from penstock.brokers.openmq import OpenMQReader
+from penstock.core.errors import PenstockError
 from penstock.exposition.body import Exposition
 from penstock.exposition.syntax import Format
-from penstock.flow.explain import explain
-from penstock.flow.policy import Policy
+from penstock.insight.explain import explain
 from penstock.server import make_app, serve
-from penstock.sources.artemis import ArtemisReader
-from penstock.sources.artemis.reader import ROLES_AGE
-from penstock.sources.openmq import OpenMQReader, ReaderOptions
-from penstock.sources.recording import RecordingTransport
-from penstock.sources.transport import Answer, Request
+from penstock.settings.policy import Policy
+from penstock.transports.recording import RecordingTransport
+from penstock.transports.transport import Answer, Request
 from server.test_http import Agent
 from trust.mutation import ODD, mutated
 
@@ -85,10 +87,10 @@ def plain(answers: list[Any]) -> bytes:
     return json.dumps(answers).encode()
 
 
-def messages(watch: Watch) -> dict[str, float]:
+def messages(poller: Poller) -> dict[str, float]:
     """By queue, as a body shows them; the body is text that a parser of Prometheus reads."""
     exposition = Exposition(lambda _: b"")
-    exposition.set_broker(watch.name, watch.blocks)
+    exposition.set_broker(poller.name, poller.publisher.blocks)
     body = b"".join(exposition.chunks(Format.TEXT, gzip=False)).decode()
     return {
         sample.labels["queue"]: sample.value
@@ -98,76 +100,78 @@ def messages(watch: Watch) -> dict[str, float]:
     }
 
 
-async def polled(watch: Watch, transport: Mutating, change: Any) -> str:
+async def polled(poller: Poller, transport: Mutating, change: Any) -> str:
     """What one poll was told to be, looked at from all sides."""
     transport.change = change
-    outcome = await watch.poll()
-    assert "the log has the details" not in outcome.error, outcome.error
-    if (sight := watch.sight) is not None and (table := sight.tables.get("queue")) is not None:
+    result = await poller.poll()
+    assert "the log has the details" not in result.error, result.error
+    if (view := poller.assessor.view) is not None and (table := view.tables.get("queue")) is not None:
         for row in table.index:
-            json.dumps(explain(sight, row.queue, address=row.address), allow_nan=False)
-    return outcome.error
+            json.dumps(msgspec.to_builtins(explain(view, row.queue, address=row.address)), allow_nan=False)
+    return result.error
 
 
-def watched() -> tuple[Watch, Mutating]:
+def watched() -> tuple[Poller, Mutating]:
     transport = Mutating()
-    return Watch(ArtemisReader(transport), Policy("b"), 5.0, 4.5), transport
+    return Poller(ArtemisReader(transport), Assessor(Policy("b"), 5.0), 4.5), transport
 
 
 async def known_good() -> dict[str, float]:
-    watch, transport = watched()
-    assert await polled(watch, transport, plain) == ""
-    return messages(watch)
+    poller, transport = watched()
+    assert await polled(poller, transport, plain) == ""
+    return messages(poller)
 
 
 GOOD = asyncio.run(known_good())
 
 
-async def recovers(watch: Watch, transport: Mutating) -> None:
+async def recovers(poller: Poller, transport: Mutating) -> None:
     """
     At the second good poll the numbers are right, and what things are called at the latest when that is read anew: a
     broker that seemed to start while it told a wrong name is believed until then.
     """
     for _ in range(2):
-        assert await polled(watch, transport, plain) == ""
-    shown = messages(watch)
+        assert await polled(poller, transport, plain) == ""
+    shown = messages(poller)
     assert shown.keys() & GOOD.keys()
     assert {name: number for name, number in shown.items() if name in GOOD}.items() <= GOOD.items()
     transport.stamp += ROLES_AGE
-    assert await polled(watch, transport, plain) == ""
-    assert messages(watch) == GOOD
+    assert await polled(poller, transport, plain) == ""
+    assert messages(poller) == GOOD
 
 
+@pytest.mark.slow  # takes a second
 @given(st.data())
 @fuzzed
 def test_answers_with_odd_values(data: st.DataObject) -> None:
     """A good poll, two odd ones, and good ones again."""
 
     async def play() -> None:
-        watch, transport = watched()
-        assert await polled(watch, transport, plain) == ""
+        poller, transport = watched()
+        assert await polled(poller, transport, plain) == ""
         for _ in range(2):
-            await polled(watch, transport, lambda answers: plain(data.draw(mutated(answers))))
-            messages(watch)
-        await recovers(watch, transport)
+            await polled(poller, transport, lambda answers: plain(data.draw(mutated(answers))))
+            messages(poller)
+        await recovers(poller, transport)
 
     asyncio.run(play())
 
 
+@pytest.mark.slow  # takes a second
 @given(st.binary(max_size=30), st.integers(0, 3000), st.integers(0, 40))
 @fuzzed
 def test_answers_with_odd_bytes(inserted: bytes, at: int, cut: int) -> None:
     async def play() -> None:
-        watch, transport = watched()
+        poller, transport = watched()
 
         def change(answers: list[Any]) -> bytes:
             body = plain(answers)
             place = at % (len(body) + 1)
             return body[:place] + inserted + body[place + cut :]
 
-        await polled(watch, transport, change)
-        messages(watch)
-        await recovers(watch, transport)
+        await polled(poller, transport, change)
+        messages(poller)
+        await recovers(poller, transport)
 
     asyncio.run(play())
 
@@ -198,15 +202,17 @@ class Inventing:
 USUAL = st.sampled_from([0, 1, 7, "7", "6.5.1", "q", "127.0.0.1", True, 7676, 1_800_000_000_000])
 
 
+@pytest.mark.slow  # takes a second
 @given(st.data())
 @fuzzed
 def test_openmq_with_odd_values(data: st.DataObject) -> None:
     async def play() -> None:
-        watch = Watch(OpenMQReader(Inventing(data), ReaderOptions("b")), Policy("b"), 5.0, 4.5)
+        reader = OpenMQReader(Inventing(data), ReaderOptions(name="b"))
+        poller = Poller(reader, Assessor(Policy("b"), 5.0), 4.5)
         for _ in range(2):
-            outcome = await watch.poll()
-            assert "the log has the details" not in outcome.error, outcome.error
-            messages(watch)
+            result = await poller.poll()
+            assert "the log has the details" not in result.error, result.error
+            messages(poller)
 
     asyncio.run(play())
 
@@ -216,11 +222,12 @@ NAMES = st.text(min_size=1, max_size=40) | st.sampled_from(
 )
 
 
+@pytest.mark.slow  # takes a second
 @given(NAMES)
 @fuzzed
 def test_whatever_a_queue_is_called_it_is_shown_by_this_name(name: str) -> None:
     async def play() -> None:
-        watch, transport = watched()
+        poller, transport = watched()
         quoted = json.dumps(name)[1:-1]
         inner, outer = json.dumps(quoted)[1:-1], quoted
         # In listings the name stands in a text in JSON, in the names of MBeans quoted once more.
@@ -231,8 +238,8 @@ def test_whatever_a_queue_is_called_it_is_shown_by_this_name(name: str) -> None:
             body = body.replace('\\"orders\\"', f'\\"{inner}\\"').replace('"orders"', f'"{outer}"')
             return body.replace('=\\"orders', f'=\\"{mbean}').encode()
 
-        await polled(watch, transport, change)
-        assert name.replace("\0", "\ufffd") in messages(watch)
+        await polled(poller, transport, change)
+        assert name.replace("\0", "\ufffd") in messages(poller)
 
     asyncio.run(play())
 
@@ -250,13 +257,13 @@ def test_recordings_with_odd_bytes(
 
     async def play() -> None:
         transport = RecordingTransport(file)
-        watch = Watch(ArtemisReader(transport), Policy("b"), 5.0, 4.5)
+        poller = Poller(ArtemisReader(transport), Assessor(Policy("b"), 5.0), 4.5)
         try:
             for _ in range(5):
-                outcome = await watch.poll()
-                assert "the log has the details" not in outcome.error, outcome.error
+                result = await poller.poll()
+                assert "the log has the details" not in result.error, result.error
         finally:
-            await watch.close()
+            await poller.close()
 
     with contextlib.suppress(PenstockError):
         asyncio.run(play())
@@ -286,6 +293,7 @@ LINES_SENT = (
 LINE = st.binary(max_size=60) | st.sampled_from([f"{line}\r\n".encode("latin-1") for line in LINES_SENT])
 
 
+@pytest.mark.slow  # a server is asked hundreds of times
 @given(st.lists(st.lists(LINE, max_size=8).map(b"".join), min_size=1, max_size=8))
 @fuzzed
 def test_whatever_is_asked(requests: list[bytes]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from e2e.agent import Agent, Scrape, entry
 from e2e.test_hang import console, up
-from penstock.demo.broker import Broker
+from penstock_demo.broker import Broker
 from rig.proxy import Proxy
 from trust import named
 

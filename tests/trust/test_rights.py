@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from e2e.agent import Agent, entry
 from e2e.test_hang import up
 from penstock.cli import main
-from penstock.demo.artemis import ArtemisBroker
+from penstock_demo.artemis import ArtemisBroker
 from rig.drivers import AmqpHolder, AmqpProducer
 from trust.rights import role_access
 

@@ -20,8 +20,8 @@ import trustme
 from e2e.agent import Agent
 from penstock.agent import Agent as InProcess
 from penstock.config.web import load_web
-from penstock.demo.ports import free_port
-from penstock.server.gate import Gate
+from penstock.server.authentication import Authentication
+from penstock_demo.ports import free_port
 from rig.waiting import eventually
 
 PASSWORDS = {kind: f"canary-{kind}-p4ss" for kind in ("inline", "file", "environment", "found", "jmx", "user", "s3")}
@@ -120,6 +120,7 @@ def written(folder: Path) -> Iterator[tuple[Path, bytes]]:
             yield path, path.read_bytes()
 
 
+@pytest.mark.slow  # an agent of its own process, asked for all it serves
 def test_a_running_agent_tells_none(home: Home, tmp_path: Path) -> None:
     options = ["--web.config.file", str(home.web)]
     with Agent(tmp_path / "agent", log_level="debug", options=options, **home.configuration) as agent:
@@ -157,7 +158,7 @@ async def test_no_object_shows_one_in_its_repr(home: Home, tmp_path: Path) -> No
     agent = InProcess(Agent(tmp_path / "agent", **home.configuration).file, tmp_path / "data")
     home.web.write_text(home.web.read_text() + f"tls_server_config: {{cert: x, key: {json.dumps(home.key)}}}\n")
     with pytest.raises(Exception, match="cannot use cert and key") as refused:
-        Gate(home.web)
+        Authentication(home.web)
     web = load_web(home.web)
     await agent.start()
     try:

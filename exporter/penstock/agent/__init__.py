@@ -1,6 +1,13 @@
-"""The agent: one poll loop a broker, from the reader over the assessment to what `/metrics` shows."""
+"""
+The agent: which brokers are polled, one poll loop each, what is shown, kept over a restart and looked up.
 
-from penstock.agent.agent import Agent
-from penstock.agent.watch import Watch
+Decodes, judges and renders nothing itself; each class says which thread owns its state.
+"""
 
-__all__ = ["Agent", "Watch"]
+from penstock.agent.assessor import Assessor
+from penstock.agent.poller import Poller
+from penstock.agent.publisher import Publisher
+from penstock.agent.result import PollResult, Result
+from penstock.agent.supervisor import Agent
+
+__all__ = ["Agent", "Assessor", "PollResult", "Poller", "Publisher", "Result"]

@@ -4,28 +4,52 @@ import asyncio
 import glob
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from penstock.config import Broker, Config, DnsTarget, Records, load_brokers
-from penstock.errors import ConfigError
+from penstock.core.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
 DNS_SECONDS = 60.0
-"""Between two looks at a name."""
+"""Between two resolutions of a name."""
 FILE_SECONDS = 5.0
-"""Between two looks at the files."""
+"""Between two readings of the files."""
 DNS_DEADLINE = 10.0
 
-Place = tuple[str, str]
-"""Name and host of a broker found in DNS."""
-Resolve = Callable[[DnsTarget], Awaitable[Iterable[Place]]]
+
+class SourcePlace(NamedTuple):
+    """Where a broker is; port: of the SRV record, None in other records."""
+
+    host: str
+    port: int | None = None
+
+
+Resolve = Callable[[DnsTarget], Awaitable[Iterable[SourcePlace]]]
 
 
 class NotResolved(Exception):
-    """A name in DNS could not be asked; the text says why."""
+    """A name could not be resolved; the text says why."""
+
+
+class Remembered(NamedTuple):
+    """When a broker was found last (seconds of a clock that never goes back), and where."""
+
+    at: float
+    source: str
+    broker: Broker
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBrokers:
+    """brokers: all there are, the configured ones first, names unique. remembered: those of discovery, by name."""
+
+    brokers: tuple[Broker, ...]
+    remembered: Mapping[str, Remembered]
 
 
 @dataclass(slots=True)
@@ -39,85 +63,153 @@ class Discovery:
     directory: Path
     resolve: Resolve = field(default_factory=lambda: resolve)
     failures: int = 0
-    """How often a source could not be read."""
-    _asked: dict[str, float] = field(default_factory=dict)
-    _places: dict[str, tuple[Place, ...]] = field(default_factory=dict)
+    """How often a source could not be used."""
+    _resolved_at: dict[str, float] = field(default_factory=dict)
+    _resolved: dict[str, tuple[SourcePlace, ...]] = field(default_factory=dict)
+    _unresolved: dict[str, str] = field(default_factory=dict)
+    """Why a name in DNS cannot be resolved, as it was said first: the texts of one fault differ."""
     _files: dict[Path, tuple[Broker, ...]] = field(default_factory=dict)
-    _last: dict[str, tuple[float, str, Broker]] = field(default_factory=dict)
-    """By name: when it was found last, where."""
-    _told: dict[str, str] = field(default_factory=dict)
+    _remembered: Mapping[str, Remembered] = field(default_factory=dict)
+    _told: Mapping[str, str] = field(default_factory=dict)
+    """The faults that there are, by what has them: each is told once."""
+    _refused: str = ""
 
     async def brokers(self, config: Config, now: float) -> tuple[Broker, ...]:
         """All brokers at `now` (seconds of a clock that never goes back), the configured ones first, names unique."""
-        taken = {broker.name: "the configuration" for broker in config.brokers}
-        sources: set[str] = set()
-        for source, brokers in await self._sources(config, now):
-            sources.add(source)
-            for broker in brokers:
-                if taken.setdefault(broker.name, source) == source:
-                    self._last[broker.name] = now, source, broker
-                else:
-                    self._tell(f"broker {broker.name} of {source}", f"its name is taken by {taken[broker.name]}")
-        self._last = {
-            name: (at, source, broker)
-            for name, (at, source, broker) in self._last.items()
-            if source in sources and taken.get(name, source) == source and now - at <= config.discovery.forget
-        }
-        return (*config.brokers, *(broker for *_, broker in self._last.values()))
+        found = await self.look(config, now)
+        self.keep(found)
+        return found.brokers
 
-    async def _sources(self, config: Config, now: float) -> list[tuple[str, Sequence[Broker]]]:
+    async def look(self, config: Config, now: float) -> FoundBrokers:
+        """What there is at `now`, beside what was kept and is gone; to be kept as soon as it is watched."""
+        faults: dict[str, str] = {}
+        taken = {broker.name: "the configuration" for broker in config.brokers}
+        found: dict[str, Remembered] = {}
+        sources = await self._sources(config, now, faults)
+        for source, brokers in sources:
+            for broker in brokers:
+                before = found.get(broker.name)
+                clash = f"broker {broker.name} of {source}"
+                if taken.setdefault(broker.name, source) != source:
+                    faults[clash] = f"its name is taken by {taken[broker.name]}"
+                    continue
+                if before is not None and before.broker != broker:
+                    faults[clash] = "is there twice and differs; the last one counts"
+                found[broker.name] = Remembered(now, source, broker)
+        self._tell(faults)
+        names = {source for source, _ in sources}
+        # A broker that has another name now is not gone.
+        present = {(one.source, one.broker.url) for one in found.values()}
+        gone = {
+            name: one
+            for name, one in self._remembered.items()
+            if name not in taken
+            and one.source in names
+            and (one.source, one.broker.url) not in present
+            and now - one.at <= config.discovery.forget
+        }
+        # Whoever was there before keeps its place in the order.
+        remembered = {name: found.get(name) or gone[name] for name in self._remembered if name in found or name in gone}
+        remembered |= found
+        return FoundBrokers((*config.brokers, *(one.broker for one in remembered.values())), remembered)
+
+    def keep(self, found: FoundBrokers) -> None:
+        """Go on from what is watched now."""
+        self._remembered, self._refused = found.remembered, ""
+
+    def refused(self, why: str) -> bool:
+        """Count that what was found could not be watched; whether it is for another reason than at the look before."""
+        self.failures += 1
+        before, self._refused = self._refused, why
+        return why != before
+
+    async def _sources(self, config: Config, now: float, faults: dict[str, str]) -> list[tuple[str, Sequence[Broker]]]:
         found: list[tuple[str, Sequence[Broker]]] = []
         for target in config.discovery.dns:
             source = f"{target.records} {target.dns}"
-            await self._ask(source, target, now)
-            places = self._places.get(source, ())
-            found.append((source, [target.broker.broker(name, host) for name, host in places]))
-        files = config.discovery.files
-        return [*found, *[(pattern, await asyncio.to_thread(self._in_files, pattern)) for pattern in files]]
+            await self._resolve(source, target, now)
+            if source in self._unresolved:
+                faults[source] = self._unresolved[source]
+            places = named(target, self._resolved.get(source, ()))
+            found.append((source, [target.broker.broker(name, *place) for name, place in places.items()]))
+        return [*found, *[(pattern, await self._in_files(pattern, faults)) for pattern in config.discovery.files]]
 
-    async def _ask(self, source: str, target: DnsTarget, now: float) -> None:
-        if now - self._asked.get(source, float("-inf")) < DNS_SECONDS:
+    async def _resolve(self, source: str, target: DnsTarget, now: float) -> None:
+        if now - self._resolved_at.get(source, float("-inf")) < DNS_SECONDS:
             return
-        self._asked[source] = now
+        self._resolved_at[source] = now
         try:
             async with asyncio.timeout(DNS_DEADLINE):
-                self._places[source] = tuple(sorted(set(await self.resolve(target))))
+                self._resolved[source] = tuple(sorted(set(await self.resolve(target))))
         except (NotResolved, TimeoutError) as error:
-            self._failed(source, str(error) or f"no answer within {DNS_DEADLINE:g} s")
+            self.failures += 1
+            self._unresolved.setdefault(source, str(error) or f"no answer within {DNS_DEADLINE:g} s")
+        except asyncio.CancelledError:
+            del self._resolved_at[source]  # the next look asks
+            raise
         else:
-            self._told.pop(source, None)
+            self._unresolved.pop(source, None)
 
-    def _in_files(self, pattern: str) -> list[Broker]:
-        whole = str(self.directory / pattern)
-        # Without a wildcard the file must be there.
-        files = sorted(map(Path, glob.glob(whole))) if glob.has_magic(pattern) else [Path(whole)]  # noqa: PTH207
-        for file in files:
-            try:
-                self._files[file] = load_brokers(file)
-            except ConfigError as error:
-                self._failed(pattern, str(error))
+    async def _in_files(self, pattern: str, faults: dict[str, str]) -> list[Broker]:
+        found: list[Broker] = []
+        for file, read in await asyncio.to_thread(_read, str(self.directory / pattern)):
+            if isinstance(read, ConfigError):
+                self.failures += 1
+                faults[str(file)] = str(read)
             else:
-                self._told.pop(pattern, None)
-        return [broker for file in files for broker in self._files.get(file, ())]
+                self._files[file] = read
+            found += self._files.get(file, ())
+        return found
 
-    def _failed(self, source: str, why: str) -> None:
-        self.failures += 1
-        self._tell(source, why)
-
-    def _tell(self, source: str, why: str) -> None:
-        """Once, not at every look."""
-        if self._told.get(source) != why:
-            self._told[source] = why
-            log.warning("discovery: %s: %s; what was known before stays", source, why)
+    def _tell(self, faults: Mapping[str, str]) -> None:
+        for what, why in faults.items():
+            if self._told.get(what) != why:
+                log.warning("discovery: %s: %s; what was known before stays", what, why)
+        self._told = faults
 
 
-async def resolve(target: DnsTarget) -> list[Place]:
-    """What DNS says now; nothing when there is no such name. NotResolved when it cannot be asked."""
+def _read(pattern: str) -> list[tuple[Path, tuple[Broker, ...] | ConfigError]]:
+    """Each file, with its brokers or what is wrong with it."""
+    # Without a wildcard the file must be there.
+    files = sorted(map(Path, glob.glob(pattern))) if glob.has_magic(pattern) else [Path(pattern)]  # noqa: PTH207
+    found: list[tuple[Path, tuple[Broker, ...] | ConfigError]] = []
+    for file in files:
+        try:
+            found.append((file, load_brokers(file)))
+        except ConfigError as error:
+            found.append((file, error))
+    return found
+
+
+def named(target: DnsTarget, places: Iterable[SourcePlace]) -> dict[str, SourcePlace]:
+    """
+    Places by their names: an address, or the first label of a host where no other has the same, else the whole host.
+
+    A host with several ports is several brokers only where the broker's URL takes its port from DNS, and is named with
+    its port then. The names follow from what DNS says now, so that all agents give the same.
+    """
+    if not target.broker.takes_port():
+        places = {place.host: place for place in places}.values()
+    places = list(places)
+    forms = [
+        [place.host if place.port is None else place.host.partition(".")[0] for place in places],
+        [place.host for place in places],
+        [f"{place.host}:{place.port}" for place in places],
+    ]
+    counts = [Counter(form) for form in forms]
+    return {
+        next(form[i] for form, count in zip(forms, counts, strict=True) if count[form[i]] == 1): place
+        for i, place in enumerate(places)
+    }
+
+
+async def resolve(target: DnsTarget) -> list[SourcePlace]:
+    """What DNS answers now; nothing when there is no such name. NotResolved when there is no answer."""
     return await (_services(target.dns) if target.records is Records.SRV else _addresses(target.dns))
 
 
-async def _services(name: str) -> list[Place]:
-    import dns.asyncresolver  # noqa: PLC0415 - costs memory that only those who use it need spend
+async def _services(name: str) -> list[SourcePlace]:
+    import dns.asyncresolver  # noqa: PLC0415 - only those who use it spend its memory
     import dns.exception  # noqa: PLC0415
     import dns.resolver  # noqa: PLC0415
 
@@ -127,11 +219,11 @@ async def _services(name: str) -> list[Place]:
         return []
     except (dns.exception.DNSException, OSError) as error:
         raise NotResolved(str(error)) from None
-    hosts = [record.target.to_text(omit_final_dot=True) for record in answer]
-    return [(host.partition(".")[0], host) for host in hosts]
+    found = [SourcePlace(record.target.to_text(omit_final_dot=True), record.port) for record in answer]
+    return [place for place in found if place.host not in ("", ".")]  # the root says: no such service here
 
 
-async def _addresses(name: str) -> list[Place]:
+async def _addresses(name: str) -> list[SourcePlace]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
@@ -140,4 +232,4 @@ async def _addresses(name: str) -> list[Place]:
         raise NotResolved(error.strerror or str(error)) from None
     except UnicodeError:
         raise NotResolved("is no name that DNS can have") from None
-    return [(str(address[0]), str(address[0])) for *_, address in found]
+    return [SourcePlace(str(address[0])) for *_, address in found]

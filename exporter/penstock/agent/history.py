@@ -1,15 +1,16 @@
 """The agent's side of the history: a writer where the configuration asks for one. Without it pyarrow is not loaded."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from penstock.config import History
-from penstock.errors import ConfigError
-from penstock.flow.judge.judge import Judgement
+from penstock.core.errors import ConfigError
 from penstock.model import Snapshot
+from penstock.rule_engine.judgement import Judgement
 
 if TYPE_CHECKING:
     from penstock.history.writer import HistoryWriter
@@ -18,26 +19,44 @@ SPOOL = "spool"
 PUBLISHED = "history"
 
 
-class Past:
+@dataclass(frozen=True, slots=True)
+class HistoryPlan:
+    """What a configuration asks for; the writer has not begun, or goes on."""
+
+    config: History
+    writer: "HistoryWriter | None"
+
+
+class HistorySink:
     """Hands polls to the history's writer; does nothing where there is none."""
 
     def __init__(self) -> None:
         self._config = History()
         self._writer: HistoryWriter | None = None
+        self._before: HistoryWriter | None = None
+        """The writer before this one; it may still be publishing."""
 
-    def apply(self, config: History, storage: Path | None) -> None:
+    def plan(self, config: History, storage: Path | None) -> HistoryPlan:
         """
-        Write as `config` says from now on. Raises ConfigError and goes on as before.
+        What to write with. Raises ConfigError; nothing has changed in any case.
 
         storage: the directory of the spool; None = nothing may be kept, and no history is written.
         """
+        config = config.model_copy(update={"trends": None})  # where trends are read from concerns no writer
         if config == self._config:
-            return
-        opened = open_writer(config, storage) if config.enabled and storage is not None else None
-        self.stop()
-        self._config, self._writer = config, opened
-        if opened is not None:
-            opened.start()
+            return HistoryPlan(config, self._writer)
+        return HistoryPlan(config, open_writer(config, storage) if config.enabled and storage is not None else None)
+
+    def switch(self, plan: HistoryPlan) -> None:
+        """Write so from now on. The writer before publishes what it has, beside; the new one begins after it."""
+        writer, before = self._writer, self._before
+        if plan.writer is not writer:
+            before = writer or before
+            if plan.writer is not None:
+                plan.writer.start(after=before)
+            elif writer is not None:
+                writer.end()
+        self._config, self._writer, self._before = plan.config, plan.writer, before
 
     def offer(self, broker: str, interval: float) -> Callable[[Snapshot, Judgement], None]:
         """What to call with each poll of a broker."""
@@ -54,9 +73,10 @@ class Past:
 
     def stop(self) -> None:
         """Publish what there is; may take some seconds."""
-        if self._writer is not None:
-            self._writer.stop()
-            self._writer = None
+        for writer in (self._before, self._writer):
+            if writer is not None:
+                writer.stop()
+        self._config, self._writer, self._before = History(), None, None
 
 
 def evicted(snapshot: Snapshot, judgement: Judgement) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -69,10 +89,10 @@ def evicted(snapshot: Snapshot, judgement: Judgement) -> np.ndarray[tuple[int], 
 def open_writer(config: History, storage: Path) -> "HistoryWriter":
     try:
         from penstock.history.compact import Keep  # noqa: PLC0415 - the core is installed without pyarrow
-        from penstock.history.writer import HistoryWriter, Settings  # noqa: PLC0415
+        from penstock.history.writer import HistoryWriter, WriterSettings  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ConfigError(f"history needs {error.name}, please: pip install 'penstock[history]'") from None
-    settings = Settings(
+    settings = WriterSettings(
         spool=storage / SPOOL,
         url=config.url or str(storage / PUBLISHED),
         publish=config.publish,

@@ -7,19 +7,21 @@ a fixed number of bytes: one value each 15 s of 2,000 queues, one each minute of
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.flow.episodes import episodes
-from penstock.flow.events import Event
-from penstock.flow.explain import Plain, Sight, find_queue
-from penstock.flow.lists import CLIENT
-from penstock.flow.series import ClientSeries, QueueSeries
-from penstock.table import Index, Positions, Table, taken
+from penstock.core.table import Index, Positions, Table, take_or_fill
+from penstock.insight import answers
+from penstock.insight.answers import RecentClient
+from penstock.insight.episodes import episodes
+from penstock.insight.events import Event
+from penstock.insight.explain import BrokerView, find_queue
+from penstock.insight.lists import CLIENT
+from penstock.series.labels import ClientSeries, QueueSeries
 
 HOUR = 3600.0
 STEPS = (15, 30, 60, 120, 240, 600)
@@ -29,7 +31,7 @@ CLIENT_BYTES = 4 * 2**20
 """What is kept of the queues and of the clients of one broker, at most."""
 
 MAX_CLIENTS = 12
-"""Clients of a queue whose last hour is told."""
+"""Clients of a queue whose last hour is shown."""
 
 QUEUE_COLUMNS = ("ready", "delivering")
 CLIENT_COLUMNS = ("buffered",)
@@ -39,7 +41,7 @@ Values = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class RecentSamples:
     """
     How numbers went, the oldest first, evenly spaced.
 
@@ -52,7 +54,7 @@ class Course:
     values: Mapping[str, Values]
 
 
-class Ring:
+class SeriesBuffer:
     """Some columns of one table over the last hour, at most `limit` bytes of them; moments down, rows across."""
 
     def __init__(self, names: Sequence[str], limit: int, name: Callable[[Any], Any]) -> None:
@@ -76,7 +78,7 @@ class Ring:
 
         A clock that was set back by more than a step begins the hour anew.
         """
-        self._follow(table.index)
+        self._advance(table.index)
         if self._values is None:
             return
         slot, kept = int(stamp // self._step), len(self._values[0])
@@ -91,7 +93,7 @@ class Ring:
             if name in table:
                 self._values[n, slot % kept] = table[name]
 
-    def _follow(self, index: Index[Any]) -> None:
+    def _advance(self, index: Index[Any]) -> None:
         """Rows that went are forgotten; where there are too many for the step, fewer moments are kept from now on."""
         if index is self._index and self._values is not None:
             return
@@ -103,7 +105,7 @@ class Ring:
         else:
             if step > self._step:
                 self._coarsen(self._values, step)
-            self._values = taken(self._values, self._origin(index), np.nan)
+            self._values = take_or_fill(self._values, self._origin(index), np.nan)
         self._index = index
 
     def _origin(self, index: Index[Any]) -> Positions:
@@ -130,7 +132,9 @@ class Ring:
             now = self._values[:, self._slot % self._values.shape[1]]
             np.copyto(now, moment, where=~np.isnan(moment))
 
-    def course(self, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None) -> Course | None:
+    def course(
+        self, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None
+    ) -> RecentSamples | None:
         """Of the rows `at` positions in `index`, the last `points` moments; None while nothing is kept."""
         if self._values is None or self._slot < 0:
             return None
@@ -139,15 +143,15 @@ class Ring:
         wanted = np.arange(self._slot - min(points or kept, kept) + 1, self._slot + 1) % kept
         found = self._values[:, wanted[:, None], mine[None, :]]
         found[:, :, mine < 0] = np.nan
-        return Course(self._step, self._end, {name: found[n].T for n, name in enumerate(self._names)})
+        return RecentSamples(self._step, self._end, {name: found[n].T for n, name in enumerate(self._names)})
 
 
 @dataclass(slots=True)
 class Recent:
     """The last hour of one broker; written by the thread that polls, read by any."""
 
-    queues: Ring = field(default_factory=lambda: Ring(QUEUE_COLUMNS, QUEUE_BYTES, QUEUE))
-    clients: Ring = field(default_factory=lambda: Ring(CLIENT_COLUMNS, CLIENT_BYTES, CLIENT))
+    queues: SeriesBuffer = field(default_factory=lambda: SeriesBuffer(QUEUE_COLUMNS, QUEUE_BYTES, QUEUE))
+    clients: SeriesBuffer = field(default_factory=lambda: SeriesBuffer(CLIENT_COLUMNS, CLIENT_BYTES, CLIENT))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, stamp: float, tables: Mapping[str, Table[Any]]) -> None:
@@ -157,16 +161,20 @@ class Recent:
                 if name in tables:
                     ring.add(stamp, tables[name])
 
-    def of_queues(self, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None) -> Course | None:
+    def of_queues(
+        self, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None
+    ) -> RecentSamples | None:
         with self._lock:
             return self.queues.course(at, index, points)
 
-    def of_clients(self, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None) -> Course | None:
+    def of_clients(
+        self, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None
+    ) -> RecentSamples | None:
         with self._lock:
             return self.clients.course(at, index, points)
 
 
-# --- as plain values
+# --- as answers
 
 
 def numbers(values: Values) -> list[float | int | None]:
@@ -175,43 +183,47 @@ def numbers(values: Values) -> list[float | int | None]:
     return [None if v != v else int(v) if v.is_integer() else round(v, 3) for v in values.tolist()]  # noqa: PLR0124
 
 
-def course_values(course: Course | None, row: int) -> Plain | None:
-    """The course of one of its rows."""
-    if course is None:
+def time_series_values(series: RecentSamples | None, row: int) -> answers.TimeSeries | None:
+    """Of one of its rows."""
+    if series is None:
         return None
-    values = {name: numbers(of[row]) for name, of in course.values.items()}
-    return {"step": course.step, "end": round(course.end, 3), **values}
+    values = {name: numbers(of[row]) for name, of in series.values.items()}
+    return answers.TimeSeries(series.step, round(series.end, 3), **values)
 
 
-def queue_recent(recent: Recent, sight: Sight, queue: str, address: str | None, events: Iterable[Event]) -> Plain:
+def queue_recent(
+    recent: Recent, view: BrokerView, queue: str, address: str | None, events: Iterable[Event]
+) -> answers.Recent:
     """
-    The last hour of a queue: its numbers, what its clients held (MAX_CLIENTS, those with a condition first, then those
-    that held most), which conditions held. events: those of this queue's name. NotFound: there is no such queue.
+    The last hour of a queue: its numbers, what its clients buffered (MAX_CLIENTS, those with a condition first, then
+    those that buffered most), its conditions. events: of this queue's name. NotFound: there is no such queue.
     """
-    series, i = find_queue(sight, queue, address)
-    here = [one for one in sight.conditions if (one.address, one.queue) == (series.address, series.queue)]
-    begin = sight.snapshot.stamp - HOUR
+    series, i = find_queue(view, queue, address)
+    here = [one for one in view.conditions if (one.address, one.queue) == (series.address, series.queue)]
+    begin = view.snapshot.stamp - HOUR
     own = (one for one in events if one.address == series.address and one.queue == series.queue)
-    return {
-        "broker": series.broker,
-        "address": series.address,
-        "queue": series.queue,
-        "begin": round(begin, 3),
-        "end": round(sight.snapshot.stamp, 3),
-        "course": course_values(recent.of_queues([i], sight.tables["queue"].index), 0),
-        **clients_recent(recent, sight, series, {one.client for one in here}),
-        "episodes": [asdict(one) for one in episodes(own, here, begin)],
-    }
+    clients, left_out = clients_recent(recent, view, series, {one.client for one in here})
+    return answers.Recent(
+        broker=series.broker,
+        address=series.address,
+        queue=series.queue,
+        begin=round(begin, 3),
+        end=round(view.snapshot.stamp, 3),
+        course=time_series_values(recent.of_queues([i], view.tables["queue"].index), 0),
+        clients=clients,
+        clients_left_out=left_out,
+        episodes=episodes(own, here, begin),
+    )
 
 
-def clients_recent(recent: Recent, sight: Sight, series: QueueSeries, troubled: Collection[str]) -> Plain:
-    table: Table[ClientSeries] = sight.tables.get("client", Table(Index.empty()))
+def clients_recent(
+    recent: Recent, view: BrokerView, series: QueueSeries, troubled: Collection[str]
+) -> tuple[list[RecentClient], int]:
+    table: Table[ClientSeries] = view.tables.get("client", Table(Index.empty()))
     at = [i for i, row in enumerate(table.index) if (row.address, row.queue) == (series.address, series.queue)]
-    course = recent.of_clients(at, table.index)
+    kept = recent.of_clients(at, table.index)
     names = [table.index.rows[i].client for i in at]
-    most = np.zeros(len(at)) if course is None else np.nan_to_num(course.values["buffered"]).max(axis=1, initial=0)
+    most = np.zeros(len(at)) if kept is None else np.nan_to_num(kept.values["buffered"]).max(axis=1, initial=0)
     order = sorted(range(len(at)), key=lambda n: (names[n] not in troubled, -most[n]))
-    return {
-        "clients": [{"client": names[n], "course": course_values(course, n)} for n in order[:MAX_CLIENTS]],
-        "clients_left_out": max(len(at) - MAX_CLIENTS, 0),
-    }
+    shown = [RecentClient(names[n], time_series_values(kept, n)) for n in order[:MAX_CLIENTS]]
+    return shown, max(len(at) - MAX_CLIENTS, 0)

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from penstock.errors import PenstockError
+from penstock.core.errors import PenstockError
 
 MOST = 1000
 

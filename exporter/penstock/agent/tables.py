@@ -2,26 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
+from penstock.agent.result import Result
+from penstock.assessment.assess import Tables
+from penstock.core.table import Column, Index, Table
 from penstock.exposition.catalogue import CATALOGUE
-from penstock.flow.assess import Tables
-from penstock.flow.series import BrokerSeries
 from penstock.model import Collector
-from penstock.table import Column, Index, Table
-
-
-class Result(StrEnum):
-    """How a scheduled poll went."""
-
-    OK = "ok"
-    PARTIAL = "partial"
-    """The broker was read, some of its collectors failed."""
-    FAILED = "failed"
-    SKIPPED = "skipped"
-    """Not made: the one before was still under way, or the broker needed a pause."""
+from penstock.series.labels import BrokerSeries
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,18 @@
 
 import logging
 from dataclasses import make_dataclass
+from os import stat_result
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from penstock.assessment.assess import Tables
+from penstock.core.table import Index, Table
 from penstock.exposition.catalogue import CATALOGUE, TABLES
 from penstock.exposition.render import BrokerBlocks
-from penstock.flow.assess import Tables
-from penstock.table import Index, Table
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +24,7 @@ SHOWN = [name for name in TABLES if name.startswith("trend_")]
 ROWS = {name: make_dataclass(name, [(label, str) for label in TABLES[name]], frozen=True) for name in SHOWN}
 
 
-class Row(msgspec.Struct):
+class GaugeRow(msgspec.Struct):
     table: str
     labels: dict[str, str]
     values: dict[str, float | str]
@@ -30,11 +32,15 @@ class Row(msgspec.Struct):
 
 class Gauges(msgspec.Struct):
     version: int
-    rows: list[Row]
+    rows: list[GaugeRow]
 
 
 class Trends:
-    """Shows in `blocks` what stands in `file`; a file that cannot be used is told once and what was shown stays."""
+    """
+    Shows in `blocks` what stands in `file`, and nothing when it is gone.
+
+    A file that cannot be used is told once, and what was shown stays.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -49,16 +55,20 @@ class Trends:
             if seen == self._seen:
                 return
             self._seen = seen
-            self.blocks.update(tables(read(self.file, stat.st_size)))
+            self.blocks.update(tables(read(self.file, stat)))
         except FileNotFoundError:
-            return
+            if self._seen is not None:
+                self._seen = None
+                self.blocks.update({})
         except (OSError, ValueError) as error:
             log.warning("%s cannot be shown: %s; run penstock trends run again", self.file, error)
 
 
-def read(file: Path, size: int) -> Gauges:
+def read(file: Path, stat: stat_result) -> Gauges:
     """Raises ValueError."""
-    if size > MAX_BYTES:
+    if not S_ISREG(stat.st_mode):  # to read a pipe would wait for whoever writes
+        raise ValueError("is no file")
+    if stat.st_size > MAX_BYTES:
         raise ValueError(f"is larger than {MAX_BYTES} bytes")
     gauges = msgspec.json.decode(file.read_bytes(), type=Gauges)
     if gauges.version != FORMAT:
@@ -77,10 +87,13 @@ def tables(gauges: Gauges) -> Tables:
         index: Index[Any] = Index.of([ROWS[name](*labels) for labels in rows])
         found[name] = Table(
             index,
-            {column: np.array([number(row.values.get(column)) for row in rows.values()]) for column in columns[name]},
+            {
+                column: np.array([gauge_value(row.values.get(column)) for row in rows.values()])
+                for column in columns[name]
+            },
         )
     return found
 
 
-def number(value: float | str | None) -> float:
+def gauge_value(value: float | str | None) -> float:
     return np.nan if value is None else np.inf if value == NEVER else float(value)

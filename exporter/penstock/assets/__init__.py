@@ -1,1 +1,5 @@
-"""What is delivered beside the agent: Prometheus rules and Grafana dashboards, made from the catalogue's names."""
+"""
+What is delivered beside the agent: Prometheus rules, Grafana dashboards, generated pages of the documentation.
+
+Made from the catalogues of metrics, conditions and findings; nothing here runs in the agent.
+"""

@@ -6,8 +6,11 @@ from typing import Literal
 
 from penstock.assets.thresholds import BROKERS_OWN
 from penstock.assets.thresholds import THRESHOLDS as T
-from penstock.assets.wording import age, number
-from penstock.flow.series import OTHER
+from penstock.assets.wording import IN_ADDRESS, IN_QUEUE, age, described, present
+from penstock.conditions.catalogue import CONDITIONS
+from penstock.conditions.condition import Alert as ConditionAlert
+from penstock.conditions.condition import Condition, Scope
+from penstock.series.labels import OTHER
 
 Severity = Literal["critical", "warning", "info"]
 
@@ -15,12 +18,12 @@ QUEUE = ("broker", "address", "queue")
 ADDRESS = ("broker", "address")
 BROKER = ("broker",)
 
-_IN_QUEUE = "`{{ $labels.queue }}` on {{ $labels.broker }}"
 _STOPPED = " Nothing is settled meanwhile."
+_DASHBOARDS = {Scope.BROKER: "penstock-broker", Scope.QUEUE: "penstock-queue", Scope.CLIENT: "penstock-clients"}
 
 
 @dataclass(frozen=True, slots=True)
-class Alert:
+class AlertRule:
     """
     An alerting rule.
 
@@ -40,151 +43,63 @@ class Alert:
     keep: str = T.keep_firing
 
 
-def _judged(
-    name: str,
-    cause: str,
-    summary: str,
-    description: str,
-    *,
-    runbook: str = "queues",
-    dashboard: str = "penstock-queue",
-    stops: bool = True,
-) -> Iterator[Alert]:
-    """Alerts on a condition of a queue; `stops`: it can bring the queue to a stop."""
-    for severity, level, more in _levels(stops=stops):
-        expr = f'mq_queue_unhealthy{{cause="{cause}"}} >= {level}'
-        labels = ADDRESS if dashboard == "penstock-broker" else QUEUE
-        yield Alert(name, severity, expr, summary, description + more, dashboard, labels, runbook)
+def _of_conditions(*runbooks: str) -> Iterator[AlertRule]:
+    """The alerts of the conditions whose runbook is one of these."""
+    for condition in CONDITIONS.values():
+        if condition.alert is not None and condition.alert.runbook in runbooks:
+            yield from _of_condition(condition, condition.alert)
 
 
-def _judged_address(name: str, cause: str, summary: str, description: str) -> Iterator[Alert]:
-    """Alerts on a condition of a whole address: one, however many queues it has."""
-    for severity, level, more in _levels(stops=True):
-        expr = f'mq_address_unhealthy{{cause="{cause}"}} >= {level}'
-        yield Alert(name, severity, expr, summary, description + more, "penstock-broker", ADDRESS, "brokers")
-
-
-def _judged_client(name: str, cause: str, summary: str, description: str) -> Iterator[Alert]:
-    """Alerts on a condition of a client; how bad it is, its queue says."""
-    for severity, level, more in _levels(stops=True):
-        clients = f'mq_client_unhealthy_consumers{{cause="{cause}"}} >= 1'
-        queue = f"on (job, instance, broker, address, queue, cause) mq_queue_unhealthy >= {level}"
-        expr = clients if level == T.warning else f"{clients} and {queue}"
-        yield Alert(
-            name, severity, expr, summary, description + more, "penstock-clients", (*QUEUE, "client"), "clients"
+def _of_condition(condition: Condition, alert: ConditionAlert) -> Iterator[AlertRule]:
+    """A warning, and the same name as critical where the condition can bring its queue to a stop."""
+    dashboard, labels = alert.dashboard or _DASHBOARDS[condition.scope], _labels(condition, alert)
+    levels: tuple[tuple[Severity, int], ...] = (("warning", T.warning), ("critical", T.critical))
+    for severity, level in levels if alert.critical else levels[:1]:
+        yield AlertRule(
+            alert.name,
+            severity,
+            _expression(condition, alert, level),
+            condition.title,
+            described(alert.description) + (_STOPPED if severity == "critical" else ""),
+            dashboard,
+            labels,
+            alert.runbook,
         )
 
 
-def _levels(*, stops: bool) -> Iterator[tuple[Severity, int, str]]:
-    yield "warning", T.warning, ""
-    if stops:
-        yield "critical", T.critical, _STOPPED
+def _labels(condition: Condition, alert: ConditionAlert) -> tuple[str, ...]:
+    """What its dashboard is opened with."""
+    if condition.scope is Scope.BROKER:
+        return BROKER
+    if condition.scope is Scope.CLIENT:
+        return (*QUEUE, "client")
+    return ADDRESS if alert.runbook == "brokers" else QUEUE
 
 
-def _of_clients() -> Iterator[Alert]:
-    yield from _judged_client(
-        "PenstockClientBlocked",
-        "stalled",
-        "A client holds messages and settles none.",
-        f"{{{{ $labels.client }}}} holds {number('mq_client_buffered_messages')} messages of {_IN_QUEUE} and has"
-        f" settled none for {age('mq_client_blocked_since_timestamp_seconds')}; usual are"
-        f" {number('mq_client_patience_seconds')}. Blocked consumers: {{{{ $value }}}} of"
-        f" {number('mq_client_consumers')}; {number('mq_queue_ready_messages')} messages wait.",
-    )
-    yield from _judged_client(
-        "PenstockOpenTransaction",
-        "open_transaction",
-        "A client has acknowledged messages and does not commit.",
-        f"{{{{ $labels.client }}}} has {number('mq_client_uncommitted_messages')} messages of {_IN_QUEUE} acknowledged"
-        f" and uncommitted for {age('mq_client_blocked_since_timestamp_seconds')}; usual are"
-        f" {number('mq_client_patience_seconds')}. Consumers in this state: {{{{ $value }}}}.",
-    )
-    yield from _judged_client(
-        "PenstockChurnWithoutProgress",
-        "churn_without_progress",
-        "A client reconnects again and again and settles nothing.",
-        f"Consumers of {{{{ $labels.client }}}} on {_IN_QUEUE} come and go (now: {{{{ $value }}}}), and nothing is"
-        f" settled; {number('mq_queue_ready_messages')} messages wait.",
-    )
-    yield from _judged_client(
-        "PenstockConsumerOrphaned",
-        "orphaned",
-        "A consumer is left over whose session has ended.",
-        f"Consumers of {{{{ $labels.client }}}} on {_IN_QUEUE} whose session has ended: {{{{ $value }}}}; they hold"
-        f" {number('mq_client_buffered_messages')} messages.",
-    )
+def _expression(condition: Condition, alert: ConditionAlert, level: int) -> str:
+    """One alert an address where the condition is the whole address's; how bad a client's is, its queue says."""
+    cause = f'{{cause="{condition.name}"}}'
+    if condition.scope is Scope.BROKER:
+        return f"mq_broker_unhealthy{cause} >= {level}"
+    if condition.scope is Scope.CLIENT:
+        clients = f"mq_client_unhealthy_consumers{cause} >= 1"
+        queue = f"on (job, instance, broker, address, queue, cause) mq_queue_unhealthy >= {level}"
+        return clients if level == T.warning else f"{clients} and {queue}"
+    if condition.of_address and alert.runbook == "brokers":
+        return f"mq_address_unhealthy{cause} >= {level}"
+    return f"mq_queue_unhealthy{cause} >= {level}"
 
 
-def _of_queues() -> Iterator[Alert]:
-    ready = number("mq_queue_ready_messages")
-    consumers = number("mq_queue_consumers")
-    added = number("mq_queue_messages_added_total", over="rate({}[5m])")
-    yield from _judged(
-        "PenstockRedeliveryLoop",
-        "redelivery_loop",
-        "Messages are delivered, come back and are delivered again.",
-        f"Deliveries of {_IN_QUEUE} keep coming back; {ready} messages wait, {consumers} consumers.",
-    )
-    yield from _judged(
-        "PenstockNotDispatching",
-        "not_dispatching",
-        "Messages wait although a free consumer is there.",
-        f"{ready} messages of {_IN_QUEUE} wait, its {consumers} consumers take none.",
-    )
-    yield from _judged(
-        "PenstockConnectionPaused",
-        "connection_paused",
-        "One consumer uses up the flow limit of its connection.",
-        f"{ready} messages of {_IN_QUEUE} wait while another consumer of the same connection fills the buffer of the"
-        " client.",
-    )
-    yield from _judged(
-        "PenstockProducerTransactionOpen",
-        "producer_transaction_open",
-        "A producer has sent messages and does not commit.",
-        f"Messages sent to {_IN_QUEUE} have stayed uncommitted longer than usual; {ready} messages wait.",
-    )
-    yield from _judged(
-        "PenstockNoConsumer",
-        "no_consumer",
-        "Messages wait and nobody reads the queue.",
-        f"{ready} messages of {_IN_QUEUE} wait without a consumer, {added} come each second.",
-    )
-    yield from _judged(
-        "PenstockTooFewConsumers",
-        "too_few_consumers",
-        "Fewer consumers are there than the configuration expects.",
-        f"{_IN_QUEUE} has {consumers} of {number('mq_queue_expected_consumers')} consumers; {ready} messages wait.",
-    )
-    yield from _judged(
-        "PenstockPausedWithBacklog",
-        "paused",
-        "A queue is paused by an operator while messages wait.",
-        f"{_IN_QUEUE} is paused, {ready} messages wait, {added} come each second.",
-    )
-    yield from _judged(
-        "PenstockFallingBehind",
-        "falling_behind",
-        "More messages come than the consumers work off.",
-        f"The backlog of {_IN_QUEUE} grows: {ready} messages wait, {added} come each second, {consumers} consumers.",
-        stops=False,
-    )
-    yield from _judged(
-        "PenstockHoarding",
-        "hoarding",
-        "One consumer holds nearly all messages while its peers have none.",
-        f"{number('mq_queue_delivering_messages')} messages of {_IN_QUEUE} are in delivery, nearly all with one of its"
-        f" {consumers} consumers (imbalance {number('mq_queue_buffer_imbalance_ratio')}).",
-        dashboard="penstock-clients",
-        stops=False,
-    )
-    yield Alert(
+def _of_queues() -> Iterator[AlertRule]:
+    ready = present("mq_queue_ready_messages")
+    consumers = present("mq_queue_consumers")
+    yield AlertRule(
         "PenstockDrainTooLong",
         "warning",
         "mq_queue_drain_seconds > mq_queue_drain_target_seconds",
         "A backlog takes longer to work off than the configuration allows.",
-        f"{_IN_QUEUE} needs {{{{ $value | humanizeDuration }}}} to drain, wanted are"
-        f" {number('mq_queue_drain_target_seconds')}; {ready} messages wait, {consumers} consumers.",
+        f"{IN_QUEUE} needs {{{{ $value | humanizeDuration }}}} to drain, wanted are"
+        f" {present('mq_queue_drain_target_seconds')}; {ready} messages wait, {consumers} consumers.",
         "penstock-queue",
         QUEUE,
         "queues",
@@ -192,13 +107,13 @@ def _of_queues() -> Iterator[Alert]:
     )
     growth = f"increase(mq_queue_messages_added_total[{T.dead_letters_window}])"
     dead = 'on (job, instance, broker, address, queue) mq_queue_info{kind="dead_letter"}'
-    yield Alert(
+    yield AlertRule(
         "PenstockDeadLettersGrowing",
         "warning",
         f"({growth} and {dead}) > {T.dead_letters}",
         "Dead letters arrive.",
-        f"{{{{ $value | printf `%.0f` }}}} messages came to the dead-letter queue {_IN_QUEUE} within"
-        f" {T.dead_letters_window}; it holds {number('mq_queue_messages')}. Queues that gave messages up:"
+        f"{{{{ $value | printf `%.0f` }}}} messages came to the dead-letter queue {IN_QUEUE} within"
+        f" {T.dead_letters_window}; it holds {present('mq_queue_messages')}. Queues that gave messages up:"
         f" {_sources(T.dead_letters_window)}.",
         "penstock-queue",
         QUEUE,
@@ -216,63 +131,30 @@ def _sources(window: str) -> str:
     )
 
 
-def _of_rings() -> Iterator[Alert]:
-    retention = number("mq_queue_ring_retention_seconds")
+def _of_rings() -> Iterator[AlertRule]:
     rings = "penstock-rings"
-    evicted = number("mq_queue_messages_evicted_total", labels=QUEUE, over="sum (increase({}[15m]))")
-    yield from _judged(
-        "PenstockRingLosing",
-        "ring_losing",
-        "A ring queue throws away messages that the configuration wants kept.",
-        f"{_IN_QUEUE} threw {evicted} messages away unread within 15m; it covers {retention}, its size is"
-        f" {number('mq_queue_ring_limit_messages')} messages.",
-        runbook="rings",
-        dashboard=rings,
-        stops=False,
-    )
-    yield from _judged(
-        "PenstockRingLostByConsumer",
-        "ring_lost_by_consumer",
-        "A consumer went and its messages did not fit back into the ring.",
-        f"{number('mq_queue_messages_lost_by_consumer_total', over='increase({}[15m])')} messages of {_IN_QUEUE} were"
-        f" lost within 15m as consumers closed or rolled back; {number('mq_queue_ring_at_risk_messages')} more are at"
-        " risk.",
-        runbook="rings",
-        dashboard=rings,
-        stops=False,
-    )
-    yield from _judged(
-        "PenstockLimitLosing",
-        "limit_losing",
-        "A full destination throws away messages to make room.",
-        f"{_IN_QUEUE} is at its limit and removed {evicted} messages within 15m;"
-        f" {number('mq_queue_messages')} are there.",
-        runbook="rings",
-        dashboard=rings,
-        stops=False,
-    )
-    yield Alert(
+    yield AlertRule(
         "PenstockRingRetentionBelowTarget",
         "warning",
         "mq_queue_ring_retention_seconds < mq_queue_ring_retention_target_seconds",
         "A ring queue covers less time than the configuration wants.",
-        f"{_IN_QUEUE} covers {{{{ $value | humanizeDuration }}}} at the present rate, wanted are"
-        f" {number('mq_queue_ring_retention_target_seconds')}; ring size"
-        f" {number('mq_queue_ring_limit_messages')} messages.",
+        f"{IN_QUEUE} covers {{{{ $value | humanizeDuration }}}} at the present rate, wanted are"
+        f" {present('mq_queue_ring_retention_target_seconds')}; ring size"
+        f" {present('mq_queue_ring_limit_messages')} messages.",
         rings,
         QUEUE,
         "rings",
         wait=T.measured_for,
     )
     on_address = "on (job, instance, broker, address)"
-    yield Alert(
+    yield AlertRule(
         "PenstockRingOnPagingAddress",
         "warning",
         f"mq_queue_ring_limit_messages and {on_address}"
         f" (mq_address_paging == 1 or mq_address_memory_used_ratio > {T.address_used_ratio:g})"
         f' and {on_address} mq_address_info{{policy="page"}}',
         "A ring queue is on an address that pages, or is about to.",
-        f"The address of the ring {_IN_QUEUE} uses {number('mq_address_memory_used_ratio')} of its limit and pages when"
+        f"The address of the ring {IN_QUEUE} uses {present('mq_address_memory_used_ratio')} of its limit and pages when"
         " full. Messages in page files are not held by the ring of {{ $value }}: it keeps more than its size and evicts"
         " late.",
         rings,
@@ -282,75 +164,51 @@ def _of_rings() -> Iterator[Alert]:
     )
 
 
-def _of_brokers() -> Iterator[Alert]:
-    address = "`{{ $labels.address }}` on {{ $labels.broker }}"
-    yield from _judged_address(
-        "PenstockProducersBlocked",
-        "producers_blocked",
-        "Producers are blocked.",
-        f"Nothing comes in for {address}: it is full or closed. It uses {number('mq_address_memory_used_ratio')} of its"
-        f" limit; {number('mq_address_messages')} messages are there, {number('mq_address_producers')} producers.",
-    )
-    yield from _judged_address(
-        "PenstockRejecting",
-        "rejecting",
-        "A full address drops or refuses messages.",
-        f"{address} uses {number('mq_address_memory_used_ratio')} of its limit and takes no more;"
-        f" {number('mq_address_messages')} messages are there, {number('mq_address_producers')} producers.",
-    )
-    yield from _judged(
-        "PenstockDepagingFrozen",
-        "depaging_frozen",
-        "Page files are no longer read because one consumer holds too much.",
-        f"{number('mq_queue_delivering_messages')} messages of {_IN_QUEUE} are unacknowledged, as many as may be read"
-        f" from page files at once; {number('mq_queue_messages')} are there.",
-        runbook="brokers",
-        dashboard="penstock-broker",
-    )
+def _of_brokers() -> Iterator[AlertRule]:
     lossless = 'mq_address_info{policy=~"page|remove_oldest|remove_low_priority"}'
-    yield Alert(
+    yield AlertRule(
         "PenstockAddressNearFull",
         "warning",
         f"mq_address_memory_used_ratio > {T.address_used_ratio:g}"
         f" unless on (job, instance, broker, address) {lossless}",
         "An address is nearly full and will block or refuse producers.",
-        f"{address} uses {{{{ $value | humanizePercentage }}}} of its"
-        f" {number('mq_address_limit_bytes')}; {number('mq_address_producers')} producers.",
+        f"{IN_ADDRESS} uses {{{{ $value | humanizePercentage }}}} of its"
+        f" {present('mq_address_limit_bytes')}; {present('mq_address_producers')} producers.",
         "penstock-broker",
         ADDRESS,
         "brokers",
         wait=T.measured_for,
     )
-    yield Alert(
+    yield AlertRule(
         "PenstockDiskNearFull",
         "critical",
         f"mq_broker_disk_used_ratio / mq_broker_disk_limit_ratio > {T.disk_of_limit_ratio:g}",
         "The broker's disk is nearly at the limit at which every producer is blocked.",
-        f"The disk of {{{{ $labels.broker }}}} is used to {number('mq_broker_disk_used_ratio')}; at"
-        f" {number('mq_broker_disk_limit_ratio')} the broker blocks every producer.",
+        f"The disk of {{{{ $labels.broker }}}} is used to {present('mq_broker_disk_used_ratio')}; at"
+        f" {present('mq_broker_disk_limit_ratio')} the broker blocks every producer.",
         "penstock-broker",
         BROKER,
         "brokers",
         wait=T.measured_for,
     )
-    yield Alert(
+    yield AlertRule(
         "PenstockMessagesUnrouted",
         "warning",
         f'rate(mq_address_messages_unrouted_total{{address!~"{BROKERS_OWN}"}}[{T.unrouted_window}]) > 0',
         "Messages are accepted and given to no queue.",
-        f"{{{{ $value | printf `%.3f` }}}} messages a second to {address} reach no queue and are gone.",
+        f"{{{{ $value | printf `%.3f` }}}} messages a second to {IN_ADDRESS} reach no queue and are gone.",
         "penstock-broker",
         ADDRESS,
         "brokers",
         wait=T.slow_for,
     )
-    yield Alert(
+    yield AlertRule(
         "PenstockLinkDown",
         "critical",
         "mq_link_up == 0",
         "A bridge, cluster connection, mirror or federation is down.",
         "{{ $labels.kind }} {{ $labels.link }} of {{ $labels.broker }} is not connected;"
-        f" {number('mq_link_pending_messages')} messages wait to cross it.",
+        f" {present('mq_link_pending_messages')} messages wait to cross it.",
         "penstock-broker",
         BROKER,
         "brokers",
@@ -361,7 +219,7 @@ def _of_brokers() -> Iterator[Alert]:
         ' * on (job, instance, broker) group_left (node_id) mq_broker_info{role="active"}'
         " and on (job, instance, broker) mq_up == 1"
     )
-    yield Alert(
+    yield AlertRule(
         "PenstockTwoActives",
         "critical",
         f"max by (node_id) ({start}) - min by (node_id) ({start}) > {T.two_actives_start_seconds}",
@@ -373,7 +231,7 @@ def _of_brokers() -> Iterator[Alert]:
         "brokers",
         wait=T.two_actives_for,
     )
-    yield Alert(
+    yield AlertRule(
         "PenstockBrokerDown",
         "critical",
         "mq_up == 0",
@@ -388,10 +246,10 @@ def _of_brokers() -> Iterator[Alert]:
     )
 
 
-def _of_the_agent() -> Iterator[Alert]:
+def _of_the_agent() -> Iterator[AlertRule]:
     agent = "penstock-agent"
     window = T.failed_polls_window
-    yield Alert(
+    yield AlertRule(
         "PenstockPollFailing",
         "warning",
         f'sum without (result) (rate(penstock_polls_total{{result!="ok"}}[{window}]))'
@@ -404,18 +262,18 @@ def _of_the_agent() -> Iterator[Alert]:
         "penstock",
         wait=T.poll_failing_for,
     )
-    yield Alert(
+    yield AlertRule(
         "PenstockDataStale",
         "warning",
         f"time() - penstock_poll_timestamp_seconds > {T.stale_seconds} unless on (job, instance, broker) mq_up == 0",
         "The data of a broker are old although it can be reached.",
         "The data of {{ $labels.broker }} are {{ $value | humanizeDuration }} old; the last poll took"
-        f" {number('penstock_poll_duration_seconds')}.",
+        f" {present('penstock_poll_duration_seconds')}.",
         agent,
         BROKER,
         "penstock",
     )
-    yield Alert(
+    yield AlertRule(
         "PenstockAgentDown",
         "critical",
         f"up == 0 and on (job, instance) present_over_time(penstock_build_info[{T.agent_seen_window}])",
@@ -426,7 +284,7 @@ def _of_the_agent() -> Iterator[Alert]:
         "penstock",
         wait=T.agent_down_for,
     )
-    yield Alert(
+    yield AlertRule(
         "PenstockAgentAbsent",
         "critical",
         "absent(penstock_build_info)",
@@ -437,19 +295,19 @@ def _of_the_agent() -> Iterator[Alert]:
         "penstock",
         wait=T.agent_down_for,
     )
-    yield Alert(
+    yield AlertRule(
         "PenstockSeriesDropped",
         "info",
         f'sum by (job, instance, broker) (mq_client_consumers{{client="{OTHER}"}}) > 0',
         "More clients are there than the series budget allows.",
         f"{{{{ $value }}}} consumers of {{{{ $labels.broker }}}} belong to clients that are counted together;"
-        f" {number('penstock_series', labels=BROKER)} series are shown.",
+        f" {present('penstock_series', labels=BROKER)} series are shown.",
         agent,
         BROKER,
         "penstock",
         wait=T.dropped_for,
     )
-    yield Alert(
+    yield AlertRule(
         "PenstockConfigReloadFailed",
         "warning",
         "penstock_config_last_reload_successful == 0",
@@ -461,7 +319,7 @@ def _of_the_agent() -> Iterator[Alert]:
         "penstock",
         wait=T.measured_for,
     )
-    yield Alert(
+    yield AlertRule(
         "PenstockStateNotSaved",
         "warning",
         "penstock_state_save_success == 0",
@@ -473,7 +331,7 @@ def _of_the_agent() -> Iterator[Alert]:
         "penstock",
         wait=T.measured_for,
     )
-    yield Alert(
+    yield AlertRule(
         "PenstockHistoryFailing",
         "warning",
         "penstock_history_success == 0",
@@ -485,7 +343,7 @@ def _of_the_agent() -> Iterator[Alert]:
         "penstock",
         wait=T.slow_for,
     )
-    yield Alert(
+    yield AlertRule(
         "PenstockTrendJobStale",
         "warning",
         f"time() - mq_trend_timestamp_seconds > {T.trend_stale_seconds}",
@@ -505,12 +363,12 @@ def _failing_collectors() -> str:
     )
 
 
-def groups() -> dict[str, tuple[Alert, ...]]:
+def groups() -> dict[str, tuple[AlertRule, ...]]:
     """All alerts, by the group of the rule file."""
     return {
-        "penstock-clients": tuple(_of_clients()),
-        "penstock-queues": tuple(_of_queues()),
-        "penstock-rings": tuple(_of_rings()),
-        "penstock-brokers": tuple(_of_brokers()),
+        "penstock-clients": tuple(_of_conditions("clients")),
+        "penstock-queues": (*_of_conditions("queues"), *_of_queues()),
+        "penstock-rings": (*_of_conditions("rings"), *_of_rings()),
+        "penstock-brokers": (*_of_conditions("brokers"), *_of_brokers()),
         "penstock-agent": tuple(_of_the_agent()),
     }

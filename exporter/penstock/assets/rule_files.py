@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from penstock.assets.alerts import Alert, groups
+from penstock.assets.alerts import AlertRule, groups
 from penstock.assets.recording import recordings
 from penstock.assets.wording import link
 
@@ -30,7 +30,7 @@ def rule_files(bases: Bases) -> dict[str, str]:
     return {RECORDING: _text(recording), ALERTS: _text(alerting)}
 
 
-def all_alerts() -> Iterator[Alert]:
+def all_alerts() -> Iterator[AlertRule]:
     """Every alert; one name may stand for a warning and a critical one."""
     for alerts in groups().values():
         yield from alerts
@@ -40,7 +40,7 @@ def _recording(record: str, expr: str) -> dict[str, Any]:
     return {"record": record, "expr": expr}
 
 
-def _alert(alert: Alert, bases: Bases) -> dict[str, Any]:
+def _alert(alert: AlertRule, bases: Bases) -> dict[str, Any]:
     return {
         "alert": alert.name,
         "expr": alert.expr,

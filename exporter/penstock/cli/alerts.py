@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from penstock.assets.rule_files import Bases, rule_files
-from penstock.cli import options, writing
+from penstock.cli import files as writing
+from penstock.cli import options
 from penstock.cli.examples import examples
 
 _DEFAULT = Bases()

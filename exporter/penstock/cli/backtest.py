@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.agent.opening import policy_of
+from penstock.agent.factory import policy_of
 from penstock.assets.thresholds import THRESHOLDS
+from penstock.cli import options
 from penstock.cli.examples import examples
-from penstock.cli.told import told
 from penstock.config import Config, load_rules
-from penstock.flow.policy import Policy
+from penstock.settings.policy import Policy
 
 if TYPE_CHECKING:
-    from penstock.trends.backtest import Found
+    from penstock.trends.backtest import BacktestResult
     from penstock.trends.episodes import Episode
 
 ALERT_FOR = 60.0 * float(THRESHOLDS.judged_for.removesuffix("m"))
@@ -28,7 +28,7 @@ DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BacktestLine:
     """One condition. Times in seconds; alerts: how often its alert would have fired; then: told by the agent."""
 
     condition: str
@@ -63,9 +63,9 @@ class Line:
     default=0.0,
     help="Days judged at a time, side by side, each with a warm-up of its own; default: all in one, as the agent does.",
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@options.form
 @click.option("--master", help="Spark master, such as spark://HOST:7077; default: embedded on all cores.")
-@told
+@options.command
 def backtest(history: str, rules: Path, form: str, master: str | None, **when: Any) -> None:
     """How often each condition would have been told with the rules of FILE, for how long, on which queues."""
     policies = policies_of(load_rules(rules))
@@ -75,7 +75,7 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
     from penstock.trends.session import spark_session  # noqa: PLC0415
 
     span = Span(seconds(when["first"], -float("inf")), seconds(when["last"], float("inf")))
-    plan = job.Plan(span, when["warm_up"] * 3600.0, when["slice_days"])
+    plan = job.BacktestPlan(span, when["warm_up"] * 3600.0, when["slice_days"])
     found = job.backtest(spark_session(master), Store(history), policies, plan)
     click.echo(as_json(found) if form == "json" else as_text(found))
 
@@ -90,7 +90,7 @@ def policies_of(config: Config) -> Mapping[str, Policy]:
     return {"": other} | {broker.name: policy_of(config, broker) for broker in config.brokers}
 
 
-def as_json(found: "Found") -> str:
+def as_json(found: "BacktestResult") -> str:
     def plain(episodes: "Sequence[Episode]") -> list[dict[str, Any]]:
         return [asdict(one) for one in episodes]
 
@@ -100,7 +100,7 @@ def as_json(found: "Found") -> str:
     )
 
 
-def lines_of(found: "Found") -> list[Line]:
+def lines_of(found: "BacktestResult") -> list[BacktestLine]:
     """By condition, the one that stood longest in all first."""
     by_name: dict[str, list[Episode]] = defaultdict(list)
     then: dict[str, int] = defaultdict(int)
@@ -114,7 +114,7 @@ def lines_of(found: "Found") -> list[Line]:
         alerts = sum(alarming(one) for one in by_name[name])
         queues = len({(one.broker, one.address, one.queue) for one in by_name[name]})
         typical, longest = (median(lasting), max(lasting)) if lasting else (0.0, 0.0)
-        lines.append(Line(name, len(lasting), alerts, sum(lasting), typical, longest, queues, then[name]))
+        lines.append(BacktestLine(name, len(lasting), alerts, sum(lasting), typical, longest, queues, then[name]))
     return sorted(lines, key=lambda line: -line.total)
 
 
@@ -122,7 +122,7 @@ def alarming(one: "Episode") -> bool:
     return one.severity != "info" and one.seconds >= ALERT_FOR
 
 
-def as_text(found: "Found") -> str:
+def as_text(found: "BacktestResult") -> str:
     """A line per condition, then one per queue or client on which it stood."""
     from penstock.trends.report import lasted  # noqa: PLC0415 - needs the extra
 

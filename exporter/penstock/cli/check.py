@@ -3,21 +3,23 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
-from penstock.agent import Watch
+from penstock.agent import Poller, Result
 from penstock.agent import tables as own
-from penstock.agent.opening import open_reader
-from penstock.agent.tables import Result
+from penstock.agent.factory import open_reader
 from penstock.cli import logs, options
 from penstock.cli.examples import examples
 from penstock.cli.polling import poll_once, with_found
-from penstock.cli.run import gate_of
-from penstock.cli.telling import say
+from penstock.cli.run import authentication_of
 from penstock.config import Config, load
-from penstock.flow.explain import Plain, finding_list
-from penstock.model import BrokerKind, Role
+from penstock.insight.answers import Finding
+from penstock.insight.explain import findings
+from penstock.model import Role, Snapshot
+from penstock.tui.lines import say
 
 
 @click.command(
@@ -26,7 +28,7 @@ from penstock.model import BrokerKind, Role
 @options.config_file
 @options.web_config_file
 @click.option("--offline", is_flag=True, help="Check the configuration only; ask no broker.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@options.form
 @options.command
 async def check(config_file: Path, web_config_file: Path | None, offline: bool, form: str) -> int:
     """
@@ -38,41 +40,41 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     logs.set_up("error", "logfmt")
     config = load(config_file)
     valid = [f"{config_file}: valid, {len(config.brokers)} brokers, {len(config.rules)} rules"]
-    if gate := gate_of(web_config_file):
-        gate.close()
+    if authentication := authentication_of(web_config_file):
+        authentication.close()
         valid.append(f"{web_config_file}: valid")
     for broker in config.brokers:
         open_reader(config, broker)  # certificates and recordings are opened: a ConfigError here is one of the file
     if form == "text":
         say(valid)
-    watches = [] if offline else await asked(config, config_file)
+    pollers = [] if offline else await asked(config, config_file)
     if form == "json":
-        found = [found_of(url, watch) for url, watch in watches]
+        found = [found_of(url, poller) for url, poller in pollers]
         click.echo(json.dumps({"valid": valid, "brokers": found}, ensure_ascii=False, indent=2))
     else:
-        for url, watch in watches:
-            say([f"{watch.name}: {url}", *(f"  {line}" for line in report(found_of(url, watch)))])
-    return int(any(watch.outcome is None or watch.outcome.result is not Result.OK for _, watch in watches))
+        for url, poller in pollers:
+            say([f"{poller.name}: {url}", *(f"  {line}" for line in report(poller))])
+    return int(any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
 
 
-async def asked(config: Config, config_file: Path) -> list[tuple[str, Watch]]:
+async def asked(config: Config, config_file: Path) -> list[tuple[str, Poller]]:
     """The URL of each broker, those of discovery too, and what one poll of it found."""
     config = await with_found(config, config_file)
-    watches = await poll_once(config, config.brokers)
-    return [(broker.url, watch) for broker, watch in zip(config.brokers, watches, strict=True)]
+    pollers = await poll_once(config, config.brokers)
+    return [(broker.url, poller) for broker, poller in zip(config.brokers, pollers, strict=True)]
 
 
-def found_of(url: str, watch: Watch) -> Plain:
-    """What the poll found, in plain values."""
-    snapshot, outcome = watch.snapshot, watch.outcome
-    told: Plain = {"broker": watch.name, "url": url, "error": outcome.error if outcome else "not polled"}
+def found_of(url: str, poller: Poller) -> dict[str, Any]:
+    """What the poll found, for JSON."""
+    assessor = poller.assessor
+    snapshot = assessor.snapshot
+    found: dict[str, Any] = {"broker": poller.name, "url": url, "error": error_of(poller)}
     if snapshot is None or snapshot.broker is None:
-        return told | {"reached": False}
+        return found | {"reached": False}
     about = snapshot.broker
-    tables = {name: table for name in TABLES if (table := getattr(snapshot, name)) is not None}
-    return told | {
+    return found | {
         "reached": True,
-        "product": PRODUCTS[about.kind],
+        "product": about.kind.product,
         "version": about.version,
         "product_version": about.product_version,
         "role": about.role,
@@ -81,34 +83,48 @@ def found_of(url: str, watch: Watch) -> Plain:
             name: {"error": one.error, "seconds": round(one.seconds, 4)} for name, one in snapshot.collectors.items()
         },
         "notes": list(snapshot.notes),
-        "found": {name: len(table) for name, table in tables.items()} if about.role is Role.ACTIVE else {},
-        "findings": finding_list(watch.sight) if watch.sight is not None else [],
-        "series": own.series(watch.tables),
-        "series_held_back": own.series_of_hidden(watch.hidden()),
+        "found": rows_of(snapshot),
+        "findings": msgspec.to_builtins(findings_of(poller)),
+        "series": own.series(assessor.tables),
+        "series_held_back": own.series_of_hidden(assessor.hidden()),
     }
 
 
-def report(found: Plain) -> Iterator[str]:
+def report(poller: Poller) -> Iterator[str]:
     """The same, a line each."""
-    if not found["reached"]:
-        yield f"FAILED    {found['error']}"
+    snapshot = poller.assessor.snapshot
+    if snapshot is None or snapshot.broker is None:
+        yield f"FAILED    {error_of(poller)}"
         return
-    product = f" ({found['product_version']})" if found["product_version"] else ""
-    yield f"ok        {found['product']} {found['version']}{product}, {found['role']}, node {found['node_id']}"
-    for name, collector in found["collectors"].items():
-        if collector["error"]:
-            yield f"FAILED    {name}: {collector['error']}"
-        else:
-            yield f"ok        {name}: {collector['seconds'] * 1000:.0f} ms"
-    for note in found["notes"]:
-        yield f"note      {note}"
-    if found["found"]:
-        yield "found     " + ", ".join(f"{count} {name}" for name, count in found["found"].items())
-    for one in found["findings"]:
-        yield f"finding   {one['rule']}, {one['scope']} {one['object']}: {one['says']}"
-        yield f"          {one['advice']}"
-    yield f"export    {found['series']} series, {found['series_held_back']} held back by the series limits"
+    about = snapshot.broker
+    product = f" ({about.product_version})" if about.product_version else ""
+    yield f"ok        {about.kind.product} {about.version}{product}, {about.role}, node {about.node_id}"
+    for name, one in snapshot.collectors.items():
+        yield f"FAILED    {name}: {one.error}" if one.error else f"ok        {name}: {one.seconds * 1000:.0f} ms"
+    yield from (f"note      {note}" for note in snapshot.notes)
+    if found := rows_of(snapshot):
+        yield "found     " + ", ".join(f"{count} {name}" for name, count in found.items())
+    for finding in findings_of(poller):
+        yield f"finding   {finding.rule}, {finding.scope} {finding.object}: {finding.says}"
+        yield f"          {finding.advice}"
+    held_back = own.series_of_hidden(poller.assessor.hidden())
+    yield f"export    {own.series(poller.assessor.tables)} series, {held_back} held back by the series limits"
 
 
-PRODUCTS = {BrokerKind.ARTEMIS: "Apache Artemis", BrokerKind.OPENMQ: "Eclipse OpenMQ"}
+def error_of(poller: Poller) -> str:
+    return poller.last.error if poller.last else "not polled"
+
+
+def rows_of(snapshot: Snapshot) -> dict[str, int]:
+    """By table; of a passive broker nothing is read."""
+    active = snapshot.broker is not None and snapshot.broker.role is Role.ACTIVE
+    tables = {name: getattr(snapshot, name) for name in TABLES if active}
+    return {name: len(table) for name, table in tables.items() if table is not None}
+
+
+def findings_of(poller: Poller) -> list[Finding]:
+    view = poller.assessor.view
+    return [] if view is None else findings(view.state.findings.found)
+
+
 TABLES = ("addresses", "queues", "consumers", "connections", "producers", "transactions", "links")

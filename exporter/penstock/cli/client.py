@@ -4,20 +4,23 @@ import os
 import ssl
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, TypeVar
 
 import aiohttp
 import msgspec
 
 from penstock.config.http import HttpConfig, load_http
 from penstock.config.values import http_url
-from penstock.errors import ConfigError, PenstockError
+from penstock.core.errors import ConfigError, PenstockError
+from penstock.insight.answers import Error
 from penstock.server import DEFAULT_PORT
-from penstock.sources.jolokia import Tls, ssl_context
+from penstock.transports.jolokia import TlsFiles, ssl_context
 
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 TIMEOUT = aiohttp.ClientTimeout(total=15)
 MAX_BYTES = 64 * 2**20
+
+AnswerT = TypeVar("AnswerT")
 
 REFUSED = {
     401: "asks for a user and password, or refuses those given; write them into --http.config.file",
@@ -45,23 +48,20 @@ class AgentClient:
         if self._session is not None:
             await self._session.close()
 
-    async def get(self, path: str, has: str, **parameters: str | float | None) -> Any:
-        """The answer's values, `has` among them; parameters that are None or empty are left out."""
+    async def get(self, path: str, kind: type[AnswerT], **parameters: str | float | None) -> AnswerT:
+        """The answer, which is of this kind; parameters that are None or empty are left out."""
         status, body = await self._get(path, {k: str(v) for k, v in parameters.items() if v not in (None, "")})
         if status in REFUSED:
             raise PenstockError(f"the agent at {self.url} {REFUSED[status]}")
         try:
-            answer = msgspec.json.decode(body)
+            if status == 200:
+                return msgspec.json.decode(body, type=kind)
+            error = msgspec.json.decode(body, type=Error)
         except msgspec.DecodeError:
-            answer = None
-        if isinstance(answer, dict):
-            if status == 200 and has in answer:
-                return answer
-            if {"error", "hint"} <= answer.keys():
-                raise PenstockError(f"{answer['error']}; {answer['hint']}")
-        raise PenstockError(
-            f"what answers at {self.url} (status {status}) is no Penstock of this version; name an agent with --url"
-        )
+            raise PenstockError(
+                f"what answers at {self.url} (status {status}) is no Penstock of this version; name an agent with --url"
+            ) from None
+        raise PenstockError(f"{error.error}; {error.hint}")
 
     async def _get(self, path: str, parameters: dict[str, str]) -> tuple[int, bytes]:
         assert self._session is not None  # noqa: S101 - within `async with`
@@ -105,10 +105,10 @@ def checked(url: str) -> str:
 def tls_of(http: HttpConfig) -> ssl.SSLContext:
     said = http.tls_config
     ca, cert, key = (None if file is None else str(file) for file in (said.ca_file, said.cert_file, said.key_file))
-    return ssl_context(Tls(ca, cert, key, insecure=said.insecure_skip_verify))
+    return ssl_context(TlsFiles(ca, cert, key, insecure=said.insecure_skip_verify))
 
 
-async def ask(url: str, http: Path | None, path: str, has: str, **parameters: str | float | None) -> Any:
+async def ask(url: str, http: Path | None, path: str, kind: type[AnswerT], **parameters: str | float | None) -> AnswerT:
     """One answer of the agent at `url`, as `AgentClient.get` gives it."""
     async with AgentClient(url, http) as client:
-        return await client.get(path, has, **parameters)
+        return await client.get(path, kind, **parameters)

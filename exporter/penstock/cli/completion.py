@@ -10,7 +10,8 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from penstock.cli.client import DEFAULT_URL, ask
 from penstock.cli.examples import examples
-from penstock.errors import PenstockError
+from penstock.core.errors import PenstockError
+from penstock.insight.answers import LISTS
 
 SHELLS = ("bash", "zsh", "fish")
 ENOUGH = 200
@@ -70,8 +71,8 @@ def _offered(
     url = context.params.get("url") or os.environ.get("PENSTOCK_URL") or DEFAULT_URL
     http = context.params.get("http_config_file")
     try:
-        answer = asyncio.run(_soon(ask(url, http, f"/api/v1/{kind}", kind, **given)))
-        names = {str(row[name]) for row in answer[kind]}
-    except (PenstockError, TimeoutError, KeyError, TypeError):
+        answer = asyncio.run(_soon(ask(url, http, f"/api/v1/{kind}", LISTS[kind], **given)))
+    except (PenstockError, TimeoutError):
         return []
+    names: set[str] = {getattr(row, name) for row in answer.rows}
     return [CompletionItem(one) for one in sorted(names) if one.startswith(incomplete) and one.isprintable()]

@@ -3,18 +3,21 @@
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
+import msgspec
 
 from penstock.cli import completion, options
 from penstock.cli.client import ask
 from penstock.cli.examples import examples
-from penstock.cli.telling import say
 from penstock.config.values import parse_duration
+from penstock.insight.answers import EventList
+from penstock.insight.events import Event
+from penstock.insight.text import event_line
+from penstock.tui.lines import say
 
 
 def since_when(_: click.Context, __: click.Parameter, value: str | None) -> float:
@@ -42,41 +45,21 @@ def since_when(_: click.Context, __: click.Parameter, value: str | None) -> floa
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="The newest so many.")
 @options.agent_url
 @options.http_config_file
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json: one object a line.",
-)
+@options.form_of_lines
 @options.command
 async def events(
     broker: str | None, queue: str | None, since: float, limit: int, url: str, http_config_file: Path | None, form: str
 ) -> int:
     """Tell what changed: conditions that came and went, brokers that went down, came up or restarted, reloads."""
     found = await ask(
-        url, http_config_file, "/api/v1/events", "events", broker=broker, queue=queue, since=since, limit=limit
+        url, http_config_file, "/api/v1/events", EventList, broker=broker, queue=queue, since=since, limit=limit
     )
-    say(shown(found["events"], form))
-    if not found["events"]:
+    say(shown(found.events, form))
+    if not found.events:
         click.echo("penstock: nothing changed, of what was asked for", err=True)
     return 0
 
 
-def shown(found: list[Mapping[str, Any]], form: str) -> Iterator[str]:
-    for event in found:
-        yield json.dumps(event, ensure_ascii=False) if form == "json" else text(event)
-
-
-def text(event: Mapping[str, Any]) -> str:
-    """One line: when, what, on what."""
-    at = datetime.fromtimestamp(event["time"], UTC).strftime("%Y-%m-%d %H:%M:%S")
-    where = " / ".join(event[name] for name in ("broker", "queue", "client") if event[name])
-    if event["condition"]:
-        told = {"condition_on": "on", "condition_off": "off"}.get(event["change"], event["detail"])
-        since = ""
-        if event["change"] == "condition_on" and event["since"] is not None:
-            since = f", since {datetime.fromtimestamp(event['since'], UTC):%H:%M:%S}"
-        return f"{at}  {event['severity']:8}  {told:3}  {event['condition']}  {where}{since}"
-    return "  ".join(part for part in (at, event["change"].replace("_", " "), where, event["detail"]) if part)
+def shown(events: Sequence[Event], form: str) -> Iterator[str]:
+    for event in events:
+        yield json.dumps(msgspec.to_builtins(event), ensure_ascii=False) if form == "json" else event_line(event)

@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
+from penstock.cli import options
 from penstock.cli.examples import examples
 from penstock.config.values import parse_duration, parse_size
-from penstock.flow import limits
-from penstock.flow.client_log import ClientLog, Entry, read_client_log
-from penstock.flow.limits import ConnectionWindow, ConsumerWindow, CreditWindow
+from penstock.findings import limits
+from penstock.findings.limits import ConnectionWindow, ConsumerWindow, CreditWindow
+from penstock.insight.client_log import ClientLog, LoggedConsumer, read_client_log
 
 HOW_TO_LOG = (
     "start the client with -Dimq.flowcontrol.debug=true -Dimq.flowcontrol.log=stderr, log"
@@ -22,7 +23,7 @@ HOW_TO_LOG = (
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FlowLine:
     """One result: its name and value as JSON has them, and as a sentence with the arithmetic."""
 
     name: str
@@ -67,7 +68,6 @@ class Rate(click.FloatRange):
 
 COUNT = click.IntRange(min=1, max=2**31 - 1)
 RATE = Rate()
-form = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 
 
 @click.group()
@@ -122,7 +122,7 @@ def flow() -> None:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Tell what a client's own log says in place of calculating.",
 )
-@form
+@options.form
 def openmq(  # noqa: PLR0913, PLR0917 - the command's options
     limit: int, threshold: int, destination_limit: int, buffered: int | None, consumers: int,
     message_size: int | None, memory: int | None, rate: float | None, round_trip: float | None,
@@ -168,7 +168,7 @@ def openmq(  # noqa: PLR0913, PLR0917 - the command's options
 @click.option("--consumers", type=COUNT, default=1, show_default=True, help="Consumers of the queue.")
 @click.option("--ring", type=COUNT, help="ring-size of the queue: the window at which consumers hold no more than it.")
 @click.option("--memory", type=Size(), help="What the buffers of one client may take.")
-@form
+@options.form
 def artemis(window: int, message_size: int, consumers: int, ring: int | None, memory: int | None, form: str) -> None:
     """Flow control of Artemis: the window of a Core client, against messages, a ring, memory."""
     show([*window_lines(window, message_size, consumers), *bounds(message_size, consumers, ring, memory)], form)
@@ -177,109 +177,113 @@ def artemis(window: int, message_size: int, consumers: int, ring: int | None, me
 # --- OpenMQ
 
 
-def in_force(force: int | None, client: int, destination: int) -> Iterator[Line]:
+def in_force(force: int | None, client: int, destination: int) -> Iterator[FlowLine]:
     own = "none" if client <= 0 else f"{client:,}"
     theirs = "not limited by the destination" if destination == -1 else f"of the destination {destination:,}"
     said = f"of the client {own}, {theirs}"
     if force is None:
-        yield Line("limit", None, f"none: {said}; the client takes all that there is")
+        yield FlowLine("limit", None, f"none: {said}; the client takes all that there is")
     else:
-        yield Line("limit", force, f"{messages(force)} in force: {said}")
+        yield FlowLine("limit", force, f"{messages(force)} in force: {said}")
 
 
-def consumer_lines(window: ConsumerWindow, threshold: int, buffered: int | None) -> Iterator[Line]:
+def consumer_lines(window: ConsumerWindow, threshold: int, buffered: int | None) -> Iterator[FlowLine]:
     least, most = window.batch
-    yield Line(
+    yield FlowLine(
         "stops_at", window.limit, f"at {messages(window.limit)} in the client that the application has not been handed"
     )
     share = f"{threshold} % of {window.limit:,}"
     below = ", always below the limit" if window.resume == window.limit - 1 else ""
-    yield Line("resume_at", window.resume, f"at {window.resume:,} or fewer: {share}{below}")
-    yield Line(
+    yield FlowLine("resume_at", window.resume, f"at {window.resume:,} or fewer: {share}{below}")
+    yield FlowLine(
         "consumed_before_resume",
         window.consumed_before_resume,
         f"{messages(window.consumed_before_resume)} of a full buffer before it asks again:"
         f" {window.limit:,} - {window.resume:,}",
     )
-    yield Line("batch", [least, most], f"{least:,} … {most:,} messages: {window.limit:,} - what is buffered")
+    yield FlowLine("batch", [least, most], f"{least:,} … {most:,} messages: {window.limit:,} - what is buffered")
     if buffered is not None:
         batch = window.next_batch(buffered)
         why = f"{window.limit:,} - {buffered:,}" if batch else f"{buffered:,} is above the resume level"
-        yield Line("next_batch", batch, f"{messages(batch)} with {buffered:,} buffered: {why}")
+        yield FlowLine("next_batch", batch, f"{messages(batch)} with {buffered:,} buffered: {why}")
 
 
-def memory_lines(window: ConsumerWindow, size: int, consumers: int, memory: int | None) -> Iterator[Line]:
+def memory_lines(window: ConsumerWindow, size: int, consumers: int, memory: int | None) -> Iterator[FlowLine]:
     held = window.limit * size * consumers
-    product = f"{number(consumers, 'consumer')} x {window.limit:,} messages x {size:,} B"
-    yield Line("memory_bytes", held, f"{in_bytes(held)} at most: {product}")
+    product = f"{counted(consumers, 'consumer')} x {window.limit:,} messages x {size:,} B"
+    yield FlowLine("memory_bytes", held, f"{in_bytes(held)} at most: {product}")
     if memory is None:
         return
     limit = limits.limit_for_memory(memory, size, consumers)
     split = f"{memory:,} B / ({consumers:,} x {size:,} B)"
     told = messages(limit) if limit else "none fits"
-    yield Line("limit_for_memory", limit, f"{told} for {in_bytes(memory)}: {split}")
+    yield FlowLine("limit_for_memory", limit, f"{told} for {in_bytes(memory)}: {split}")
 
 
-def rate_lines(window: ConsumerWindow, rate: float, round_trip: float) -> Iterator[Line]:
+def rate_lines(window: ConsumerWindow, rate: float, round_trip: float) -> Iterator[FlowLine]:
     lasts = window.reserve / rate
     dry, real = window.dry_seconds(rate, round_trip), window.throughput(rate, round_trip)
     buffer = f"{window.reserve:,.4g} messages last {lasts:.3g} s, the next batch takes {round_trip:.3g} s"
     told = f"{dry:.3g} s in each batch, {real:,.4g} messages a second remain" if dry else "no"
-    yield Line("dry_seconds", dry, f"{told}: {buffer}")
-    yield Line("throughput", real, f"{real:,.4g} of {rate:,.4g} messages a second")
+    yield FlowLine("dry_seconds", dry, f"{told}: {buffer}")
+    yield FlowLine("throughput", real, f"{real:,.4g} of {rate:,.4g} messages a second")
     asked = window.requests_per_second(real)
-    yield Line("requests_per_second", asked, f"{asked:.3g} a second: {real:,.4g} / {window.consumed_before_resume:,}")
+    yield FlowLine(
+        "requests_per_second", asked, f"{asked:.3g} a second: {real:,.4g} / {window.consumed_before_resume:,}"
+    )
     least = limits.threshold_for(window.limit, rate, round_trip)
     needed = f"{rate:,.4g}/s x {round_trip:.3g} s = {rate * round_trip:,.4g} messages"
     advice = f"{least} % is enough: {needed}" if least is not None else f"none is enough, raise the limit: {needed}"
-    yield Line("least_threshold", least, advice)
+    yield FlowLine("least_threshold", least, advice)
 
 
-def connection_lines(window: ConnectionWindow, limit: int | None, consumers: int, size: int | None) -> Iterator[Line]:
-    yield Line("connection_stops_at", window.limit, f"at {messages(window.limit)} of all its consumers together")
-    yield Line("connection_resume_at", window.resume, f"at {window.resume:,} or fewer: strictly below the limit")
-    yield Line(
+def connection_lines(
+    window: ConnectionWindow, limit: int | None, consumers: int, size: int | None
+) -> Iterator[FlowLine]:
+    yield FlowLine("connection_stops_at", window.limit, f"at {messages(window.limit)} of all its consumers together")
+    yield FlowLine("connection_resume_at", window.resume, f"at {window.resume:,} or fewer: strictly below the limit")
+    yield FlowLine(
         "connection_most",
         window.most,
         f"{messages(window.most)}: it stops only after whole counts: {window.limit:,} - 1 + {window.count:,}",
     )
     if size is not None:
-        yield Line("connection_memory_bytes", window.most * size, f"{in_bytes(window.most * size)} at most")
+        yield FlowLine("connection_memory_bytes", window.most * size, f"{in_bytes(window.most * size)} at most")
     together = None if limit is None else limit * consumers
     if together is not None and together < window.limit:
         told = f"the consumers': {consumers:,} x {limit:,} = {together:,} messages never reach the connection's limit"
     else:
         told = "the connection's: one consumer that does not read can stop all others of its connection"
     binds = "consumer" if together is not None and together < window.limit else "connection"
-    yield Line("limit_that_binds", binds, told)
+    yield FlowLine("limit_that_binds", binds, told)
 
 
 # --- Artemis
 
 
-def window_lines(window: int, size: int, consumers: int) -> Iterator[Line]:
+def window_lines(window: int, size: int, consumers: int) -> Iterator[FlowLine]:
     if window == -1:
-        yield Line("window_bytes", None, "none: the client takes all that there is")
+        yield FlowLine("window_bytes", None, "none: the client takes all that there is")
         return
     credit = CreditWindow(window)
     held = credit.messages(size)
-    yield Line("window_bytes", window, f"{window:,} B a consumer")
-    yield Line("held_messages", held, f"{messages(held)} of {size:,} B in the hands of a consumer, at most")
-    yield Line(
-        "held_by_all_messages", held * consumers, f"{messages(held * consumers)}: {number(consumers, 'consumer')}"
+    yield FlowLine("window_bytes", window, f"{window:,} B a consumer")
+    yield FlowLine("held_messages", held, f"{messages(held)} of {size:,} B in the hands of a consumer, at most")
+    yield FlowLine(
+        "held_by_all_messages", held * consumers, f"{messages(held * consumers)}: {counted(consumers, 'consumer')}"
     )
-    yield Line("resume_bytes", credit.returned, f"after each {credit.returned:,} B taken: half of the window")
-    yield Line("batch_messages", credit.batch(size), f"about {messages(credit.batch(size))} of {size:,} B")
+    yield FlowLine("resume_bytes", credit.returned, f"after each {credit.returned:,} B taken: half of the window")
+    yield FlowLine("batch_messages", credit.batch(size), f"about {messages(credit.batch(size))} of {size:,} B")
 
 
-def bounds(size: int, consumers: int, ring: int | None, memory: int | None) -> Iterator[Line]:
+def bounds(size: int, consumers: int, ring: int | None, memory: int | None) -> Iterator[FlowLine]:
     if ring is not None:
         window = limits.window_for_ring(ring, size, consumers)
         share = f"{ring:,} messages x {size:,} B / {consumers:,}"
-        yield Line("window_for_ring_bytes", window, f"{window:,} B at most keep the ring's promise: {share}")
+        yield FlowLine("window_for_ring_bytes", window, f"{window:,} B at most keep the ring's promise: {share}")
     if memory is not None:
         window = memory // consumers
-        yield Line("window_for_memory_bytes", window, f"{window:,} B: {memory:,} B / {consumers:,}")
+        yield FlowLine("window_for_memory_bytes", window, f"{window:,} B: {memory:,} B / {consumers:,}")
 
 
 # --- what a client says
@@ -310,7 +314,7 @@ def plain_log(log: ClientLog) -> Mapping[str, Any]:
     }
 
 
-def plain_entry(entry: Entry) -> Mapping[str, Any]:
+def plain_entry(entry: LoggedConsumer) -> Mapping[str, Any]:
     """An entry as JSON has it; what the log does not say is null."""
     sizes = sorted(entry.windows)
     asked = sum(size * times for size, times in entry.windows.items())
@@ -335,7 +339,7 @@ def plain_entry(entry: Entry) -> Mapping[str, Any]:
     }
 
 
-def entry_told(entry: Entry, seconds: float | None) -> Iterator[str]:
+def entry_told(entry: LoggedConsumer, seconds: float | None) -> Iterator[str]:
     found = plain_entry(entry)
     if entry.consumer:
         yield f"{entry.destination}   consumer {entry.consumer} on connection {entry.connection}"
@@ -344,14 +348,14 @@ def entry_told(entry: Entry, seconds: float | None) -> Iterator[str]:
     else:
         yield f"connection {entry.connection}"
     if entry.looks:
-        mean = f"{found['buffered_mean']:,.0f} mean of {number(entry.looks, 'look')}"
+        mean = f"{found['buffered_mean']:,.0f} mean of {counted(entry.looks, 'look')}"
         yield f"  buffered   {entry.buffered:,} at last, {entry.buffered_most:,} most, {mean}"
     if entry.windows:
         sizes = f"{found['window_least']:,} … {found['window_most']:,}"
-        yield f"  asked for  {number(found['windows'], 'window')} of {sizes} messages, {found['asked_for']:,} in all"
+        yield f"  asked for  {counted(found['windows'], 'window')} of {sizes} messages, {found['asked_for']:,} in all"
     lasts = ", still waiting" if entry.is_paused else ""
     paused = f", {entry.paused_least:.1f} … {entry.paused_most:.1f} s of {seconds:.1f} s" if seconds else ""
-    yield f"  paused     {number(entry.pauses, 'time')}{paused}{lasts}"
+    yield f"  paused     {counted(entry.pauses, 'time')}{paused}{lasts}"
     if entry.is_paused and entry.resume is not None and (entry.buffered or 0) > entry.resume:
         yield f"             {entry.buffered:,} are above the resume level: the application does not take them"
 
@@ -359,7 +363,7 @@ def entry_told(entry: Entry, seconds: float | None) -> Iterator[str]:
 # --- as text
 
 
-def show(lines: Sequence[Line], form: str) -> None:
+def show(lines: Sequence[FlowLine], form: str) -> None:
     if form == "json":
         click.echo(json.dumps({line.name: line.value for line in lines}, indent=2))
         return
@@ -369,10 +373,10 @@ def show(lines: Sequence[Line], form: str) -> None:
 
 
 def messages(count: int) -> str:
-    return number(count, "message")
+    return counted(count, "message")
 
 
-def number(count: int, thing: str) -> str:
+def counted(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from penstock.cli import options
 from penstock.cli.examples import examples
-from penstock.cli.told import told
 
 
 @click.group()
@@ -17,7 +17,7 @@ def history() -> None:
 
 @history.command("list", epilog=examples("penstock history list", "penstock history list data/history"))
 @click.argument("url", default="data/history")
-@told
+@options.command
 def list_days(url: str) -> None:
     """Days, polls, gaps and sizes of the history at URL (a directory or s3://BUCKET/PREFIX)."""
     from penstock.history.listing import days  # noqa: PLC0415 - needs the extra
@@ -53,7 +53,7 @@ DEFAULT_DAYS = 15
 @click.option(
     "--bearer-token-file", "token", type=click.Path(path_type=Path, dir_okay=False), help="With a token for it."
 )
-@told
+@options.command
 def import_samples(url: str, target: str, match: str, broker: str, token: Path | None, **when: datetime | None) -> None:
     """
     Back-fill the history from what a Prometheus scraped: of Penstock, or of Artemis by the JMX exporter or a plugin.

@@ -3,13 +3,14 @@
 import json
 import logging
 import sys
+import warnings
 from datetime import UTC, datetime
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("logfmt", "json")
 
 
-class Line(logging.Formatter):
+class LogLine(logging.Formatter):
     """One event in one line; a traceback becomes a field of it."""
 
     def __init__(self, form: str) -> None:
@@ -38,8 +39,10 @@ def _quoted(value: str) -> str:
 def set_up(level: str, form: str) -> None:
     """Log to stderr from now on; libraries only from warnings up."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Line(form))
+    handler.setFormatter(LogLine(form))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("penstock").setLevel(level.upper())
+    # Numbers that no broker should report may overflow: what comes of them is not finite, and is not shown.
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module="penstock")

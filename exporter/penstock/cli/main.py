@@ -1,6 +1,7 @@
 """`penstock` and its commands."""
 
 from importlib import import_module
+from importlib.util import find_spec
 
 import click
 
@@ -12,6 +13,8 @@ COMMANDS = (
     "policy", "history", "trends", "completion",
 )  # fmt: skip
 """Each the name of its module and of the command in it, in the order of the help."""
+DEMO = "penstock_demo"
+"""The package of the command `demo`, installed by itself."""
 
 FIRST = ("penstock check --config.file penstock.yaml", "penstock run --config.file penstock.yaml", "penstock top")
 
@@ -20,12 +23,18 @@ class Commands(click.Group):
     """Loads a command when it is asked for: the agent needs nothing of what draws tables."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(COMMANDS)
+        return [name for name in COMMANDS if name != "demo" or find_spec(DEMO)]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"penstock.cli.{cmd_name}"), cmd_name)
+        if cmd_name == "demo" and not find_spec(DEMO):
+            if ctx.resilient_parsing:  # a shell asks what comes next
+                return None
+            where = "in a checkout of Penstock, pip install ./exporter/demo"
+            raise click.UsageError(f"the demo is a package of its own: {where}")
+        module = f"{DEMO}.command" if cmd_name == "demo" else f"penstock.cli.{cmd_name}"
+        command = getattr(import_module(module), cmd_name)
         assert isinstance(command, click.Command)  # noqa: S101 - one module a command
         return command
 

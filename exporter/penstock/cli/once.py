@@ -7,7 +7,7 @@ import click
 from rich.console import Console
 
 from penstock import __version__
-from penstock.agent.tables import Result
+from penstock.agent import Result
 from penstock.cli import logs, options
 from penstock.cli.examples import examples
 from penstock.cli.overview import overview
@@ -41,17 +41,18 @@ async def once(config_file: Path, name: str | None, form: str) -> int:
     logs.set_up("error", "logfmt")
     config = await with_found(load(config_file), config_file)
     brokers = config.brokers if name is None else (options.chosen(config, name),)
-    watches = await poll_once(config, brokers)
+    pollers = await poll_once(config, brokers)
     if form == "table":
-        Console().print(overview(watches))
+        Console().print(overview(pollers))
     else:
         body = Exposition(SelfMetrics(__version__).render)
-        for watch in watches:
-            body.set_broker(watch.name, watch.blocks)
+        for poller in pollers:
+            body.set_broker(poller.name, poller.publisher.blocks)
         for piece in body.chunks(FORMATS[form], gzip=False):
             sys.stdout.buffer.write(piece)
         sys.stdout.flush()
-    failed = [watch for watch in watches if watch.outcome and watch.outcome.result is not Result.OK]
-    for watch in failed:
-        click.echo(f"penstock: broker {watch.name}: {watch.outcome.error if watch.outcome else ''}", err=True)
-    return int(any(watch.outcome and watch.outcome.result is Result.FAILED for watch in failed))
+    polls = [(poller.name, poller.last) for poller in pollers if poller.last is not None]
+    for broker, poll in polls:
+        if poll.result is not Result.OK:
+            click.echo(f"penstock: broker {broker}: {poll.error}", err=True)
+    return int(any(poll.result is Result.FAILED for _, poll in polls))

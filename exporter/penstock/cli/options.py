@@ -12,7 +12,7 @@ import click
 from penstock.cli.client import DEFAULT_URL
 from penstock.cli.logs import FORMATS, LEVELS
 from penstock.config import Broker, Config
-from penstock.errors import ConfigError, PenstockError
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.server import DEFAULT_ADDRESS
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -58,6 +58,15 @@ log_format = click.option(
     show_default=True,
     help="Form of the log.",
 )
+form = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+form_of_lines = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: one object a line.",
+)
 agent_url = click.option(
     "--url",
     "--agent",
@@ -78,16 +87,27 @@ http_config_file = click.option(
 )
 
 
-def command(function: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., None]:
-    """Run an asynchronous command; its result is the exit status, a PenstockError is told without a traceback."""
+EXTRAS = {"pyarrow": "history", "pandas": "trends", "pyspark": "trends", "textual": "top"}
+"""Package → the extra that brings it."""
+
+
+def command(function: Callable[..., Coroutine[Any, Any, int] | None]) -> Callable[..., None]:
+    """Run a command; an asynchronous one returns the exit status. Errors are shown without a traceback."""
 
     @functools.wraps(function)
     def wrapped(*arguments: Any, **options: Any) -> None:
         try:
-            status = asyncio.run(function(*arguments, **options))
+            begun = function(*arguments, **options)
+            status = 0 if begun is None else asyncio.run(begun)
         except PenstockError as error:
             click.echo(f"penstock: {error}", err=True)
             status = 2 if isinstance(error, ConfigError) else 1
+        except ModuleNotFoundError as error:
+            if error.name not in EXTRAS:
+                raise
+            needed = f"this needs {error.name}, please: pip install 'penstock[{EXTRAS[error.name]}]'"
+            click.echo(f"penstock: {needed}", err=True)
+            status = 1
         except KeyboardInterrupt:
             status = 130
         sys.exit(status)

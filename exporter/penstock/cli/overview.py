@@ -9,57 +9,55 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from penstock.agent import Watch
-from penstock.agent.tables import Result
-from penstock.flow.explain import Sight
-from penstock.flow.judge.conditions import Severity
-from penstock.flow.judge.words import advice
-from penstock.flow.series import QueueSeries
-from penstock.table import Column, Table
+from penstock.agent import Poller, Result
+from penstock.assessment.assess import Tables
+from penstock.core.table import Column, Table
+from penstock.insight.explain import BrokerView
+from penstock.insight.lists import ListQuery, condition_list
+from penstock.series.labels import QueueSeries
 
 ROWS = 20
 """Rows of a grid, the busiest."""
 
 
-def overview(watches: Sequence[Watch], rows: int = ROWS) -> RenderableType:
+def overview(pollers: Sequence[Poller], rows: int = ROWS) -> RenderableType:
     """Of each broker a heading, the conditions, the queues and the clients; the worst or largest first."""
     parts: list[RenderableType] = []
-    for watch in watches:
-        parts.append(heading(watch))
-        if watch.sight is not None and watch.sight.conditions:
-            parts.append(conditions(watch.sight, rows))
-        if "queue" in watch.tables:
-            parts.append(queues(watch.tables["queue"], rows))
-        if "client" in watch.tables:
-            parts.append(clients(watch, rows))
+    for poller in pollers:
+        view, tables = poller.assessor.view, poller.assessor.tables
+        parts.append(heading(poller))
+        if view is not None and view.conditions:
+            parts.append(conditions(view, rows))
+        if "queue" in tables:
+            parts.append(queues(tables["queue"], rows))
+        if "client" in tables:
+            parts.append(clients(tables, rows))
     return Group(*parts)
 
 
-def heading(watch: Watch) -> Text:
-    about = watch.snapshot.broker if watch.snapshot else None
-    up = watch.outcome is not None and watch.outcome.result is not Result.FAILED
-    text = Text(f"{watch.name}  ", style="bold")
+def heading(poller: Poller) -> Text:
+    snapshot, last = poller.assessor.snapshot, poller.last
+    about = snapshot.broker if snapshot else None
+    up = last is not None and last.result is not Result.FAILED
+    text = Text(f"{poller.name}  ", style="bold")
     text.append("up" if up else "down", style="green" if up else "red")
     if about is not None:
         text.append(f"  {about.kind} {about.version}  {about.role}", style="default")
-    if watch.outcome is not None and watch.outcome.error:
-        text.append(f"\n{watch.outcome.error}", style="yellow")
+    if last is not None and last.error:
+        text.append(f"\n{last.error}", style="yellow")
     return text
 
 
-STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "default"}
+STYLES = {"critical": "bold red", "warning": "yellow", "info": "default"}
 
 
-def conditions(sight: Sight, rows: int = ROWS) -> Grid:
-    """What holds, the worst first, and what to do."""
+def conditions(view: BrokerView, rows: int = ROWS) -> Grid:
+    """The active conditions, the worst first, and what to do."""
     grid = _grid("condition", "on", "for", "what to do")
-    shown = sorted(
-        (one for one in sight.conditions if not one.silenced), key=lambda one: (-one.severity, one.since, one.queue)
-    )
-    for one in shown[:rows]:
+    for one in condition_list([view], ListQuery(limit=rows)).rows:
         where = f"{one.queue}, {one.client}" if one.client else one.queue
         lasts = f"{max(time.time() - one.since, 0):,.0f} s"
-        grid.add_row(Text(one.name, STYLES[one.severity]), Text(where), lasts, Text(advice(one, sight.kind)))
+        grid.add_row(Text(one.condition, STYLES[one.severity]), Text(where), lasts, Text(one.advice))
     grid.columns[-1].no_wrap = False
     return grid
 
@@ -77,10 +75,10 @@ def queues(table: Table[QueueSeries], rows: int = ROWS) -> Grid:
     return grid
 
 
-def clients(watch: Watch, rows: int = ROWS) -> Grid:
-    table = watch.tables["client"]
+def clients(tables: Tables, rows: int = ROWS) -> Grid:
+    table = tables["client"]
     grid = _grid("client", "queue", "cons", "held", "uncom", "deliv", "acked", "last ack")
-    last = last_acknowledgements(watch)
+    last = last_acknowledgements(tables)
     held: Column = np.nan_to_num(table["buffered"]) + np.nan_to_num(table["uncommitted"])
     for i in np.argsort(-held, kind="stable")[:rows].tolist():
         row = table.index.rows[i]
@@ -91,9 +89,9 @@ def clients(watch: Watch, rows: int = ROWS) -> Grid:
     return grid
 
 
-def last_acknowledgements(watch: Watch) -> dict[tuple[str, str], float]:
+def last_acknowledgements(tables: Tables) -> dict[tuple[str, str], float]:
     """The latest acknowledgement of each (queue, client) by its consumers that are shown one by one."""
-    table = watch.tables.get("consumer")
+    table = tables.get("consumer")
     found: dict[tuple[str, str], float] = {}
     if table is not None:
         for row, stamp in zip(table.index, table["last_acknowledgement"].tolist(), strict=True):

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from penstock.agent import Watch
+from penstock.agent import Assessor, Poller
 from penstock.agent.discovery import Discovery
-from penstock.agent.opening import open_reader, policy_of
+from penstock.agent.factory import open_reader, policy_of
 from penstock.config import Broker, Config
 
 
@@ -17,18 +17,18 @@ async def with_found(config: Config, config_file: Path) -> Config:
     return config.model_copy(update={"brokers": brokers})
 
 
-async def poll_once(config: Config, brokers: Sequence[Broker]) -> list[Watch]:
-    """Watches that have polled once, all at the same time, and are closed."""
+async def poll_once(config: Config, brokers: Sequence[Broker]) -> list[Poller]:
+    """Pollers that have polled once, all at the same time, and are closed."""
     async with AsyncExitStack() as closing:
-        watches = []
+        pollers = []
         for broker in brokers:
-            watch = Watch(
-                open_reader(config, broker),
-                policy_of(config, broker),
-                config.interval_of(broker),
-                config.timeout_of(broker),
-            )
-            closing.push_async_callback(watch.close)
-            watches.append(watch)
-        await asyncio.gather(*(watch.poll() for watch in watches))
-    return watches
+            pollers.append(open_poller(config, broker))
+            closing.push_async_callback(pollers[-1].close)
+        await asyncio.gather(*(poller.poll() for poller in pollers))
+    return pollers
+
+
+def open_poller(config: Config, broker: Broker, record: Path | None = None) -> Poller:
+    """For single polls; with `record` every raw answer is also written to that file. Raises ConfigError."""
+    assessor = Assessor(policy_of(config, broker), config.interval_of(broker))
+    return Poller(open_reader(config, broker, record=record), assessor, config.timeout_of(broker))

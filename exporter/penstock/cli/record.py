@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from penstock.agent import Watch
-from penstock.agent.opening import open_reader, policy_of
-from penstock.agent.tables import Result
+from penstock.agent import Result
 from penstock.cli import logs, options
 from penstock.cli.examples import examples
+from penstock.cli.polling import open_poller
 from penstock.config import load
 
 
@@ -36,20 +35,18 @@ async def record(config_file: Path, name: str | None, polls: int, output: Path |
     broker = options.chosen(config, name)
     path = output or Path(f"{_file_name(broker.name)}-{time.strftime('%Y%m%dT%H%M%S')}.jsonl.gz")
     interval = config.interval_of(broker)
-    watch = Watch(
-        open_reader(config, broker, record=path), policy_of(config, broker), interval, config.timeout_of(broker)
-    )
+    poller = open_poller(config, broker, path)
     failed = 0
     try:
         for number in range(1, polls + 1):
             began = time.monotonic()
-            outcome = await watch.poll()
-            failed += outcome.result is Result.FAILED
-            click.echo(f"poll {number} of {polls}: {outcome.result} {outcome.error}".rstrip(), err=True)
+            poll = await poller.poll()
+            failed += poll.result is Result.FAILED
+            click.echo(f"poll {number} of {polls}: {poll.result} {poll.error}".rstrip(), err=True)
             if number < polls:
                 await asyncio.sleep(max(0.0, began + interval - time.monotonic()))
     finally:
-        await watch.close()
+        await poller.close()
         click.echo(f"written: {path} ({path.stat().st_size} bytes)", err=True)
     return int(failed == polls)
 

@@ -1,25 +1,26 @@
 """`penstock replay`: judge a recording anew."""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import msgspec
 
-from penstock.agent.opening import name_map, policy_of, reader_over
+from penstock.agent.factory import name_map, policy_of
+from penstock.assessment.assess import State, assess
+from penstock.brokers.engine import ReaderOptions
+from penstock.brokers.registry import KINDS
 from penstock.cli import logs, options
-from penstock.cli.events import text
 from penstock.cli.examples import examples
 from penstock.config import Config, load
-from penstock.errors import ConfigError, SourceError, Unreachable
-from penstock.flow.assess import State, assess
-from penstock.flow.events import Event, Picture, changes, pictured
-from penstock.flow.policy import Policy
-from penstock.flow.retention import Kept, keep_seconds, retain
-from penstock.model import BrokerKind
-from penstock.sources.artemis import ReaderOptions
-from penstock.sources.recording import RecordingTransport
-from penstock.sources.transport import Answer, Request
+from penstock.core.errors import ConfigError, SourceError, Unreachable
+from penstock.insight.events import Event, StatusSummary, changes, summarize
+from penstock.insight.text import event_line
+from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
+from penstock.settings.policy import Policy
+from penstock.transports.recording import RecordingTransport
+from penstock.transports.transport import Answer, Request
 
 TIMEOUT = 3600.0
 """No deadline: a recording takes as long as it takes to read."""
@@ -38,14 +39,7 @@ TIMEOUT = 3600.0
     help="Its rules and constants; default: none and the built-in ones.",
 )
 @click.option("--broker", "name", help="As which broker of the configuration; default: the name in the recording.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json: one object a line.",
-)
+@options.form_of_lines
 @options.command
 async def replay(file: Path, config_file: Path | None, name: str | None, form: str) -> int:
     """
@@ -58,11 +52,11 @@ async def replay(file: Path, config_file: Path | None, name: str | None, form: s
     transport = Recorded(file)
     policy, wanted = as_configured(config, name or transport.header.broker)
     polls = told = 0
-    async for events in judged(transport, policy, wanted):
+    async for events in replayed_events(transport, policy, wanted):
         polls += 1
         told += len(events)
         for event in events:
-            click.echo(msgspec.json.encode(event).decode() if form == "json" else text(msgspec.to_builtins(event)))
+            click.echo(msgspec.json.encode(event).decode() if form == "json" else event_line(event))
     click.echo(f"{polls} polls, {told} changes", err=True)
     return 0
 
@@ -97,14 +91,13 @@ class Recorded(RecordingTransport):
         return answer
 
 
-async def judged(transport: Recorded, policy: Policy, wanted: ReaderOptions) -> AsyncIterator[list[Event]]:
+async def replayed_events(transport: Recorded, policy: Policy, wanted: ReaderOptions) -> AsyncIterator[list[Event]]:
     """What changed with each poll of the recording."""
-    try:
-        kind = BrokerKind(transport.header.kind)
-    except ValueError:
-        raise ConfigError(f"a recording of {transport.header.kind!r}, which this version does not know") from None
-    reader = reader_over(transport, kind, policy.broker, wanted)
-    state, kept, picture = State(), Kept(), Picture(policy.broker)
+    kind = KINDS.get(transport.header.kind)
+    if kind is None:
+        raise ConfigError(f"a recording of {transport.header.kind!r}, which this version does not know")
+    reader = kind.reader(transport, replace(wanted, name=policy.broker), None)
+    state, kept, summary = State(), LastGood(), StatusSummary(policy.broker)
     try:
         while True:
             error, about = "", None
@@ -114,13 +107,13 @@ async def judged(transport: Recorded, policy: Policy, wanted: ReaderOptions) -> 
                 error = str(problem)
             else:
                 interval = state.judgement.seen.times.interval
-                kept, snapshot = retain(kept, snapshot, keep_seconds(interval))
+                kept, snapshot = keep_last_good(kept, snapshot, keep_seconds(interval))
                 state, _ = assess(state, snapshot, policy)
                 about = snapshot.broker
             if transport.ended:
                 return
-            before = picture
-            picture = pictured(before, state, about, up=about is not None, error=error)
-            yield list(changes(before, picture, transport.last_stamp))
+            before = summary
+            summary = summarize(before, state, about, up=about is not None, error=error)
+            yield list(changes(before, summary, transport.last_stamp))
     finally:
         await reader.close()

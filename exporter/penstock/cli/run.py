@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from penstock.agent import Agent
+from penstock.agent import Agent, process
 from penstock.agent.shard import parse_shard
 from penstock.cli import logs, options
 from penstock.cli.examples import examples
-from penstock.errors import ConfigError
+from penstock.core.errors import PenstockError
+from penstock.core.tasks import end
 from penstock.server import Guard, make_app, serve
 
 log = logging.getLogger(__name__)
@@ -51,32 +52,43 @@ async def run(
 
     SIGHUP or POST /-/reload reads the configuration anew; SIGTERM and SIGINT stop.
     """
+    process.tune()
     logs.set_up(log_level, log_format)
     agent = Agent(config_file, storage, parse_shard(shard) if shard else None)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    async with serve(make_app(agent), listen_addresses, gate=gate_of(web_config_file)) as addresses:
+    app, authentication = make_app(agent.lookups), authentication_of(web_config_file)
+    async with serve(app, listen_addresses, authentication=authentication) as addresses:
         reloads = Reloads(agent)
         loop.add_signal_handler(signal.SIGHUP, reloads.ask)
         log.info("serving /metrics on %s", ", ".join(map(str, addresses)))
-        await agent.start()
-        try:
-            await stopping.wait()
-            log.info("stopping")
-        finally:
-            await agent.stop()
+        await _watch(agent, stopping)
     return 0
 
 
-def gate_of(web_config_file: Path | None) -> Guard | None:
+async def _watch(agent: Agent, stopping: asyncio.Event) -> None:
+    """Until `stopping`, which may be before all has started. ConfigError: it cannot start."""
+    starting, told = asyncio.create_task(agent.start()), asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait([starting, told], return_when=asyncio.FIRST_COMPLETED)
+        if not told.done():
+            await starting
+            await told
+        log.info("stopping")
+    finally:
+        await agent.stop()
+        await end(starting, told)
+
+
+def authentication_of(web_config_file: Path | None) -> Guard | None:
     """What the web configuration says. ConfigError when it cannot be taken."""
     if web_config_file is None:
         return None
-    from penstock.server.gate import Gate  # noqa: PLC0415 - whoever has none need not carry its libraries
+    from penstock.server.authentication import Authentication  # noqa: PLC0415 - whoever has none need not carry its libraries
 
-    return Gate(web_config_file)
+    return Authentication(web_config_file)
 
 
 class Reloads:
@@ -94,5 +106,5 @@ class Reloads:
     async def _reload(self) -> None:
         try:
             await self._agent.reload()
-        except ConfigError as error:
+        except PenstockError as error:
             log.error("the configuration was not taken, the old one stays: %s", error)  # noqa: TRY400 - expected

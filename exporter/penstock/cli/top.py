@@ -9,7 +9,8 @@ from penstock.agent import Agent
 from penstock.cli import completion, logs, options
 from penstock.cli.client import AgentClient
 from penstock.cli.examples import examples
-from penstock.errors import PenstockError
+from penstock.core.errors import PenstockError
+from penstock.insight.answers import BrokerList
 
 
 @click.command(
@@ -43,22 +44,20 @@ async def top(url: str, http_config_file: Path | None, config_file: Path | None,
     NO_COLOR is heeded: marks tell the same. Without a terminal, use penstock once --format table.
     """
     logs.set_up("critical", "logfmt")
-    try:
-        from penstock.cli.terminal.app import Top  # noqa: PLC0415 - an extra: the agent runs without it
-        from penstock.cli.terminal.source import Local, Remote  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise PenstockError(f"top needs {error.name}: pip install 'penstock[top]'") from error
+    from penstock.tui.app import Top  # noqa: PLC0415 - an extra: the agent runs without it
+    from penstock.tui.source import Local, Remote  # noqa: PLC0415
+
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise PenstockError("top needs a terminal; for a table to read or to keep: penstock once --format table")
     if config_file is not None:
         agent = Agent(config_file)
-        await agent.start()
         try:
-            await Top(Local(agent), str(config_file), interval, broker).run_async()
+            await agent.start()
+            await Top(Local(agent.lookups), str(config_file), interval, broker).run_async()
         finally:
             await agent.stop()
         return 0
     async with AgentClient(url, http_config_file) as client:
-        await client.get("/api/v1/brokers", "brokers")  # an error before the screen is taken stays readable
+        await client.get("/api/v1/brokers", BrokerList)  # an error before the screen is taken stays readable
         await Top(Remote(client.get), url, interval, broker).run_async()
     return 0

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
+from penstock.cli import options
 from penstock.cli.backtest import backtest
 from penstock.cli.examples import examples
-from penstock.cli.told import told
-from penstock.errors import PenstockError
+from penstock.core.errors import PenstockError
 
 history = click.option("--history", required=True, help="Where the agent publishes: a directory or s3://BUCKET/PREFIX.")
 out = click.option("--out", required=True, help="Directory or s3://BUCKET/PREFIX of the results.")
@@ -25,7 +25,7 @@ trends.add_command(backtest)
 @history
 @out
 @click.option("--master", help="Spark master, such as spark://HOST:7077; default: embedded on all cores.")
-@told
+@options.command
 def run(history: str, out: str, master: str | None) -> None:
     """Bring tiers, report and gauges up to date; only days with something new are read."""
     from penstock.trends import job  # noqa: PLC0415 - Spark is loaded for nothing else
@@ -40,7 +40,7 @@ def run(history: str, out: str, master: str | None) -> None:
 @trends.command(epilog=examples("penstock trends report --out data/trends --output report.html"))
 @out
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write; default: report.html.")
-@told
+@options.command
 def report(out: str, output: Path | None) -> None:
     """Write the HTML report anew from the facts of the last run."""
     import json  # noqa: PLC0415
@@ -59,21 +59,3 @@ def report(out: str, output: Path | None) -> None:
     except OSError as error:
         raise PenstockError(f"{target}: cannot be written: {error.strerror}") from None
     click.echo(str(target))
-
-
-@trends.command(epilog=examples("penstock trends demo imagined --days 30"))
-@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--days", type=click.IntRange(1, 400), default=90, show_default=True, help="Days of history to imagine.")
-@click.option("--queues", type=click.IntRange(1, 1000), default=8, show_default=True, help="Queues of each broker.")
-@told
-def demo(directory: Path, days: int, queues: int) -> None:
-    """Imagine the history of two brokers in DIRECTORY and report on it."""
-    from penstock.history.generate import Fleet, generate  # noqa: PLC0415
-    from penstock.history.store import Store  # noqa: PLC0415
-    from penstock.trends import job  # noqa: PLC0415
-
-    click.echo(f"imagining {days} days of 2 brokers with {queues} queues each", err=True)
-    generate(Store(str(directory / "history")), Fleet(brokers=2, queues=queues, days=days, interval=300, consumers=2))
-    results = directory / "trends"
-    job.run(str(directory / "history"), str(results), None, lambda text: click.echo(text, err=True))
-    click.echo(str(results / job.REPORT))

@@ -15,7 +15,7 @@ from penstock.config.document import Document, Problem, read
 from penstock.config.document import Path as KeyPath
 from penstock.config.model import Broker, BrokerFile, Config, RulesFile
 from penstock.config.values import Reading, read_file
-from penstock.errors import ConfigError
+from penstock.core.errors import ConfigError
 
 MAX_BYTES = 2**20
 MAX_PROBLEMS = 50

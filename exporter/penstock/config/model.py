@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic import field_validator as check
 
+from penstock.brokers.registry import KINDS
 from penstock.config.values import (
     Duration,
     EnvSecret,
@@ -42,11 +43,11 @@ from penstock.config.values import (
     jmx_url,
     read_password,
 )
-from penstock.errors import ConfigError
-from penstock.flow import rules as flow
-from penstock.flow.hours import ALLOWED, Hours, parse_hours
-from penstock.flow.judge.constants import Constants
-from penstock.model import BrokerKind, QueueKind
+from penstock.core.errors import ConfigError
+from penstock.model import QueueKind
+from penstock.settings import rules as flow
+from penstock.settings.business_hours import ALLOWED, Hours, parse_hours
+from penstock.settings.constants import Constants
 
 MARGIN = 0.5
 """Seconds left between a poll's deadline and the next poll."""
@@ -54,6 +55,17 @@ MARGIN = 0.5
 Interval = Annotated[Duration, between(1, 3600, format_duration)]
 Timeout = Annotated[Duration, between(0.1, 3600, format_duration)]
 Pattern = Text
+
+
+def read_kind(value: object) -> str:
+    if not isinstance(value, str) or value not in KINDS:
+        raise ValueError(f"must be one of {' or '.join(map(repr, KINDS))}")
+    return value
+
+
+KindName = Annotated[
+    str, BeforeValidator(read_kind), WithJsonSchema({"type": "string", "enum": list(KINDS)}, mode="validation")
+]
 
 
 def read_hours(value: object) -> Hours:
@@ -141,7 +153,7 @@ class Broker(Section):
 
     name: EnvText
     """Its name: the label `broker` of every metric; unique."""
-    kind: BrokerKind
+    kind: KindName
     """`artemis` or `openmq`."""
     allow_password_in_process_list: StrictBool = False
     """Needed for `jmxquery`, which shows the password to whoever may list processes on the agent's machine."""
@@ -218,7 +230,8 @@ class Broker(Section):
         if transport is Transport.JOLOKIA:
             http_url(value)
         else:
-            jmx_url(value, openmq=info.data.get("kind") is BrokerKind.OPENMQ)
+            kind = KINDS.get(info.data.get("kind", ""))
+            jmx_url(value, port_mapper=kind is not None and kind.port_mapper)
         return value
 
     @check("inline_password", "password_file")
@@ -323,7 +336,7 @@ class Rule(Section):
     """Business hours; outside of them missing consumers are no condition."""
 
     def compiled(self) -> flow.Rule:
-        return flow.Rule(self.match.compiled(), flow.Said(**{key: getattr(self, key) for key in flow.KEYS}))
+        return flow.Rule(self.match.compiled(), flow.RuleSettings(**{key: getattr(self, key) for key in flow.KEYS}))
 
 
 class Series(Section):
@@ -426,10 +439,14 @@ class Records(StrEnum):
 
 HOST = "{host}"
 NAME = "{name}"
+PORT = "{port}"
+_WITHOUT_PORT = re.compile(r"^(https?://\{host\})(?=[/?#]|$)")
 
 
 class Found(Broker):
-    """A broker for each thing found: `{name}` stands for what it is called, `{host}` for where it is."""
+    """A broker for each thing found: `{name}` stands for what it is called, `{host}` for where it is, `{port}` for the
+    port of its SRV record, which is also used where an HTTP url names none.
+    """
 
     @check("name")
     @classmethod
@@ -440,17 +457,29 @@ class Found(Broker):
 
     @check("url")
     @classmethod
+    def _usable_url(cls, value: str, info: ValidationInfo) -> str:
+        super()._usable_url(value.replace(PORT, "1"), info)
+        return value
+
+    @check("url")
+    @classmethod
     def _somewhere(cls, value: str) -> str:
         if HOST not in value:
             raise ValueError(f"must hold {HOST}, which stands for each broker found")
         return value
 
-    def broker(self, name: str, host: str) -> Broker:
-        """The broker `name` at `host` (a name or an address; IPv6 is put into brackets)."""
-        where = f"[{host}]" if ":" in host else host
+    def takes_port(self) -> bool:
+        """Whether the port that DNS names is used: the URL asks for it, or is one of HTTP that names no other."""
+        return PORT in self.url or _WITHOUT_PORT.search(self.url) is not None
+
+    def broker(self, name: str, host: str, port: int | None = None) -> Broker:
+        """The broker `name` at `host` (a name or an address; IPv6 is put into brackets). port: of its SRV record."""
+        where, url = f"[{host}]" if ":" in host else host, self.url
+        if port is not None:
+            url = _WITHOUT_PORT.sub(rf"\1:{PORT}", url).replace(PORT, str(port))
         values = {key: getattr(self, key) for key in Broker.model_fields}
         values["name"] = self.name.replace(NAME, name)
-        values["url"] = self.url.replace(HOST, where)
+        values["url"] = url.replace(HOST, where)
         if self.tls.server_name is not None:
             values["tls"] = self.tls.model_copy(
                 update={"server_name": self.tls.server_name.replace(HOST, host).replace(NAME, name)}
@@ -467,6 +496,13 @@ class DnsTarget(Section):
     """SRV names pods, and so keeps a broker's name when its address changes; A has addresses only."""
     broker: Found
     """How each is watched."""
+
+    @check("broker")
+    @classmethod
+    def _with_port(cls, value: Found, info: ValidationInfo) -> Found:
+        if PORT in value.url and info.data.get("records") is Records.A:
+            raise ValueError(f"url holds {PORT}, which only SRV records have")
+        return value
 
 
 class Discovery(Section):

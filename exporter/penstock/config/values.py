@@ -150,16 +150,16 @@ def host_port(value: str) -> tuple[str, int]:
     return host, port
 
 
-def jmx_url(value: str, *, openmq: bool) -> None:
+def jmx_url(value: str, *, port_mapper: bool) -> None:
     """The errors never show the URL: it may hold a password."""
-    if openmq and value.startswith("mq://"):
+    if port_mapper and value.startswith("mq://"):
         try:
             host_port(value.removeprefix("mq://").removesuffix("/"))
         except ValueError:
             raise ValueError("must be mq://HOST:PORT with the port of the broker's port mapper") from None
         return
     if not re.fullmatch(r"service:jmx:[a-z]+://[!-~]*", value):
-        also = "mq://HOST:PORT or " if openmq else ""
+        also = "mq://HOST:PORT or " if port_mapper else ""
         raise ValueError(f"must be {also}service:jmx:rmi:///jndi/rmi://HOST:PORT/…, as transport is JMX")
     if "@" in value:
         raise ValueError("must not hold credentials; put them into username and password or password_file")

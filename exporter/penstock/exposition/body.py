@@ -6,12 +6,12 @@ from itertools import chain
 from typing import Final
 
 from penstock.exposition.catalogue import CATALOGUE, Family
-from penstock.exposition.choice import Choice, families
+from penstock.exposition.family_filter import FamilyFilter, families
 from penstock.exposition.gzip_stream import CODEC, HEADER, Checksum, Codec, Fragment, trailer
 from penstock.exposition.render import BrokerBlocks, Published
 from penstock.exposition.syntax import END, Format, header
 
-ALL: Final = Choice()
+ALL: Final = FamilyFilter()
 PIECE: Final = 256 * 1024
 """The most bytes that are handed to the network at once."""
 
@@ -52,7 +52,7 @@ class Exposition:
         """Show the broker no more; one that is not shown is no error."""
         self._brokers = {other: blocks for other, blocks in self._brokers.items() if other != name}
 
-    def chunks(self, form: Format, *, gzip: bool, choice: Choice = ALL) -> Iterator[bytes]:
+    def chunks(self, form: Format, *, gzip: bool, choice: FamilyFilter = ALL) -> Iterator[bytes]:
         """
         The body as of this call, in pieces of at most `PIECE` bytes; as one gzip member when `gzip`.
 

@@ -13,6 +13,7 @@ FamilyType = Literal["counter", "gauge", "info"]
 
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "broker": ("broker",),
+    "broker_cause": ("broker", "cause"),
     "address": ("broker", "address"),
     "address_cause": ("broker", "address", "cause"),
     "queue": ("broker", "address", "queue"),
@@ -486,6 +487,14 @@ QUEUE: Final = (
 )
 
 HEALTH: Final = (
+    Family(
+        "mq_broker_unhealthy",
+        "gauge",
+        "Conditions of the broker itself, by cause: 1 warning, 2 critical.",
+        "broker_cause",
+        "unhealthy",
+        source="Penstock: its judgement",
+    ),
     Family(
         "mq_address_unhealthy",
         "gauge",
@@ -1009,9 +1018,17 @@ AGENT: Final = (
         source="Penstock",
     ),
     Family(
+        "penstock_config_reload_failures_total",
+        "counter",
+        "Reloads of the configuration that failed; the old one stayed in force.",
+        "agent",
+        "config_reload_failures",
+        source="Penstock",
+    ),
+    Family(
         "penstock_state_save_success",
         "gauge",
-        "1 when the last save of the state file succeeded, else 0; absent before the first.",
+        "1 when state file, journal and log of changes were last read and written, else 0; absent before a save.",
         "agent",
         "state_save_success",
         source="Penstock",
@@ -1027,7 +1044,7 @@ AGENT: Final = (
     Family(
         "penstock_discovery_failures_total",
         "counter",
-        "How often a source of brokers (a name in DNS, a file) could not be read; what it gave before stays.",
+        "How often a source of brokers (a name in DNS, a file) could not be used; what was known before stays.",
         "agent",
         "discovery_failures",
         source="Penstock",
@@ -1062,6 +1079,14 @@ AGENT: Final = (
         "Parts of the spool, some minutes of polls each, thrown away unpublished to stay below its limit.",
         "agent",
         "history_dropped_segments",
+        source="Penstock",
+    ),
+    Family(
+        "penstock_history_segments_damaged_total",
+        "counter",
+        "Parts of the spool of which some polls could not be read, nor published; they are kept in spool/_damaged.",
+        "agent",
+        "history_damaged_segments",
         source="Penstock",
     ),
 )

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.table import Index, Positions, taken
+from penstock.core.table import Index, Positions, take_or_fill
 
 CellT = TypeVar("CellT", bound=np.generic)
 
@@ -42,12 +42,12 @@ class Layout:
         """The number of places."""
         return len(self.rows)
 
-    def follow(self, index: Index[Any]) -> tuple["Layout", Mask]:
+    def advance(self, index: Index[Any]) -> tuple["Layout", Mask]:
         """The layout of an index that follows this one's, and by its places: whether another row stands there now."""
         position = np.full(len(self.index), EMPTY, np.intp)
         stays = np.flatnonzero(index.origin >= 0)
         position[index.origin[stays]] = stays
-        rows = taken(position, self.rows, EMPTY)
+        rows = take_or_fill(position, self.rows, EMPTY)
         new = np.flatnonzero(index.origin < 0)
         changed = (rows < 0) & (self.rows >= 0)
         free = np.flatnonzero(rows < 0)[: len(new)]
@@ -73,8 +73,8 @@ class Layout:
 
     def place(self, values: NDArray[CellT], fill: float) -> NDArray[CellT]:
         """`values`, which stand by row, by place; `fill` where it is empty."""
-        return values if self.in_order else taken(values, self.rows, fill)
+        return values if self.in_order else take_or_fill(values, self.rows, fill)
 
     def part(self, values: NDArray[CellT], places: slice, fill: float) -> NDArray[CellT]:
         """The same for some places."""
-        return values[places] if self.in_order else taken(values, self.rows[places], fill)
+        return values[places] if self.in_order else take_or_fill(values, self.rows[places], fill)

@@ -23,7 +23,7 @@ _DEFAULT_SCHEME: Final = "underscores"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class NegotiatedFormat:
     """In which format to answer, and the exact Content-Type to name it by."""
 
     format: Format
@@ -39,10 +39,10 @@ class _Element:
     parameters: Mapping[str, str]
 
 
-_TEXT: Final = Answer(Format.TEXT, "text/plain; version=0.0.4; charset=utf-8")
+_TEXT: Final = NegotiatedFormat(Format.TEXT, "text/plain; version=0.0.4; charset=utf-8")
 
 
-def answer(accept: str | None) -> Answer:
+def answer(accept: str | None) -> NegotiatedFormat:
     """What suits the Accept header best; text 0.0.4 when nothing does."""
     ranges = list(_elements(accept or ""))
     best, best_rank = _TEXT, (0.0, 0, 0)
@@ -83,11 +83,11 @@ def _exactness(form: Format, element: _Element) -> int | None:
     return {"*/*": 0, media_type.split("/")[0] + "/*": 1}.get(element.value)
 
 
-def _answer(form: Format, element: _Element) -> Answer:
+def _answer(form: Format, element: _Element) -> NegotiatedFormat:
     if form is Format.TEXT:
         return _TEXT
     scheme = _SCHEMES.get(element.parameters.get("escaping", "").lower(), _DEFAULT_SCHEME)
-    return Answer(form, f"application/openmetrics-text; version=1.0.0; charset=utf-8; escaping={scheme}")
+    return NegotiatedFormat(form, f"application/openmetrics-text; version=1.0.0; charset=utf-8; escaping={scheme}")
 
 
 def _elements(header: str) -> Iterator[_Element]:

@@ -13,11 +13,11 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from penstock.core.table import Column, Index, Table, take_or_fill
 from penstock.exposition.catalogue import CATALOGUE, Family
 from penstock.exposition.gzip_stream import CODEC, Codec, Fragment
 from penstock.exposition.layout import Layout, Mask
 from penstock.exposition.syntax import label_texts
-from penstock.table import Column, Index, Table, taken
 
 BLOCK: Final = 2048
 """Rows per block: fewer cost calls, more cost page faults."""
@@ -185,7 +185,7 @@ def _laid_out(before: _Section | None, index: Index[Any]) -> tuple[Layout, Texts
     if before is not None and before.layout.index is index:
         return before.layout, before.texts, None
     if before is not None and index.follows(before.layout.index):
-        layout, moved = before.layout.follow(index)
+        layout, moved = before.layout.advance(index)
         texts = np.empty(len(layout), np.object_)
         both = min(len(layout), len(before.texts))
         texts[:both] = before.texts[:both]
@@ -234,7 +234,9 @@ def _changed(layout: Layout, column: Column, moved: Mask | None, before: _Render
         rows = _differ(before.column, column)
         return layout.place(rows, fill=False) if rows.any() else None
     if len(before.column) and not moved.all():
-        moved = moved | layout.place(_differ(taken(before.column, layout.index.origin, np.nan), column), fill=False)
+        moved = moved | layout.place(
+            _differ(take_or_fill(before.column, layout.index.origin, np.nan), column), fill=False
+        )
     return moved
 
 

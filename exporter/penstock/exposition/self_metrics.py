@@ -1,7 +1,7 @@
 """The agent's metrics about itself: its build, its configuration, its process."""
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
@@ -18,10 +18,13 @@ class SelfMetrics:
     """
     Renders the families of the catalogue's table `agent`, and `registry`.
 
+    Only the event loop's thread notes anything here; what others count is asked for when it is shown.
+
     registry: of its own, with `process_*`; who needs a metric that is no broker's registers it here.
+    asked: gives more of the table `agent`, by column, NaN = not shown; called once per body.
     """
 
-    def __init__(self, version: str, revision: str = "") -> None:
+    def __init__(self, version: str, revision: str = "", asked: Callable[[], Mapping[str, float]] = dict) -> None:
         self.version: Final = version
         self.revision: Final = revision
         self.pythonversion: Final = platform.python_version()
@@ -29,34 +32,35 @@ class SelfMetrics:
         # Process-wide, there is no finer switch: `_created` series double the cost of a counter and say little.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         ProcessCollector(registry=self.registry)
-        self._values: dict[str, float] = {"build_info": 1.0}
+        self._asked = asked
+        self._values: dict[str, float] = {"build_info": 1.0, "config_reload_failures": 0.0}
 
-    def config_loaded(self, *, success: bool, timestamp: float) -> None:
-        """Note that the configuration was (re)loaded, or could not be, at `timestamp`, in seconds since 1970."""
-        values = {**self._values, "config_last_reload_successful": float(success)}
-        if success:
-            values["config_last_reload_success_timestamp"] = timestamp
-        self._values = values
+    def config_loaded(self, timestamp: float) -> None:
+        """Note that the configuration was (re)loaded at `timestamp`, in seconds since 1970."""
+        self._note(config_last_reload_successful=1.0, config_last_reload_success_timestamp=timestamp)
+
+    def config_refused(self) -> None:
+        """Note that a reload of the configuration failed."""
+        failures = self._values["config_reload_failures"] + 1
+        self._note(config_last_reload_successful=0.0, config_reload_failures=failures)
 
     def state_saved(self, *, success: bool) -> None:
         """Note that the state file was written, or could not be."""
-        self._values = {**self._values, "state_save_success": float(success)}
+        self._note(state_save_success=float(success))
 
-    def discovered(self, brokers: int, failures: int) -> None:
-        """Note how many brokers are watched, and how often in all a source of them could not be read."""
-        self._values = {**self._values, "brokers": float(brokers), "discovery_failures": float(failures)}
+    def watched(self, brokers: int) -> None:
+        """Note how many brokers are watched."""
+        self._note(brokers=float(brokers))
 
-    def history_written(self, numbers: Mapping[str, float]) -> None:
-        """Note how the history goes; columns of the table `agent`, NaN = not shown."""
-        kept = {name: value for name, value in self._values.items() if not name.startswith("history_")}
-        self._values = kept | {name: value for name, value in numbers.items() if not np.isnan(value)}
+    def _note(self, **values: float) -> None:
+        self._values = {**self._values, **values}
 
     def render(self, form: Format) -> bytes:
         """All families, as whole lines without the end mark."""
-        values = self._values
+        values = {**self._values, **self._asked()}
         own = []
         for family in AGENT:
-            if family.column in values:
+            if not np.isnan(values.get(family.column, np.nan)):
                 labels = np.array(label_texts(family.label_names, [self]), np.object_)
                 own.append(
                     header(family, form) + sample_lines(family.name, labels, np.array([values[family.column]]))[0]

@@ -16,10 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.exposition.catalogue import CATALOGUE
-from penstock.history.prometheus import Prometheus, Samples
+from penstock.history.prometheus import Prometheus, SampleRow
 from penstock.history.publish import directory, in_order
-from penstock.history.schema import BROKER, QUEUE, TEXT, Kind, series_id
-from penstock.history.snapshots import constant, number
+from penstock.history.schema import BROKER, QUEUE, TEXT, RowType, series_id
+from penstock.history.snapshots import arrow_column, constant
 from penstock.history.store import Store
 
 HOUR: Final = 3600
@@ -31,7 +31,7 @@ Change = Callable[[Column, Column], Column]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class BackfilledColumn:
     """Where a column comes from: its table and column in our own metrics, else attributes of Artemis in snake case."""
 
     column: str
@@ -56,26 +56,30 @@ def positive(values: Column, _: Column) -> Column:
 
 
 QUEUES: Final = (
-    Source("messages", ("queue", "messages"), ("message_count",)),
-    Source("delivering", ("queue", "delivering"), ("delivering_count", "delivering_message_count")),
-    Source("scheduled", ("queue", "scheduled"), ("scheduled_count", "scheduled_message_count")),
-    Source("bytes", ("queue", "bytes"), ("persistent_size",)),
-    Source("consumers", ("queue", "consumers"), ("consumer_count",)),
-    Source("added", ("queue", "added"), ("messages_added",)),
-    Source("acknowledged", ("queue", "acknowledged"), ("messages_acknowledged",)),
-    Source("expired", ("queue", "expired"), ("messages_expired",)),
-    Source("killed", ("queue", "killed"), ("messages_killed",)),
-    Source("removed", ("queue", "removed")),
-    Source("ring_limit", ("queue", "ring_limit"), ("ring_size",), positive),
-    Source("evicted", ("eviction", "evicted")),
+    BackfilledColumn("messages", ("queue", "messages"), ("message_count",)),
+    BackfilledColumn("delivering", ("queue", "delivering"), ("delivering_count", "delivering_message_count")),
+    BackfilledColumn("scheduled", ("queue", "scheduled"), ("scheduled_count", "scheduled_message_count")),
+    BackfilledColumn("bytes", ("queue", "bytes"), ("persistent_size",)),
+    BackfilledColumn("consumers", ("queue", "consumers"), ("consumer_count",)),
+    BackfilledColumn("added", ("queue", "added"), ("messages_added",)),
+    BackfilledColumn("acknowledged", ("queue", "acknowledged"), ("messages_acknowledged",)),
+    BackfilledColumn("expired", ("queue", "expired"), ("messages_expired",)),
+    BackfilledColumn("killed", ("queue", "killed"), ("messages_killed",)),
+    BackfilledColumn("removed", ("queue", "removed")),
+    BackfilledColumn("ring_limit", ("queue", "ring_limit"), ("ring_size",), positive),
+    BackfilledColumn("evicted", ("eviction", "evicted")),
 )
 BROKERS: Final = (
-    Source("connections", ("broker", "connections"), ("connection_count",)),
-    Source("memory_used_bytes", ("broker", "memory_used_bytes"), ("address_memory_usage",)),
-    Source("memory_limit_bytes", ("broker", "memory_limit_bytes"), ("global_max_size",), positive),
-    Source("disk_used_ratio", ("broker", "disk_used_ratio"), ("disk_store_usage",)),
-    Source("disk_limit_ratio", ("broker", "disk_limit_ratio"), ("max_disk_usage",), lambda values, _: values / 100),
-    Source("uptime", ("broker", "start"), ("uptime_millis",), lambda values, _: values / 1000, lambda v, at: at - v),
+    BackfilledColumn("connections", ("broker", "connections"), ("connection_count",)),
+    BackfilledColumn("memory_used_bytes", ("broker", "memory_used_bytes"), ("address_memory_usage",)),
+    BackfilledColumn("memory_limit_bytes", ("broker", "memory_limit_bytes"), ("global_max_size",), positive),
+    BackfilledColumn("disk_used_ratio", ("broker", "disk_used_ratio"), ("disk_store_usage",)),
+    BackfilledColumn(
+        "disk_limit_ratio", ("broker", "disk_limit_ratio"), ("max_disk_usage",), lambda values, _: values / 100
+    ),
+    BackfilledColumn(
+        "uptime", ("broker", "start"), ("uptime_millis",), lambda values, _: values / 1000, lambda v, at: at - v
+    ),
 )
 COUNTERS: Final = QUEUE.counters
 
@@ -126,10 +130,10 @@ def backfill(
         if hour % 24 == 0:
             progress(str(np.datetime64(hour, "h").astype("datetime64[D]")))
         span = max(hour * HOUR, begin), min((hour + 1) * HOUR, end)
-        queues = gathered(source, QUEUES, ("address", "queue"), *span, broker)
+        queues = backfilled_rows(source, QUEUES, ("address", "queue"), *span, broker)
         if not queues:
             continue
-        brokers = gathered(source, BROKERS, (), *span, broker)
+        brokers = backfilled_rows(source, BROKERS, (), *span, broker)
         for kind, found in ((QUEUE, queues), (BROKER, with_polls(brokers, queues))):
             table = table_of(kind, found, lives)
             store.write_table(f"{directory(kind.name, hour)}/{file}", in_order(table, kind))
@@ -139,8 +143,13 @@ def backfill(
     return Imported(rows, len(names), hours)
 
 
-def gathered(
-    source: Prometheus, columns: Sequence[Source], labels: tuple[str, ...], begin: float, end: float, broker: str
+def backfilled_rows(
+    source: Prometheus,
+    columns: Sequence[BackfilledColumn],
+    labels: tuple[str, ...],
+    begin: float,
+    end: float,
+    broker: str,
 ) -> Rows:
     """By thing and time what each column was; of several targets that tell of one thing, the one that tells most."""
     by_target: dict[Name, dict[Name, dict[float, dict[str, float]]]] = defaultdict(lambda: defaultdict(dict))
@@ -160,7 +169,7 @@ def gathered(
     }
 
 
-def pairs(column: Source, one: Samples) -> Iterator[tuple[float, float]]:
+def pairs(column: BackfilledColumn, one: SampleRow) -> Iterator[tuple[float, float]]:
     change = column.own_change if one.labels["__name__"] == OWN[column.own] else column.change
     values = change(one.values, one.stamps)
     known = np.isfinite(values)
@@ -186,7 +195,7 @@ def with_polls(brokers: Rows, queues: Rows) -> Rows:
     return found
 
 
-def table_of(kind: Kind, found: Rows, lives: Lives) -> Any:
+def table_of(kind: RowType, found: Rows, lives: Lives) -> Any:
     """Rows of a kind; columns that nobody told are null."""
     cells = [
         (name, stamp, values, interval_of(rows))
@@ -215,7 +224,7 @@ def table_of(kind: Kind, found: Rows, lives: Lives) -> Any:
         elif one.name == "agent_clock":
             arrays.append(pa.array(stamps))
         elif one.name in given:
-            arrays.append(number(np.array([values.get(one.name, np.nan) for *_, values, _ in cells]), one.type))
+            arrays.append(arrow_column(np.array([values.get(one.name, np.nan) for *_, values, _ in cells]), one.type))
         elif one.type == TEXT and one.name != "parts":
             arrays.append(constant("", len(cells)))
         else:

@@ -1,14 +1,14 @@
 """
 Keeping published history small: hours into one file, days into one file, old days away, a bound on the whole.
 
-Each step writes the new file whole before it removes what went into it; a reader drops rows that stand twice, so
-being killed in between costs nothing.
+Each step writes the new file whole; what went into it goes at the tidying after, an hour later, so that a job that has
+listed it can read it. Meanwhile a note says so (`joined`), and being killed in between costs nothing.
 """
 
 import hashlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -16,10 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.history.joined import Note, Notes, current, read_notes, replaced, write_note
 from penstock.history.memory import give_back
 from penstock.history.publish import ALL_DAY, RAW, in_order
-from penstock.history.schema import KINDS, Kind
-from penstock.history.store import Entry, Store, StoreError
+from penstock.history.schema import ROW_TYPES, RowType, fitted
+from penstock.history.store import Store, StoredFile, StoreError
 
 HOUR = 3600
 DAY = 86400
@@ -50,7 +51,9 @@ class Known:
     steady: Callable[[], float] = time.monotonic
     too_old: dict[str, float] = field(default_factory=dict)
     """Days that are beyond `keep`: since when, by the steady clock."""
-    rows: dict[Entry, int] = field(default_factory=dict)
+    rows: dict[StoredFile, int] = field(default_factory=dict)
+    notes: Collection[str] = ()
+    """Names of those that were there at the tidying before."""
 
     def sure(self, day: str) -> bool:
         """
@@ -60,7 +63,7 @@ class Known:
         """
         return self.steady() - self.too_old.setdefault(day, self.steady()) >= SURE_SECONDS
 
-    def rows_of(self, store: Store, entry: Entry) -> int:
+    def rows_of(self, store: Store, entry: StoredFile) -> int:
         """Asked of the file once."""
         if entry not in self.rows:
             with store.errors(entry.path), store.fs.open_input_file(store.path(entry.path)) as source:
@@ -72,11 +75,13 @@ def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> in
     """
     Join and remove what is due at `now` (agent's clock); how many days were removed. Raises StoreError.
 
-    known: kept from the last time; without it days that are too old go at once.
+    known: kept from the last time; without it days that are too old, and what was joined before, go at once.
     """
     removed = expire(store, keep, now, known.sure if known else lambda _: True)
+    notes = read_notes(store)
+    remove_joined(store, {name: note for name, note in notes.items() if known is None or name in known.notes})
     known = known or Known()
-    entries = store.files(RAW)
+    entries = current(store)
     days = {partition(entry)[1] for entry in entries if is_too_old(partition(entry)[1], keep, now)}
     known.too_old = {day: since for day, since in known.too_old.items() if day in days}
     groups = joinable(entries, now)
@@ -93,12 +98,13 @@ def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> in
                 failed = failed or error
     finally:
         give_back()
+    known.notes = read_notes(store).keys()
     if failed is not None:
         raise failed
     return removed
 
 
-def partition(entry: Entry) -> tuple[str, str, str]:
+def partition(entry: StoredFile) -> tuple[str, str, str]:
     """kind, dt and hour of a raw file."""
     parts = dict(part.split("=", 1) for part in entry.path.split("/") if "=" in part)
     return parts["kind"], parts["dt"], parts["hour"]
@@ -110,10 +116,10 @@ def start_of(dt: str, hour: str) -> float:
     return day if hour == ALL_DAY else day + int(hour) * HOUR
 
 
-def joinable(entries: Sequence[Entry], now: float) -> list[list[Entry]]:
+def joinable(entries: Sequence[StoredFile], now: float) -> list[list[StoredFile]]:
     """Files to be joined into one: those of a past day, else those of a past hour."""
-    by_hour: dict[tuple[str, str, str], list[Entry]] = defaultdict(list)
-    by_day: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+    by_hour: dict[tuple[str, str, str], list[StoredFile]] = defaultdict(list)
+    by_day: dict[tuple[str, str], list[StoredFile]] = defaultdict(list)
     for entry in entries:
         kind, dt, hour = partition(entry)
         if start_of(dt, ALL_DAY) + 2 * DAY + GRACE < now:
@@ -123,10 +129,10 @@ def joinable(entries: Sequence[Entry], now: float) -> list[list[Entry]]:
     return [group for group in [*by_day.values(), *by_hour.values()] if len(group) > 1]
 
 
-def parts(store: Store, entries: Sequence[Entry], known: Known) -> list[list[Entry]]:
+def parts(store: Store, entries: Sequence[StoredFile], known: Known) -> list[list[StoredFile]]:
     """Neighbours of one kind that together have MAX_VALUES at most, each a file to be; without who stays alone."""
-    most = MAX_VALUES // len(KINDS[partition(entries[0])[0]].schema)
-    found: list[list[Entry]] = []
+    most = MAX_VALUES // len(ROW_TYPES[partition(entries[0])[0]].schema)
+    found: list[list[StoredFile]] = []
     room = 0
     for entry in entries:
         rows = most + 1 if entry.size >= ENOUGH_BYTES else known.rows_of(store, entry)
@@ -138,21 +144,30 @@ def parts(store: Store, entries: Sequence[Entry], known: Known) -> list[list[Ent
     return [part for part in found if len(part) > 1]
 
 
-def join(store: Store, entries: Sequence[Entry]) -> None:
-    """Write one file in place of several of one hour, or of one day."""
+def join(store: Store, entries: Sequence[StoredFile]) -> None:
+    """Write one file in place of several of one hour, or of one day, which stay until the next tidying."""
     kind, dt, hour = partition(entries[0])
     if len({partition(entry)[2] for entry in entries}) > 1:
         hour = ALL_DAY
     # The same files give the same name, and no others: done again after a kill it replaces its own work only.
     name = hashlib.sha256("\n".join(entry.path for entry in entries).encode()).hexdigest()[:20]
     target = f"{RAW}/kind={kind}/dt={dt}/hour={hour}/joined-{name}.parquet"
-    rows = distinct(read(store, [entry.path for entry in entries], KINDS[kind]), KINDS[kind])
+    sources = tuple(entry.path for entry in entries)
+    rows = distinct(read(store, sources, ROW_TYPES[kind]), ROW_TYPES[kind])
+    write_note(store, Note(target, sources))
     store.write_table(target, rows)
-    for entry in entries:
-        store.delete(entry.path)
 
 
-def read(store: Store, paths: Sequence[str], kind: Kind, columns: Sequence[str] | None = None) -> Any:
+def remove_joined(store: Store, notes: Notes) -> None:
+    """The files that went into joined ones, and their notes; where the joined one is not there, the note alone."""
+    gone = replaced(notes.values(), {entry.path for entry in store.files(RAW)}) if notes else set()
+    for name, note in notes.items():
+        for path in gone.intersection(note.sources):
+            store.delete(path)
+        store.delete(name)
+
+
+def read(store: Store, paths: Sequence[str], kind: RowType, columns: Sequence[str] | None = None) -> Any:
     """Rows of raw files in the schema of now: a column that a file lacks is null."""
     schema = kind.schema if columns is None else pa.schema([kind.schema.field(name) for name in columns])
     tables = [fitted(read_file(store, path, schema.names), schema) for path in paths]
@@ -165,15 +180,7 @@ def read_file(store: Store, path: str, columns: Sequence[str]) -> Any:
         return file.read([name for name in columns if name in file.schema_arrow.names], use_threads=False)
 
 
-def fitted(table: Any, schema: Any) -> Any:
-    columns = [
-        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
-        for field in schema
-    ]
-    return pa.table(columns, schema=schema)
-
-
-def distinct(rows: Any, kind: Kind) -> Any:
+def distinct(rows: Any, kind: RowType) -> Any:
     """In series order, a row that stands twice (published or joined twice) once."""
     rows = in_order(rows, kind).combine_chunks()
     if not len(rows) or kind.name == "condition":
@@ -194,14 +201,14 @@ def is_too_old(dt: str, keep: Keep, now: float) -> bool:
 def expire(store: Store, keep: Keep, now: float, sure: Callable[[str], bool]) -> int:
     """Remove the days beyond `keep`, the oldest first, never today; how many. sure: whether one too old may go."""
     sizes: dict[str, int] = defaultdict(int)
-    for entry in store.files(RAW):
+    for entry in current(store):
         sizes[partition(entry)[1]] += entry.size
     total, removed = sum(sizes.values()), 0
     for dt in sorted(sizes):
         if start_of(dt, ALL_DAY) + DAY > now:
             break
         if (is_too_old(dt, keep, now) and sure(dt)) or total > keep.bytes:
-            for kind in KINDS:
+            for kind in ROW_TYPES:
                 if f"dt={dt}" in store.directories(f"{RAW}/kind={kind}"):
                     store.delete_directory(f"{RAW}/kind={kind}/dt={dt}")
             total -= sizes[dt]

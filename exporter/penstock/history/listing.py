@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.history.compact import partition, read
-from penstock.history.publish import RAW
+from penstock.history.joined import current
 from penstock.history.schema import BROKER
 from penstock.history.store import Store
 
@@ -39,7 +39,7 @@ class Day:
 def days(store: Store) -> list[Day]:
     """Each day of raw history, ascending. Raises StoreError."""
     files: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
-    for entry in store.files(RAW):
+    for entry in current(store):
         kind, day, _ = partition(entry)
         files[day].append((kind, entry.path, entry.size))
     return [one_day(store, day, files[day]) for day in sorted(files)]

@@ -2,10 +2,10 @@
 
 import pyarrow as pa
 
-from penstock import heap
+from penstock.core import allocator
 
 
 def give_back() -> None:
     """What is free goes back to the system, also what Arrow keeps."""
     pa.default_memory_pool().release_unused()
-    heap.give_back()
+    allocator.give_back()

@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.errors import ConfigError, PenstockError
+from penstock.core.errors import ConfigError, PenstockError
 
 TIMEOUT = 120.0
 
@@ -22,7 +22,7 @@ class PrometheusError(PenstockError):
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class SampleRow:
     """One series. stamps: seconds since 1970, ascending; values as long."""
 
     labels: Mapping[str, str]
@@ -49,7 +49,7 @@ class Prometheus:
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise ConfigError(f"{self.url}: no URL of a Prometheus; such as http://prometheus.example:9090")
 
-    def samples(self, names: Sequence[str], begin: float, end: float) -> list[Samples]:
+    def samples(self, names: Sequence[str], begin: float, end: float) -> list[SampleRow]:
         """All samples of the metrics of these names from `begin` to before `end`. Raises PrometheusError."""
         matchers = ",".join(['__name__=~"{}"'.format("|".join(names)), *([self.match] if self.match else [])])
         # An instant query for a range gives samples with their own times; to some versions its begin is in it.
@@ -91,6 +91,6 @@ def _said(error: urllib.error.HTTPError) -> str:
         return error.reason or "no reason given"
 
 
-def _series(one: Mapping[str, Any], begin: float) -> Samples:
+def _series(one: Mapping[str, Any], begin: float) -> SampleRow:
     pairs = [(at, float(text)) for at, text in one["values"] if at >= begin]
-    return Samples(one["metric"], *np.array(pairs, np.float64).reshape(-1, 2).T)
+    return SampleRow(one["metric"], *np.array(pairs, np.float64).reshape(-1, 2).T)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.history import spool
-from penstock.history.schema import BROKER, KINDS, Kind
+from penstock.history.schema import BROKER, ROW_TYPES, RowType
 from penstock.history.store import Store
 
 RAW = "raw"
@@ -23,24 +23,28 @@ def directory(kind: str, hour: int) -> str:
     return f"{RAW}/kind={kind}/dt={at:%Y-%m-%d}/hour={at:%H}"
 
 
-def publish(segment: Path, store: Store, agent: str) -> int:
+def publish(segment: Path, store: Store, agent: str) -> bool:
     """
-    Publish a closed segment and remove it; the number of polls in it.
+    Publish a closed segment and remove it; False where a part of it cannot be read: it stays then, all else of it is
+    published.
 
-    The names of the files follow from the segment's: done twice it is the same. Raises StoreError, and keeps it then.
+    The names of the files follow from the segment's: done twice it is the same. Raises StoreError, and OSError where
+    the disk does not give what is there; the segment stays then, too.
     """
-    polls = spool.read(segment, BROKER.name)
-    if len(polls):
-        whole = polls.select(["broker", "stamp"])
-        for kind in KINDS.values():
-            rows = polls if kind is BROKER else of_polls(spool.read(segment, kind.name), whole)
-            if len(rows):
-                for hour, part in by_hour(rows):
-                    store.write_table(
-                        f"{directory(kind.name, hour)}/{agent}-{segment.name}.parquet", in_order(part, kind)
-                    )
+    found = spool.read(segment, BROKER.name)
+    polls, damaged = found.rows, found.damaged
+    whole = polls.select(["broker", "stamp"])
+    for kind in ROW_TYPES.values():
+        rows = polls
+        if kind is not BROKER:
+            found = spool.read(segment, kind.name)
+            rows, damaged = of_polls(found.rows, whole), damaged or found.damaged
+        for hour, part in by_hour(rows):
+            store.write_table(f"{directory(kind.name, hour)}/{agent}-{segment.name}.parquet", in_order(part, kind))
+    if damaged:
+        return False
     spool.remove(segment)
-    return len(polls)
+    return True
 
 
 def of_polls(rows: Any, polls: Any) -> Any:
@@ -63,7 +67,7 @@ def by_hour(rows: Any) -> list[tuple[int, Any]]:
     return [(hour, rows.filter(pc.equal(hours, hour))) for hour in sorted(hours.unique().to_pylist())]
 
 
-def in_order(rows: Any, kind: Kind) -> Any:
+def in_order(rows: Any, kind: RowType) -> Any:
     """Series order."""
     return rows.take(pa.array(np.lexsort([_sortable(rows[name]) for name in reversed(kind.order)])))
 

@@ -37,7 +37,7 @@ KEY: Final = pa.int64()
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RowType:
     """
     One kind of row. texts: field of the row object → column. numbers: columns of the table, with their type.
     joins: attribute of the Snapshot
@@ -82,14 +82,14 @@ def _all(kind: Any, *names: str) -> dict[str, Any]:
     return dict.fromkeys(names, kind)
 
 
-BROKER: Final = Kind(
+BROKER: Final = RowType(
     "broker",
     **_of(Broker, kind="broker_kind"),
     numbers={field.name: REAL for field in fields(Broker) if field.type is float},
     # agent_clock is the stamp unrounded; parts what was read, failed the collectors that failed.
     extra=(("agent_clock", REAL), ("interval", REAL), ("parts", TEXT), ("failed", TEXT)),
 )
-ADDRESS: Final = Kind(
+ADDRESS: Final = RowType(
     "address",
     **_of(AddressRow, name="address"),
     numbers={
@@ -108,7 +108,7 @@ ADDRESS: Final = Kind(
     identity=("name",),
     counters=("messages_added", "removed"),
 )
-QUEUE: Final = Kind(
+QUEUE: Final = RowType(
     "queue",
     **_of(QueueRow, name="queue", kind="queue_kind"),
     numbers={
@@ -124,27 +124,27 @@ QUEUE: Final = Kind(
     # What the ledger of the live agent said; null where it could not know.
     extra=(("evicted", COUNT), ("interval", pa.float32())),
 )
-CONSUMER: Final = Kind(
+CONSUMER: Final = RowType(
     "consumer",
     **_of(ConsumerRow, id="consumer"),
     numbers={
         **_all(COUNT, "buffered", "buffered_bytes", "delivered", "acknowledged", "awaiting_commit"),
         **_all(COUNT, "flow_limit", "flow_resume", "waiting", "acknowledge_mode"),
         **_all(TIME, "created", "last_delivery", "last_acknowledgement"),
-        **_all(FLAG, "flow_paused", "orphaned"),
+        **_all(FLAG, "flow_paused", "orphaned", "leaving"),
     },
     identity=("address", "queue", "client"),
     counters=("delivered", "acknowledged"),
     extra=(("interval", pa.float32()),),
     joins={"consumer_queue": "queue_key", "consumer_connection": "connection_key"},
 )
-CONNECTION: Final = Kind(
+CONNECTION: Final = RowType(
     "connection",
     **_of(ConnectionRow, id="connection"),
     numbers=_all(COUNT, "sessions", "consumers", "producers"),
     identity=("client",),
 )
-PRODUCER: Final = Kind(
+PRODUCER: Final = RowType(
     "producer",
     **_of(ProducerRow, id="producer"),
     numbers={**_all(COUNT, "produced", "produced_bytes"), **_all(TIME, "created")},
@@ -152,7 +152,7 @@ PRODUCER: Final = Kind(
     counters=("produced",),
     joins={"producer_connection": "connection_key"},
 )
-TRANSACTION: Final = Kind(
+TRANSACTION: Final = RowType(
     "transaction",
     **_of(TransactionRow, id="transaction"),
     numbers={
@@ -163,21 +163,26 @@ TRANSACTION: Final = Kind(
     identity=("client",),
     joins={"transaction_connection": "connection_key"},
 )
-LINK: Final = Kind(
+LINK: Final = RowType(
     "link",
     **_of(LinkRow, name="link", kind="link_kind"),
     numbers={**_all(COUNT, "pending"), **_all(FLAG, "up")},
     identity=("name",),
 )
-CONDITION: Final = Kind(
+TOLD_EVERY: Final = 3600
+"""Seconds after which a condition that stands is told again, at the full hour;"""
+UNSEEN: Final = TOLD_EVERY + 900.0
+"""after so many it is not known to stand any more."""
+CONDITION: Final = RowType(
     "condition",
     # event: enter, leave, severity (it became another), or hold: it stands at the first poll of an hour or of the agent
     texts={name: name for name in ("event", "condition", "address", "queue", "client", "severity", "evidence")},
     types=dict.fromkeys(("event", "condition", "address", "queue", "client", "severity", "evidence"), TEXT),
-    numbers={"since": TIME, "consumers": COUNT},
+    # seen: when it was last seen to stand; of one that ended it may be long ago, if nobody looked
+    numbers={"since": TIME, "consumers": COUNT, "seen": TIME},
 )
 
-TABLES: Final[Mapping[str, Kind]] = {
+TABLES: Final[Mapping[str, RowType]] = {
     "addresses": ADDRESS,
     "queues": QUEUE,
     "consumers": CONSUMER,
@@ -187,13 +192,22 @@ TABLES: Final[Mapping[str, Kind]] = {
     "transactions": TRANSACTION,
 }
 """Attribute of a Snapshot → the kind of its rows."""
-KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (BROKER, CONDITION, *TABLES.values())}
+ROW_TYPES: Final[Mapping[str, RowType]] = {kind.name: kind for kind in (BROKER, CONDITION, *TABLES.values())}
 
 
 def series_id(*names: str) -> int:
     """The sid of these labels, the broker's name first: 63 bits, so that it is never negative."""
     digest = hashlib.blake2b("\0".join(names).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
+
+
+def fitted(table: Any, schema: Any) -> Any:
+    """The table in another schema, as an older or a newer version writes it: a column that it lacks is null."""
+    columns = [
+        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def parquet_options(schema: Any) -> dict[str, Any]:

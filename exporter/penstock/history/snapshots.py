@@ -1,6 +1,6 @@
 """Snapshots as record batches, and record batches as the Snapshots they were: what is judged twice is the same."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -9,8 +9,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.history.schema import BROKER, CONSUMER, COUNT, FLAG, KINDS, QUEUE, TABLES, TEXT, TIME, Kind, series_id
+from penstock.core.table import Column, Index, Keys, Table
+from penstock.history.schema import (
+    BROKER,
+    CONSUMER,
+    COUNT,
+    FLAG,
+    QUEUE,
+    ROW_TYPES,
+    TABLES,
+    TEXT,
+    TIME,
+    RowType,
+    series_id,
+)
 from penstock.model import (
+    BROKER_KINDS,
     AddressRow,
     Broker,
     BrokerKind,
@@ -18,6 +32,8 @@ from penstock.model import (
     ConnectionRow,
     ConsumerRow,
     LinkRow,
+    Observation,
+    Process,
     ProducerRow,
     QueueKind,
     QueueRow,
@@ -26,7 +42,6 @@ from penstock.model import (
     Snapshot,
     TransactionRow,
 )
-from penstock.table import Column, Index, Keys, Table
 
 ROWS: Mapping[str, type] = {
     "addresses": AddressRow,
@@ -37,7 +52,12 @@ ROWS: Mapping[str, type] = {
     "links": LinkRow,
     "transactions": TransactionRow,
 }
-ENUMS: Mapping[str, Any] = {"QueueKind": QueueKind, "RingSource": RingSource, "BrokerKind": BrokerKind, "Role": Role}
+CHOICES: Mapping[str, Callable[[str], Any]] = {
+    "QueueKind": QueueKind,
+    "RingSource": RingSource,
+    "BrokerKind": lambda name: BROKER_KINDS.get(name) or BrokerKind(name),
+    "Role": Role,
+}
 MICRO = 1e6
 MILLI = 1e3
 WHOLE = (-(2.0**63), 2.0**63 - 1024)
@@ -50,7 +70,7 @@ class Texts:
 
     _of: dict[tuple[str, str], tuple[Index[Any], Keys, dict[str, Any]]] = field(default_factory=dict)
 
-    def of(self, broker: str, kind: Kind, index: Index[Any]) -> tuple[Keys, dict[str, Any]]:
+    def of(self, broker: str, kind: RowType, index: Index[Any]) -> tuple[Keys, dict[str, Any]]:
         """The sid of each row, and its text columns."""
         known = self._of.get((broker, kind.name))
         if known is not None and known[0] is index:
@@ -68,7 +88,7 @@ class Texts:
         return sids, columns
 
 
-def number(values: Column, kind: Any) -> Any:
+def arrow_column(values: Column, kind: Any) -> Any:
     """A column as Arrow: NaN is null. Times are seconds; what must be whole is rounded."""
     missing = np.isnan(values)
     if kind in (COUNT, FLAG, TIME):
@@ -86,10 +106,17 @@ def constant(text: str, rows: int) -> Any:
 
 
 def table_batch(
-    broker: str, kind: Kind, snapshot: Snapshot, table: Table[Any], texts: Texts, incs: Keys, added: Mapping[str, Any]
+    broker: str,
+    kind: RowType,
+    snapshot: Snapshot,
+    table: Table[Any],
+    texts: Texts,
+    incs: Keys,
+    added: Mapping[str, Any],
 ) -> Any:
     """One table of a poll. added: the kind's extra columns, as Arrow."""
     rows = len(table)
+    unknown = np.full(rows, np.nan)  # among them what only an import from Prometheus has
     sids, columns = texts.of(broker, kind, table.index)
     arrays: dict[str, Any] = {
         "stamp": stamps(snapshot.stamp, rows),
@@ -98,20 +125,20 @@ def table_batch(
         "key": pa.array(table.index.keys),
         "inc": pa.array(incs),
         **columns,
-        **{name: number(table[name], of) for name, of in kind.numbers.items()},
+        **{name: arrow_column(table.columns.get(name, unknown), of) for name, of in kind.numbers.items()},
         **added,
     }
     return pa.record_batch([arrays[name] for name in kind.schema.names], schema=kind.schema)
 
 
 def extra_columns(
-    snapshot: Snapshot, kind: Kind, table: Table[Any], evicted: Column, interval: float
+    snapshot: Snapshot, kind: RowType, table: Table[Any], evicted: Column, interval: float
 ) -> dict[str, Any]:
     """What stands beside the columns of the table itself."""
     every = pa.array(np.full(len(table), interval, np.float32))
     if kind is QUEUE:
         told = evicted if len(evicted) == len(table) else np.full(len(table), np.nan)
-        return {"evicted": number(told, COUNT), "interval": every}
+        return {"evicted": arrow_column(told, COUNT), "interval": every}
     joins = {column: joined(getattr(snapshot, name), len(table)) for name, column in kind.joins.items()}
     return {**joins, "interval": every} if kind is CONSUMER else joins
 
@@ -128,11 +155,11 @@ def broker_batch(broker: str, snapshot: Snapshot, interval: float) -> Any:
         "stamp": stamps(snapshot.stamp, 1),
         "broker": constant(broker, 1),
         **{column: constant(str(getattr(about, name)), 1) for name, column in BROKER.texts.items()},
-        **{name: number(np.array([getattr(about, name)], np.float64), of) for name, of in BROKER.numbers.items()},
+        **{name: arrow_column(np.array([getattr(about, name)], np.float64), of) for name, of in BROKER.numbers.items()},
         "agent_clock": pa.array([snapshot.stamp]),
         "interval": pa.array([interval]),
         "parts": constant(parts(snapshot), 1),
-        "failed": constant(",".join(name for name, one in snapshot.collectors.items() if not one.success), 1),
+        "failed": constant(",".join(name for name, one in snapshot.collectors.items() if not one.usable), 1),
     }
     return pa.record_batch([values[name] for name in BROKER.schema.names], schema=BROKER.schema)
 
@@ -153,7 +180,7 @@ def parts_of(text: str) -> dict[str, list[str]]:
 # --- and back
 
 
-class Reader:
+class RowReader:
     """Makes the Snapshots of one broker from its rows; its indexes follow each other as those of the live agent do."""
 
     def __init__(self) -> None:
@@ -177,7 +204,7 @@ class Reader:
             seen = stamp
             yield self._snapshot(row, {name: rows.get(stamp) for name, rows in split.items()})
 
-    def _numbered(self, kind: Kind, table: Any) -> Any:
+    def _numbered(self, kind: RowType, table: Any) -> Any:
         """`table` with the same numbers for its texts as in earlier calls: another number is another text."""
         if table is None or not len(table):
             return table
@@ -203,9 +230,11 @@ class Reader:
                 made |= extra
         failed = [name for name in row["failed"].split(",") if name]
         stamp = row["agent_clock"]
+        broker = _broker(row) if "broker" in read else None
         return Snapshot(
             stamp=stamp,
-            broker=_broker(row) if "broker" in read else None,
+            broker=broker,
+            observation=Observation() if broker is None else Observation(Process.of(broker)),
             collectors={
                 **{name: Collector(0.0, stamp) for name in ("queues", "consumers") if name in made},
                 **{name: Collector(0.0, stamp, "failed") for name in failed},
@@ -213,7 +242,7 @@ class Reader:
             **made,
         )
 
-    def _table(self, name: str, kind: Kind, rows: Any, present: Sequence[str]) -> tuple[Table[Any], dict[str, Any]]:
+    def _table(self, name: str, kind: RowType, rows: Any, present: Sequence[str]) -> tuple[Table[Any], dict[str, Any]]:
         if rows is None:
             rows = kind.schema.empty_table()
         keys = rows["key"].to_numpy()
@@ -224,7 +253,7 @@ class Reader:
             taken = {field: column.take(pa.array(new, pa.int64())).to_pylist() for field, column in texts.items()}
             return [_row(ROWS[name], {field: taken[field][i] for field in taken}) for i in range(len(new))]
 
-        index, order = self._indexes[name].follow(keys, make, changed=changed)
+        index, order = self._indexes[name].advance(keys, make, changed=changed)
         self._indexes[name] = index
         columns = {
             column: column_of(rows[column])[order] if column in rows.column_names else np.full(len(rows), np.nan)
@@ -268,7 +297,7 @@ def column_of(array: Any) -> Column:
 def _row(of: type, values: dict[str, Any]) -> Any:
     """A row object; texts that name a choice become that choice again."""
     for one in fields(of):
-        choice = ENUMS.get(getattr(one.type, "__name__", str(one.type)))
+        choice = CHOICES.get(getattr(one.type, "__name__", str(one.type)))
         if choice is not None:
             values[one.name] = choice(values[one.name])
     return of(**values)
@@ -305,5 +334,5 @@ def known_columns(tables: Mapping[str, Sequence[str]]) -> list[str]:
         f"{name}.{column}"
         for name, columns in tables.items()
         for column in columns
-        if column not in KINDS[TABLES[name].name].numbers
+        if column not in ROW_TYPES[TABLES[name].name].numbers
     ]

@@ -14,9 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.history.schema import BROKER, KINDS
+from penstock.history.schema import BROKER, ROW_TYPES, fitted
 
 SUFFIX = ".arrows"
+DAMAGED = "_damaged"
+"""Directory of segments that could be read in part only."""
 HOUR = 3600
 
 
@@ -35,7 +37,7 @@ class Segment:
         for kind in [*(name for name in batches if name != BROKER.name), BROKER.name]:
             if kind not in self._writers:
                 sink = (self.directory / f"{kind}{SUFFIX}").open("wb")
-                self._writers[kind] = sink, pa.ipc.new_stream(sink, KINDS[kind].schema)
+                self._writers[kind] = sink, pa.ipc.new_stream(sink, ROW_TYPES[kind].schema)
             sink, writer = self._writers[kind]
             writer.write_batch(batches[kind])
             sink.flush()
@@ -112,6 +114,16 @@ class Spool:
             dropped += 1
         return dropped
 
+    def set_aside(self, segment: Path) -> Path:
+        """Keep a damaged segment, of which all that can be read is published, for people; where it is now."""
+        aside = self.directory / DAMAGED
+        aside.mkdir(mode=0o700, exist_ok=True)
+        kept = segment.rename(aside / segment.name)
+        others = sorted(path for path in aside.iterdir() if path != kept)
+        while others and sum(map(size, [*others, kept])) > self.limit:
+            remove(others.pop(0))
+        return kept
+
 
 def is_segment(path: Path) -> bool:
     return path.is_dir() and not path.name.startswith("_")
@@ -127,18 +139,76 @@ def remove(segment: Path) -> None:
     shutil.rmtree(segment)
 
 
-def read(segment: Path, kind: str) -> Any:
-    """The rows of a kind as an Arrow table, as far as the stream is whole. OSError: it is there and does not open."""
-    schema = KINDS[kind].schema
-    batches = []
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """rows: an Arrow table of what can be read. damaged: something between it, or behind, cannot be."""
+
+    rows: Any
+    damaged: bool = False
+
+
+def read(segment: Path, kind: str) -> Stream:
+    """
+    The rows of a kind as far as the stream can be read.
+
+    One that was cut off within its last poll is not damaged: so a crash leaves it. OSError: the disk does not give it.
+    """
+    schema = ROW_TYPES[kind].schema
     try:
         file = (segment / f"{kind}{SUFFIX}").open("rb")  # one that cannot be opened is not one that was cut off
     except FileNotFoundError:
-        return schema.empty_table()
-    try:
-        with file, pa.ipc.open_stream(file) as stream:
+        return Stream(schema.empty_table())
+    with file:
+        batches, at, unsound = [], 0, False
+        try:
+            stream = pa.ipc.open_stream(file)
             while True:
-                batches.append(stream.read_next_batch())
-    except (StopIteration, pa.ArrowInvalid, OSError, EOFError):
-        pass
-    return pa.Table.from_batches(batches, schema).unify_dictionaries() if batches else schema.empty_table()
+                at = file.tell()
+                batch = stream.read_next_batch()
+                if _is_sound(batch):
+                    batches.append(fitted(pa.Table.from_batches([batch]), schema))
+                else:
+                    unsound = True
+        except StopIteration:
+            pass
+        except OSError as error:
+            if error.errno is not None:
+                raise  # of a stream that ends too early Arrow says an OSError, too, but without a number
+        except UNSOUND:
+            pass
+        file.seek(at)
+        damaged = unsound or _has_rows(file.read())
+    rows = pa.concat_tables(batches).unify_dictionaries() if batches else schema.empty_table()
+    return Stream(rows, damaged)
+
+
+def _is_sound(batch: Any) -> bool:
+    """Texts of a batch that is not could be read from anywhere in memory."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+CONTINUATION = b"\xff\xff\xff\xff"
+"""Begins each message of an Arrow stream; its length follows, and all begin at multiples of eight."""
+ALIGNED = 8
+ROWS = "record batch"
+UNSOUND = (pa.ArrowException, OSError, EOFError, MemoryError, KeyError, ValueError, OverflowError)
+"""What Arrow raises for a stream whose octets are not what was written."""
+
+
+def _has_rows(rest: bytes) -> bool:
+    """Whether rows of a poll stand whole behind the first octets of `rest`, where a message could not be read."""
+    at = rest.find(CONTINUATION, ALIGNED)
+    while at >= 0:
+        if at % ALIGNED == 0:
+            try:
+                message = pa.ipc.read_message(pa.py_buffer(rest).slice(at))
+                if message.type == ROWS:
+                    return True
+            except UNSOUND:
+                pass
+        at = rest.find(CONTINUATION, at + 1)
+    return False

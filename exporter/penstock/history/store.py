@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pf
 import pyarrow.parquet as pq
 
-from penstock.errors import ConfigError, PenstockError
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.history.schema import parquet_options
 
 STAGING = "_tmp"
@@ -24,7 +24,7 @@ class StoreError(PenstockError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredFile:
     """A file. path: below the root of the store; size: bytes; mtime: nanoseconds since 1970, 0 where unknown."""
 
     path: str
@@ -57,13 +57,15 @@ class Store:
     def path(self, name: str) -> str:
         return f"{self.root}/{name}" if name else self.root
 
-    def files(self, below: str = "") -> list[Entry]:
+    def files(self, below: str = "") -> list[StoredFile]:
         """All files below a directory, by name; one that is not there holds none."""
         with self.errors(below):
             found = self.fs.get_file_info(pf.FileSelector(self.path(below), recursive=True, allow_not_found=True))
         start = len(self.root) + 1
         files = [f for f in found if f.type is pf.FileType.File and "/_" not in f.path[start - 1 :]]
-        return sorted((Entry(f.path[start:], f.size, f.mtime_ns or 0) for f in files), key=lambda entry: entry.path)
+        return sorted(
+            (StoredFile(f.path[start:], f.size, f.mtime_ns or 0) for f in files), key=lambda entry: entry.path
+        )
 
     def directories(self, below: str) -> list[str]:
         """Names of the directories in `below`, ascending."""

@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,20 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from penstock.flow.judge.conditions import Condition
+from penstock.conditions.condition import ActiveCondition
+from penstock.core.table import Column
+from penstock.history import standing
 from penstock.history.compact import Keep, Known, tidy
-from penstock.history.incarnation import Incarnations
+from penstock.history.epoch import CounterEpochs
+from penstock.history.exported import Exported, Told
 from penstock.history.memory import give_back
 from penstock.history.publish import publish
-from penstock.history.rehearsal import rehearse
 from penstock.history.schema import BROKER, CONDITION, TABLES, TIME
-from penstock.history.snapshots import Texts, broker_batch, constant, extra_columns, number, stamps, table_batch
+from penstock.history.snapshots import Texts, arrow_column, broker_batch, constant, extra_columns, stamps, table_batch
 from penstock.history.spool import Spool
 from penstock.history.store import Store, StoreError
-from penstock.history.told import Told
+from penstock.history.warm_up import warm_up
 from penstock.model import Snapshot
-from penstock.table import Column
 
 log = logging.getLogger(__name__)
 
@@ -41,18 +42,18 @@ WAKE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Poll:
+class PollRecord:
     """What the agent hands over. evicted: per queue by the ledger, empty where it was not judged."""
 
     broker: str
     snapshot: Snapshot
-    conditions: Sequence[Condition] = ()
+    conditions: Sequence[ActiveCondition] = ()
     evicted: Column = field(default_factory=lambda: np.empty(0))
     interval: float = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class WriterSettings:
     """
     spool: directory of the spool. url: where history is published. publish: seconds between two publications.
     spool_bytes: what may wait in the spool. agent: names the files of this agent.
@@ -71,7 +72,7 @@ class HistoryWriter:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: WriterSettings,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -81,17 +82,21 @@ class HistoryWriter:
         self._known = Known(steady)
         self._store = Store(settings.url)
         self._spool = Spool(settings.spool, f"{int(clock() * 1000):012x}", settings.spool_bytes, settings.publish)
-        self._polls: queue.SimpleQueue[Poll | None] = queue.SimpleQueue()
+        self._polls: queue.SimpleQueue[PollRecord | None] = queue.SimpleQueue()
         self._texts = Texts()
-        self._lives = Incarnations()
-        self._told: dict[str, Told] = {}
+        self._lives = CounterEpochs()
+        self._told: dict[str, Exported] = {}
+        """As the polls that were kept say it."""
         self._thread = threading.Thread(target=self._run, name="penstock-history", daemon=True)
+        self._after: HistoryWriter | None = None
         self._tidied = -np.inf
         self._stopping = False
         self.dropped = 0
         """Polls lost: the thread was behind, or the spool could not be written."""
         self.dropped_segments = 0
         """Spool segments thrown away unpublished to stay below the limit."""
+        self.damaged_segments = 0
+        """Spool segments of which a part could not be read."""
         self.published = np.nan
         """Agent's clock at the last publication that went well."""
         self._why: dict[str, str] = {}
@@ -106,22 +111,36 @@ class HistoryWriter:
     def _lives_file(self) -> Path:
         return self._settings.spool / "lives.arrow"
 
-    def start(self) -> None:
-        self._lives.load(self._lives_file)
+    @property
+    def _told_file(self) -> Path:
+        return self._settings.spool / "told.bin"
+
+    def start(self, after: "HistoryWriter | None" = None) -> None:
+        """Begin when `after` has published what it has; polls may be offered at once."""
+        self._after = after
         self._thread.start()
 
+    def recall(self) -> None:
+        """Go on with what an earlier agent left."""
+        self._lives.load(self._lives_file)
+        self._told = standing.load(self._told_file)
+
     def offer_poll(
-        self, broker: str, interval: float, snapshot: Snapshot, conditions: Sequence[Condition], evicted: Column
+        self, broker: str, interval: float, snapshot: Snapshot, conditions: Sequence[ActiveCondition], evicted: Column
     ) -> None:
         """Take over a poll; it is dropped and counted when too many wait already."""
         if self._polls.qsize() >= WAITING:
             self.dropped += 1
         else:
-            self._polls.put(Poll(broker, snapshot, conditions, evicted, interval))
+            self._polls.put(PollRecord(broker, snapshot, conditions, evicted, interval))
+
+    def end(self) -> None:
+        """Take no more polls, and publish what there is."""
+        self._polls.put(None)
 
     def stop(self, seconds: float = 30.0) -> None:
-        """Publish what there is; what cannot be published within `seconds` stays in the spool for the next run."""
-        self._polls.put(None)
+        """End, and wait; what cannot be published within `seconds` stays in the spool for the next run."""
+        self.end()
         self._thread.join(seconds)
 
     def finish(self) -> None:
@@ -138,6 +157,7 @@ class HistoryWriter:
         return {
             "history_dropped_polls": float(self.dropped),
             "history_dropped_segments": float(self.dropped_segments),
+            "history_damaged_segments": float(self.damaged_segments),
             "history_publish_timestamp": self.published,
             "history_success": float(not self.failing),
         }
@@ -145,6 +165,15 @@ class HistoryWriter:
     # --- in the thread
 
     def _run(self) -> None:
+        if self._after is not None:
+            self._after.stop()
+            self._after = None
+        try:
+            self.recall()
+        except Exception:
+            log.exception(
+                "what an earlier agent left in %s could not be taken up; please report this", self._settings.spool
+            )
         rehearsed = False
         while not self._stopping:
             try:
@@ -165,11 +194,11 @@ class HistoryWriter:
 
     def _rehearse(self) -> None:
         try:
-            rehearse(self._settings.spool)
+            warm_up(self._settings.spool)
         except Exception as error:  # noqa: BLE001 - nothing is lost; joining itself will tell what is wrong
             log.info("the joining of history was not rehearsed: %s", error)
 
-    def step(self, poll: Poll | None) -> None:
+    def step(self, poll: PollRecord | None) -> None:
         """Spool `poll`, when there is one, and publish what is due; all of it when the writer is being stopped."""
         if poll is not None:
             self._keep(poll)
@@ -181,9 +210,11 @@ class HistoryWriter:
             self._tidied = now
             self._guarded(lambda: tidy(self._store, self._settings.keep, self._clock(), self._known))
 
-    def _keep(self, poll: Poll) -> None:
+    def _keep(self, poll: PollRecord) -> None:
+        told = replace(self._told.get(poll.broker, Exported()))
         try:
-            self._spool.append(poll.snapshot.stamp, self.batches(poll))
+            batches = self.batches(poll, told)
+            self._spool.append(poll.snapshot.stamp, batches)
         except OSError as error:
             self.dropped += 1
             self._failed(
@@ -191,6 +222,17 @@ class HistoryWriter:
             )
         else:
             self._mended("spool")
+            self._told[poll.broker] = told  # not before: what a lost poll would have told is told by the next
+            if CONDITION.name in batches:
+                self._save_told()
+
+    def _save_told(self) -> None:
+        try:
+            standing.save(self._told, self._told_file)
+        except OSError as error:
+            self._failed("told", f"{self._told_file}: {error.strerror or error}")
+        else:
+            self._mended("told")
 
     def _rotate(self) -> None:
         try:
@@ -202,13 +244,30 @@ class HistoryWriter:
         closed = self._spool.closed()
         if not closed:
             return
+        self._save_told()
         self._guarded(lambda: self._lives.save(self._lives_file))
-        if self._guarded(lambda: [publish(segment, self._store, self._settings.agent) for segment in closed]):
+        if self._guarded(lambda: self._publish_each(closed)):
             self.published = self._clock()
             give_back()
         elif dropped := self._spool.drop_beyond_limit():
             self.dropped_segments += dropped
             log.warning("the history's spool is full: %d of its oldest segments were dropped", dropped)
+
+    def _publish_each(self, closed: Sequence[Path]) -> None:
+        """Raises StoreError, and OSError where the disk does not give one of them, which keeps no other back."""
+        unread: OSError | None = None
+        for segment in closed:
+            try:
+                if not publish(segment, self._store, self._settings.agent):
+                    self.damaged_segments += 1
+                    log.warning(
+                        "%s: some polls of the history cannot be read and are not published; they are kept there",
+                        self._spool.set_aside(segment),
+                    )
+            except OSError as error:
+                unread = unread or error
+        if unread is not None:
+            raise unread
 
     def _guarded(self, work: Callable[[], Any]) -> bool:
         try:
@@ -229,8 +288,8 @@ class HistoryWriter:
         if self._why.pop(what, None) and not self._why:
             log.info("the history is written again")
 
-    def batches(self, poll: Poll) -> dict[str, Any]:
-        """One poll as record batches by kind; a kind without rows is left out."""
+    def batches(self, poll: PollRecord, told: Exported) -> dict[str, Any]:
+        """One poll as record batches by kind; a kind without rows is left out. told: goes on with this poll."""
         broker, snapshot = poll.broker, poll.snapshot
         self._lives.begin_poll(broker, snapshot)
         found = {}
@@ -241,31 +300,33 @@ class HistoryWriter:
                 incs = self._lives.of(broker, kind.name, table, sids, kind.counters, snapshot.stamp)
                 added = extra_columns(snapshot, kind, table, poll.evicted, poll.interval)
                 found[kind.name] = table_batch(broker, kind, snapshot, table, self._texts, incs, added)
-        conditions = self._conditions(poll)
+        conditions = conditions_batch(poll, told.advance(poll.snapshot.stamp, poll.conditions))
         if conditions is not None:
             found[CONDITION.name] = conditions
         found[BROKER.name] = broker_batch(broker, snapshot, poll.interval)
         return found
 
-    def _conditions(self, poll: Poll) -> Any:
-        """What is told at this poll, None where that is nothing."""
-        events = self._told.setdefault(poll.broker, Told()).follow(poll.snapshot.stamp, poll.conditions)
-        if not events:
-            return None
-        texts = {
-            "event": [event for event, _ in events],
-            "condition": [c.name for _, c in events],
-            "address": [c.address for _, c in events],
-            "queue": [c.queue for _, c in events],
-            "client": [c.client for _, c in events],
-            "severity": [c.severity.name.lower() for _, c in events],
-            "evidence": [msgspec.json.encode(c.evidence, order="sorted").decode() for _, c in events],
-        }
-        columns = {
-            "stamp": stamps(poll.snapshot.stamp, len(events)),
-            "broker": constant(poll.broker, len(events)),
-            **{name: pa.array(values, pa.string()).dictionary_encode() for name, values in texts.items()},
-            "since": number(np.array([c.since for _, c in events], np.float64), TIME),
-            "consumers": pa.array([c.consumers for _, c in events], pa.int64()),
-        }
-        return pa.record_batch([columns[name] for name in CONDITION.schema.names], schema=CONDITION.schema)
+
+def conditions_batch(poll: PollRecord, told: Sequence[Told]) -> Any:
+    """What is told at this poll, None where that is nothing."""
+    if not told:
+        return None
+    conditions = [one.condition for one in told]
+    texts = {
+        "event": [one.event for one in told],
+        "condition": [c.name for c in conditions],
+        "address": [c.address for c in conditions],
+        "queue": [c.queue for c in conditions],
+        "client": [c.client for c in conditions],
+        "severity": [c.severity.name.lower() for c in conditions],
+        "evidence": [msgspec.json.encode(c.evidence, order="sorted").decode() for c in conditions],
+    }
+    columns = {
+        "stamp": stamps(poll.snapshot.stamp, len(told)),
+        "broker": constant(poll.broker, len(told)),
+        **{name: pa.array(values, pa.string()).dictionary_encode() for name, values in texts.items()},
+        "since": arrow_column(np.array([c.since for c in conditions], np.float64), TIME),
+        "consumers": pa.array([c.consumers for c in conditions], pa.int64()),
+        "seen": arrow_column(np.array([one.seen for one in told], np.float64), TIME),
+    }
+    return pa.record_batch([columns[name] for name in CONDITION.schema.names], schema=CONDITION.schema)

@@ -1,8 +1,12 @@
-"""HTTP: `/metrics`, health, reload, the masked configuration, the API and the status page. It knows no polling."""
+"""
+HTTP: `/metrics`, health, reload, the masked configuration, the API with its description, the status page.
+
+Looks up through `AgentView` only; knows no polling and decides nothing.
+"""
 
 from penstock.server.app import make_app
 from penstock.server.listen import DEFAULT_ADDRESS, DEFAULT_PORT, Address, Guard, parse_address, serve
-from penstock.server.view import AgentView, Body, BrokerState
+from penstock.server.view import AgentView, Body
 
 __all__ = [
     "DEFAULT_ADDRESS",
@@ -10,7 +14,6 @@ __all__ = [
     "Address",
     "AgentView",
     "Body",
-    "BrokerState",
     "Guard",
     "make_app",
     "parse_address",

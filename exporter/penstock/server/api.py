@@ -1,164 +1,141 @@
 """
 `/api/v1`: what is known, as JSON. Every answer is a look-up in what the last polls left; none waits for a broker.
 
-Look-ups that may walk many rows run in a thread of their own, so that other requests are answered meanwhile: what they
-read is a value that a poll replaces as a whole and never changes.
+Look-ups may walk many rows and run in a thread, so that other requests are answered meanwhile: what they read is a
+value that a poll replaces as a whole and never changes.
 """
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 
 import msgspec
 from aiohttp import hdrs, web
 
-from penstock.flow.explain import NotFound
-from penstock.flow.lists import CLIENT_SORTS, CONSUMER_SORTS, QUEUE_SORTS, WORST, Listed, Wanted
-from penstock.server.look_ups import Busy, LookUps
-from penstock.server.openapi import OPENAPI
-from penstock.server.parameters import DEFAULT_ROWS, MAX_POINTS, MAX_ROWS, BadRequest, required, wanted, whole
+from penstock.core.errors import Hinted
+from penstock.insight import answers
+from penstock.insight.explain import NotFound
+from penstock.insight.lists import CLIENT_SORTS, CONSUMER_SORTS, QUEUE_SORTS, WORST, ListQuery
+from penstock.server import parameters
+from penstock.server.openapi import Route, Schema, described
+from penstock.server.parameters import DEFAULT_ROWS, LIMIT, POINTS, BadRequest, Given, Parameter, required, sort, whole
+from penstock.server.request_limit import Busy, RequestLimit
 from penstock.server.view import AgentView
 
-LISTED = ("broker", "condition", "queue", "text", "limit", "offset")
-OF = ("address", "client")
-"""Parameters of lists."""
-
-Handler = Callable[[AgentView, web.Request], Awaitable[Any]]
+STATUS: Mapping[type[Hinted], int] = {BadRequest: 400, NotFound: 404, Busy: 503}
+RETRY: Mapping[int, Mapping[str, str]] = {503: {hdrs.RETRY_AFTER: "1"}}
+"""Headers of these statuses."""
 
 
-def api_routes(agent: AgentView, look_ups: LookUps) -> list[web.RouteDef]:
-    return [web.get(path, partial(_answer, handler, agent, look_ups)) for path, handler in HANDLERS.items()]
+def api_routes(agent: AgentView, look_ups: RequestLimit) -> list[web.RouteDef]:
+    # Names may hold anything; what is no slash once encoded is one name.
+    return [
+        web.get(re.sub(r"{(\w+)}", r"{\1:[^/]+}", route.path), partial(_answer, route, agent, look_ups))
+        for route in ROUTES
+    ]
 
 
-async def _answer(handler: Handler, agent: AgentView, look_ups: LookUps, request: web.Request) -> web.Response:
+async def _answer(route: Route, agent: AgentView, look_ups: RequestLimit, request: web.Request) -> web.Response:
+    status = 200
     try:
         async with look_ups.turn():
-            return _sent(await asyncio.to_thread(_encoded, await handler(agent, request)))
-    except NotFound as error:
-        return _json({"error": str(error), "hint": error.hint}, status=404)
-    except BadRequest as error:
-        return _json({"error": str(error), "hint": error.hint}, status=400)
-    except Busy as error:
-        response = _json({"error": str(error), "hint": error.hint}, status=503)
-        response.headers[hdrs.RETRY_AFTER] = "1"
-        return response
-
-
-def _json(content: Any, status: int) -> web.Response:
-    return _sent(_encoded(content), status)
-
-
-def _encoded(content: Any) -> bytes:
-    return msgspec.json.encode(content) + b"\n"
-
-
-def _sent(body: bytes, status: int = 200) -> web.Response:
-    return web.Response(body=body, status=status, content_type="application/json", charset="utf-8")
-
-
-async def _brokers(agent: AgentView, request: web.Request) -> Any:
-    _only(request)
-    return {"brokers": agent.brokers()}
-
-
-async def _queues(agent: AgentView, request: web.Request) -> Any:
-    given = _only(request, *LISTED, "sort", "points")
-    return await _listed("queues", partial(agent.queues, points=_points(given)), given, QUEUE_SORTS)
-
-
-async def _clients(agent: AgentView, request: web.Request) -> Any:
-    given = _only(request, *LISTED, *OF, "sort", "points")
-    return await _listed("clients", partial(agent.clients, points=_points(given)), given, CLIENT_SORTS)
-
-
-async def _consumers(agent: AgentView, request: web.Request) -> Any:
-    return await _listed("consumers", agent.consumers, _only(request, *LISTED, *OF, "sort"), CONSUMER_SORTS)
-
-
-async def _conditions(agent: AgentView, request: web.Request) -> Any:
-    return await _listed("conditions", agent.conditions, _only(request, *LISTED, *OF), (WORST,))
-
-
-async def _listed(
-    name: str, of: Callable[[str, Wanted], Listed], given: Mapping[str, str], sorts: Sequence[str]
-) -> Any:
-    rows, total = await asyncio.to_thread(of, given.get("broker", ""), wanted(given, sorts))
-    return {name: rows, "total": total}
-
-
-async def _queue(agent: AgentView, request: web.Request) -> Any:
-    given, names = _only(request, "client"), request.match_info
-    return await asyncio.to_thread(
-        agent.explain, names["broker"], names["queue"], names["address"], given.get("client")
+            body = await asyncio.to_thread(_body, route, agent, _given(route, request))
+    except Hinted as error:
+        status, body = STATUS[type(error)], msgspec.json.encode(answers.Error(str(error), error.hint))
+    return web.Response(
+        body=body + b"\n", status=status, headers=RETRY.get(status), content_type="application/json", charset="utf-8"
     )
 
 
-async def _client(agent: AgentView, request: web.Request) -> Any:
-    return await asyncio.to_thread(agent.client, *required(_only(request, "broker", "client"), "broker", "client"))
+def _body(route: Route, agent: AgentView, given: Given) -> bytes:
+    return msgspec.json.encode(route.look_up(agent, given))
 
 
-async def _recent(agent: AgentView, request: web.Request) -> Any:
-    given = _only(request, "broker", "queue", "address")
-    broker, queue = required(given, "broker", "queue")
-    return await asyncio.to_thread(agent.recent, broker, queue, given.get("address"))
+def _given(route: Route, request: web.Request) -> Given:
+    """The parameters, if they are known ones and none is missing. Raises BadRequest."""
+    names = [one.name for one in route.parameters if one.place == "query"]
+    for name in request.query:
+        if name not in names:
+            allowed = f"allowed: {', '.join(names)}" if names else "there are none"
+            raise BadRequest(f"unknown parameter {name[:40]!r}", allowed)
+    given = {**request.query, **request.match_info}
+    required(given, *(one.name for one in route.parameters if one.required))
+    return given
 
 
-async def _explain(agent: AgentView, request: web.Request) -> Any:
-    given = _only(request, "broker", "queue", "address", "client")
-    broker, queue = required(given, "broker", "queue")
-    return await asyncio.to_thread(agent.explain, broker, queue, given.get("address"), given.get("client"))
+# --- look-ups
 
 
-async def _events(agent: AgentView, request: web.Request) -> Any:
-    given = _only(request, "since", "limit", "broker", "queue")
+def _rows(given: Given, sorts: Sequence[str] = (WORST,)) -> tuple[str, ListQuery]:
+    return given.get("broker", ""), parameters.list_query(given, sorts)
+
+
+def _explain(agent: AgentView, given: Given) -> answers.Explanation:
+    return agent.explain(given["broker"], given["queue"], given.get("address"), given.get("client"))
+
+
+def _events(agent: AgentView, given: Given) -> answers.EventList:
     try:
         since = float(given.get("since", "0"))
     except ValueError:
         since = math.nan
     if not math.isfinite(since):
         raise BadRequest("since is no time", "seconds since 1970, as in since=1795219200")
-    found = await asyncio.to_thread(
-        agent.events,
-        since=since,
-        limit=whole(given, "limit", DEFAULT_ROWS, 1, MAX_ROWS),
-        broker=given.get("broker", ""),
-        queue=given.get("queue", ""),
-    )
-    return {"events": found}
+    limit, broker, queue = whole(given, LIMIT, DEFAULT_ROWS), given.get("broker", ""), given.get("queue", "")
+    return answers.EventList(agent.events(since=since, limit=limit, broker=broker, queue=queue))
 
 
-async def _openapi(_: AgentView, request: web.Request) -> Any:
-    _only(request)
-    return OPENAPI
+# --- routes
 
 
-HANDLERS: Mapping[str, Handler] = {
-    "/api/v1/brokers": _brokers,
-    "/api/v1/queues": _queues,
-    # Names may hold anything; what is no slash once encoded is one name.
-    "/api/v1/queues/{broker:[^/]+}/{address:[^/]+}/{queue:[^/]+}": _queue,
-    "/api/v1/clients": _clients,
-    "/api/v1/consumers": _consumers,
-    "/api/v1/conditions": _conditions,
-    "/api/v1/explain": _explain,
-    "/api/v1/client": _client,
-    "/api/v1/recent": _recent,
-    "/api/v1/events": _events,
-    "/api/v1/openapi.json": _openapi,
-}
+@cache
+def openapi() -> Schema:
+    return described(ROUTES)
 
 
-def _only(request: web.Request, *names: str) -> Mapping[str, str]:
-    """The parameters, if they are known ones."""
-    for name in request.query:
-        if name not in names:
-            raise BadRequest(
-                f"unknown parameter {name[:40]!r}", f"allowed: {', '.join(names)}" if names else "there are none"
-            )
-    return request.query
+IN_PATH = [
+    Parameter(name, f"Name of the {name}, percent-encoded.", place="path", required=True)
+    for name in ("broker", "address", "queue")
+]
+BROKER, QUEUE, CLIENT = (
+    Parameter(name, f"Name of the {name}.", required=True) for name in ("broker", "queue", "client")
+)
+ADDRESS = Parameter("address", "Its address, where several queues have this name.")
+ONLY = Parameter("client", "Only this client and the queue itself.")
+OF_BROKER, OF_ADDRESS, OF_QUEUE, OF_CLIENT = (
+    Parameter(name, f"Only of this {name}.") for name in ("broker", "address", "queue", "client")
+)
+CONDITION = Parameter("condition", "Only those that have this condition.")
+TEXT = Parameter("text", "Part of a name, in any case: of address, queue, client, owner, team or condition.")
+SINCE = Parameter("since", "Only what happened at this time or later, seconds since 1970.", {"type": "number"})
+LISTED = (OF_BROKER, CONDITION, OF_QUEUE, TEXT, LIMIT, parameters.OFFSET)
+OF_ONE = (*LISTED, OF_ADDRESS, OF_CLIENT)
 
-
-def _points(given: Mapping[str, str]) -> int:
-    return whole(given, "points", 0, 0, MAX_POINTS)
+ROUTES: Sequence[Route] = (
+    Route("brokers", "The configured brokers and their state",
+          answers.BrokerList, lambda agent, _: answers.BrokerList(agent.brokers())),
+    Route("queues", "Queues, the worst first",
+          answers.QueueList, lambda agent, given: agent.queues(*_rows(given, QUEUE_SORTS), whole(given, POINTS)),
+          *LISTED, sort(QUEUE_SORTS), POINTS),
+    Route("queues/{broker}/{address}/{queue}", "All that is known of one queue",
+          answers.Explanation, _explain, *IN_PATH, ONLY),
+    Route("clients", "Clients, the worst first",
+          answers.ClientList, lambda agent, given: agent.clients(*_rows(given, CLIENT_SORTS), whole(given, POINTS)),
+          *OF_ONE, sort(CLIENT_SORTS), POINTS),
+    Route("consumers", "Consumers, the worst first",
+          answers.ConsumerList, lambda agent, given: agent.consumers(*_rows(given, CONSUMER_SORTS)),
+          *OF_ONE, sort(CONSUMER_SORTS)),
+    Route("conditions", "Conditions, the worst first",
+          answers.ConditionList, lambda agent, given: agent.conditions(*_rows(given)), *OF_ONE),
+    Route("explain", "The same as of one queue, with the names as parameters",
+          answers.Explanation, _explain, BROKER, QUEUE, ADDRESS, ONLY),
+    Route("client", "All that is known of one client",
+          answers.ClientView, lambda agent, given: agent.client(given["broker"], given["client"]), BROKER, CLIENT),
+    Route("recent", "The last hour of one queue",
+          answers.Recent, lambda agent, given: agent.recent(given["broker"], given["queue"], given.get("address")),
+          BROKER, QUEUE, ADDRESS),
+    Route("events", "What changed, oldest first", answers.EventList, _events, SINCE, LIMIT, OF_BROKER, OF_QUEUE),
+    Route("openapi.json", "This description", dict, lambda *_: openapi()),
+)  # fmt: skip

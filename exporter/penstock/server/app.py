@@ -9,13 +9,13 @@ from itertools import islice
 
 from aiohttp import hdrs, web
 
-from penstock.errors import ConfigError
-from penstock.exposition.choice import Choice, UnknownFamily
+from penstock.core.errors import PenstockError
+from penstock.exposition.family_filter import FamilyFilter, UnknownFamily
 from penstock.exposition.negotiate import accepts_gzip, answer
 from penstock.server.api import api_routes
-from penstock.server.look_ups import LookUps
+from penstock.server.fair_scheduler import FairScheduler
 from penstock.server.pages.routes import POLICY, page_routes
-from penstock.server.turns import Turns
+from penstock.server.request_limit import RequestLimit
 from penstock.server.view import AgentView
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def make_app(agent: AgentView, *, max_scrapes: int = 8, stall_seconds: float = 1
     has taken OLD_SECONDS.
     stall_seconds: a reader that takes nothing for so long is dropped.
     """
-    look_ups = LookUps()
+    look_ups = RequestLimit()
     app = web.Application(client_max_size=MAX_REQUEST_BYTES)
     app.on_response_prepare.append(_set_headers)
     app.add_routes(
@@ -94,7 +94,7 @@ async def _ready(agent: AgentView, _: web.Request) -> web.Response:
 async def _reload(agent: AgentView, _: web.Request) -> web.Response:
     try:
         await agent.reload()
-    except ConfigError as error:
+    except PenstockError as error:
         return web.Response(
             status=500, text=f"The old configuration stays in force; the new one is refused:\n{error}\n"
         )
@@ -108,7 +108,7 @@ class Metrics:
         self._agent = agent
         self._max_scrapes = max_scrapes
         self._stall_seconds = stall_seconds
-        self._turns = Turns(WRITES_AT_ONCE)
+        self._turns = FairScheduler(WRITES_AT_ONCE)
         self._turned = -math.inf
         """When others had their turn last, by the loop's clock."""
         self._scrapes: dict[int, tuple[web.Request, float]] = {}
@@ -186,8 +186,8 @@ def _buffered(request: web.Request) -> bool:
     return request.transport is None or request.transport.get_write_buffer_size() > 0
 
 
-def _choice(request: web.Request) -> Choice:
-    return Choice(tuple(request.query.getall("name[]", ())), tuple(request.query.getall("exclude[]", ())))
+def _choice(request: web.Request) -> FamilyFilter:
+    return FamilyFilter(tuple(request.query.getall("name[]", ())), tuple(request.query.getall("exclude[]", ())))
 
 
 def _drop(request: web.Request, why: str) -> None:

@@ -6,14 +6,17 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
-from aiohttp import web, web_response
+from aiohttp import web
 
-from penstock.errors import PenstockError
-from penstock.server.bound import HANDSHAKE_SECONDS, HEAD_SECONDS, Bounded, most_connections
+from penstock.core.errors import PenstockError
+from penstock.core.tasks import end
+from penstock.server.banner import hide_versions
+from penstock.server.connection_limit import HANDSHAKE_SECONDS, HEAD_SECONDS, ConnectionLimit, most_connections
 
 DEFAULT_PORT = 19771
 """
@@ -59,7 +62,7 @@ def parse_address(text: str) -> Address:
 
 
 class Guard(Protocol):
-    """Who may connect and ask (`penstock.server.gate`)."""
+    """Who may connect and ask (`penstock.server.authentication`)."""
 
     @property
     def context(self) -> ssl.SSLContext | None:
@@ -80,7 +83,7 @@ async def serve(
     app: web.Application,
     listen_addresses: Sequence[str] = (DEFAULT_ADDRESS,),
     *,
-    gate: Guard | None = None,
+    authentication: Guard | None = None,
     idle_seconds: float = IDLE_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
     max_connections: int = 0,
@@ -89,19 +92,22 @@ async def serve(
     Serve `app` while the context lasts; gives the addresses that it listens on.
 
     At the end no request is accepted any more, and those under way get `grace_seconds` to finish.
-    max_connections: see `penstock.server.bound`; 0: as many as the system's limits allow.
+    max_connections: see `penstock.server.connection_limit`; 0: as many as the system's limits allow.
     PenstockError: an address cannot be understood or is taken.
     """
-    # An answer to what is no HTTP passes no hook of the application; it must not show our versions either.
-    web_response.SERVER_SOFTWARE = "penstock"  # type: ignore[attr-defined]
+    hide_versions()
     runner = web.AppRunner(
         app,
         access_log=None,
         keepalive_timeout=idle_seconds,
         shutdown_timeout=grace_seconds / 2,  # waited once for the handler, once more after it was cancelled
     )
-    if gate is not None:
-        gate.guard(app)
+    if authentication is not None:
+        authentication.guard(app)
+    head_seconds = min(HEAD_SECONDS, idle_seconds)
+    limit = ConnectionLimit(partial(_handler, runner), max_connections or most_connections(), head_seconds)
+    app.middlewares.insert(0, limit.middleware)
+    app.on_response_prepare.append(limit.answers)
     with ExitStack() as opened:
         sockets = [opened.enter_context(one) for text in listen_addresses for one in open_sockets(parse_address(text))]
         for one in sockets:
@@ -109,37 +115,40 @@ async def serve(
         await runner.setup()
         async with AsyncExitStack() as closing:
             closing.push_async_callback(runner.cleanup)
-            assert runner.server is not None  # noqa: S101 - made by setup
-            head_seconds = min(HEAD_SECONDS, idle_seconds)
-            bounded = Bounded(runner.server, max_connections or most_connections(), head_seconds)
-            closing.callback(bounded.close)
-            sites = _Sites(bounded, sockets, gate)
+            closing.callback(limit.close)
+            sites = _Sites(limit, sockets, authentication)
             await sites.renew()
             closing.callback(sites.close)
-            if gate is not None:
-                closing.callback(gate.close)
-                await closing.enter_async_context(_running(gate.watch(sites.renew)))
+            if authentication is not None:
+                closing.callback(authentication.close)
+                await closing.enter_async_context(_running(authentication.watch(sites.renew)))
             yield tuple(Address(*one.getsockname()[:2]) for one in sockets)
+
+
+def _handler(runner: web.AppRunner) -> asyncio.Protocol:
+    """What answers one connection."""
+    assert runner.server is not None  # noqa: S101 - made by setup
+    return runner.server()
 
 
 class _Sites:
     """What accepts connections on the sockets. Connections that are open are left alone when it is renewed."""
 
-    def __init__(self, bounded: Bounded, sockets: Sequence[socket.socket], gate: Guard | None) -> None:
-        self._bounded = bounded
+    def __init__(self, limit: ConnectionLimit, sockets: Sequence[socket.socket], guard: Guard | None) -> None:
+        self._limit = limit
         self._sockets = sockets
-        self._gate = gate
+        self._guard = guard
         self._servers: list[asyncio.Server] = []
 
     async def renew(self) -> None:
-        """Accept with the gate's present TLS. The sockets stay open throughout, so that nobody is refused."""
-        context = None if self._gate is None else self._gate.context
+        """Accept with the guard's present TLS. The sockets stay open throughout, so that no connection is refused."""
+        context = None if self._guard is None else self._guard.context
         loop, begun = asyncio.get_running_loop(), []
         handshake = None if context is None else HANDSHAKE_SECONDS
         try:
             for one in self._sockets:
                 accepting = loop.create_server(
-                    self._bounded,
+                    self._limit,
                     sock=one.dup(),
                     ssl=context,
                     ssl_handshake_timeout=handshake,
@@ -167,9 +176,9 @@ async def _running(forever: Coroutine[None, None, None]) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await end(task)
+        if not task.cancelled():
+            task.result()
 
 
 def open_sockets(address: Address) -> list[socket.socket]:

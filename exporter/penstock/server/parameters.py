@@ -1,38 +1,59 @@
-"""The parameters of a request, checked."""
+"""The parameters of a request: described, and checked."""
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from penstock.errors import PenstockError
-from penstock.flow.lists import WORST, Wanted
+from penstock.core.errors import Hinted
+from penstock.insight.lists import WORST, ListQuery
 
-MAX_ROWS = 1000
 DEFAULT_ROWS = 100
-MAX_OFFSET = 9_999_999
-MAX_POINTS = 240
 _DIGITS = re.compile(r"[0-9]{1,7}")
 _TEXTS = ("address", "queue", "client", "condition", "text")
 
+Given = Mapping[str, str]
 
-class BadRequest(PenstockError):
+
+class BadRequest(Hinted):
     """A parameter that cannot be used; `hint` says what is allowed."""
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """place: query or path. schema: what JSON Schema says of its value beyond being a text."""
+
+    name: str
+    meaning: str
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    place: str = "query"
+    required: bool = False
 
 
-def wanted(given: Mapping[str, str], sorts: Sequence[str], rows: int = DEFAULT_ROWS) -> Wanted:
-    """The rows that are asked for, `rows` unless said. Raises BadRequest."""
+def integer(name: str, meaning: str, least: int, most: int) -> Parameter:
+    return Parameter(name, meaning, {"type": "integer", "minimum": least, "maximum": most})
+
+
+LIMIT = integer("limit", f"Rows at most; default {DEFAULT_ROWS}.", 1, 1000)
+OFFSET = integer("offset", "Rows to pass over, for the next page.", 0, 9_999_999)
+POINTS = integer("points", "So many of the last values with each row; default none.", 0, 240)
+
+
+def sort(sorts: Sequence[str]) -> Parameter:
+    meaning = "Numbers begin with the largest, a minus before turns round."
+    return Parameter("sort", meaning, {"enum": [*sorts, *(f"-{one}" for one in sorts)]})
+
+
+def list_query(given: Given, sorts: Sequence[str], rows: int = DEFAULT_ROWS) -> ListQuery:
+    """The rows that are asked for, `rows` unless given. Raises BadRequest."""
     sort = given.get("sort", WORST)
     if sort.removeprefix("-") not in sorts:
         raise BadRequest(f"sort {sort[:40]!r} is not known", f"one of {', '.join(sorts)}; -NAME is the other way round")
-    limit = whole(given, "limit", rows, 1, MAX_ROWS)
-    offset = whole(given, "offset", 0, 0, MAX_OFFSET)
-    return Wanted(**{name: given.get(name, "") for name in _TEXTS}, sort=sort, limit=limit, offset=offset)
+    texts = {name: given.get(name, "") for name in _TEXTS}
+    return ListQuery(**texts, sort=sort, limit=whole(given, LIMIT, rows), offset=whole(given, OFFSET))
 
 
-def required(given: Mapping[str, str], *names: str) -> list[str]:
+def required(given: Given, *names: str) -> list[str]:
     """Their values. Raises BadRequest where one is missing."""
     for name in names:
         if not given.get(name):
@@ -40,9 +61,10 @@ def required(given: Mapping[str, str], *names: str) -> list[str]:
     return [given[name] for name in names]
 
 
-def whole(given: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+def whole(given: Given, parameter: Parameter, default: int = 0) -> int:
     """A whole number. Raises BadRequest where it is none or out of bounds."""
-    text = given.get(name, str(default))
+    text = given.get(parameter.name, str(default))
+    least, most = parameter.schema["minimum"], parameter.schema["maximum"]
     if not _DIGITS.fullmatch(text) or not least <= int(text) <= most:
-        raise BadRequest(f"{name} cannot be used", f"a whole number from {least} to {most}")
+        raise BadRequest(f"{parameter.name} cannot be used", f"a whole number from {least} to {most}")
     return int(text)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from penstock.flow.figures import duration
-from penstock.flow.limits import ARTEMIS_WINDOW, DEFAULT_LIMIT, DEFAULT_THRESHOLD, limit_for_memory, window_for_ring
+from penstock.findings.limits import ARTEMIS_WINDOW, DEFAULT_LIMIT, DEFAULT_THRESHOLD, limit_for_memory, window_for_ring
+from penstock.insight.formatting import duration
 
 Plain = dict[str, Any]
 LEAST_HOURS: Final = 24

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import PenstockError
+from penstock.core.errors import PenstockError
 from penstock.history.compact import DAY, start_of
 from penstock.history.publish import ALL_DAY
 from penstock.history.schema import BROKER, CONDITION, QUEUE
@@ -34,7 +34,7 @@ class BacktestError(PenstockError):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BacktestPlan:
     """warm_up: seconds judged before each slice. slice: its length in days, 0 for one slice over all."""
 
     span: Span = field(default_factory=lambda: Span(-np.inf, np.inf))
@@ -45,7 +45,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BacktestResult:
     """rules: by the rules given; agent: as the agent told them at the time. polls: by broker, judged."""
 
     rules: list[Episode]
@@ -53,7 +53,7 @@ class Found:
     polls: dict[str, int]
 
 
-def backtest(session: Any, history: Store, policies: Policies, plan: Plan) -> Found:
+def backtest(session: Any, history: Store, policies: Policies, plan: BacktestPlan) -> BacktestResult:
     """Judge the raw history anew. Raises BacktestError where there is none."""
     hours = hours_of(history)
     whole = span_of(history, hours)
@@ -77,7 +77,7 @@ def backtest(session: Any, history: Store, policies: Policies, plan: Plan) -> Fo
         )
     again = joined([row for row in rows if row["condition"]])
     then = told_then(history, hours, span)
-    return Found(ended(again, last), ended(then, last), dict(sorted(polls.items())))
+    return BacktestResult(ended(again, last), ended(then, last), dict(sorted(polls.items())))
 
 
 # --- what there is
@@ -94,7 +94,7 @@ def span_of(history: Store, hours: Hours) -> Span:
     return Span(min(stamps) / 1e6, max(stamps) / 1e6 + 1e-6) if stamps else Span(0.0, 0.0)
 
 
-def units_of(history: Store, hours: Hours, span: Span, plan: Plan) -> Iterator[dict[str, Any]]:
+def units_of(history: Store, hours: Hours, span: Span, plan: BacktestPlan) -> Iterator[dict[str, Any]]:
     """One per broker, part and slice."""
     sizes: dict[str, int] = defaultdict(int)
     kinds: dict[str, str] = {}

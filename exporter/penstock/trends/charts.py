@@ -11,7 +11,7 @@ HOURS = 168
 STEPS = 4
 
 
-def number(value: float) -> str:
+def short_number(value: float) -> str:
     """Short, for an axis or a cell: 950, 1.2 k, 3.4 M."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= limit:
@@ -88,7 +88,7 @@ def _grid(size: float, y: object) -> str:
         value = size * step
         at = y(value)
         out.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
-        out.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{number(value)}</text>')
+        out.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{short_number(value)}</text>')
     return "".join(out)
 
 

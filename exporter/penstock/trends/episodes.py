@@ -5,10 +5,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.history.schema import UNSEEN
+
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """Times in seconds since 1970. open: it was still there at the end of what is known."""
+    """
+    Times in seconds since 1970. open: it was still there at the end of what is known. end_known: False where nobody
+    looked when it ended: `end` is when it was last seen, then.
+    """
 
     broker: str
     address: str
@@ -19,6 +24,7 @@ class Episode:
     begin: float
     end: float
     open: bool
+    end_known: bool = True
 
     @property
     def seconds(self) -> float:
@@ -31,9 +37,11 @@ RANK = {"info": 0, "warning": 1, "critical": 2}
 
 def episodes(rows: Iterable[Mapping[str, Any]], until: float) -> list[Episode]:
     """
-    rows: of kind condition, in any order, also twice; stamp and since are datetimes. until: end of what is known.
+    rows: of kind condition, in any order, also twice; stamp, since and seen are datetimes or None. until: end of what
+    is known.
 
-    An enter without a leave (the agent was killed) ends where the same is entered again, at the latest at `until`.
+    What stands is told every hour: where that does not come (the agent was killed, or away), it ended when it was last
+    seen, unless it stands later since the same time.
     """
     by_name: dict[Name, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -49,18 +57,28 @@ def _of_one(name: Name, told: list[Mapping[str, Any]], until: float) -> Iterable
     begin = last = -1.0
     severity = "info"
     for row in told:
-        stamp = row["stamp"].timestamp()
-        since = row["since"].timestamp() if row["since"] is not None else stamp
-        if begin >= 0 and row["event"] == "enter" and since > last:
-            yield Episode(*name, severity, begin, last, open=False)
+        stamp, since = row["stamp"].timestamp(), _time(row, "since")
+        unseen = stamp - last > UNSEEN
+        if begin >= 0 and since > last and (row["event"] == "enter" or (unseen and row["event"] != "leave")):
+            yield Episode(*name, severity, begin, last, open=False, end_known=False)
             begin = -1.0
         if begin < 0 and row["event"] != "leave":
             begin, severity = since, row["severity"]
         if begin >= 0:
             severity = max(severity, row["severity"], key=RANK.__getitem__)
+            if row["event"] == "leave":
+                # Rows of older versions do not say when it was last seen.
+                seen = max(_time(row, "seen") if row.get("seen") is not None else last, last)
+                known = stamp - seen <= UNSEEN
+                yield Episode(*name, severity, begin, stamp if known else seen, open=False, end_known=known)
+                begin = -1.0
             last = stamp
-        if row["event"] == "leave" and begin >= 0:
-            yield Episode(*name, severity, begin, stamp, open=False)
-            begin = -1.0
     if begin >= 0:
-        yield Episode(*name, severity, begin, max(until, last), open=True)
+        stands = until - last <= UNSEEN
+        yield Episode(*name, severity, begin, max(until, last) if stands else last, open=stands, end_known=stands)
+
+
+def _time(row: Mapping[str, Any], name: str) -> float:
+    """Of the row itself where it is not known."""
+    found: float = (row["stamp"] if row[name] is None else row[name]).timestamp()
+    return found

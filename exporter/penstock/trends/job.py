@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import PenstockError
+from penstock.core.errors import PenstockError
 from penstock.history.compact import read
 from penstock.history.schema import CONDITION
 from penstock.history.store import Store

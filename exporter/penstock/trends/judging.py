@@ -14,16 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.flow.assess import State, assess
-from penstock.flow.policy import Policy
-from penstock.flow.retention import Kept, keep_seconds, retain
-from penstock.history.compact import DAY, HOUR, fitted, partition, start_of
-from penstock.history.publish import ALL_DAY, RAW
-from penstock.history.schema import BROKER, TABLES, Kind
-from penstock.history.snapshots import Reader
+from penstock.assessment.assess import State, assess
+from penstock.history.compact import DAY, HOUR, partition, start_of
+from penstock.history.exported import Exported, Told
+from penstock.history.joined import current
+from penstock.history.publish import ALL_DAY
+from penstock.history.schema import BROKER, TABLES, RowType, fitted
+from penstock.history.snapshots import RowReader
 from penstock.history.store import Store
-from penstock.history.told import Told
 from penstock.model import Snapshot
+from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
+from penstock.settings.policy import Policy
 from penstock.trends.episodes import episodes
 
 ROWS: Final = 2_000_000
@@ -63,24 +64,24 @@ def judge_units(url: str, policies: bytes, warm_up: float, batches: Iterator[Any
         for text in batch.column(0).to_pylist():
             unit = json.loads(text)
             policy = by_broker.get(unit["broker"]) or replace(by_broker[""], broker=unit["broker"])
-            yield pa.RecordBatch.from_pylist(judged(store, policy, unit, warm_up), SCHEMA)
+            yield pa.RecordBatch.from_pylist(judge_unit(store, policy, unit, warm_up), SCHEMA)
 
 
-def judged(store: Store, policy: Policy, unit: Mapping[str, Any], warm_up: float) -> list[dict[str, Any]]:
+def judge_unit(store: Store, policy: Policy, unit: Mapping[str, Any], warm_up: float) -> list[dict[str, Any]]:
     """The rows of one unit."""
-    state, kept, told = State(), Kept(), Told()
+    state, kept, told = State(), LastGood(), Exported()
     rows: list[dict[str, Any]] = []
     standing_first: set[tuple[str, ...]] = set()
     polls, last = 0, unit["begin"]
     for interval, snapshot in polls_of(store, unit, warm_up):
-        kept, retained = retain(kept, snapshot, keep_seconds(interval))
+        kept, retained = keep_last_good(kept, snapshot, keep_seconds(interval))
         state, _ = assess(state, retained, policy)
         if micros(snapshot.stamp) < micros(unit["begin"]):
             continue
-        events = told.follow(snapshot.stamp, state.judgement.conditions)
+        events = told.advance(snapshot.stamp, state.judgement.conditions)
         if not polls:
-            standing_first = {(c.address, c.queue, c.client, c.name) for _, c in events}
-        rows += [row_of(policy.broker, snapshot.stamp, event, c) for event, c in events]
+            standing_first = {(c.address, c.queue, c.client, c.name) for _, c, _ in events}
+        rows += [row_of(policy.broker, snapshot.stamp, one) for one in events]
         polls, last = polls + 1, snapshot.stamp
     found = [asdict(one) for one in episodes(rows, last)]
     for one in found:
@@ -90,12 +91,14 @@ def judged(store: Store, policy: Policy, unit: Mapping[str, Any], warm_up: float
     return [*found, {"broker": policy.broker, "polls": 0 if unit["part"] else polls, "end": last if polls else 0.0}]
 
 
-def row_of(broker: str, stamp: float, event: str, condition: Any) -> dict[str, Any]:
+def row_of(broker: str, stamp: float, told: Told) -> dict[str, Any]:
     """As history keeps it."""
+    condition = told.condition
     return {
         "stamp": datetime.fromtimestamp(micros(stamp) / 1e6, UTC),
         "since": datetime.fromtimestamp(round(condition.since * 1e3) / 1e3, UTC),
-        "event": event,
+        "seen": datetime.fromtimestamp(round(told.seen * 1e3) / 1e3, UTC),
+        "event": told.event,
         "broker": broker,
         "severity": condition.severity.name.lower(),
         "condition": condition.name,
@@ -110,7 +113,7 @@ def micros(stamp: float) -> int:
 
 def polls_of(store: Store, unit: Mapping[str, Any], warm_up: float) -> Iterator[tuple[float, Snapshot]]:
     """Interval and snapshot of each poll of the unit and its warm-up, oldest first."""
-    reader, begin = Reader(), unit["begin"] - warm_up
+    reader, begin = RowReader(), unit["begin"] - warm_up
     for (dt, hour), files in hours_of(store).items():
         first = start_of(dt, hour)
         length = DAY if hour == ALL_DAY else HOUR
@@ -171,14 +174,14 @@ def hours_of(history: Store) -> Hours:
     A day of which a part was joined already is read as a whole: a file of it may be of any hour.
     """
     found: dict[tuple[str, str], Files] = defaultdict(lambda: defaultdict(list))
-    entries = [(*partition(entry), entry.path) for entry in history.files(RAW)]
+    entries = [(*partition(entry), entry.path) for entry in current(history)]
     whole = {dt for _, dt, hour, _ in entries if hour == ALL_DAY}
     for kind, dt, hour, path in entries:
         found[dt, ALL_DAY if dt in whole else hour][kind].append(path)
     return dict(sorted(found.items()))
 
 
-def read(store: Store, paths: Sequence[str], kind: Kind, columns: Sequence[str] = (), mask: Any = None) -> Any:
+def read(store: Store, paths: Sequence[str], kind: RowType, columns: Sequence[str] = (), mask: Any = None) -> Any:
     """Rows of raw files that `mask` (table → Arrow booleans) keeps; a row group at a time, as a day may be large."""
     schema = pa.schema([kind.schema.field(name) for name in columns or kind.schema.names])
     tables = [schema.empty_table()]

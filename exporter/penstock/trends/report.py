@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any, Final
 
-from penstock.flow.figures import duration
-from penstock.flow.judge.conditions import KINDS
+from penstock.conditions.catalogue import CONDITIONS
+from penstock.insight.formatting import duration
 from penstock.trends import charts
 from penstock.trends.advice import BACKLOG
 from penstock.trends.analysis import cleaned
@@ -37,7 +37,7 @@ def render(facts: Plain) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "number": lambda value: UNKNOWN if value is None else charts.number(value),
+        "number": lambda value: UNKNOWN if value is None else charts.short_number(value),
         "percent": lambda value: UNKNOWN if value is None else f"{100 * value:.1f} %",
         "signed": lambda value: UNKNOWN if value is None else f"{100 * value:+.1f} %",
         "duration": lasted,
@@ -98,7 +98,8 @@ def view(facts: Plain) -> Plain:
         "quiet_hour": quiet_hour(queues),
         "stalls": stopped,
         "behind": [
-            (name, KINDS[name].causes) for name in sorted({row["condition"] for row in stopped[:20]} & KINDS.keys())
+            (name, CONDITIONS[name].causes)
+            for name in sorted({row["condition"] for row in stopped[:20]} & CONDITIONS.keys())
         ],
         "rings": [q for q in queues if q["ring"] is not None],
         "advice": advice,
@@ -133,14 +134,14 @@ def actions(facts: Plain) -> list[Plain]:
                 found.append((low, {"what": text, "do": f"Give it more {name}, or find what grows (section 3)."}))
     for queue in facts["queues"]:
         if queue["ring_advice"]:
-            lost = charts.number(queue["ring_advice"]["lost"])
+            lost = charts.short_number(queue["ring_advice"]["lost"])
             text = f"{queue['queue']} on {queue['broker']}: its ring threw away {lost} messages unread."
             found.append(
                 (
                     100,
                     {
                         "what": text,
-                        "do": f"If they were wanted: a ring of {charts.number(queue['ring_advice']['size'])}.",
+                        "do": f"If they were wanted: a ring of {charts.short_number(queue['ring_advice']['size'])}.",
                     },
                 )
             )
@@ -174,6 +175,7 @@ def stalls(episodes: Sequence[Plain]) -> list[Plain]:
         rows.append({
             "broker": broker, "queue": queue, "client": client or "(the queue itself)", "condition": condition,
             "count": len(found), "median": median(lasting),
+            "unknown": sum(not one["end_known"] for one in found),
             "longest": lasting[-1], "total": sum(lasting), "last": max(one["begin"] for one in found),
         })  # fmt: skip
     return sorted(rows, key=lambda row: (-row["total"], row["broker"], row["queue"], row["client"]))

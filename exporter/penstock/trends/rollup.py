@@ -16,9 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.history.compact import partition, read
-from penstock.history.publish import ALL_DAY, RAW
+from penstock.history.joined import current
+from penstock.history.publish import ALL_DAY
 from penstock.history.schema import CONDITION
-from penstock.history.store import Entry, Store
+from penstock.history.store import Store, StoredFile
 from penstock.trends.kernel import TIERS
 from penstock.trends.session import over
 from penstock.trends.tiers import daily, rolled, schema, write_day
@@ -46,7 +47,7 @@ def roll_up(session: Any, history: Store, out: Store, progress: Progress = lambd
     """Bring the tiers in `out` up to date with the raw files in `history`; nothing new is no work."""
     manifest = read_manifest(out)
     present: dict[str, Files] = defaultdict(dict)
-    for entry in history.files(RAW):
+    for entry in current(history):
         if partition(entry)[0] in (*TIERS, CONDITION.name):
             present[partition(entry)[1]][entry.path] = [entry.size, entry.mtime]
     dirty = [day for day in sorted(present) if is_dirty(present[day], manifest.get(day))]
@@ -101,7 +102,7 @@ def units_of(files: Mapping[str, Sequence[int]]) -> Iterator[dict[str, Any]]:
     """Units of work: the files of one hour; of a whole day where one of them holds the whole day."""
     by_hour: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in sorted(files):
-        kind, _, hour = partition(Entry(path, 0, 0))
+        kind, _, hour = partition(StoredFile(path, 0, 0))
         by_hour[kind, hour].append(path)
     for kind in {kind for kind, _ in by_hour}:
         hours = {hour: paths for (of, hour), paths in by_hour.items() if of == kind}

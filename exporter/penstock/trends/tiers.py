@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.history.compact import read
-from penstock.history.schema import KINDS, series_id
+from penstock.history.schema import ROW_TYPES, series_id
 from penstock.history.store import Store
 from penstock.trends.kernel import TIERS, Columns, Tier, hourly, merged
 
@@ -49,8 +49,8 @@ def raw_columns(table: Any, tier: Tier) -> dict[str, Any]:
 def rolled(store: Store, kind: str, paths: Sequence[str]) -> Any:
     """Raw files of whole hours → hourly rows, as an Arrow table of `schema`."""
     tier = TIERS[kind]
-    names = [name for name in tier.columns if name in KINDS[kind].schema.names]
-    table = read(store, paths, KINDS[kind], names)
+    names = [name for name in tier.columns if name in ROW_TYPES[kind].schema.names]
+    table = read(store, paths, ROW_TYPES[kind], names)
     if not len(table):
         return schema(tier).empty_table()
     for at, field in enumerate(table.schema):

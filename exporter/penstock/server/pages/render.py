@@ -10,11 +10,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from msgspec import UNSET
 
 from penstock import __version__
-from penstock.flow import figures
-from penstock.flow.judge.conditions import KINDS
-from penstock.server.pages import charts
+from penstock.insight import formatting
+from penstock.insight.answers import CONDITION_NAMES, ColumnValue
+from penstock.server.pages import last_hour
 
 REFRESH_SECONDS = 10
 """Between two looks of the script."""
@@ -41,9 +42,9 @@ def link(path: str, /, **given: object) -> str:
     return f"{path}?{text}" if text else path
 
 
-def amount(value: float | None) -> str:
+def amount(value: ColumnValue) -> str:
     """A number in a cell; a dash where it is not known."""
-    if value is None or not math.isfinite(value):
+    if value is None or value is UNSET or not math.isfinite(value):
         return "\N{EN DASH}"
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:,.2g}"
 
@@ -66,22 +67,21 @@ def _environment() -> Environment:
     made.filters |= {
         "amount": amount,
         "words": words,
-        "duration": figures.duration,
-        "moment": figures.moment,
-        "clock": charts.clock,
-        "evidence": figures.value,
+        "duration": formatting.duration,
+        "moment": formatting.moment,
+        "clock": last_hour.clock,
     }
     made.globals |= {
         "link": link,
         "static": static_link,
-        "as_text": figures.number,
-        "line": charts.line,
-        "thinned": charts.thinned,
+        "as_text": formatting.formatted,
+        "line": last_hour.line,
+        "thinned": last_hour.thinned,
         "version": __version__,
         "refresh_seconds": REFRESH_SECONDS,
         "reload_seconds": RELOAD_SECONDS,
-        "condition_names": sorted(KINDS),
-        "chart": {"width": charts.WIDTH, "height": charts.HEIGHT, "strip": charts.STRIP},
+        "condition_names": CONDITION_NAMES,
+        "chart": {"width": last_hour.WIDTH, "height": last_hour.HEIGHT, "strip": last_hour.STRIP},
     }
     return made
 

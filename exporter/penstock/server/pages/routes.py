@@ -6,11 +6,11 @@ from functools import partial
 
 from aiohttp import hdrs, web
 
-from penstock.flow.explain import NotFound
-from penstock.server.look_ups import Busy, LookUps
+from penstock.core.errors import Hinted
+from penstock.server.api import RETRY, STATUS
 from penstock.server.pages import render
 from penstock.server.pages.views import VIEWS, View
-from penstock.server.parameters import BadRequest
+from penstock.server.request_limit import RequestLimit
 from penstock.server.view import AgentView
 
 POLICY = (
@@ -20,27 +20,28 @@ POLICY = (
 """What a browser may load: the product's own files, and nothing that stands in a page."""
 KEPT = "private, max-age=31536000, immutable"
 """A file of another content has another link."""
+TITLES = {400: "This cannot be asked", 404: "Not found", 503: "Too much at once"}
 
 
-def page_routes(agent: AgentView, look_ups: LookUps) -> list[web.RouteDef]:
+def page_routes(agent: AgentView, look_ups: RequestLimit) -> list[web.RouteDef]:
     return [
         *(web.get(path, partial(_page, agent, look_ups, view)) for path, view in VIEWS.items()),
         *(web.get(f"/static/{name}", partial(_static, name)) for name in render.STATIC),
     ]
 
 
-async def _page(agent: AgentView, look_ups: LookUps, view: View, request: web.Request) -> web.Response:
-    status, headers = 200, {}
+async def _page(agent: AgentView, look_ups: RequestLimit, view: View, request: web.Request) -> web.Response:
+    status = 200
     try:
         async with look_ups.turn():
             body = await asyncio.to_thread(_made, agent, view, request.query)
-    except NotFound as error:
-        status, body = 404, _told(error)
-    except BadRequest as error:
-        status, body = 400, _told(error)
-    except Busy as error:
-        status, body, headers = 503, _told(error), {hdrs.RETRY_AFTER: "1"}
-    response = web.Response(body=body, status=status, content_type="text/html", charset="utf-8", headers=headers)
+    except Hinted as error:
+        status = STATUS[type(error)]
+        shown = {"title": TITLES[status], "error": str(error), "hint": error.hint, "reloads": False, "given": {}}
+        body = render.page("error.html", shown)
+    response = web.Response(
+        body=body, status=status, content_type="text/html", charset="utf-8", headers=RETRY.get(status)
+    )
     response.enable_compression()
     return response
 
@@ -48,12 +49,6 @@ async def _page(agent: AgentView, look_ups: LookUps, view: View, request: web.Re
 def _made(agent: AgentView, view: View, given: Mapping[str, str]) -> bytes:
     template, context = view(agent, given)
     return render.page(template, context)
-
-
-def _told(error: NotFound | BadRequest | Busy) -> bytes:
-    title = {NotFound: "Not found", Busy: "Too much at once"}.get(type(error), "This cannot be asked")
-    told = {"title": title, "error": str(error), "hint": error.hint, "reloads": False, "given": {}}
-    return render.page("error.html", told)
 
 
 async def _static(name: str, _: web.Request) -> web.Response:

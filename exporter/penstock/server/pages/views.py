@@ -1,14 +1,17 @@
-"""What each page shows: look-ups in the agent, nothing worked out anew."""
+"""What each page shows: look-ups in the agent."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.flow.explain import NotFound
-from penstock.flow.lists import CLIENT_SORTS, QUEUE_SORTS, WORST, Wanted
-from penstock.server.openapi import OPENAPI
-from penstock.server.pages import charts
-from penstock.server.parameters import required, wanted, whole
-from penstock.server.view import AgentView, BrokerState
+from penstock.conditions.catalogue import CONDITIONS as CATALOGUE
+from penstock.conditions.condition import Scope
+from penstock.insight.answers import BrokerState, ClientList, ListedCondition, QueueList, RecentClient
+from penstock.insight.explain import NotFound
+from penstock.insight.lists import CLIENT_SORTS, QUEUE_SORTS, WORST, ListQuery
+from penstock.server.api import ROUTES
+from penstock.server.pages import last_hour
+from penstock.server.parameters import Given, integer, list_query, required, whole
+from penstock.server.view import AgentView
 
 ROWS = 50
 CONDITIONS = 20
@@ -16,13 +19,14 @@ EVENTS = 100
 """Rows of a page."""
 PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "sort", "limit", "offset", "reload")
 """That pages take and pass on."""
-MOST_EVENTS = 10_000
+EVENTS_OFFSET = integer("offset", "Events to pass over.", 0, 10_000)
 CONSUMERS = 50
 FINDINGS = 100
+OF_BROKER = [name for name, one in CATALOGUE.items() if one.scope is Scope.BROKER]
+"""Conditions of a broker itself."""
 POINTS = 240
 """Values from which a line in a table is drawn: the whole hour."""
 
-Given = Mapping[str, str]
 Context = dict[str, Any]
 View = Callable[[AgentView, Given], tuple[str, Context]]
 """A template and what it shows."""
@@ -30,76 +34,71 @@ View = Callable[[AgentView, Given], tuple[str, Context]]
 
 def overview(agent: AgentView, given: Given) -> tuple[str, Context]:
     brokers = agent.brokers()
-    asked = wanted(given, (WORST,), CONDITIONS)
-    conditions, total = agent.conditions(given.get("broker", ""), asked)
+    query = list_query(given, (WORST,), CONDITIONS)
+    found = agent.conditions(given.get("broker", ""), query)
     return "overview.html", {
         **_frame(given, brokers),
         "title": _headline(brokers),
-        "conditions": conditions,
-        **_pages("./", given, asked, total),
+        "conditions": found.rows,
+        **_pages("./", given, query, found.total),
     }
 
 
 def queues(agent: AgentView, given: Given) -> tuple[str, Context]:
-    return _listed(agent, given, "queues", QUEUE_SORTS)
+    query = list_query(given, QUEUE_SORTS, ROWS)
+    return _listed(agent, given, "queues", query, agent.queues(given.get("broker", ""), query, points=POINTS))
 
 
 def clients(agent: AgentView, given: Given) -> tuple[str, Context]:
-    return _listed(agent, given, "clients", CLIENT_SORTS)
+    query = list_query(given, CLIENT_SORTS, ROWS)
+    return _listed(agent, given, "clients", query, agent.clients(given.get("broker", ""), query, points=POINTS))
 
 
-def _listed(agent: AgentView, given: Given, name: str, sorts: Sequence[str]) -> tuple[str, Context]:
-    asked = wanted(given, sorts, ROWS)
-    of = agent.queues if name == "queues" else agent.clients
-    rows, total = of(given.get("broker", ""), asked, points=POINTS)
+def _listed(
+    agent: AgentView, given: Given, name: str, query: ListQuery, found: QueueList | ClientList
+) -> tuple[str, Context]:
     return f"{name}.html", {
         **_frame(given, agent.brokers()),
         "title": name.capitalize(),
-        "rows": rows,
-        "sort": asked.sort,
-        **_pages(name, given, asked, total),
+        "rows": found.rows,
+        "sort": query.sort,
+        **_pages(name, given, query, found.total),
     }
 
 
 def queue(agent: AgentView, given: Given) -> tuple[str, Context]:
     broker, name = required(given, "broker", "queue")
-    address = given.get("address")
-    found = agent.explain(broker, name, address, None)
-    of = Wanted(address=found["address"], queue=name, limit=CONSUMERS)
-    consumers, consumers_total = agent.consumers(broker, of)
-    recent = agent.recent(broker, name, found["address"])
+    found = agent.explain(broker, name, given.get("address"), None)
+    consumers = agent.consumers(broker, ListQuery(address=found.address, queue=name, limit=CONSUMERS))
+    recent = agent.recent(broker, name, found.address)
     events = agent.events(since=0, limit=CONSUMERS, broker=broker, queue=name)
     return "queue.html", {
         **_frame(given, agent.brokers()),
         "title": name,
         "found": found,
         "consumers": consumers,
-        "consumers_total": consumers_total,
         "recent": recent,
-        "held_most": _most(recent["clients"]),
-        "strips": charts.strips(recent["episodes"], recent["begin"], recent["end"]),
-        "events": [one for one in reversed(events) if one.address == found["address"]],
+        "buffered_most": _most(recent.clients),
+        "strips": last_hour.strips(recent.episodes, recent.begin, recent.end),
+        "events": [one for one in reversed(events) if one.address == found.address],
     }
 
 
-def _most(clients: Sequence[Mapping[str, Any]]) -> float:
-    """The most that any of the clients held, so that their lines share a scale."""
-    held = (value for one in clients if one["course"] for value in one["course"]["buffered"] if value is not None)
-    return max(held, default=0.0)
+def _most(clients: Sequence[RecentClient]) -> float:
+    """The most that any of the clients buffered, so that their lines share a scale."""
+    buffered = (value for one in clients if one.course for value in one.course.buffered or () if value is not None)
+    return max(buffered, default=0.0)
 
 
 def client(agent: AgentView, given: Given) -> tuple[str, Context]:
     broker, name = required(given, "broker", "client")
     found = agent.client(broker, name)
-    rows, _ = agent.clients(broker, Wanted(client=name, limit=ROWS), points=POINTS)
-    consumers, consumers_total = agent.consumers(broker, Wanted(client=name, limit=CONSUMERS))
     return "client.html", {
         **_frame(given, agent.brokers()),
         "title": name,
         "found": found,
-        "rows": rows,
-        "consumers": consumers,
-        "consumers_total": consumers_total,
+        "rows": agent.clients(broker, ListQuery(client=name, limit=ROWS), points=POINTS).rows,
+        "consumers": agent.consumers(broker, ListQuery(client=name, limit=CONSUMERS)),
     }
 
 
@@ -113,31 +112,33 @@ def broker(agent: AgentView, given: Given) -> tuple[str, Context]:
         **_frame(given, brokers),
         "title": name,
         "state": state,
+        "conditions": [one for own in OF_BROKER for one in told(agent, own) if one.broker == name],
         "findings": state.findings[:FINDINGS],
         "findings_total": len(state.findings),
         "events": agent.events(since=0, limit=EVENTS, broker=name, queue="")[::-1],
     }
 
 
+def told(agent: AgentView, condition: str) -> Sequence[ListedCondition]:
+    """Of all brokers, also while nothing is known of some."""
+    return agent.conditions("", ListQuery(condition=condition)).rows
+
+
 def events(agent: AgentView, given: Given) -> tuple[str, Context]:
-    asked = Wanted(limit=EVENTS, offset=whole(given, "offset", 0, 0, MOST_EVENTS))
-    last = asked.offset + asked.limit
+    offset = whole(given, EVENTS_OFFSET)
+    last = offset + EVENTS
     found = agent.events(since=0, limit=last + 1, broker=given.get("broker", ""), queue=given.get("queue", ""))
     return "events.html", {
         **_frame(given, agent.brokers()),
         "title": "Events",
-        "events": found[::-1][asked.offset : last],
-        "newer": max(asked.offset - EVENTS, 0) if asked.offset else None,
+        "events": found[::-1][offset:last],
+        "newer": max(offset - EVENTS, 0) if offset else None,
         "older": last if len(found) > last else None,
     }
 
 
 def api(_: AgentView, given: Given) -> tuple[str, Context]:
-    rows = [
-        (path, about["get"]["summary"], [one["name"] for one in about["get"]["parameters"]])
-        for path, about in OPENAPI["paths"].items()
-    ]
-    return "api.html", {**_frame(given, ()), "title": "API", "paths": rows}
+    return "api.html", {**_frame(given, ()), "title": "API", "routes": ROUTES}
 
 
 VIEWS: Mapping[str, View] = {
@@ -170,19 +171,19 @@ def _headline(brokers: Sequence[BrokerState]) -> str:
         "critical": critical,
         f"warning{'s' if warnings > 1 else ''}": warnings,
     }
-    told = [f"{count:,} {name}" for name, count in counts.items() if count]
-    return ", ".join(told) or ("All well" if any(one.up for one in brokers) else "Nothing known yet")
+    parts = [f"{count:,} {name}" for name, count in counts.items() if count]
+    return ", ".join(parts) or ("All well" if any(one.up for one in brokers) else "Nothing known yet")
 
 
-def _pages(path: str, given: Given, asked: Wanted, total: int) -> Context:
+def _pages(path: str, given: Given, query: ListQuery, total: int) -> Context:
     """Where the rows stand among all, and the offsets of the pages before and after."""
-    last = min(asked.offset + asked.limit, total)
+    last = min(query.offset + query.limit, total)
     return {
         "path": path,
         "total": total,
-        "first": min(asked.offset + 1, total),
+        "first": min(query.offset + 1, total),
         "last": last,
-        "before": max(asked.offset - asked.limit, 0) if asked.offset else None,
+        "before": max(query.offset - query.limit, 0) if query.offset else None,
         "after": last if last < total else None,
         "filtered": any(given.get(name) for name in ("text", "broker", "condition")),
     }

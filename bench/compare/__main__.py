@@ -1,0 +1,93 @@
+"""
+`make compare [AGAINST=283a76f]`: conditions and /metrics samples of this tree beside those of another commit.
+
+Both run over the labelled recordings (with a restart of the agent in the middle, too), the raw recordings, the first
+minutes of both demos, and a made-up broker with churn. Every sample and every condition with its times must be the
+same. The last line is JSON.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from io import BytesIO
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import click
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+FIRST = "283a76f"
+SHOWN = 20
+
+
+@click.command()
+@click.option("--against", default=FIRST, show_default=True, help="The commit to compare with.")
+def main(against: str) -> None:
+    recordings = ROOT / "tests" / "recordings"
+    arguments = [str(recordings / "judged"), *map(str, sorted(recordings.glob("*.jsonl.gz")))]
+    with tempfile.TemporaryDirectory(prefix="penstock-compare-") as folder:
+        before = Path(folder)
+        unpack(against, before)
+        own = before / "bench" / "compare" / "replayed.py"
+        old = started(before, own if own.exists() else HERE / "legacy.py", arguments)
+        new = started(ROOT, HERE / "replayed.py", arguments)
+        counts = compared(lines(old), lines(new))
+        failed = old.wait() or new.wait()
+    print(json.dumps({"bench": "compare", "against": against, **counts}))
+    sys.exit(int(bool(failed or counts["different"])))
+
+
+def unpack(commit: str, folder: Path) -> None:
+    done = subprocess.run(
+        ["git", "archive", commit, "exporter", "tests", "bench"], cwd=ROOT, capture_output=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"commit {commit} cannot be read: {done.stderr.decode().strip()}; fetch the whole history first")
+    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def started(tree: Path, script: Path, arguments: list[str]) -> subprocess.Popen[str]:
+    # Of texts the hash is taken in places; it must be the same in both.
+    path = os.pathsep.join(str(tree / part) for part in ("exporter", "tests", "."))
+    env = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
+    return subprocess.Popen([sys.executable, str(script), *arguments], env=env, text=True, stdout=subprocess.PIPE)
+
+
+def lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    assert process.stdout is not None
+    yield from map(json.loads, process.stdout)
+
+
+def compared(old: Iterator[dict[str, Any]], new: Iterator[dict[str, Any]]) -> dict[str, int]:
+    counts = {"polls": 0, "conditions": 0, "samples": 0, "different": 0}
+    nothing: dict[str, Any] = {"source": "nothing", "poll": 0}
+    for before, now in zip_longest(old, new, fillvalue=nothing):
+        counts["polls"] += 1
+        counts["conditions"] += len(now.get("conditions", ()))
+        counts["samples"] += len(now.get("samples", ()))
+        if before != now:
+            counts["different"] += 1
+            if counts["different"] == 1:
+                show(before, now)
+    return counts
+
+
+def show(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """The first poll at which they differ."""
+    print(f"{before['source']}, poll {before['poll']} / {now['source']}, poll {now['poll']}")
+    for part in ("conditions", "samples"):
+        one, other = ({json.dumps(row) for row in tree.get(part, ())} for tree in (before, now))
+        for sign, rows in (("-", sorted(one - other)), ("+", sorted(other - one))):
+            for row in rows[:SHOWN]:
+                print(sign, row)
+
+
+if __name__ == "__main__":
+    main()

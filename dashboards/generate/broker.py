@@ -1,0 +1,342 @@
+"""One broker: resources, addresses, links, connections."""
+
+from dashboards.generate.common import (
+    BY_QUEUE,
+    NOTHING_WRONG,
+    QUEUE,
+    QUEUE_LINK,
+    SEVERITIES,
+    UP,
+    added,
+    consumers,
+    findings,
+    out,
+    ready,
+    seen_by,
+    worst,
+)
+from dashboards.generate.frame import Dashboard
+from dashboards.generate.panels import (
+    CRITICAL,
+    OK,
+    WARNING,
+    Column,
+    Query,
+    Row,
+    Scope,
+    Step,
+    above,
+    below,
+    graph,
+    largest,
+    rate,
+    stat,
+    table,
+    timeline,
+    to_dashboard,
+)
+
+from penstock.assets.thresholds import BROKERS_OWN
+
+S = Scope(("broker", "address"))
+_BY_ADDRESS = "broker, address"
+_ADDRESS_LINE_LINK = to_dashboard("Queues of this address", "penstock-queue", ("broker", "address"))
+
+_NOW = Row(
+    "Now",
+    (
+        stat(
+            "Up",
+            "Whether the last poll reached the broker. While it is down the other panels show the last data for a"
+            " minute, then nothing.",
+            f"min({S('mq_up')})",
+            unit="none",
+            mappings=UP,
+            steps=below(1),
+        ),
+        stat(
+            "Version and role",
+            "What runs here. A passive broker is the backup of a pair and is not judged.",
+            largest("version, role", S("mq_broker_info")),
+            unit="none",
+            text="name",
+            legend="{{version}} {{role}}",
+        ),
+        stat(
+            "Running for",
+            "Time since the broker started; its counters began then. A short time that nobody planned is a crash: see"
+            " its log.",
+            f"time() - {largest('broker', S('mq_broker_start_timestamp_seconds'))}",
+            unit="s",
+            decimals=1,
+        ),
+        stat(
+            "Connections",
+            "Client connections. A sudden fall is an application or a network that went, a steady climb a client that"
+            " does not close.",
+            f"max({S('mq_broker_connections')})",
+            decimals=0,
+        ),
+        stat(
+            "Message memory",
+            "Memory that messages take, as a share of what they may. At 100 % every address pages, blocks or refuses,"
+            " by its policy.",
+            f"max({S('mq_broker_memory_used_bytes')} / {S('mq_broker_memory_limit_bytes')})",
+            unit="percentunit",
+            decimals=1,
+            steps=above(0.8, 0.95),
+        ),
+        stat(
+            "Disk, of its limit",
+            "Used share of the disk over the share at which the broker blocks every producer. Make room before it"
+            " reaches 100 %.",
+            f"max({S('mq_broker_disk_used_ratio')} / {S('mq_broker_disk_limit_ratio')})",
+            unit="percentunit",
+            decimals=1,
+            steps=above(0.8, 0.9),
+        ),
+    ),
+)
+
+_LOAD = Row(
+    "Load",
+    (
+        graph(
+            "Messages in queues",
+            "All messages of the broker: waiting, in the hands of consumers, and scheduled for later. Waiting that"
+            " grows while delivering is flat means that consumers cannot keep up.",
+            Query(f"sum({largest(BY_QUEUE, S('mq_queue_ready_messages'))})", "waiting"),
+            Query(f"sum({largest(BY_QUEUE, S('mq_queue_delivering_messages'))})", "delivering"),
+            Query(f"sum({largest(BY_QUEUE, S('mq_queue_scheduled_messages'))})", "scheduled"),
+            unit="locale",
+            decimals=0,
+            stacked=True,
+        ),
+        graph(
+            "Rates",
+            "What happens to messages each second: they come in, are settled (acknowledged) by consumers, expire, or"
+            " are given up to the dead letters. Expired and given up should be flat at 0. Gone: all that left, where"
+            " the broker does not say why.",
+            Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})", "in"),
+            Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_acknowledged_total'))})", "settled"),
+            Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_removed_total'))})", "gone"),
+            Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_expired_total'))})", "expired"),
+            Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_killed_total'))})", "given up"),
+            unit="mps",
+            decimals=1,
+        ),
+        graph(
+            "Memory",
+            "Memory taken by messages and its limit. When the line nears the limit, see below which address takes it.",
+            Query(largest("broker", S("mq_broker_memory_used_bytes")), "used"),
+            Query(largest("broker", S("mq_broker_memory_limit_bytes")), "limit"),
+            unit="bytes",
+            decimals=1,
+        ),
+        graph(
+            "Disk",
+            "Used share of the disk, and the share at which every producer is blocked. Make room, or move the journal,"
+            " well before they meet.",
+            Query(largest("broker", S("mq_broker_disk_used_ratio")), "used"),
+            Query(largest("broker", S("mq_broker_disk_limit_ratio")), "blocks at"),
+            unit="percentunit",
+            decimals=0,
+            largest=1,
+        ),
+        graph(
+            "Java heap",
+            "Heap of the broker's JVM and its largest size; it saws as garbage is collected. A floor that climbs"
+            " towards the limit means that messages or clients take more than was planned.",
+            Query(largest("broker", S("mq_broker_heap_used_bytes")), "used"),
+            Query(largest("broker", S("mq_broker_heap_limit_bytes")), "limit"),
+            unit="bytes",
+            decimals=1,
+        ),
+        timeline(
+            "Shortage of heap",
+            "How short of memory the broker says it is, where it says so. From yellow on it slows producers down: give"
+            " it more heap, or work off the largest queues.",
+            Query(largest("broker", S("mq_broker_resource_state")), "{{broker}}"),
+            mappings={
+                "0": ("green", OK),
+                "1": ("yellow", "#F0E442"),
+                "2": ("orange", WARNING),
+                "3": ("red", CRITICAL),
+            },
+        ),
+        graph(
+            "Connections",
+            "Client connections over time. A saw-tooth is a client that connects for every message.",
+            Query(largest("broker", S("mq_broker_connections")), "connections"),
+            unit="locale",
+            decimals=0,
+            width=12,
+        ),
+        graph(
+            "Refused logins",
+            "Logins that the broker refused, each second. A steady rate is a client with a wrong or expired password.",
+            Query(rate("broker", S("mq_broker_authentication_failures_total")), "refused"),
+            unit="cps",
+            decimals=2,
+            width=12,
+        ),
+    ),
+)
+
+_ADDRESSES = Row(
+    "Addresses",
+    (
+        graph(
+            "Fill of addresses",
+            "Used share of the memory limit of each address. Above the dashed line an address that does not page is"
+            " about to block or refuse its producers: look for the queue in it that is not read.",
+            Query(largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")), "{{address}}"),
+            unit="percentunit",
+            decimals=0,
+            width=12,
+            steps=above(0.9),
+            links=(_ADDRESS_LINE_LINK,),
+        ),
+        graph(
+            "Messages to nowhere",
+            "Messages a second that an address took and gave to no queue: they are gone. Look for a subscription that"
+            " is missing, or a filter that matches nothing.",
+            Query(
+                rate(_BY_ADDRESS, S("mq_address_messages_unrouted_total", f'address!~"{BROKERS_OWN}"')), "{{address}}"
+            ),
+            unit="mps",
+            decimals=2,
+            width=12,
+        ),
+        graph(
+            "Refused and dropped messages",
+            "Messages a second that a full address refused or threw away, or that were too large for it. Raise the"
+            " limit or mend whoever should read; see which address is full.",
+            Query(rate(_BY_ADDRESS, S("mq_address_messages_rejected_total")), "{{address}} refused"),
+            Query(rate(_BY_ADDRESS, S("mq_address_messages_dropped_total")), "{{address}} dropped"),
+            unit="mps",
+            decimals=2,
+            width=24,
+            height=6,
+        ),
+        timeline(
+            "Paging",
+            "Addresses that are full. With the policy page they write messages to page files, which is slow but loses"
+            " nothing, and a ring on one evicts late; with drop or fail they lose or refuse. The table of policies"
+            " below tells which.",
+            Query(f"{largest(_BY_ADDRESS, S('mq_address_paging'))} > 0", "{{address}}"),
+            mappings={"1": ("paging", "#E69F00")},
+            width=8,
+            height=7,
+        ),
+        timeline(
+            "Held addresses",
+            "Addresses whose consumers or producers an operator holds (resume them when the work is done), or whose"
+            " producers wait because a limit is reached (mend whoever should read).",
+            Query(f"{largest(_BY_ADDRESS, S('mq_address_paused'))} > 0", "{{address}} consumers"),
+            Query(f"{largest(_BY_ADDRESS, S('mq_address_producers_paused'))} > 0", "{{address}} producers"),
+            Query(
+                f"{largest(_BY_ADDRESS, S('mq_address_producers_blocked'))} > 0", "{{address}} producers, by a limit"
+            ),
+            mappings={"1": ("held", "#E69F00")},
+            width=8,
+            height=7,
+        ),
+        timeline(
+            "Links",
+            "Bridges, cluster connections, mirrors and federation. A link that is down lets messages pile up on this"
+            " side.",
+            Query(largest("broker, link, kind", S("mq_link_up")), "{{link}} ({{kind}})"),
+            mappings=UP,
+            steps=(Step(None, CRITICAL), Step(1, OK)),
+            width=8,
+            height=7,
+        ),
+        timeline(
+            "Conditions of addresses",
+            "What Penstock judges to be wrong with whole addresses: producers blocked, messages refused or removed to"
+            " make room, an address that is paused. Red means that its queues settle nothing either. Mend whoever"
+            " should read first; the runbook of the alert of the same name says more.",
+            Query(largest(f"{_BY_ADDRESS}, cause", S("mq_address_unhealthy")), "{{address}} {{cause}}"),
+            mappings=SEVERITIES,
+            empty=NOTHING_WRONG,
+            width=24,
+            height=6,
+        ),
+        table(
+            "Addresses",
+            "Each address with its memory, producers and page files. Choose one above, and the table of queues below"
+            " shows what fills it.",
+            ("broker", "address"),
+            Column("Memory", largest(_BY_ADDRESS, S("mq_address_memory_bytes")), "bytes", 1),
+            Column("Limit", largest(_BY_ADDRESS, S("mq_address_limit_bytes")), "bytes", 1),
+            Column(
+                "Fill",
+                largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")),
+                "percentunit",
+                0,
+                steps=above(0.8, 0.95),
+            ),
+            Column("Messages", largest(_BY_ADDRESS, S("mq_address_messages"))),
+            Column("Producers", largest(_BY_ADDRESS, S("mq_address_producers"))),
+            Column("Page files", largest(_BY_ADDRESS, S("mq_address_pages"))),
+            Column("In", rate(_BY_ADDRESS, S("mq_address_messages_added_total")), "mps", 1),
+        ),
+        table(
+            "When an address is full",
+            "What the broker does then: page writes to disk, block holds producers, drop and fail lose or refuse, the"
+            " others make room by removing or hold producers back.",
+            ("broker", "address", "policy"),
+            seen_by(f"{_BY_ADDRESS}, policy", S("mq_address_info")),
+            height=6,
+        ),
+    ),
+)
+
+_QUEUES = Row(
+    "Queues and connections",
+    (
+        table(
+            "Queues",
+            "Every queue of the broker, with the messages a second that come in and go out. Sort by waiting to find the"
+            " longest backlog; click one for its history.",
+            QUEUE,
+            ready(S, BY_QUEUE),
+            added(S, BY_QUEUE),
+            out(S, BY_QUEUE),
+            consumers(S, BY_QUEUE),
+            worst(S, BY_QUEUE),
+            links={"queue": QUEUE_LINK},
+        ),
+        table(
+            "Connections that hold most",
+            "The worst connections only: those whose consumers hold messages longest. Many consumers or sessions on"
+            " one connection share its buffer; spread them when one of them is slow.",
+            ("broker", "connection", "client"),
+            Column("Held", largest("broker, connection, client", S("mq_connection_buffered_messages"))),
+            Column("Held bytes", largest("broker, connection, client", S("mq_connection_buffered_bytes")), "bytes", 1),
+            Column("Sessions", largest("broker, connection, client", S("mq_connection_sessions"))),
+            Column("Consumers", largest("broker, connection, client", S("mq_connection_consumers"))),
+            Column("Producers", largest("broker, connection, client", S("mq_connection_producers"))),
+        ),
+        graph(
+            "Waiting to cross links",
+            "Messages that wait at each link. Growth while the link is up means that the other side is slower.",
+            Query(largest("broker, link, kind", S("mq_link_pending_messages")), "{{link}} ({{kind}})"),
+            unit="locale",
+            decimals=0,
+            width=24,
+            height=6,
+        ),
+        findings(S("mq_config_finding")),
+    ),
+)
+
+BROKER = Dashboard(
+    "penstock-broker",
+    "Penstock / Broker",
+    "Resources, addresses, links and connections of one broker.",
+    ("broker", "address"),
+    (_NOW, _LOAD, _ADDRESSES, _QUEUES),
+    single=("broker",),
+)

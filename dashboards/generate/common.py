@@ -1,0 +1,103 @@
+"""Ways to show that several dashboards share."""
+
+from dashboards.generate.panels import (
+    CRITICAL,
+    OK,
+    WARNING,
+    Column,
+    Panel,
+    Query,
+    Scope,
+    largest,
+    rate,
+    table,
+    timeline,
+    to_dashboard,
+)
+
+from penstock.conditions.condition import Severity
+
+QUEUE = ("broker", "address", "queue")
+BY_QUEUE = ", ".join(QUEUE)
+CLIENT = (*QUEUE, "client")
+BY_CLIENT = ", ".join(CLIENT)
+
+_COLOURS = {
+    Severity.INFO: ("notice", OK),
+    Severity.WARNING: ("warning", WARNING),
+    Severity.CRITICAL: ("critical", CRITICAL),
+}
+SEVERITIES = {str(int(severity)): shown for severity, shown in _COLOURS.items()}
+NOTHING_WRONG = "Nothing is known to be wrong"
+UP = {"0": ("down", CRITICAL), "1": ("up", OK)}
+DONE = {"0": ("failed", CRITICAL), "1": ("ok", OK)}
+
+QUEUE_LINK = to_dashboard("This queue", "penstock-queue", QUEUE, fields=True)
+QUEUE_LINE_LINK = to_dashboard("This queue", "penstock-queue", QUEUE)
+CLIENT_LINK = to_dashboard("This client", "penstock-clients", CLIENT, fields=True)
+CLIENT_LINE_LINK = to_dashboard("This client", "penstock-clients", CLIENT)
+BROKER_LINK = to_dashboard("This broker", "penstock-broker", ("broker",), fields=True)
+
+
+def conditions(scope: Scope, by: str, legend: str, **more: int) -> Panel:
+    """Conditions and notices over time, a line a cause."""
+    return timeline(
+        "Conditions",
+        "What Penstock judges to be wrong, a line for each cause, and since when. Orange is a warning, red means that"
+        " the queue settles nothing; notices only inform. `penstock explain BROKER QUEUE` shows the numbers behind a"
+        " line and what to do. Nothing here means that nothing is known to be wrong.",
+        Query(largest(by, scope("mq_queue_unhealthy")), legend),
+        Query(largest(by, f"{scope('mq_queue_notice')} * 0"), f"{legend} (notice)"),
+        mappings=SEVERITIES,
+        empty=NOTHING_WRONG,
+        **more,
+    )
+
+
+def ready(scope: Scope, by: str) -> Column:
+    return Column("Waiting", largest(by, scope("mq_queue_ready_messages")))
+
+
+def consumers(scope: Scope, by: str) -> Column:
+    return Column("Consumers", largest(by, scope("mq_queue_consumers")))
+
+
+def worst(scope: Scope, by: str) -> Column:
+    """The worst condition of each queue; a queue without one has an empty cell."""
+    return Column("Worst condition", largest(by, scope("mq_queue_unhealthy")), "none", mappings=SEVERITIES)
+
+
+def added(scope: Scope, by: str) -> Column:
+    return Column("In", rate(by, scope("mq_queue_messages_added_total")), "mps", 1)
+
+
+def out(scope: Scope, by: str) -> Column:
+    return Column("Out", out_rate(scope, by), "mps", 1)
+
+
+def out_rate(scope: Scope, by: str) -> str:
+    """Messages a second that consumers settle; where the broker does not say why messages go, all that go."""
+    settled, gone = (
+        f"rate({scope(family)}[$__rate_interval])"
+        for family in ("mq_queue_messages_acknowledged_total", "mq_queue_messages_removed_total")
+    )
+    return largest(by, f"{settled} or {gone}")
+
+
+def seen_by(by: str, info: str) -> Column:
+    """The number column of a table of texts."""
+    return Column("Seen by agents", f"count by ({by}) ({info})")
+
+
+def findings(chosen: str, *, height: int = 9) -> Panel:
+    """`chosen`: PromQL of the findings to show."""
+    by = "broker, scope, object, rule"
+    return table(
+        "Findings",
+        "Settings, and ways of using a queue, that will do harm, often before anything is wrong: one row for each rule"
+        " and what it is about (a client as QUEUE/CLIENT). `penstock explain` and `penstock check` show the"
+        " arithmetic and what to change; an empty table means that nothing was found.",
+        ("broker", "scope", "object", "rule"),
+        seen_by(by, chosen),
+        height=height,
+    )

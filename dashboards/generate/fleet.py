@@ -1,0 +1,179 @@
+"""All brokers at a glance."""
+
+from dashboards.generate.common import (
+    BROKER_LINK,
+    BY_QUEUE,
+    NOTHING_WRONG,
+    QUEUE,
+    QUEUE_LINK,
+    SEVERITIES,
+    UP,
+    added,
+    consumers,
+    out,
+    out_rate,
+    ready,
+    seen_by,
+    worst,
+)
+from dashboards.generate.frame import Dashboard
+from dashboards.generate.panels import (
+    CRITICAL,
+    OK,
+    Column,
+    Query,
+    Row,
+    Scope,
+    Step,
+    above,
+    graph,
+    largest,
+    number_of,
+    rate,
+    stat,
+    table,
+)
+
+S = Scope(("broker",))
+_UNHEALTHY = S("mq_queue_unhealthy")
+_SHOWN = S("mq_up")
+
+_NOW = Row(
+    "Now",
+    (
+        stat(
+            "Brokers down",
+            "Brokers that no poll reaches. Nothing is known of their queues meanwhile: look at the broker's process"
+            " and log, then at the network and the account.",
+            number_of(largest("broker", _SHOWN) + " == 0", _SHOWN),
+            decimals=0,
+            steps=(Step(None, OK), Step(1, CRITICAL)),
+        ),
+        stat(
+            "Queues at a stop",
+            "Queues with a critical condition: they settle nothing while messages wait or come. Start with these; the"
+            " table below names them.",
+            number_of(f"{largest(BY_QUEUE, _UNHEALTHY)} >= 2", _SHOWN),
+            decimals=0,
+            steps=(Step(None, OK), Step(1, CRITICAL)),
+        ),
+        stat(
+            "Queues with a warning",
+            "Queues with a condition that still work. Look at them in the order of their backlog.",
+            number_of(f"{largest(BY_QUEUE, _UNHEALTHY)} == 1", _SHOWN),
+            decimals=0,
+            steps=above(1),
+        ),
+        stat(
+            "Messages waiting",
+            "Messages that wait for a consumer, in all queues of the chosen brokers. High is not bad by itself: see"
+            " whether it grows, and the drain time of the queues.",
+            f"sum({largest(BY_QUEUE, S('mq_queue_ready_messages'))})",
+            decimals=0,
+        ),
+        stat(
+            "In",
+            "Messages that come into queues each second. Above what goes out for long, backlogs grow.",
+            f"sum({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})",
+            unit="mps",
+            decimals=1,
+        ),
+        stat(
+            "Thrown away unread",
+            "Messages that rings and full destinations throw away each second. For a ring this is what it is for; the"
+            " dashboard on rings tells which part was not wanted.",
+            f"sum({rate(BY_QUEUE + ', reason', S('mq_queue_messages_evicted_total'))})",
+            unit="mps",
+            decimals=1,
+        ),
+    ),
+)
+
+_WRONG = Row(
+    "What is wrong",
+    (
+        table(
+            "Conditions that hold",
+            "One row for each queue and cause. Click a queue for its history; the runbook of the alert of the same"
+            " cause says what to do. An empty table means that nothing is known to be wrong.",
+            (*QUEUE, "cause"),
+            Column("Severity", largest(f"{BY_QUEUE}, cause", _UNHEALTHY), "none", mappings=SEVERITIES),
+            links={"queue": QUEUE_LINK, "broker": BROKER_LINK},
+            height=8,
+        ),
+        graph(
+            "Conditions over time",
+            "Number of queues by cause. A step for many queues at once points at something that they share: a client,"
+            " an address, the broker.",
+            Query(f"count by (cause) ({largest(BY_QUEUE + ', cause', _UNHEALTHY)})", "{{cause}}"),
+            unit="locale",
+            decimals=0,
+            empty=NOTHING_WRONG,
+            width=12,
+            stacked=True,
+        ),
+        graph(
+            "In and out",
+            "Messages a second that come and that consumers acknowledge, by broker (where a broker does not say why"
+            " messages go: all that go). Out below in for long means that backlogs grow.",
+            Query(f"sum by (broker) ({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})", "{{broker}} in"),
+            Query(f"sum by (broker) ({out_rate(S, BY_QUEUE)})", "{{broker}} out"),
+            unit="mps",
+            decimals=1,
+            width=12,
+        ),
+    ),
+)
+
+_INVENTORY = Row(
+    "Brokers and queues",
+    (
+        table(
+            "Brokers",
+            "Every broker with its load. Click one for its details. Findings: settings that will do harm; the broker's"
+            " dashboard lists them. A disk near its limit blocks every producer.",
+            ("broker",),
+            Column("Up", largest("broker", _SHOWN), "none", mappings=UP),
+            Column("Connections", largest("broker", S("mq_broker_connections"))),
+            Column("Queues", f"count by (broker) ({largest(BY_QUEUE, S('mq_queue_messages'))})"),
+            Column("Waiting", f"sum by (broker) ({largest(BY_QUEUE, S('mq_queue_ready_messages'))})"),
+            Column("Disk", largest("broker", S("mq_broker_disk_used_ratio")), "percentunit", steps=above(0.8, 0.9)),
+            Column("Findings", f"count by (broker) ({largest('broker, scope, object, rule', S('mq_config_finding'))})"),
+            Column("Running for", f"time() - {largest('broker', S('mq_broker_start_timestamp_seconds'))}", "s", 1),
+            links={"broker": BROKER_LINK},
+            height=6,
+        ),
+        table(
+            "Identity",
+            "Version, node and role of every broker. Both brokers of a failover pair have the same node id, and only"
+            " one of them may be active.",
+            ("broker", "kind", "version", "product_version", "node_id", "role"),
+            seen_by("broker, kind, version, product_version, node_id, role", S("mq_broker_info")),
+            links={"broker": BROKER_LINK},
+            height=6,
+        ),
+        table(
+            "Queues",
+            "Every queue, with the messages a second that come (in) and that consumers acknowledge (out; all that go,"
+            " where the broker does not say why). Click the head of a column to sort by it, a queue for its"
+            " history.",
+            QUEUE,
+            ready(S, BY_QUEUE),
+            added(S, BY_QUEUE),
+            out(S, BY_QUEUE),
+            consumers(S, BY_QUEUE),
+            Column("Drain time", largest(BY_QUEUE, S("mq_queue_drain_seconds")), "s", 1),
+            worst(S, BY_QUEUE),
+            links={"queue": QUEUE_LINK},
+            height=12,
+        ),
+    ),
+)
+
+FLEET = Dashboard(
+    "penstock-fleet",
+    "Penstock / Fleet",
+    "Which brokers and queues need attention now.",
+    ("broker",),
+    (_NOW, _WRONG, _INVENTORY),
+)

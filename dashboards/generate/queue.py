@@ -1,0 +1,218 @@
+"""One queue in depth."""
+
+from dashboards.generate.common import (
+    BY_CLIENT,
+    BY_QUEUE,
+    CLIENT,
+    CLIENT_LINE_LINK,
+    CLIENT_LINK,
+    QUEUE,
+    conditions,
+    findings,
+    seen_by,
+)
+from dashboards.generate.frame import Dashboard
+from dashboards.generate.panels import (
+    Column,
+    Query,
+    Row,
+    Scope,
+    above,
+    graph,
+    largest,
+    rate,
+    stat,
+    table,
+)
+
+S = Scope(QUEUE)
+
+
+def _age(family: str, by: str) -> str:
+    return f"time() - {largest(by, S(family))}"
+
+
+_FINDINGS = " or ".join(
+    S("mq_config_finding", *matchers)
+    for matchers in (
+        ('scope="queue"', 'object=~"$queue"'),
+        ('scope="address"', 'object=~"$address"'),
+        ('scope="client"', 'object=~"($queue)/.+"'),
+    )
+)
+
+_NOW = Row(
+    "Now",
+    (
+        stat(
+            "Waiting",
+            "Messages that wait for a consumer. What matters is whether they become fewer: see the drain time.",
+            f"sum({largest(BY_QUEUE, S('mq_queue_ready_messages'))})",
+            decimals=0,
+        ),
+        stat(
+            "Delivering",
+            "Messages that consumers have and have not acknowledged. They come back when a consumer goes.",
+            f"sum({largest(BY_QUEUE, S('mq_queue_delivering_messages'))})",
+            decimals=0,
+        ),
+        stat(
+            "Consumers",
+            "Consumers of the queue, without browsers.",
+            f"sum({largest(BY_QUEUE, S('mq_queue_consumers'))})",
+            decimals=0,
+        ),
+        stat(
+            "Consumers with a condition",
+            "How many of them are blocked or otherwise unhealthy; the table of clients names them.",
+            f"sum({largest(BY_QUEUE, S('mq_queue_unhealthy_consumers'))})",
+            decimals=0,
+            steps=above(1),
+        ),
+        stat(
+            "Time to drain",
+            "How long the backlog lasts at the rates of the last five minutes: longer than you can wait calls for more"
+            " consumers. Nothing is shown while it grows.",
+            f"max({S('mq_queue_drain_seconds')})",
+            unit="s",
+            decimals=1,
+        ),
+        stat(
+            "Oldest message",
+            "Age of the oldest message, estimated by order of arrival. It grows second by second when nothing is"
+            " taken.",
+            f"max({_age('mq_queue_oldest_message_timestamp_seconds', BY_QUEUE)})",
+            unit="s",
+            decimals=1,
+        ),
+    ),
+)
+
+_FLOW = Row(
+    "Flow",
+    (
+        conditions(S, f"{BY_QUEUE}, cause", "{{broker}} {{queue}} {{cause}}", width=24, height=7),
+        graph(
+            "Messages",
+            "Where the messages are. Waiting that grows: too few or too slow consumers. Delivering that stays: a"
+            " consumer that does not settle.",
+            Query(largest(BY_QUEUE, S("mq_queue_ready_messages")), "{{broker}} {{queue}} waiting"),
+            Query(largest(BY_QUEUE, S("mq_queue_delivering_messages")), "{{broker}} {{queue}} delivering"),
+            Query(largest(BY_QUEUE, S("mq_queue_scheduled_messages")), "{{broker}} {{queue}} scheduled"),
+            Query(largest(BY_QUEUE, S("mq_queue_uncommitted_messages")), "{{broker}} {{queue}} sent, not committed"),
+            unit="locale",
+            decimals=0,
+        ),
+        graph(
+            "Rates",
+            "In against settled, that is acknowledged by consumers (gone, where the broker does not say why messages"
+            " go): the gap is how fast the backlog grows. Expired, given up and thrown away are messages that no"
+            " consumer settled.",
+            Query(rate(BY_QUEUE, S("mq_queue_messages_added_total")), "{{broker}} {{queue}} in"),
+            Query(rate(BY_QUEUE, S("mq_queue_messages_acknowledged_total")), "{{broker}} {{queue}} settled"),
+            Query(rate(BY_QUEUE, S("mq_queue_messages_removed_total")), "{{broker}} {{queue}} gone"),
+            Query(rate(BY_QUEUE, S("mq_queue_messages_expired_total")), "{{broker}} {{queue}} expired"),
+            Query(rate(BY_QUEUE, S("mq_queue_messages_killed_total")), "{{broker}} {{queue}} given up"),
+            Query(
+                f"sum by ({BY_QUEUE}) ({rate(BY_QUEUE + ', reason', S('mq_queue_messages_evicted_total'))})",
+                "{{broker}} {{queue}} thrown away",
+            ),
+            unit="mps",
+            decimals=1,
+        ),
+        graph(
+            "Time to drain and target",
+            "How long the backlog lasts at the present rates, and the target of the configuration where there is one."
+            " Gaps: the backlog grows, or nothing waits.",
+            Query(largest(BY_QUEUE, S("mq_queue_drain_seconds")), "{{broker}} {{queue}}"),
+            Query(largest(BY_QUEUE, S("mq_queue_drain_target_seconds")), "{{broker}} {{queue}} target"),
+            unit="s",
+            decimals=1,
+        ),
+        graph(
+            "Age of the oldest message",
+            "A straight climb means that the head of the queue does not move. Absent where order of arrival says"
+            " nothing: filters, groups, last-value queues.",
+            Query(_age("mq_queue_oldest_message_timestamp_seconds", BY_QUEUE), "{{broker}} {{queue}}"),
+            unit="s",
+            decimals=1,
+        ),
+        graph(
+            "Consumers",
+            "Consumers that are there, and those that the configuration expects. A step down is an instance that went.",
+            Query(largest(BY_QUEUE, S("mq_queue_consumers")), "{{broker}} {{queue}}"),
+            Query(largest(BY_QUEUE, S("mq_queue_expected_consumers")), "{{broker}} {{queue}} expected"),
+            unit="locale",
+            decimals=0,
+        ),
+        graph(
+            "Size",
+            "Bytes of all messages of the queue. Bytes that grow faster than messages mean that messages get larger.",
+            Query(largest(BY_QUEUE, S("mq_queue_bytes")), "{{broker}} {{queue}}"),
+            unit="bytes",
+            decimals=1,
+        ),
+    ),
+)
+
+_CLIENTS = Row(
+    "Clients of the queue",
+    (
+        graph(
+            "Held by clients",
+            "Messages that each client has and has not settled. A flat line above 0 with messages waiting is a client"
+            " that is blocked.",
+            Query(largest(BY_CLIENT, S("mq_client_buffered_messages")), "{{client}} on {{broker}} {{queue}}"),
+            unit="locale",
+            decimals=0,
+            width=12,
+            links=(CLIENT_LINE_LINK,),
+        ),
+        graph(
+            "Settled by clients",
+            "Messages a second that leave the hands of each client, settled or returned. The one at 0 while its peers"
+            " work is the one to look at.",
+            Query(rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "{{client}} on {{broker}} {{queue}}"),
+            unit="mps",
+            decimals=1,
+            width=12,
+            links=(CLIENT_LINE_LINK,),
+        ),
+        table(
+            "Clients",
+            "Each client of the queue. Blocked for longer than its patience is what the conditions report. Click a"
+            " client for its flow control.",
+            CLIENT,
+            Column("Consumers", largest(BY_CLIENT, S("mq_client_consumers"))),
+            Column("Held", largest(BY_CLIENT, S("mq_client_buffered_messages"))),
+            Column("Uncommitted", largest(BY_CLIENT, S("mq_client_uncommitted_messages"))),
+            Column("Blocked for", _age("mq_client_blocked_since_timestamp_seconds", BY_CLIENT), "s", 1),
+            Column("Patience", largest(BY_CLIENT, S("mq_client_patience_seconds")), "s", 1),
+            Column("Settled", rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "mps", 1),
+            links={"client": CLIENT_LINK},
+        ),
+        table(
+            "What the queue is",
+            "Kind, durability, where its ring size is set, and who owns it by the rules of the configuration.",
+            (*QUEUE, "kind", "routing_type", "durable", "ring_source", "owner", "team"),
+            seen_by(f"{BY_QUEUE}, kind, routing_type, durable, ring_source, owner, team", S("mq_queue_info")),
+            height=5,
+        ),
+        table(
+            "Where its dead letters go",
+            "Addresses for messages that are given up or expire. An empty one means that they are thrown away.",
+            (*QUEUE, "dead_letter_address", "expiry_address"),
+            seen_by(f"{BY_QUEUE}, dead_letter_address, expiry_address", S("mq_queue_dead_letter_info")),
+            height=5,
+        ),
+        findings(_FINDINGS, height=6),
+    ),
+)
+
+QUEUE_BOARD = Dashboard(
+    "penstock-queue",
+    "Penstock / Queue",
+    "One queue: what holds, how messages flow, who reads it.",
+    QUEUE,
+    (_NOW, _FLOW, _CLIENTS),
+)

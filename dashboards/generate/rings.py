@@ -1,0 +1,169 @@
+"""Ring queues and loss."""
+
+from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINE_LINK, QUEUE_LINK
+from dashboards.generate.frame import Dashboard
+from dashboards.generate.panels import (
+    CRITICAL,
+    OK,
+    WARNING,
+    Column,
+    Query,
+    Row,
+    Scope,
+    Step,
+    above,
+    graph,
+    largest,
+    number_of,
+    rate,
+    stat,
+    table,
+)
+
+S = Scope(QUEUE)
+OVERSIZE = 1.001
+"""A full ring is lawful; more than its size is told."""
+_LIMIT = S("mq_queue_ring_limit_messages")
+_EVICTED = rate(f"{BY_QUEUE}, reason", S("mq_queue_messages_evicted_total"))
+_LOST = S("mq_queue_messages_lost_by_consumer_total")
+
+_NOW = Row(
+    "Now",
+    (
+        stat(
+            "Rings",
+            "Queues with a ring size: each keeps that many waiting messages and throws the oldest away.",
+            f"count({largest(BY_QUEUE, _LIMIT)})",
+            decimals=0,
+        ),
+        stat(
+            "Thrown away",
+            "Messages a second thrown away unread, for all reasons. For a ring that is its purpose; it becomes an"
+            " alert where the configuration says `ring_loss: alert` or sets a retention.",
+            f"sum({_EVICTED})",
+            unit="mps",
+            decimals=1,
+        ),
+        stat(
+            "Lost by consumers, 1h",
+            "Messages of the last hour that came back from a consumer that closed or rolled back, and found no room. A"
+            " smaller consumer window leaves fewer at risk.",
+            f"sum({largest(BY_QUEUE, f'increase({_LOST}[1h])')})",
+            decimals=0,
+            steps=(Step(None, OK), Step(1, CRITICAL)),
+        ),
+        stat(
+            "At risk",
+            "Messages that would be lost if every consumer went away now without acknowledging.",
+            f"sum({largest(BY_QUEUE, S('mq_queue_ring_at_risk_messages'))})",
+            decimals=0,
+            steps=above(1),
+        ),
+        stat(
+            "Oversize rings",
+            "Rings that were made smaller and still hold more than the new size. They shrink only as consumers read;"
+            " nothing is dropped at once.",
+            number_of(f"{largest(BY_QUEUE, S('mq_queue_ring_used_ratio'))} > 1", _LIMIT),
+            decimals=0,
+            steps=above(1),
+        ),
+        stat(
+            "Shortest retention",
+            "The shortest time span that a ring covers at its present rate: how late a reader may be before it misses"
+            " messages.",
+            f"min({S('mq_queue_ring_retention_seconds')})",
+            unit="s",
+            decimals=1,
+        ),
+    ),
+)
+
+_RINGS = Row(
+    "Rings",
+    (
+        graph(
+            "Fill",
+            "Waiting messages over ring size. At 100 % each new message pushes the oldest out; above it the ring was"
+            " made smaller. Messages in the hands of consumers do not count, so more may lawfully be in the queue.",
+            Query(largest(BY_QUEUE, S("mq_queue_ring_used_ratio")), "{{broker}} {{queue}}"),
+            unit="percentunit",
+            decimals=0,
+            steps=above(OVERSIZE),
+            links=(QUEUE_LINE_LINK,),
+        ),
+        graph(
+            "Thrown away, by reason",
+            "ring: pushed out by newer ones; last_value: replaced by a newer value; limit: removed to make room in a"
+            " full destination. Counted by Penstock; no broker counts rings.",
+            Query(_EVICTED, "{{broker}} {{queue}} ({{reason}})"),
+            unit="mps",
+            decimals=1,
+            links=(QUEUE_LINE_LINK,),
+        ),
+        graph(
+            "Lost by consumers",
+            "The part that was lost because a consumer went or rolled back while the ring was full. Who it was,"
+            " `penstock explain` and `penstock events` say.",
+            Query(rate(BY_QUEUE, _LOST), "{{broker}} {{queue}}"),
+            unit="mps",
+            decimals=2,
+            links=(QUEUE_LINE_LINK,),
+        ),
+        graph(
+            "At risk",
+            "What would be lost if all consumers went now, and what if the scheduled messages fell due now. Lower it"
+            " with a smaller consumer window, or a larger ring.",
+            Query(largest(BY_QUEUE, S("mq_queue_ring_at_risk_messages")), "{{broker}} {{queue}}"),
+            Query(largest(BY_QUEUE, S("mq_queue_ring_scheduled_at_risk_messages")), "{{broker}} {{queue}} scheduled"),
+            unit="locale",
+            decimals=0,
+        ),
+        graph(
+            "Retention and target",
+            "The time span that each ring covers at its present rate, and what the configuration wants. Ring size"
+            " needed = target x messages a second.",
+            Query(largest(BY_QUEUE, S("mq_queue_ring_retention_seconds")), "{{broker}} {{queue}}"),
+            Query(largest(BY_QUEUE, S("mq_queue_ring_retention_target_seconds")), "{{broker}} {{queue}} target"),
+            unit="s",
+            decimals=1,
+        ),
+        graph(
+            "Time to overflow",
+            "How long until a ring that fills starts to throw away. Nothing is shown when it does not grow or is full"
+            " already.",
+            Query(largest(BY_QUEUE, S("mq_queue_ring_overflow_seconds")), "{{broker}} {{queue}}"),
+            unit="s",
+            decimals=1,
+        ),
+        table(
+            "Rings",
+            "Every ring with its numbers. Oversize for: since it was made smaller and holds more than its size.",
+            QUEUE,
+            Column("Size", largest(BY_QUEUE, _LIMIT)),
+            Column("Waiting", largest(BY_QUEUE, f"{S('mq_queue_ready_messages')} and {_LIMIT}")),
+            Column("Fill", largest(BY_QUEUE, S("mq_queue_ring_used_ratio")), "percentunit", 0, steps=above(OVERSIZE)),
+            Column("Retention", largest(BY_QUEUE, S("mq_queue_ring_retention_seconds")), "s", 1),
+            Column("Overflow in", largest(BY_QUEUE, S("mq_queue_ring_overflow_seconds")), "s", 1),
+            Column(
+                "At risk",
+                largest(BY_QUEUE, S("mq_queue_ring_at_risk_messages")),
+                steps=(Step(None, OK), Step(1, WARNING)),
+            ),
+            Column(
+                "Oversize for",
+                f"time() - {largest(BY_QUEUE, S('mq_queue_ring_oversize_since_timestamp_seconds'))}",
+                "s",
+                1,
+            ),
+            links={"queue": QUEUE_LINK},
+        ),
+    ),
+)
+
+RINGS = Dashboard(
+    "penstock-rings",
+    "Penstock / Ring queues and loss",
+    "What is thrown away, what is at risk, and how far back a ring reaches.",
+    QUEUE,
+    (_NOW, _RINGS),
+)

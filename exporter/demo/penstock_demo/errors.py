@@ -1,0 +1,7 @@
+"""What can go wrong while a demo is set up."""
+
+from penstock.core.errors import PenstockError
+
+
+class DemoError(PenstockError):
+    """A tool is missing, a download failed or a broker did not start. The text says what to do."""

@@ -1,0 +1,323 @@
+"""
+Realistic history of an imagined fleet, seeded: for tests, benches and the demo of the reports.
+
+Queues have a daily and a weekly rhythm, noise, growth; consumers that stall, brokers that restart, rings that lose,
+queues that nobody uses. Written as the agent would have published it.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from penstock.history.publish import RAW, in_order
+from penstock.history.schema import BROKER, CONDITION, CONSUMER, QUEUE, TOLD_EVERY, VERSION, RowType, series_id
+from penstock.history.snapshots import constant
+from penstock.history.store import Store
+
+DAY: Final = 86400
+WEEK: Final = 168
+GIB: Final = 2**30
+SERVICES: Final = ("orders", "invoices", "payments", "shipping", "stock", "audit", "mail", "reports", "sync", "events")
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """
+    What to imagine. active: share of the queues with traffic. growth: of the first queues, per week.
+    stalls: per queue and week. gaps: share of days that lack an hour. start: midnight, seconds since 1970.
+    """
+
+    brokers: int = 2
+    queues: int = 10
+    days: int = 120
+    interval: int = 60
+    active: float = 0.8
+    growth: float = 0.03
+    stalls: float = 0.5
+    gaps: float = 0.03
+    seed: int = 1
+    start: int = 1_788_220_800  # 2026-09-01
+    consumers: int = 0
+    """Of each queue with traffic: their rows too. The first queues of each broker then show a window that is far too
+    large, one that is far too small, and consumers that are too slow at the peak."""
+
+
+@dataclass(slots=True)
+class Truth:
+    """What was imagined, to compare with. stalls: (queue number, begin, end), seconds since 1970."""
+
+    growth: NDArray[np.float64]
+    rate: NDArray[np.float64]
+    """Messages per second at the start, a week's mean."""
+    stalls: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+def rhythm(random: np.random.Generator, queues: int) -> NDArray[np.float64]:
+    """(queues, 168): traffic by hour of the week, mean 1; Monday 00:00 UTC first."""
+    hours = np.arange(24)
+    peak, width = random.uniform(9, 16, (queues, 1)), random.uniform(2.5, 5, (queues, 1))
+    day = 0.15 + np.exp(-(((hours - peak + 12) % 24 - 12) ** 2) / (2 * width**2))
+    weekend = random.uniform(0.1, 0.6, (queues, 1))
+    week = np.concatenate([day] * 5 + [day * weekend] * 2, axis=1)
+    shape: NDArray[np.float64] = week / week.mean(axis=1, keepdims=True)
+    return shape
+
+
+def generate(store: Store, fleet: Fleet) -> Truth:
+    """Write the whole history of `fleet` into `store`, an hour a file."""
+    random = np.random.default_rng(fleet.seed)
+    world = _World(fleet, random)
+    for day in range(fleet.days):
+        samples = world.day(day)
+        _write(store, QUEUE, world.queue_rows(samples))
+        _write(store, BROKER, world.broker_rows(samples))
+        if fleet.consumers:
+            _write(store, CONSUMER, world.consumer_rows(samples))
+        told = world.condition_rows(day)
+        if told is not None:
+            _write(store, CONDITION, told)
+    return world.truth
+
+
+def _write(store: Store, kind: RowType, rows: Any) -> None:
+    seconds = rows["stamp"].cast(pa.int64()).to_numpy() // 1_000_000
+    for hour in np.unique(seconds // 3600).tolist():
+        part = rows.filter(pa.array(seconds // 3600 == hour))
+        at = np.datetime64(hour * 3600, "s")
+        day, clock = str(at.astype("datetime64[D]")), f"{hour % 24:02d}"
+        store.write_table(f"{RAW}/kind={kind.name}/dt={day}/hour={clock}/generated.parquet", in_order(part, kind))
+
+
+class _World:
+    def __init__(self, fleet: Fleet, random: np.random.Generator) -> None:
+        self.fleet, self.random = fleet, random
+        size = fleet.brokers * fleet.queues
+        self.week = rhythm(random, size)
+        active = random.random(size) < fleet.active
+        active[: min(3, size)] = True
+        self.rate = np.where(active, np.exp(random.uniform(np.log(0.05), np.log(20), size)), 0.0)
+        growing = np.zeros(size)
+        growing[: max(size // 4, 1)] = fleet.growth
+        self.truth = Truth(growing, self.rate)
+        self.noise = random.uniform(0.1, 0.3, size)
+        self.ring = np.where(np.arange(size) % fleet.queues == fleet.queues - 1, 5000.0, np.nan)
+        self.size_of = np.round(np.exp(random.uniform(np.log(500), np.log(20_000), size)))
+        self.depth = np.zeros(size)
+        self.counters = {name: np.zeros(size) for name in ("added", "acknowledged", "expired", "killed", "evicted")}
+        self.inc = np.full(size, fleet.start * 1000)
+        self.begun = np.full(fleet.brokers, float(fleet.start - 5 * DAY))
+        self.names = [
+            (f"broker-{i // fleet.queues + 1}", f"{SERVICES[i % len(SERVICES)]}.{i % fleet.queues // len(SERVICES)}")
+            for i in range(size)
+        ]
+        self.sids = np.array([series_id(broker, name, name) for broker, name in self.names], np.int64)
+        self.stalled: list[tuple[int, int, int]] = []
+        # what a consumer may hold, and what all of a queue can do at the peak
+        self.window, self.power = np.full(size, 100.0), np.full(size, 1.6)
+        if fleet.consumers and fleet.queues > 4:
+            at = np.arange(size) % fleet.queues
+            self.window[at == 1], self.window[at == 2] = 20_000.0, 2.0
+            self.power[at == 2], self.power[at == 3] = 0.95, 0.75
+            self.rate[at == 1], self.rate[at == 3] = 0.5, 8.0
+            self.rate[at == 2] = 6.0
+
+    def day(self, number: int) -> dict[str, NDArray[np.float64]]:
+        fleet, random = self.fleet, self.random
+        begin = fleet.start + number * DAY
+        stamps = begin + np.arange(0, DAY, fleet.interval)
+        self._plan_stalls(begin)
+        wave = 1 + self.noise * np.repeat(random.standard_normal((24, len(self.rate))), 3600 // fleet.interval, axis=0)
+        hour = (stamps // 3600 + 72) % WEEK  # 1970-01-01 was a Thursday
+        grown = (1 + self.truth.growth) ** ((stamps - fleet.start) / (7 * DAY))[:, None]
+        lam = self.rate * self.week[:, hour].T * grown * np.maximum(wave, 0.05)
+        came = random.poisson(lam * fleet.interval).astype(float)
+        power = np.maximum(self.rate * self.week.max(axis=1) * grown[-1] * self.power, 0.02) * fleet.interval
+        served = np.broadcast_to(power, came.shape).copy()
+        for queue, since, until in self.stalled:
+            served[(stamps >= since) & (stamps < until), queue] = 0.0
+        found = self._run(stamps, came, served)
+        if random.random() < fleet.gaps:
+            hours = random.integers(0, 24)
+            keep = (stamps - begin) // 3600 != hours
+            found = {name: values[keep] for name, values in found.items()}
+        return found
+
+    def _plan_stalls(self, begin: int) -> None:
+        self.stalled = [one for one in self.stalled if one[2] > begin]
+        chance = self.fleet.stalls / 7
+        for queue in np.flatnonzero((self.rate > 0) & (self.random.random(len(self.rate)) < chance)).tolist():
+            since = begin + int(self.random.integers(0, DAY - 7200))
+            until = since + int(np.clip(self.random.lognormal(6.5, 0.8), 120, 6 * 3600))
+            self.stalled.append((queue, since, until))
+            self.truth.stalls.append((queue, since, until))
+
+    def _run(self, stamps: NDArray[np.int64], came: Any, served: Any) -> dict[str, NDArray[np.float64]]:
+        steps, size = came.shape
+        out = {name: np.empty((steps, size)) for name in (*self.counters, "messages", "inc")}
+        restart = self.random.random(self.fleet.brokers) < 1 / 30
+        restarts_at = self.random.integers(0, steps)
+        for step in range(steps):
+            if step == restarts_at and restart.any():
+                self._restart(restart, int(stamps[step]))
+            depth = self.depth + came[step]
+            left = np.minimum(depth, served[step])
+            depth = depth - left
+            lost = np.where(np.isnan(self.ring), 0.0, np.maximum(depth - self.ring, 0.0))
+            self.depth = depth - lost
+            for name, by in (("added", came[step]), ("acknowledged", left), ("evicted", lost)):
+                self.counters[name] = self.counters[name] + by
+            for name, values in self.counters.items():
+                out[name][step] = values
+            out["messages"][step], out["inc"][step] = self.depth, self.inc
+        # A window that is small is empty at every other poll, however much waits.
+        dry = (self.window < 10) & (self.random.random((steps, size)) < 0.4)
+        out["delivering"] = np.where(dry, 0.0, np.minimum(out["messages"], self.window * max(self.fleet.consumers, 1)))
+        return {**out, "stamp": stamps.astype(float), "begun": np.broadcast_to(self.begun, (steps, len(self.begun)))}
+
+    def _restart(self, brokers: NDArray[np.bool_], stamp: int) -> None:
+        mine = np.repeat(brokers, self.fleet.queues)
+        for name, values in self.counters.items():
+            # A broker that starts counts what it reloads as added.
+            self.counters[name] = np.where(mine, self.depth if name == "added" else 0.0, values)
+        self.inc = np.where(mine, stamp * 1000, self.inc)
+        self.begun = np.where(brokers, float(stamp), self.begun)
+
+    def queue_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
+        steps, size = samples["messages"].shape
+        words = [pa.array([broker for broker, _ in self.names]), pa.array([name for _, name in self.names])]
+        code = np.tile(np.arange(size, dtype=np.int32), steps)
+        text = {
+            "broker": pa.DictionaryArray.from_arrays(pa.array(code), words[0]),
+            "queue": pa.DictionaryArray.from_arrays(pa.array(code), words[1]),
+        }
+        every = {name: np.tile(column, steps) for name, column in (("sid", self.sids), ("key", np.arange(size)))}
+        messages = samples["messages"].ravel()
+        numbers = {
+            **{name: samples[name].ravel() for name in self.counters},
+            "messages": messages,
+            "delivering": samples["delivering"].ravel(),
+            "scheduled": np.zeros(len(messages)),
+            "bytes": messages * np.tile(self.size_of, steps),
+            "consumers": np.tile(np.where(self.rate > 0, self.fleet.consumers or 2.0, 0.0), steps),
+            "ring_limit": np.tile(self.ring, steps),
+            "inc": samples["inc"].ravel(),
+            "interval": np.full(len(messages), float(self.fleet.interval)),
+        }
+        numbers["evicted"] = np.where(np.isnan(numbers["ring_limit"]), np.nan, numbers["evicted"])
+        stamp = np.repeat(samples["stamp"], size)
+        constants = {"routing_type": "anycast", "queue_kind": "user", "ring_source": "queue"}
+        return _table(QUEUE, stamp, {**numbers, **every}, {**text, "address": text["queue"]}, constants)
+
+    def consumer_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
+        """Each queue's consumers share what is delivered and what was acknowledged."""
+        steps, each = len(samples["stamp"]), self.fleet.consumers
+        busy = np.flatnonzero(self.rate > 0)
+        pick = np.repeat(busy, each)
+        names = [self.names[queue] for queue in pick.tolist()]
+        clients = [f"{queue.split('.')[0]}-worker" for _, queue in names]
+        sids = [series_id(broker, queue, queue, client) for (broker, queue), client in zip(names, clients, strict=True)]
+        code = pa.array(np.tile(np.arange(len(pick), dtype=np.int32), steps))
+        words = {
+            "broker": [broker for broker, _ in names], "queue": [queue for _, queue in names], "client": clients,
+            "consumer": [str(number) for number in range(len(pick))],
+        }  # fmt: skip
+        text = {name: pa.DictionaryArray.from_arrays(code, pa.array(column)) for name, column in words.items()}
+        buffered = np.floor(samples["delivering"][:, pick] / each)
+        numbers = {
+            "buffered": buffered.ravel(),
+            "buffered_bytes": (buffered * self.size_of[pick]).ravel(),
+            "acknowledged": np.floor(samples["acknowledged"][:, pick] / each).ravel(),
+            "sid": np.tile(np.array(sids), steps),
+            "key": np.tile(np.arange(len(pick)), steps),
+            "inc": samples["inc"][:, pick].ravel(),
+            "interval": np.full(steps * len(pick), float(self.fleet.interval)),
+        }
+        stamp = np.repeat(samples["stamp"], len(pick))
+        return _table(CONSUMER, stamp, numbers, {**text, "address": text["queue"]}, {"protocol": "CORE"})
+
+    def broker_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
+        steps, brokers = len(samples["stamp"]), self.fleet.brokers
+        stamp = np.repeat(samples["stamp"], brokers)
+        held = samples["messages"] * self.size_of
+        used = held.reshape(steps, brokers, -1).sum(axis=2).ravel() + 0.05 * GIB
+        since = (samples["stamp"] - self.fleet.start) / (7 * DAY)
+        code = pa.array(np.tile(np.arange(brokers, dtype=np.int32), steps))
+        numbers = {
+            "uptime": stamp - samples["begun"].ravel(),
+            "clock": stamp,
+            "agent_clock": stamp,
+            "interval": np.full(len(stamp), float(self.fleet.interval)),
+            "connections": np.full(len(stamp), 2.0 * self.fleet.queues),
+            "memory_used_bytes": used,
+            "memory_limit_bytes": np.full(len(stamp), float(GIB)),
+            "disk_used_ratio": np.repeat(0.35 + 0.018 * since, brokers),
+            "disk_limit_ratio": np.full(len(stamp), 0.9),
+        }
+        names = pa.array([f"broker-{i + 1}" for i in range(brokers)])
+        text = {"broker": pa.DictionaryArray.from_arrays(code, names)}
+        return _table(BROKER, stamp, numbers, text, {"broker_kind": "artemis", "version": "2.44.0", "role": "active"})
+
+    def condition_rows(self, number: int) -> Any:
+        """A stall is told when it has lasted a minute."""
+        begin = self.fleet.start + number * DAY
+        rows = [row for one in self.truth.stalls for row in self._told(one) if begin <= row["stamp"] < begin + DAY]
+        if not rows:
+            return None
+        stamp = np.array([row["stamp"] for row in rows], float)
+        text = {
+            name: pa.array([str(row[name]) for row in rows]).dictionary_encode()
+            for name in ("broker", "event", "condition", "address", "queue", "client", "severity", "evidence")
+        }
+        numbers = {name: np.array([row[name] for row in rows], float) for name in ("since", "seen")}
+        numbers["consumers"] = np.ones(len(rows))
+        return _table(CONDITION, stamp, numbers, text, {})
+
+    def _told(self, stall: tuple[int, int, int]) -> Iterator[dict[str, Any]]:
+        queue, since, until = stall
+        broker, name = self.names[queue]
+        every = self.fleet.interval
+        told, ended = (-(-at // every) * every for at in (since + 60, until))
+        if told == ended:  # over before a poll could tell it
+            return
+        first_of_hours = (
+            -(-hour // every) * every for hour in range((told // TOLD_EVERY + 1) * TOLD_EVERY, ended, TOLD_EVERY)
+        )
+        holds = [("hold", at, at) for at in first_of_hours if told < at < ended]
+        for event, at, stamp in (("enter", since + 60, told), *holds, ("leave", until, ended)):
+            yield {
+                "stamp": stamp, "broker": broker, "event": event, "condition": "stalled",
+                "address": name, "queue": name, "client": f"{name.split('.')[0]}-worker", "severity": "critical",
+                "evidence": json.dumps({"age": at - since, "held": 100}), "since": since,
+                "seen": stamp if event != "leave" else stamp - every,
+            }  # fmt: skip
+
+
+def _table(kind: RowType, stamp: Any, numbers: dict[str, Any], text: dict[str, Any], constants: dict[str, str]) -> Any:
+    """Rows of a kind; columns that are not given are null."""
+    rows, columns = len(stamp), []
+    for one in kind.schema:
+        if one.name == "stamp":
+            columns.append(pa.array((stamp * 1e6).astype(np.int64)).cast(one.type))
+        elif one.name in text:
+            columns.append(text[one.name])
+        elif one.name in constants:
+            columns.append(constant(constants[one.name], rows))
+        elif one.name in numbers:
+            columns.append(_number(numbers[one.name], one.type))
+        else:
+            columns.append(pa.nulls(rows, one.type))
+    return pa.table(columns, schema=kind.schema.with_metadata({b"penstock.history": str(VERSION).encode()}))
+
+
+def _number(values: NDArray[np.float64], kind: Any) -> Any:
+    missing = np.isnan(values)
+    if pa.types.is_timestamp(kind):
+        return pa.array((values * 1e3).astype(np.int64)).cast(kind)
+    if pa.types.is_integer(kind):
+        return pa.array(np.nan_to_num(values).astype(np.int64), mask=missing).cast(kind)
+    return pa.array(values, mask=missing).cast(kind)

@@ -1,0 +1,106 @@
+"""The demo's scenario on an OpenMQ: healthy flows, a consumer that holds what it got, a queue that nobody reads."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from penstock_demo.broker import Endpoint
+from penstock_demo.load import StompConsumer, StompProducer
+from penstock_demo.openmq import GUEST, OpenMQBroker
+from penstock_demo.run import Flow, Highlight
+
+# One consumer each: OpenMQ lets one connection at a time have a client id.
+_HEALTHY = (
+    Flow("orders", "web-shop", 20, "order-service", 1, 0.02),
+    Flow("payments", "order-service", 10, "billing-service", 1, 0.02),
+    Flow("emails", "order-service", 8, "mail-service", 1, 0.01),
+)
+
+
+class OpenMQScenario:
+    """A real OpenMQ with clients on its STOMP bridge; `start`, then `stop`. As `Scenario` is for Artemis."""
+
+    product = "Eclipse OpenMQ"
+
+    def __init__(self, *, keep: bool = False, read_only: bool = True) -> None:
+        """`read_only`: as for OpenMQBroker."""
+        self.broker: OpenMQBroker
+        self.directory: Path | None = None
+        self._keep = keep
+        self._read_only = read_only
+        self._running = ExitStack()
+
+    def start(self) -> None:
+        """Start broker, healthy clients and faults; a DemoError says what is missing, and nothing is left running."""
+        with ExitStack() as starting:
+            folder = self.directory = Path(tempfile.mkdtemp(prefix="penstock-demo-"))
+            if not self._keep:
+                starting.callback(shutil.rmtree, folder, ignore_errors=True)
+            self.broker = OpenMQBroker.create(folder / "broker", name="demo", read_only=self._read_only)
+            starting.callback(self.broker.stop)
+            self.broker.start()
+            for flow in _HEALTHY:
+                self._consume(flow.queue, flow.consumer, starting, work=flow.work)
+                self._produce(flow.queue, flow.producer, flow.rate, starting)
+            self._consume("stock.updates", "stock-service", starting, acknowledge=False)
+            self._produce("stock.updates", "warehouse-service", 5, starting)
+            self._produce("invoices", "billing-service", 3, starting)
+            self._running = starting.pop_all()
+
+    def stop(self) -> None:
+        """End clients and broker; the folder goes too unless it is to be kept."""
+        self._running.close()
+
+    def describe(self) -> Sequence[Highlight]:
+        """What was injected and what Penstock should say about it; the healthy part first."""
+        healthy = [
+            Highlight(f"{flow.rate:g} messages a second, all consumed", flow.queue, flow.consumer, "no condition")
+            for flow in _HEALTHY
+        ]
+        return [
+            *healthy,
+            Highlight(
+                "a consumer that takes messages and never acknowledges one",
+                "stock.updates",
+                "stock-service",
+                "stalled: holds messages, settles none; after 45 s",
+            ),
+            Highlight("messages come and nobody reads", "invoices", "", "no_consumer"),
+        ]
+
+    def config_yaml(self, *, interval: str = "5s") -> str:
+        """The agent's configuration; it holds the account's password, so write it to a file only you can read."""
+        reader = self.broker.reader
+        broker = {
+            "name": "demo",
+            "kind": "openmq",
+            "url": self.broker.jolokia_url,
+            "username": reader.user,
+            "password": reader.password,
+        }
+        return json.dumps({"interval": interval, "judgement": {"cold": "45s"}, "brokers": [broker]})  # JSON is YAML
+
+    def _consume(
+        self, queue: str, client: str, starting: ExitStack, *, work: float = 0.0, acknowledge: bool = True
+    ) -> None:
+        starting.enter_context(
+            StompConsumer(
+                self._endpoint(),
+                f"/queue/{queue}",
+                client_id=client,
+                routing_type="",
+                work=work,
+                acknowledge=acknowledge,
+            )
+        )
+
+    def _produce(self, queue: str, client: str, rate: float, starting: ExitStack) -> None:
+        name = f"{client}-{queue.replace('.', '-')}"
+        producer = StompProducer(self._endpoint(), f"/queue/{queue}", client_id=name, routing_type="")
+        starting.enter_context(producer).run(rate)
+
+    def _endpoint(self) -> Endpoint:
+        return Endpoint(self.broker.host, self.broker.stomp_port, GUEST)

@@ -1,0 +1,210 @@
+"""What is known of one broker: each poll assessed after the one before, also over a restart of the agent."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore
+from penstock.agent.nodes import Nodes, Undecided
+from penstock.agent.recent import Recent
+from penstock.agent.record import Record, Written, record_of, written_as
+from penstock.agent.result import PollResult, Result
+from penstock.assessment.assess import State, Tables, assess
+from penstock.conditions.condition import Severity
+from penstock.core.table import Table
+from penstock.insight.events import ConditionKey, Event, StatusSummary, changes, summarize
+from penstock.insight.explain import BrokerView
+from penstock.model import Collector, Role, Snapshot
+from penstock.rule_engine.judgement import Judgement
+from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
+from penstock.series.queues import COUNTERS
+from penstock.settings.policy import Policy
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Assessor:
+    """
+    Carries what is known of one broker from poll to poll.
+
+    Everything belongs to the worker thread, but for `set_policy`, which the event loop calls; `view` and `recent` may
+    be read by any thread.
+    """
+
+    policy: Policy
+    """In force at the last poll."""
+    interval: float
+    nodes: Nodes = field(default_factory=Nodes)
+    """What an earlier agent, or another assessor, knew; who else serves the node id."""
+    on_poll: Callable[[Snapshot, Judgement], None] = lambda _, __: None
+    """Called with each poll as it was read, and what it was judged to mean; must be quick."""
+    view: BrokerView | None = None
+    """All that is known after the last poll, failed parts as they last were; None: nothing is fresh enough."""
+    recent: Recent = field(default_factory=Recent)
+    state: State = field(default_factory=State)
+    collectors: Mapping[str, Collector] = field(default_factory=dict)
+    """Each as it last was."""
+    written: Written | None = None
+    """What the state file and its journal have of it; None: nothing that a record can rest on."""
+    _next_policy: Policy | None = None
+    _restored: bool = False
+    """Whether there was a first complete poll: only from then on there is something to keep."""
+    _waits_since: float = np.nan
+    """Of the first poll that something to be restored waited for."""
+    _summary: StatusSummary | None = None
+    _last_good: LastGood = field(default_factory=LastGood)
+
+    @property
+    def name(self) -> str:
+        return self.policy.broker
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        return None if self.view is None else self.view.snapshot
+
+    @property
+    def tables(self) -> Tables:
+        return {} if self.view is None else self.view.tables
+
+    def hidden(self) -> dict[str, int]:
+        """How many rows are held back by the series limits, by table."""
+        return self.state.hidden() if self.tables else {}
+
+    @property
+    def keep_seconds(self) -> float:
+        """What could not be read stays in use for so long."""
+        return keep_seconds(self.interval)
+
+    @property
+    def next_policy(self) -> Policy:
+        """The policy from the next poll on."""
+        return self._next_policy or self.policy
+
+    def set_policy(self, policy: Policy) -> None:
+        """From the next poll on other rules, selection or limits."""
+        # The state belongs to the worker thread, which may be assessing: it takes the new policy itself.
+        self._next_policy = policy
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Assess a poll."""
+        if self.next_policy is not self.policy:
+            self.policy, self.state = self.next_policy, self.state.with_new_labels()
+        self.nodes.polled(self.name, snapshot)
+        snapshot = with_rivals(snapshot, self.nodes.rivals(self.name))
+        if self._summary is None:
+            self._summary = self._as_left(snapshot)
+        last_good, completed = keep_last_good(self._last_good, snapshot, self.keep_seconds)
+        if not self._restored:
+            completed = self._restore(completed)
+        self.state, tables = assess(self.state, completed, self.policy)
+        if not self._restored and "queue" in tables:
+            tables = {**tables, "queue": without_counters(tables["queue"])}
+        self._last_good = last_good
+        self.view = BrokerView(self.state, tables, completed, self.policy, self.interval)
+        # Not every part is read at every poll: the others stay as they were last.
+        self.collectors = {**({} if is_passive(snapshot) else self.collectors), **snapshot.collectors}
+        self.recent.add(snapshot.stamp, tables)
+        self.on_poll(snapshot, self.state.judgement)
+
+    def forget(self) -> None:
+        """What was read is too old to be used; the state goes on with the next poll."""
+        self.view, self._last_good, self.collectors = None, LastGood(), {}
+        self.nodes.forget(self.name)
+
+    def _as_left(self, snapshot: Snapshot) -> StatusSummary:
+        """At the first poll: how an earlier agent left the broker. Its conditions where they are judged no more."""
+        own = self.nodes.own(self.name, snapshot)
+        if own is None:
+            return StatusSummary(self.name)
+        told = own.told if is_passive(snapshot) else ()
+        return StatusSummary(self.name, role=own.role, process=own.process, conditions=conditions_of(told))
+
+    def _restore(self, snapshot: Snapshot) -> Snapshot:
+        """At the first complete poll; until then consumers are left out, lest they be counted twice."""
+        if snapshot.broker is None or is_passive(snapshot):
+            return snapshot
+        try:
+            checkpoint = self.nodes.recalled(self.name, snapshot)
+        except Undecided:
+            return held_back(snapshot)
+        if checkpoint is None:
+            self._restored = True
+            return snapshot
+        if np.isnan(self._waits_since):
+            self._waits_since = snapshot.stamp
+        waits = bool(checkpoint.producers) and snapshot.stamp - self._waits_since <= self.keep_seconds
+        if snapshot.queues is None or snapshot.consumers is None or (snapshot.producers is None and waits):
+            return held_back(snapshot)
+        self._restored = True
+        try:
+            self.state = restore(checkpoint, self.state, snapshot, self.policy)
+        except (ValueError, LookupError, TypeError) as error:
+            log.warning("broker %s: the state file does not fit (%s), what it says is not used", self.name, error)
+            return snapshot
+        if checkpoint.broker in ("", self.name):
+            told = conditions_of(checkpoint.told)
+            self._summary = replace(self._summary or StatusSummary(self.name), conditions=told)
+        return snapshot
+
+    def checkpoint(self) -> Checkpoint | None:
+        """What to keep over a restart of the agent; None before the first complete poll and while nothing is known."""
+        snapshot = self.snapshot
+        if snapshot is None:
+            return None
+        if self._restored:
+            return checkpoint_of(self.state, snapshot, self.policy)
+        if not is_passive(snapshot):
+            return None
+        # Not active yet in this agent's time: what was known before stays, and that it is passive now.
+        passive = checkpoint_of(State(), snapshot, self.policy)
+        own = self.nodes.own(self.name, snapshot)
+        if passive is None or own is None:
+            return passive
+        return replace(own, now=passive.now, role=passive.role, process=passive.process, told=())
+
+    def record(self, events: Sequence[Event], sequence: int) -> tuple[Record | None, Written | None]:
+        """What the last poll changed of what is kept, and what is written with it; events: what `changes` told."""
+        if not self._restored or self.snapshot is None:
+            return (Record(sequence, events=events) if events else None), self.written
+        told = self._summary.conditions if self._summary else {}
+        return record_of(self.written, self.state, self.snapshot, self.policy, told, events, sequence)
+
+    def saved_with(self, checkpoint: Checkpoint, sequence: int) -> None:
+        """`checkpoint`, which is of now, is in the state file that has this sequence."""
+        told = self._summary.conditions if self._summary else {}
+        self.written = written_as(checkpoint, self.state, told, sequence)
+
+    def changes(self, poll: PollResult) -> Iterable[Event]:
+        """What changed since this was called last; to be called once after each poll."""
+        if poll.result is Result.FAILED:
+            self.nodes.failed(self.name)
+        before = self._summary or StatusSummary(self.name)
+        about = None if self.snapshot is None else self.snapshot.broker
+        self._summary = summarize(before, self.state, about, up=poll.result is not Result.FAILED, error=poll.error)
+        return changes(before, self._summary, time.time())
+
+
+def is_passive(snapshot: Snapshot) -> bool:
+    return snapshot.broker is not None and snapshot.broker.role is not Role.ACTIVE
+
+
+def held_back(snapshot: Snapshot) -> Snapshot:
+    """Without what adds up: its totals would begin at 0, and jump when they are restored."""
+    return replace(snapshot, consumers=None, producers=None)
+
+
+def without_counters(queues: Table[Any]) -> Table[Any]:
+    return Table(queues.index, {name: column for name, column in queues.columns.items() if name not in COUNTERS})
+
+
+def with_rivals(snapshot: Snapshot, rivals: tuple[str, ...]) -> Snapshot:
+    return replace(snapshot, observation=replace(snapshot.observation, rivals=rivals)) if rivals else snapshot
+
+
+def conditions_of(told: Sequence[tuple[ConditionKey, Severity, float]]) -> dict[ConditionKey, tuple[Severity, float]]:
+    return {name: (severity, since) for name, severity, since in told}

@@ -1,0 +1,102 @@
+"""From the configuration of a broker to a reader of it and to what the operator wants of it."""
+
+import re
+from concurrent.futures import Executor
+from pathlib import Path
+
+from penstock.brokers.clients import NameMap
+from penstock.brokers.engine import ReaderOptions
+from penstock.brokers.registry import KINDS
+from penstock.config import Broker, Config, TemporaryQueues
+from penstock.config.model import Transport as Via
+from penstock.settings.policy import Limits, Policy
+from penstock.transports.jmx import JmxTarget, JmxTransport
+from penstock.transports.jmxquery import JmxQueryTransport
+from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport, TlsFiles
+from penstock.transports.portmapper import WithPortMapper
+from penstock.transports.recording import Recorder, RecordingTransport
+from penstock.transports.transport import Reader, Transport
+
+
+def open_reader(config: Config, broker: Broker, executor: Executor | None = None, record: Path | None = None) -> Reader:
+    """A reader of `broker`; with `record` every raw answer is also written to that file. Raises ConfigError."""
+    transport = open_transport(broker)
+    if record is not None:
+        transport = Recorder(transport, record, broker.kind, broker.name)
+    options = ReaderOptions(broker.page_rows, name_map(config), broker.name)
+    return KINDS[broker.kind].reader(transport, options, executor)
+
+
+def open_transport(broker: Broker) -> Transport:
+    if broker.recording is not None:
+        return RecordingTransport(broker.recording)
+    inner: Transport
+    match broker.transport:
+        case Via.JMX:
+            inner = JmxTransport(jmx_target(broker))
+        case Via.JMXQUERY:
+            inner = JmxQueryTransport(jmx_target(broker))
+        case _:
+            inner = jolokia(broker)
+    if KINDS[broker.kind].port_mapper:
+        return WithPortMapper(inner, *broker.port_mapper_at())
+    return inner
+
+
+def jmx_target(broker: Broker) -> JmxTarget:
+    return JmxTarget(
+        url=broker.url,
+        username=broker.username,
+        password=lambda: broker.password() or "",
+        java=broker.java,
+        jars=() if broker.imqjmx_jar is None else (broker.imqjmx_jar,),
+        max_answer_bytes=broker.max_answer,
+        hint=KINDS[broker.kind].hint,
+    )
+
+
+def jolokia(broker: Broker) -> JolokiaTransport:
+    kind, tls = KINDS[broker.kind], broker.tls
+    return JolokiaTransport(
+        JolokiaTarget(
+            url=broker.url,
+            username=broker.username,
+            password=lambda: broker.password() or "",
+            origin=broker.origin,
+            tls=TlsFiles(
+                ca_file=_text(tls.ca_file),
+                cert_file=_text(tls.cert_file),
+                key_file=_text(tls.key_file),
+                server_name=tls.server_name,
+                insecure=tls.insecure,
+            ),
+            max_answer_bytes=broker.max_answer,
+            reuse_connections=kind.reuse_connections,
+            hint=kind.hint,
+        )
+    )
+
+
+def name_map(config: Config) -> NameMap:
+    return tuple((re.compile(entry.match), entry.replace) for entry in config.clients.map)
+
+
+def policy_of(config: Config, broker: Broker) -> Policy:
+    series = config.series
+    return Policy(
+        broker=broker.name,
+        rules=config.compiled_rules(),
+        selection=broker.selection(),
+        limits=Limits(
+            consumers_per_broker=series.consumers_per_broker,
+            consumers_per_queue=series.consumers_per_queue,
+            connections=series.connections,
+            clients=series.clients,
+        ),
+        constants=config.judgement.compiled(),
+        sum_temporary=config.temporary_queues is TemporaryQueues.SUMMED,
+    )
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,173 @@
+"""The brokers of a configuration, each with the task that polls it; the change to another configuration."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.agent.checkpoints import Checkpoints
+from penstock.agent.factory import policy_of
+from penstock.agent.poller import Poller
+from penstock.config import Broker, Config
+from penstock.core.tasks import end
+from penstock.exposition.body import Exposition
+from penstock.settings.policy import Policy
+
+log = logging.getLogger(__name__)
+
+SPREAD_SECONDS = 5.0
+"""Within this time after the start all brokers are polled for the first time, one after the other."""
+CLOSE_SECONDS = 1.5
+"""For how long the closing of a broker's connection is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """A broker that is polled."""
+
+    broker: Broker
+    poller: Poller
+    task: asyncio.Task[None]
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """All that another configuration needs. opened: for brokers that are new or differ; policies: of all, by name."""
+
+    config: Config
+    opened: Sequence[tuple[Broker, Poller]]
+    policies: Mapping[str, Policy]
+
+
+class Fleet:
+    """
+    Polls the brokers of `config`, and switches to another configuration; a broker that stays the same is not disturbed.
+
+    Changed by the event loop only. `config` and `polled` are replaced, never altered, so that any thread may read them.
+    """
+
+    def __init__(
+        self, config: Config, open_poller: Callable[[Config, Broker], Poller], exposition: Exposition, kept: Checkpoints
+    ) -> None:
+        """open_poller: raises ConfigError when there cannot be one. kept: where what is known of a broker goes."""
+        self.config = config
+        """In force, with the brokers of discovery."""
+        self.polled: Mapping[str, Polled] = {}
+        """By the broker's name."""
+        self._open_poller = open_poller
+        self._exposition = exposition
+        self._kept = kept
+        self._ending: set[asyncio.Task[None]] = set()
+        """Of brokers that are polled no longer."""
+
+    def in_order(self) -> list[Polled]:
+        """In the order of the configuration."""
+        polled = self.polled
+        return [polled[broker.name] for broker in self.config.brokers if broker.name in polled]
+
+    def plan(self, config: Config) -> Switch:
+        """What `config` needs. Whatever is raised, nothing has changed; a plan is to be carried out, with `switch`."""
+        policies = {broker.name: policy_of(config, broker) for broker in config.brokers}
+        opened: list[tuple[Broker, Poller]] = []
+        try:
+            for broker in config.brokers:
+                if self._differs(config, broker):
+                    opened.append((broker, self._open_poller(config, broker)))  # noqa: PERF401 - one may raise
+        except BaseException:
+            for broker, poller in opened:
+                self._later(broker.name, _close(poller))
+            raise
+        return Switch(config, opened, policies)
+
+    def _differs(self, config: Config, broker: Broker) -> bool:
+        """Whether the broker needs another poller; a new policy alone does not."""
+        polled = self.polled.get(broker.name)
+        return (
+            polled is None
+            or polled.broker != broker
+            or config.clients != self.config.clients
+            or polled.poller.interval != config.interval_of(broker)
+            or polled.poller.timeout != config.timeout_of(broker)
+        )
+
+    def switch(self, plan: Switch) -> None:
+        """
+        Poll as `plan` says, in one step that cannot be refused, nor cancelled halfway.
+
+        Brokers that are polled no longer end by and by (`settled`); new ones begin when those have ended, because they
+        may be the same brokers.
+        """
+        changed = {broker.name for broker, _ in plan.opened}
+        self._leave([name for name in self.polled if name in changed or name not in plan.policies])
+        for name, polled in self.polled.items():
+            assessor = polled.poller.assessor
+            if plan.policies[name] != assessor.next_policy:
+                assessor.set_policy(plan.policies[name])
+        before = frozenset(self._ending)
+        started = {}
+        for number, (broker, poller) in enumerate(plan.opened):
+            first = SPREAD_SECONDS * number / len(plan.opened)
+            task = asyncio.create_task(_run_after(before, poller, first), name=f"poll {broker.name}")
+            started[broker.name] = Polled(broker, poller, task)
+            self._exposition.set_broker(broker.name, poller.publisher.blocks)
+        self.polled, self.config = {**self.polled, **started}, plan.config
+
+    def drop_all(self) -> None:
+        """Poll no broker any longer; what is known of them is kept."""
+        self._leave(list(self.polled))
+
+    async def settled(self) -> None:
+        """Wait until all that are polled no longer have ended."""
+        while self._ending:
+            await asyncio.wait(self._ending)
+
+    def _leave(self, names: Collection[str]) -> None:
+        for name in names:
+            polled = self.polled[name]
+            self._exposition.remove_broker(name)
+            polled.task.cancel()
+            self._later(name, self._end(polled))
+        self.polled = {name: one for name, one in self.polled.items() if name not in names}
+
+    async def _end(self, polled: Polled) -> None:
+        await end(polled.task)
+        name = polled.broker.name
+        with _logged(name):
+            if polled.task.done() and not polled.task.cancelled():
+                polled.task.result()
+        with _logged(name):
+            await self._kept.keep([polled.poller.assessor])
+        await _close(polled.poller)
+
+    def _later(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Do it beside, whoever is cancelled meanwhile."""
+        task = asyncio.create_task(_tell(name, work), name=f"end {name}")
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+
+async def _run_after(before: Collection[asyncio.Task[None]], poller: Poller, first: float) -> None:
+    if before:
+        await asyncio.wait(before)
+    await poller.run(first)
+
+
+async def _close(poller: Poller) -> None:
+    async with asyncio.timeout(CLOSE_SECONDS):
+        await poller.close()
+
+
+async def _tell(broker: str, work: Coroutine[Any, Any, None]) -> None:
+    with _logged(broker):
+        await work
+
+
+@contextlib.contextmanager
+def _logged(broker: str) -> Iterator[None]:
+    """An error at the end of one broker is logged, and does not hinder the others."""
+    try:
+        yield
+    except Exception:
+        log.exception("broker %s: its polling did not end as it should; please report this", broker)

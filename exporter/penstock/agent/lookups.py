@@ -1,0 +1,124 @@
+"""What the server and the terminal ask of a running agent."""
+
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from penstock.agent.fleet import Fleet, Polled
+from penstock.agent.journal import Journal
+from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values
+from penstock.agent.result import Result
+from penstock.exposition.body import Exposition
+from penstock.insight import answers, lists
+from penstock.insight.answers import BrokerState
+from penstock.insight.client import client_view
+from penstock.insight.events import Event
+from penstock.insight.explain import BrokerView, NotFound, explain, findings, near
+from penstock.insight.lists import ListQuery
+
+MAX_EVENTS = 2_000
+"""Of one queue within an hour that are looked at."""
+
+
+class Lookups:
+    """
+    The agent as the server sees it (`penstock.server.view.AgentView`): answers from what the last polls left.
+
+    It changes nothing and has no state, so that any thread may ask.
+    """
+
+    def __init__(
+        self, fleet: Fleet, journal: Journal, exposition: Exposition, reload: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._fleet = fleet
+        self._journal = journal
+        self.exposition = exposition
+        self.reload = reload
+
+    def ready(self) -> tuple[bool, str]:
+        waiting = [name for name, polled in self._fleet.polled.items() if polled.poller.last is None]
+        return (False, f"waiting for the first poll of {', '.join(sorted(waiting))}") if waiting else (True, "ready")
+
+    def masked_config(self) -> str:
+        return self._fleet.config.masked_yaml()
+
+    def brokers(self) -> Sequence[BrokerState]:
+        return [_state(polled) for polled in self._fleet.in_order()]
+
+    def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList:
+        return lists.queue_list(self._views(broker), query, self._time_series("queue", points))
+
+    def clients(self, broker: str, query: ListQuery, points: int = 0) -> answers.ClientList:
+        return lists.client_list(self._views(broker), query, self._time_series("client", points))
+
+    def conditions(self, broker: str, query: ListQuery) -> answers.ConditionList:
+        return lists.condition_list(self._views(broker), query)
+
+    def consumers(self, broker: str, query: ListQuery) -> answers.ConsumerList:
+        return lists.consumer_list(self._views(broker), query)
+
+    def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation:
+        return explain(self._view(broker), queue, address=address, client=client)
+
+    def client(self, broker: str, client: str) -> answers.ClientView:
+        return client_view(self._view(broker), client)
+
+    def recent(self, broker: str, queue: str, address: str | None) -> answers.Recent:
+        view = self._view(broker)
+        events = self._journal.last(MAX_EVENTS, since=view.snapshot.stamp - HOUR, broker=broker, queue=queue)
+        return queue_recent(self._recent(broker), view, queue, address, events)
+
+    def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:
+        return self._journal.last(limit, since=since, broker=broker, queue=queue)
+
+    def _view(self, broker: str) -> BrokerView:
+        polled = self._fleet.polled
+        if broker not in polled:
+            raise NotFound(f"there is no broker {broker!r}", near(broker, list(polled), "brokers"))
+        poller = polled[broker].poller
+        if (view := poller.assessor.view) is None:
+            raise NotFound(
+                f"nothing is known of broker {broker} now", poller.last.error if poller.last else "it was not asked yet"
+            )
+        return view
+
+    def _views(self, broker: str) -> list[BrokerView]:
+        """Of this broker, of all that something is known of when empty."""
+        if broker:
+            return [self._view(broker)]
+        return [view for polled in self._fleet.in_order() if (view := polled.poller.assessor.view) is not None]
+
+    def _recent(self, broker: str) -> Recent:
+        """Empty for a broker that a reload has just removed."""
+        polled = self._fleet.polled.get(broker)
+        return Recent() if polled is None else polled.poller.assessor.recent
+
+    def _time_series(self, table: str, points: int) -> lists.SeriesOf:
+        """Gives a row's last `points` values that are kept; none at 0."""
+        if not points:
+            return lists.no_series
+
+        def last_points(view: BrokerView, i: int) -> answers.TimeSeries | None:
+            recent = self._recent(view.policy.broker)
+            of = recent.of_queues if table == "queue" else recent.of_clients
+            return time_series_values(of([i], view.tables[table].index, points), 0)
+
+        return last_points
+
+
+def _state(polled: Polled) -> BrokerState:
+    poll, view = polled.poller.last, polled.poller.assessor.view
+    snapshot = view.snapshot if view else None
+    about = snapshot.broker if snapshot else None
+    return BrokerState(
+        name=polled.broker.name,
+        kind=polled.broker.kind,
+        version=about.product_version or about.version if about else "",
+        role=about.role if about else "",
+        up=None if poll is None else poll.result is not Result.FAILED,
+        age=None if snapshot is None else max(time.time() - snapshot.stamp, 0.0),
+        error=poll.error if poll else "",
+        notes=snapshot.notes if snapshot else (),
+        findings=findings(view.state.findings.found) if view else (),
+        numbers=lists.broker_numbers(view) if view else {},
+    )

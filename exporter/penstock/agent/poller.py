@@ -1,0 +1,142 @@
+"""The poll loop of one broker: never two polls at once, none longer than allowed."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.agent.assessor import Assessor
+from penstock.agent.publisher import Publisher
+from penstock.agent.result import PollResult, Result
+from penstock.core.errors import PenstockError, Refused
+from penstock.model import Snapshot
+from penstock.transports.transport import Reader
+
+log = logging.getLogger(__name__)
+
+AFTER_REFUSAL = 60.0
+"""Seconds without a poll after the broker refused us: more failed logins would lock the account."""
+
+Publish = Callable[[PollResult, Mapping[Result, int]], None]
+
+
+class Poller:
+    """
+    Polls one broker when it is due, hands what was read to the assessor and the publisher, and logs how it went.
+
+    Its own fields belong to the event loop; assessor and publisher work in `executor`, while the loop waits for them.
+    timeout: seconds that a poll may take.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        assessor: Assessor,
+        timeout: float,
+        executor: Executor | None = None,
+        publisher: Publisher | None = None,
+    ) -> None:
+        self.assessor = assessor
+        self.publisher = publisher or Publisher(assessor)
+        self.timeout = timeout
+        self.last: PollResult | None = None
+        """How the last poll went; None before the first."""
+        self.polls = dict.fromkeys(Result, 0)
+        """So far, by their result."""
+        self._reader = reader
+        self._executor = executor
+        self._seconds = np.nan
+
+    @property
+    def name(self) -> str:
+        return self.assessor.name
+
+    @property
+    def interval(self) -> float:
+        return self.assessor.interval
+
+    async def run(self, first: float = 0.0) -> None:
+        """Poll for ever, the first time after `first` seconds; ends by cancellation."""
+        await asyncio.sleep(first)
+        due = time.monotonic()
+        while True:
+            began = time.monotonic()
+            poll = await self.poll()
+            now = time.monotonic()
+            # A slow broker gets as long a rest as it took to answer.
+            rest = max(poll.pause, now - began if now - began > self.interval / 2 else 0.0)
+            due += self.interval
+            while due < now + rest:
+                due += self.interval
+                self.polls[Result.SKIPPED] += 1
+            await self._rest(due, poll)
+
+    async def _rest(self, until: float, poll: PollResult) -> None:
+        """Sleep `until` then (monotonic); what is shown and becomes too old meanwhile is withdrawn in time."""
+        if self.publisher.fresh_until < until:
+            await asyncio.sleep(max(self.publisher.fresh_until - time.monotonic(), 0.0))
+            await self._show(self.publisher.withdraw, poll)
+        await asyncio.sleep(max(until - time.monotonic(), 0.0))
+
+    async def poll(self) -> PollResult:
+        """One poll, from the broker to what is published. Raises only when it is cancelled."""
+        loop = asyncio.get_running_loop()
+        try:
+            snapshot = await self._read()
+            await loop.run_in_executor(self._executor, self.assessor.take, snapshot)
+            poll = _result(snapshot)
+        except Refused as error:
+            poll = PollResult(Result.FAILED, str(error), pause=max(AFTER_REFUSAL, error.retry_after or 0.0))
+        except PenstockError as error:
+            poll = PollResult(Result.FAILED, str(error))
+        except Exception as error:  # noqa: BLE001 - one broker's surprise must not end its loop
+            poll = self._unexpected(error)
+        self.polls[poll.result] += 1
+        poll = await self._show(self.publisher.publish, replace(poll, seconds=self._seconds))
+        self._log_change(poll)
+        self.last = poll
+        return poll
+
+    async def close(self) -> None:
+        await self._reader.close()
+
+    async def _read(self) -> Snapshot:
+        began = time.monotonic()
+        try:
+            return await self._reader.poll(self.timeout)
+        finally:
+            self._seconds = time.monotonic() - began
+
+    async def _show(self, publish: Publish, poll: PollResult) -> PollResult:
+        """`publish` in the worker thread; a failed poll when that goes wrong."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._executor, publish, poll, self.polls)
+        except Exception as error:  # noqa: BLE001 - as in `poll`
+            return replace(self._unexpected(error), seconds=poll.seconds)
+        return poll
+
+    def _unexpected(self, error: Exception) -> PollResult:
+        """Of an error that is no PenstockError; logged in full when it is another than at the poll before."""
+        poll = PollResult(Result.FAILED, f"unexpected {type(error).__name__}; the log has the details")
+        if self.last is None or self.last.error != poll.error:
+            log.error("broker %s: the poll failed unexpectedly; please report this", self.name, exc_info=error)
+        return poll
+
+    def _log_change(self, poll: PollResult) -> None:
+        """Log changes, not every poll."""
+        before = self.last
+        if before is not None and (before.result, before.error) == (poll.result, poll.error):
+            return
+        if poll.result is Result.OK:
+            log.info("broker %s: polled%s", self.name, "" if before is None else ", all parts again")
+        else:
+            log.warning("broker %s: poll %s: %s", self.name, poll.result, poll.error)
+
+
+def _result(snapshot: Snapshot) -> PollResult:
+    errors = [f"{name}: {collector.error}" for name, collector in snapshot.collectors.items() if collector.error]
+    return PollResult(Result.PARTIAL, "; ".join(errors)) if errors else PollResult(Result.OK)

@@ -1,0 +1,75 @@
+"""What `/metrics` shows of one broker, and until when."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from penstock.agent import tables as own
+from penstock.agent.assessor import Assessor
+from penstock.agent.result import PollResult, Result
+from penstock.assessment.assess import Tables
+from penstock.exposition.render import BrokerBlocks
+from penstock.insight.events import Event
+
+
+@dataclass(slots=True)
+class Publisher:
+    """
+    Renders what the assessor knows, and withdraws it when it becomes too old.
+
+    `publish` and `withdraw` run in the worker thread, as the assessor does. The event loop reads `fresh_until` while
+    neither runs; `blocks` may be read by any thread.
+    """
+
+    assessor: Assessor
+    on_change: Callable[[Iterable[Event]], None] = lambda _: None
+    """Called in the worker thread with what changed at a poll."""
+    record: Callable[[Sequence[Event]], None] = lambda _: None
+    """Called in the worker thread with the same before the poll is shown: what is shown must not be lost."""
+    blocks: BrokerBlocks = field(default_factory=BrokerBlocks)
+    fresh_until: float = np.inf
+    """When what is shown becomes too old, by the monotonic clock; inf while nothing is."""
+
+    def publish(self, poll: PollResult, polls: Mapping[Result, int]) -> None:
+        """Render after a poll; what it could not read is shown only while it is fresh enough. polls: so far."""
+        failed = poll.result is Result.FAILED
+        if failed and time.monotonic() > self.fresh_until:
+            self.assessor.forget()
+        changed = list(self.assessor.changes(poll))
+        self.record(changed)
+        try:
+            self.blocks.update(self._shown(poll, polls))
+        finally:
+            self.on_change(changed)
+        if self.assessor.view is None:
+            self.fresh_until = np.inf
+        elif not failed or np.isinf(self.fresh_until):
+            self.fresh_until = time.monotonic() - poll.seconds + self.assessor.keep_seconds
+
+    def withdraw(self, poll: PollResult, polls: Mapping[Result, int]) -> None:
+        """Show only that the broker is down. poll: the last one."""
+        self.fresh_until = np.inf
+        self.assessor.forget()
+        self.publish(replace(poll, result=Result.FAILED), polls)
+
+    def _shown(self, poll: PollResult, polls: Mapping[Result, int]) -> Tables:
+        """The tables of the assessment and those of the agent; how many samples there are is counted last."""
+        broker, snapshot = self.assessor.name, self.assessor.snapshot
+        tables = {
+            **self.assessor.tables,
+            "collector": own.collector_table(broker, self.assessor.collectors),
+            "poll": own.poll_table(broker, polls),
+        }
+        numbers = {
+            "up": float(poll.result is not Result.FAILED),
+            "poll_duration": round(poll.seconds, 6),
+            "poll_timestamp": np.nan if snapshot is None else round(snapshot.stamp, 3),
+            "series_dropped": float(own.series_of_hidden(self.assessor.hidden())),
+            "series": 0.0,
+        }
+        tables["broker"] = own.with_poll(tables, broker, numbers)
+        numbers["series"] = float(own.series(tables))
+        tables["broker"] = own.with_poll(tables, broker, numbers)
+        return tables

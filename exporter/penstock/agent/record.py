@@ -1,0 +1,386 @@
+"""
+What one poll changed of what is kept: `record_of` takes it out, `applied` adds it to the checkpoint that it follows.
+
+A record rests on a checkpoint of the same run of the agent, its base: series are numbered as they stand there, then as
+they come. Its numbers are totals and no differences: sums and what each thing said at last go together.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.agent.checkpoint import (
+    Checkpoint,
+    KeptTotals,
+    SavedDebounce,
+    checkpoint_of,
+    client_name,
+    columns_by,
+    identity,
+    producer_name,
+    queue_name,
+    saved_debounce,
+    sum_name,
+)
+from penstock.assessment.assess import State
+from penstock.conditions.catalogue import CONDITIONS
+from penstock.conditions.condition import Scope, Severity
+from penstock.core.state import By, declared, row_states
+from penstock.core.table import Column, Index, Keys, take_or_fill
+from penstock.core.table import positions as positions_of
+from penstock.core.windows import Mask
+from penstock.insight.events import ConditionKey, Event
+from penstock.model import Process, Role, Snapshot
+from penstock.rule_engine.judgement import Judgement
+from penstock.series.totals import SeriesT, Totals
+from penstock.settings.policy import Policy
+
+Lines = NDArray[np.float64]
+"""Several lines of numbers by the same rows."""
+Told = Mapping[ConditionKey, tuple[Severity, float]]
+
+
+class TotalsRecord(msgspec.Struct, omit_defaults=True):
+    """
+    What changed of a `Totals`. names: of the series that are numbered from here on. at, sums: numbers of series, their
+    sums by counter. keys, last: things, and what each said by counter.
+    """
+
+    names: Sequence[tuple[str, ...]] = ()
+    at: Keys = msgspec.field(default_factory=lambda: np.empty(0, np.int64))
+    sums: Sequence[Column] = ()
+    keys: Keys = msgspec.field(default_factory=lambda: np.empty(0, np.int64))
+    last: Sequence[Column] = ()
+
+
+class Patch(msgspec.Struct):
+    """Columns of the state by row, of the rows with these keys."""
+
+    keys: Keys
+    columns: dict[str, Column]
+
+
+class Record(msgspec.Struct, omit_defaults=True):
+    """
+    One poll of the broker `key`.
+
+    sequence: ascending over all brokers and runs. whole: a base, the rest is empty then. base: the sequence of the
+    record or of the state file that the base stands in. now: of the poll, by the broker's clock. queue_names,
+    producer_names: of those that are new, by their keys, which are the agent's own.
+    """
+
+    sequence: int = 0
+    key: str = ""
+    whole: Checkpoint | None = None
+    base: int = 0
+    now: float = np.nan
+    clients: TotalsRecord | None = None
+    queues: TotalsRecord | None = None
+    producers: TotalsRecord | None = None
+    queue_names: Sequence[tuple[int, str, str]] = ()
+    producer_names: Sequence[tuple[int, str, str]] = ()
+    queue_rows: Sequence[Patch] = ()
+    consumer_rows: Sequence[Patch] = ()
+    standing: dict[str, SavedDebounce] | None = None
+    told: Sequence[tuple[ConditionKey, Severity, float]] | None = None
+    events: Sequence[Event] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered(Generic[SeriesT]):
+    """A `Totals` as it was written last. numbers: of its series, -1 where one has none; count: how many there are."""
+
+    totals: Totals[SeriesT]
+    numbers: Keys
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the base and the records after it say of a broker, and of which process of it."""
+
+    key: str
+    base: int
+    process: Process
+    clients: Numbered[Any]
+    queues: Numbered[Any]
+    producers: Numbered[Any]
+    counters: Mapping[str, tuple[Index[Any], Column]]
+    """The shown counters by row of the state, by their names in the state file."""
+    queue_index: Index[Any]
+    severities: Mapping[ConditionKey, Severity]
+
+
+def record_of(
+    before: Written | None,
+    state: State,
+    snapshot: Snapshot,
+    policy: Policy,
+    told: Told,
+    events: Sequence[Event],
+    sequence: int,
+) -> tuple[Record | None, Written | None]:
+    """
+    What is to be written of a poll before it is shown, None for nothing, and what is written then.
+
+    snapshot: what `state` was judged from. told: the conditions that were told, this poll's `events` included.
+    """
+    broker = snapshot.broker
+    if broker is None or broker.role is not Role.ACTIVE:
+        return (Record(sequence, events=events) if events else None), before
+    key, process = identity(broker, policy.broker), snapshot.observation.process
+    follows = before is not None and before.key == key and process.follows(before.process)
+    if before is None or not follows:
+        whole = checkpoint_of(state, snapshot, policy)
+        if whole is None:
+            return (Record(sequence, events=events) if events else None), before
+        whole = replace(whole, told=[(name, *how) for name, how in told.items()])
+        return Record(sequence, whole.node_id, whole, events=events), written_as(whole, state, told, sequence)
+    return changed_since(before, state, snapshot, told, events, sequence)
+
+
+def changed_since(
+    before: Written, state: State, snapshot: Snapshot, told: Told, events: Sequence[Event], sequence: int
+) -> tuple[Record, Written]:
+    judgement = state.judgement
+    record = Record(sequence, before.key, base=before.base, now=judgement.seen.times.now, events=events)
+    of_queues = state.queues.totals
+    record.clients, clients = totals_record(before.clients, state.consumers.totals, client_name)
+    record.queues, queues = totals_record(before.queues, of_queues, sum_name, summed(of_queues), members_of_sums(state))
+    record.producers, producers = totals_record(before.producers, state.producers.totals, _series_of_producer)
+    counters = shown_counters(judgement)
+    record.queue_rows = [
+        patch for name in counters if (patch := counter_patch(name, before.counters.get(name), counters[name]))
+    ]
+    record.producer_names = _new_names(before.producers.totals.source, state.producers.totals.source, producer_name)
+    queue_index = judgement.seen.queues.index
+    if snapshot.broker is not None and not snapshot.broker.kind.lasting_queue_keys:
+        record.queue_names = _new_names(before.queue_index, queue_index, queue_name)
+    severities = {name: severity for name, (severity, _) in told.items()}
+    if severities != before.severities:
+        stands = {name: saved_debounce(one) for name, one in judgement.debounced.items() if one.on.any()}
+        record.standing, record.told = stands, [(name, *how) for name, how in told.items()]
+        queue_rows, record.consumer_rows = rows_of(stands, judgement)
+        record.queue_rows = [*record.queue_rows, *queue_rows]
+    after = Written(
+        before.key, before.base, before.process, clients, queues, producers, counters, queue_index, severities
+    )
+    return record, after
+
+
+def written_as(whole: Checkpoint, state: State, told: Told, base: int) -> Written:
+    """When a checkpoint of `state` has been written."""
+    clients, queues, producers = state.consumers.totals, state.queues.totals, state.producers.totals
+    return Written(
+        whole.node_id,
+        base,
+        whole.process,
+        numbered(clients, whole.consumer_totals, np.ones(len(clients.index), np.bool_)),
+        numbered(queues, whole.queue_totals, summed(queues)),
+        numbered(producers, whole.producer_totals, np.ones(len(producers.index), np.bool_)),
+        shown_counters(state.judgement),
+        state.judgement.seen.queues.index,
+        {name: severity for name, (severity, _) in told.items()},
+    )
+
+
+# --- totals
+
+
+def numbered(totals: Totals[SeriesT], kept: KeptTotals, named: Mask) -> Numbered[SeriesT]:
+    """named: the series of `totals` that have a name in `kept`, in that order."""
+    return Numbered(totals, np.where(named, np.cumsum(named) - 1, -1).astype(np.int64), len(kept.names))
+
+
+def totals_record(
+    before: Numbered[SeriesT],
+    now: Totals[SeriesT],
+    name: Callable[[SeriesT], tuple[str, ...] | None],
+    named: Mask | None = None,
+    things: Mask | None = None,
+) -> tuple[TotalsRecord | None, Numbered[SeriesT]]:
+    """What changed; named, things: the series and the rows of `now` that it is of, None: all."""
+    was, index, source = before.totals, now.index, now.source
+    if now is was or now.sums is None or now.last is None:
+        return None, before
+    numbers = index.carry(was.index, before.numbers, -1)
+    if named is not None and not named.any():
+        return None, Numbered(now, numbers, before.count)
+    changed: Mask = differing(now.sums, moved(was.sums, index, was.index, 0.0)) | (numbers < 0)
+    spoke: Mask = differing(now.last, moved(was.last, source, was.source, np.nan))
+    at = np.flatnonzero(changed if named is None else changed & named)
+    rows = np.flatnonzero(spoke if things is None else spoke & things)
+    new = at[numbers[at] < 0]
+    if len(new):
+        numbers = numbers.copy()
+        numbers[new] = before.count + np.arange(len(new))
+    after = Numbered(now, numbers, before.count + len(new))
+    if not len(at) and not len(rows):
+        return None, after
+    names = [found for series in index.rows[new] if (found := name(series)) is not None]
+    return TotalsRecord(names, numbers[at], list(now.sums[:, at]), source.keys[rows], list(now.last[:, rows])), after
+
+
+def moved(lines: Lines | None, index: Index[Any], before: Index[Any], fill: float) -> Lines | None:
+    """By the rows of `index`."""
+    return lines if lines is None or index is before else np.stack([index.carry(before, line, fill) for line in lines])
+
+
+def differing(now: Lines, before: Lines | None) -> Mask:
+    """Per row whether a line says something else than before; what is missing says nothing."""
+    says = ~np.isnan(now)
+    found: Mask = np.logical_or.reduce(says if before is None else says & (now != before), axis=0)
+    return found
+
+
+def summed(totals: Totals[Any]) -> Mask:
+    """The series that stand for several queues; a single queue's counters are the broker's own."""
+    found: Mask = totals.index.column("alone", lambda series: not series.summed) == 0
+    return found
+
+
+def members_of_sums(state: State) -> Mask | None:
+    grouping, named = state.queues.grouping, summed(state.queues.totals)
+    if grouping.source is not state.queues.totals.source or grouping.index is not state.queues.totals.index:
+        return None
+    return np.append(named, np.False_)[grouping.member]
+
+
+def _series_of_producer(series: Any) -> tuple[str, str]:
+    return series.address, series.client
+
+
+def _new_names(
+    before: Index[Any], now: Index[Any], name: Callable[[Any], tuple[str, str]]
+) -> list[tuple[int, str, str]]:
+    if now is before:
+        return []
+    return [(int(now.keys[at]), *name(now.rows[at])) for at in now.new_since(before).tolist()]
+
+
+# --- state by row
+
+
+def shown_counters(judgement: Judgement) -> dict[str, tuple[Index[Any], Column]]:
+    """The counters that the agent keeps by queue, by their names in the state file."""
+    return {
+        one.names[0]: (state.index, getattr(state, name))
+        for state in row_states(judgement)
+        for name, one in declared(type(state)).items()
+        if one.counter
+    }
+
+
+def counter_patch(name: str, before: tuple[Index[Any], Column] | None, now: tuple[Index[Any], Column]) -> Patch | None:
+    """Where a counter is another than it was."""
+    index, column = now
+    if not len(index) or (before is not None and before[1] is column):
+        return None
+    was = np.full(len(index), np.nan) if before is None else index.carry(before[0], before[1], np.nan)
+    at = np.flatnonzero((column != was) & ~np.isnan(column))
+    return Patch(index.keys[at], {name: column[at]}) if len(at) else None
+
+
+def rows_of(standing: Mapping[str, SavedDebounce], judgement: Judgement) -> tuple[list[Patch], list[Patch]]:
+    """All that is known of the queues and consumers with conditions: a restart that finds less would end them."""
+    seen = judgement.seen
+    consumers = _keys(standing, client=True)
+    at = seen.consumers.index.positions(consumers)
+    queue_of = seen.queue_of.at[at[at >= 0]] if len(seen.queue_of.at) == len(seen.consumers.index) else at[:0]
+    queues = np.union1d(_keys(standing, client=False), seen.queues.index.keys[queue_of[queue_of >= 0]])
+    return _rows(By.QUEUE, seen.queues.index, queues, judgement), _rows(
+        By.CONSUMER, seen.consumers.index, consumers, judgement
+    )
+
+
+def _keys(standing: Mapping[str, SavedDebounce], *, client: bool) -> Keys:
+    found = [one.keys for name, one in standing.items() if (CONDITIONS[name].scope is Scope.CLIENT) is client]
+    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+
+def _rows(by: By, index: Index[Any], keys: Keys, judgement: Judgement) -> list[Patch]:
+    at = index.positions(keys)
+    at = at[at >= 0]
+    if not len(at):
+        return []
+    return [Patch(index.keys[at], {name: column[at] for name, column in columns_by(by, index, judgement).items()})]
+
+
+# --- and back
+
+
+def applied(checkpoint: Checkpoint, record: Record) -> Checkpoint:
+    """The checkpoint after a record that rests on it. ValueError, LookupError: it does not fit."""
+    if record.whole is not None:
+        return record.whole
+    queue_keys, queues = checkpoint.queue_keys, checkpoint.queues
+    consumer_keys, consumers = checkpoint.consumer_keys, checkpoint.consumers
+    names: dict[int, tuple[str, str]] = {}
+    if checkpoint.queue_names or record.queue_names:
+        names = dict(zip(queue_keys.tolist(), checkpoint.queue_names, strict=True))
+        names |= {key: (address, name) for key, address, name in record.queue_names}
+        queue_keys, queues = with_rows(queue_keys, queues, Patch(np.array(sorted(names), np.int64), {}))
+    for patch in record.queue_rows:
+        # A queue that has no name to find it by is left out.
+        queue_keys, queues = with_rows(queue_keys, queues, patch, only=queue_keys if names else None)
+    for patch in record.consumer_rows:
+        consumer_keys, consumers = with_rows(consumer_keys, consumers, patch)
+    producers, producer_totals = with_producers(checkpoint, record)
+    return replace(
+        checkpoint,
+        consumer_totals=with_totals(checkpoint.consumer_totals, record.clients),
+        queue_totals=with_totals(checkpoint.queue_totals, record.queues),
+        producer_totals=producer_totals,
+        producers=producers,
+        queue_keys=queue_keys,
+        queues=queues,
+        queue_names=[names[key] for key in queue_keys.tolist()] if names else (),
+        consumer_keys=consumer_keys,
+        consumers=consumers,
+        standing=checkpoint.standing if record.standing is None else record.standing,
+        told=checkpoint.told if record.told is None else record.told,
+        recorded=record.now,
+    )
+
+
+def with_totals(kept: KeptTotals, record: TotalsRecord | None) -> KeptTotals:
+    if record is None:
+        return kept
+    names = [*kept.names, *record.names]
+    sums = [
+        np.concatenate([column, np.zeros(len(names) - len(column))])
+        for column in kept.sums or [np.empty(0)] * len(record.sums)
+    ]
+    for column, values in zip(sums, record.sums, strict=True):
+        column[record.at] = values
+    by_name = {str(number): column for number, column in enumerate(kept.last)}
+    said = {str(number): column for number, column in enumerate(record.last)}
+    keys, last = with_rows(kept.keys, by_name, Patch(record.keys, said))
+    return KeptTotals(names, sums, keys, [last[str(number)] for number in range(len(last))])
+
+
+def with_producers(checkpoint: Checkpoint, record: Record) -> tuple[Sequence[tuple[str, str]], KeptTotals]:
+    """The names beside the keys of the totals, which are the agent's own."""
+    kept = checkpoint.producer_totals
+    names = dict(zip(kept.keys.tolist(), checkpoint.producers, strict=True))
+    names |= {key: (session, name) for key, session, name in record.producer_names}
+    totals = with_totals(kept, record.producers)
+    return [names.get(key, ("", "")) for key in totals.keys.tolist()], totals
+
+
+def with_rows(
+    keys: Keys, columns: Mapping[str, Column], patch: Patch, only: Keys | None = None
+) -> tuple[Keys, dict[str, Column]]:
+    """`columns` by `keys`, ascending, with the rows of a patch. only: no other rows than these are taken."""
+    taken = np.arange(len(patch.keys)) if only is None else np.flatnonzero(positions_of(only, patch.keys) >= 0)
+    all_keys = np.union1d(keys, patch.keys[taken]).astype(np.int64)
+    origin, at = positions_of(keys, all_keys), positions_of(all_keys, patch.keys[taken])
+    found = {name: take_or_fill(column, origin, np.nan) for name, column in columns.items()}
+    for name, values in patch.columns.items():
+        column = found.setdefault(name, np.full(len(all_keys), np.nan))
+        column[at] = values[taken]
+    return all_keys, found

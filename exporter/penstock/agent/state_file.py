@@ -1,0 +1,250 @@
+"""
+The state file: what is known of each broker, over restarts of the agent.
+
+One line that names the format, then zlib over msgpack. Written whole beside the old one and renamed over it. What was
+published since stands in the journal beside it, which is read with it.
+"""
+
+import logging
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from penstock.agent.checkpoint import Checkpoint
+from penstock.agent.packed import pack, unpack
+from penstock.agent.record import Record, applied
+from penstock.agent.safe_files import Unfit, read_file, replace_file
+from penstock.agent.state_journal import FULL, StateJournal
+from penstock.insight.events import Event
+
+log = logging.getLogger(__name__)
+
+MAGIC = b"penstock state "
+FORMAT = 2
+FILE = "state.bin"
+SET_ASIDE = ".unusable"
+"""Suffix of a file that could not be read; a later one replaces it."""
+FORGET_SECONDS = 30 * 86400.0
+"""A broker that was not seen for so long is forgotten."""
+MAX_BYTES = 1 << 28
+"""Of the file."""
+PLAIN_BYTES, MOST_PACKED = 1 << 26, 200
+"""So much content is taken, or so many times the file's size if that is more: beyond it is a bomb."""
+_CHUNK = 1 << 20
+
+
+class Saved(msgspec.Struct):
+    """
+    The file's content. By `identity`: what is kept, and the agent's time when it was seen last.
+
+    sequence: of the last record of the journal that is in it.
+    """
+
+    brokers: dict[str, Checkpoint] = {}
+    seen: dict[str, float] = {}
+    sequence: int = 0
+
+
+@dataclass(slots=True)
+class StateFile:
+    """
+    The state of all brokers, in memory and in `directory`: state.bin, and state.journal with what was published since.
+
+    Not to be used by two threads at once.
+    """
+
+    directory: Path
+    success: bool = True
+    """Whether what was last saved or recorded is in the files, and they could be used."""
+    sequence: int = 0
+    """Of the last record."""
+    _saved: Saved = field(default_factory=Saved)
+    _journal: StateJournal = field(init=False)
+    _recorded: set[str] = field(default_factory=set)
+    """Of which brokers the journal says more than `_saved`."""
+
+    def __post_init__(self) -> None:
+        self._journal = StateJournal(self.directory)
+
+    @property
+    def path(self) -> Path:
+        return self.directory / FILE
+
+    @property
+    def journal_is_full(self) -> bool:
+        """It is to be saved soon."""
+        return self._journal.size > FULL
+
+    def load(self) -> list[Event]:
+        """
+        Read both files; what cannot be used is renamed, with a warning, and not known then.
+
+        Returns the events of the journal, of which an agent that was killed may not have written the last.
+        """
+        self._saved = self._of_file()
+        records = list(self._records())
+        self._saved = replayed(self._saved, records, time.time())
+        self.sequence = max([self._saved.sequence, *(record.sequence for record in records)])
+        if records:
+            self.save()
+        return [event for record in records for event in record.events]
+
+    def _of_file(self) -> Saved:
+        try:
+            return decode(read_file(self.path, MAX_BYTES))
+        except FileNotFoundError:
+            pass
+        except (Unfit, ValueError) as error:
+            self._set_aside(self.path, error)
+        except OSError as error:
+            log.warning("%s cannot be read, patience and conditions begin anew: %s", self.path, error.strerror)
+        return Saved()
+
+    def _records(self) -> Iterator[Record]:
+        """As far as they can be read."""
+        path = self._journal.path
+        try:
+            for packed in self._journal.read():
+                yield unpack(packed, Record)
+        except (Unfit, ValueError) as error:
+            self._set_aside(path, error)
+            self._journal.begin_anew()
+        except OSError as error:
+            log.warning("%s cannot be read, what was published last may be lost: %s", path, error.strerror)
+        if self._journal.torn:
+            log.info("%s: its last %d bytes are no whole record: the agent was ended as it wrote them", path,
+                     self._journal.torn)  # fmt: skip
+
+    def record(self, record: Record) -> bool:
+        """Write what a poll changed, before it is shown; False when that failed."""
+        try:
+            self._journal.append(pack(record))
+        except OSError as error:
+            self._failed(self._journal.path, error)
+            return False
+        self.sequence = record.sequence
+        self._recorded.add(record.key)
+        return True
+
+    def checkpoint(self, node_id: str) -> Checkpoint | None:
+        return self._saved.brokers.get(node_id)
+
+    def of_node(self, node: str) -> list[Checkpoint]:
+        """What is known of a node id, under any name."""
+        return [one for one in self._saved.brokers.values() if one.node == node]
+
+    def keep(self, checkpoints: Iterable[Checkpoint], now: float) -> None:
+        """Take these in; others stay as they are for a month. now: agent's clock."""
+        brokers, seen = dict(self._saved.brokers), dict(self._saved.seen)
+        for checkpoint in checkpoints:
+            brokers[checkpoint.node_id], seen[checkpoint.node_id] = checkpoint, now
+            if checkpoint.was_active and checkpoint.node != checkpoint.node_id:
+                brokers.pop(checkpoint.node, None)  # as an older file had it
+            self._recorded.discard(checkpoint.node_id)
+        for node_id in [name for name in brokers if now - seen.get(name, 0.0) > FORGET_SECONDS]:
+            del brokers[node_id]
+            seen.pop(node_id, None)
+        self._saved = Saved(brokers, seen)
+
+    def save(self) -> bool:
+        """Write it, and begin the journal anew; False when that failed. Only the first failure in a row is logged."""
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._take_in_records()
+            self._saved.sequence = self.sequence
+            replace_file(self.path, encode(self._saved))
+        except OSError as error:
+            self._failed(self.path, error)
+        else:
+            self._journal.begin_anew()
+            self._recorded.clear()
+            if not self.success:
+                log.info("%s is written again", self.path)
+            self.success = True
+        return self.success
+
+    def close(self) -> None:
+        self._journal.close()
+
+    def _take_in_records(self) -> None:
+        """Of brokers that were recorded and not kept since, as they could not be read: what the files say."""
+        if missing := self._recorded - {""}:
+            now = replayed(self._of_file(), list(self._records()), time.time())
+            found = missing & now.brokers.keys()
+            self._saved.brokers |= {key: now.brokers[key] for key in found}
+            self._saved.seen |= {key: now.seen[key] for key in found}
+
+    def _set_aside(self, path: Path, error: Unfit | ValueError) -> None:
+        self.success = False
+        why = error.strerror if isinstance(error, Unfit) else error
+        aside = path.with_name(path.name + SET_ASIDE)
+        log.warning("%s %s; it is set aside as %s, patience and conditions begin anew", path, why, aside)
+        try:
+            path.replace(aside)
+        except OSError as problem:
+            log.warning("%s cannot be renamed: %s", path, problem.strerror)
+
+    def _failed(self, path: Path, error: OSError) -> None:
+        if self.success:
+            log.warning(
+                "%s cannot be written (%s): patience and conditions will be lost when the agent ends; make the"
+                " directory writable or give another --storage.path",
+                path,
+                error.strerror or error,
+            )
+        self.success = False
+
+
+def replayed(saved: Saved, records: Sequence[Record], now: float) -> Saved:
+    """With what the records say that is newer. now: agent's clock, the time of those that are new."""
+    brokers, seen = dict(saved.brokers), dict(saved.seen)
+    base = dict.fromkeys(brokers, saved.sequence)
+    for record in records:
+        if record.sequence <= saved.sequence or not record.key:
+            continue
+        if record.whole is not None:
+            base[record.key] = record.sequence
+        elif base.get(record.key) != record.base:
+            continue  # of what it rests on nothing is known
+        try:
+            brokers[record.key] = applied(brokers.get(record.key) or Checkpoint(record.key, now=0.0), record)
+        except (ValueError, LookupError, TypeError) as error:
+            log.warning("a record of %s in the journal does not fit (%s), it and what follows is not used",
+                        record.key, error)  # fmt: skip
+            del base[record.key]
+        seen[record.key] = now
+    return Saved(brokers, seen, saved.sequence)
+
+
+def encode(saved: Saved) -> bytes:
+    return MAGIC + f"{FORMAT}\n".encode() + zlib.compress(pack(saved), 1)
+
+
+def decode(content: bytes) -> Saved:
+    """ValueError says why it cannot be used."""
+    line, _, packed = content.partition(b"\n")
+    if not line.startswith(MAGIC):
+        raise ValueError("is no state file of Penstock")
+    if line != MAGIC + str(FORMAT).encode():
+        raise ValueError(f"has format {line[len(MAGIC) :][:10].decode(errors='replace')}, this version reads {FORMAT}")
+    try:
+        return unpack(inflated(packed), Saved)
+    except zlib.error as error:
+        raise ValueError(f"is damaged ({error})") from None
+
+
+def inflated(packed: bytes) -> bytes:
+    """ValueError: it is cut off, or unpacks to more than any state has."""
+    most = max(PLAIN_BYTES, MOST_PACKED * len(packed))
+    sizing, size, rest = zlib.decompressobj(), 0, packed
+    while not sizing.eof and (piece := sizing.decompress(rest, _CHUNK)):
+        size, rest = size + len(piece), sizing.unconsumed_tail
+        if size > most:
+            raise ValueError(f"unpacks to more than {most:,} bytes")
+    if not sizing.eof:
+        raise ValueError("is cut off")
+    return zlib.decompress(packed)

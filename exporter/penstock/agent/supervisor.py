@@ -1,0 +1,283 @@
+"""The agent's life: what is started, reloaded and stopped, and in which order."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock import __version__
+from penstock.agent.assessor import Assessor
+from penstock.agent.checkpoints import Checkpoints
+from penstock.agent.discovery import FILE_SECONDS, Discovery, FoundBrokers
+from penstock.agent.factory import open_reader, policy_of
+from penstock.agent.fleet import Fleet, Switch
+from penstock.agent.history import HistoryPlan, HistorySink
+from penstock.agent.journal import Journal
+from penstock.agent.lookups import Lookups
+from penstock.agent.nodes import Nodes
+from penstock.agent.poller import Poller
+from penstock.agent.publisher import Publisher
+from penstock.agent.shard import Shard
+from penstock.agent.storage_lock import StorageLock
+from penstock.agent.trends import Trends
+from penstock.config import Broker, Config, History, load
+from penstock.core.errors import ConfigError
+from penstock.core.tasks import Stopped, Turns, end
+from penstock.exposition.body import Exposition
+from penstock.exposition.self_metrics import SelfMetrics
+from penstock.insight.events import Change, Event
+
+log = logging.getLogger(__name__)
+
+
+class Agent:
+    """
+    Polls the brokers of a configuration file; `lookups` answers what is asked of them.
+
+    Its methods are called in the event loop; `reload` and `stop` at any time.
+    All polls are assessed and rendered in one worker thread, which also writes the journal.
+
+    storage: the directory of the state file and the log of changes; None keeps nothing over a restart.
+    shard: the part of the brokers that is this agent's to poll; None: all.
+    """
+
+    def __init__(self, config_file: Path, storage: Path | None = None, shard: Shard | None = None) -> None:
+        self._file = config_file
+        self._storage = storage
+        self._shard = shard
+        self._written = load(config_file)
+        """The configuration as the file has it, without the brokers of discovery."""
+        self._discovery = Discovery(config_file.parent)
+        self._history = HistorySink()
+        self._trends: Trends | None = None
+        self._journal = Journal(storage)
+        self._self_metrics = SelfMetrics(__version__, asked=self._counted)
+        # One worker: decoding, assessing and rendering take turns, so that requests are answered in between.
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-work")
+        self._checkpoints = Checkpoints(
+            storage,
+            self._worker,
+            lambda success: self._self_metrics.state_saved(success=success and self._journal.success),
+        )
+        self.exposition = Exposition(self._self_metrics.render)
+        self._fleet = Fleet(self._written, self._open, self.exposition, self._checkpoints)
+        self._nodes = Nodes(self._checkpoints.of_node, lambda: self._fleet.polled)
+        self.lookups = Lookups(self._fleet, self._journal, self.exposition, self.reload)
+        self._turns = Turns()
+        """Whatever changes what is polled: start, reload, discovery."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping: asyncio.Task[None] | None = None
+        self._lock: StorageLock | None = None
+
+    def pollers(self) -> list[Poller]:
+        """Of all brokers, in the configuration's order; may be called in any thread."""
+        return [polled.poller for polled in self._fleet.in_order()]
+
+    async def start(self) -> None:
+        """
+        Start to poll. Raises ConfigError, and polls none then: another agent uses the storage, or a broker's transport
+        cannot be made; Stopped by `stop`.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._lock = None if self._storage is None else StorageLock(self._storage)
+        try:
+            await self._begin()
+        except BaseException:
+            self._release()
+            raise
+
+    async def _begin(self) -> None:
+        self._journal.load(self._checkpoints.load())
+        if not (self._checkpoints.success and self._journal.success):
+            self._self_metrics.state_saved(success=False)
+        await self._turns.run("start", self._start)  # a reload may be asked for by now
+        if self._stopping is not None:
+            raise Stopped("start: Penstock is stopping")
+        self._tasks.append(asyncio.create_task(self._discover_regularly(), name="discovery"))
+        if self._storage is not None:
+            self._tasks.append(asyncio.create_task(self._checkpoints.run(self._assessors), name="save state"))
+
+    async def _start(self) -> None:
+        self._commit(await self._plan(self._written, await self._look(self._written)))
+        self._self_metrics.config_loaded(time.time())
+        self._record(Change.AGENT_START, f"version {__version__}")
+
+    async def stop(self) -> None:
+        """
+        End whatever is under way, save what is known and give everything back; at any time, and more than once.
+
+        Once asked for it goes on to its end, whoever is cancelled meanwhile.
+        """
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop(), name="stop")
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
+        try:
+            await self._turns.close()
+            await end(*self._tasks)
+            self._fleet.drop_all()
+            await self._fleet.settled()
+            if self._tasks:  # else nothing was begun: what an earlier agent saved must stay
+                await self._checkpoints.save(())
+            # In the worker: threads of other kinds may all wait for a name server.
+            await asyncio.get_running_loop().run_in_executor(self._worker, self._history.stop)
+        finally:
+            self._worker.shutdown()
+            self._checkpoints.close()
+            self._release()
+
+    def _release(self) -> None:
+        """The storage is another agent's to use."""
+        if self._lock is not None:
+            self._lock.release()
+
+    async def reload(self) -> None:
+        """
+        Read the configuration anew: all of it is taken, or an error is raised and nothing has changed.
+
+        Raises ConfigError, also for what nobody expected; Stopped by `stop`.
+        """
+        await self._turns.run("reload", self._reload)
+
+    async def _reload(self) -> None:
+        try:
+            written = await asyncio.to_thread(load, self._file)
+            plan = await self._plan(written, await self._look(written))
+            self._commit(plan)
+        except Exception as error:  # noqa: BLE001 - told and counted, whatever it is
+            refusal = _refusal(error)
+            self._self_metrics.config_refused()
+            await asyncio.wait([self._record(Change.CONFIG_REFUSED, str(refusal))])
+            raise refusal from None
+        self._written = written
+        self._self_metrics.config_loaded(time.time())
+        brokers, rules = len(plan.fleet.config.brokers), len(written.rules)
+        log.info("configuration reloaded from %s: %d brokers", self._file, brokers)
+        recorded = self._record(Change.CONFIG_RELOAD, f"{brokers} brokers, {rules} rules")
+        await self._fleet.settled()
+        await asyncio.wait([recorded])
+
+    # --- which brokers
+
+    async def _discover_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(FILE_SECONDS)
+            with contextlib.suppress(Stopped):
+                await self._turns.run("discovery", self._discover)
+
+    async def _discover(self) -> None:
+        """Watch what is found now; one failed look must not be the last."""
+        try:
+            found = await self._look(self._written)
+            if self._own(found) == self._fleet.config.brokers:
+                self._discovery.keep(found)
+                return
+            plan = await self._plan(self._written, found)
+            self._commit(plan)
+        except ConfigError as error:
+            if self._discovery.refused(str(error)):
+                log.error("what discovery found cannot be watched: %s", error)  # noqa: TRY400 - expected
+            return
+        except Exception as error:
+            if self._discovery.refused(repr(error)):
+                log.exception("discovery failed unexpectedly; please report this")
+            return
+        brokers = len(plan.fleet.config.brokers)
+        log.info("discovery: %d brokers are watched now", brokers)
+        await asyncio.wait([self._record(Change.CONFIG_RELOAD, f"discovery: {brokers} brokers")])
+
+    async def _look(self, config: Config) -> FoundBrokers:
+        return await self._discovery.look(config, time.monotonic())
+
+    def _own(self, found: FoundBrokers) -> tuple[Broker, ...]:
+        """Those that are this agent's to poll."""
+        shard = self._shard
+        return tuple(broker for broker in found.brokers if shard is None or shard.owns(broker.name))
+
+    # --- first planned, then done
+
+    async def _plan(self, config: Config, found: FoundBrokers) -> "ReloadPlan":
+        """All that `config` needs with what is `found`. Whatever is raised, nothing has changed."""
+        history = await asyncio.to_thread(self._history.plan, config.history, self._storage)
+        trends = self._trends_of(config.history)
+        # The last, because it opens connections, which are in use as soon as the plan is carried out.
+        fleet = self._fleet.plan(config.model_copy(update={"brokers": self._own(found)}))
+        return ReloadPlan(found, history, trends, fleet)
+
+    def _commit(self, plan: "ReloadPlan") -> None:
+        """Do it, in one step: nothing of it is refused, and nobody is cancelled halfway."""
+        self._history.switch(plan.history)
+        self._fleet.switch(plan.fleet)
+        self._discovery.keep(plan.found)
+        self._self_metrics.watched(len(plan.fleet.config.brokers))
+        if plan.trends is not self._trends:
+            self._trends = plan.trends
+            # Beside the brokers; a broker's name is never empty.
+            if plan.trends is None:
+                self.exposition.remove_broker("")
+            else:
+                self.exposition.set_broker("", plan.trends.blocks)
+
+    def _trends_of(self, config: History) -> Trends | None:
+        """What shows what the trend job wrote; the one there is where it shows that file."""
+        file = Path(config.trends) if config.trends else self._storage and self._storage / "trends" / "gauges.json"
+        if file is None:
+            return None
+        return self._trends if self._trends is not None and self._trends.file == file else Trends(file)
+
+    def _open(self, config: Config, broker: Broker) -> Poller:
+        interval = config.interval_of(broker)
+        assessor = Assessor(
+            policy_of(config, broker),
+            interval,
+            self._nodes,
+            self._history.offer(broker.name, interval),
+        )
+        publisher = Publisher(assessor, self._on_change, lambda events: self._checkpoints.record(assessor, events))
+        reader = open_reader(config, broker, self._worker)
+        return Poller(reader, assessor, config.timeout_of(broker), self._worker, publisher)
+
+    # --- what changed
+
+    def _assessors(self) -> list[Assessor]:
+        return [poller.assessor for poller in self.pollers()]
+
+    def _on_change(self, events: Iterable[Event]) -> None:
+        """After each poll, in the worker thread."""
+        trends = self._trends
+        if trends is not None:
+            trends.refresh()
+        if self._journal.add(events):
+            self._loop.call_soon_threadsafe(self._checkpoints.save_soon)
+
+    def _counted(self) -> Mapping[str, float]:
+        """What others count, for the agent's own metrics."""
+        return {"discovery_failures": float(self._discovery.failures), **self._history.numbers()}
+
+    def _record(self, change: Change, detail: str) -> asyncio.Future[bool]:
+        """Begin to write it down, behind what the worker has to do already; not to be cancelled, wait for it."""
+        event = Event(time.time(), change, detail=detail)
+        return asyncio.get_running_loop().run_in_executor(self._worker, self._journal.add, [event])
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadPlan:
+    """What a configuration needs, all that can be refused done."""
+
+    found: FoundBrokers
+    history: HistoryPlan
+    trends: Trends | None
+    fleet: Switch
+
+
+def _refusal(error: Exception) -> ConfigError:
+    """What to tell of a reload that failed; of the unexpected the log has the details."""
+    if isinstance(error, ConfigError):
+        return error
+    log.error("the reload failed unexpectedly; please report this", exc_info=error)
+    return ConfigError(f"unexpected {type(error).__name__}; the log has the details")

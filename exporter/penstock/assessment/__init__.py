@@ -1,0 +1,5 @@
+"""
+One poll's assessment: all rooms called in their order, and the result as tables for the exposition.
+
+Decides nothing itself; no I/O.
+"""

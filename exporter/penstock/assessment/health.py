@@ -1,0 +1,242 @@
+"""The judgement as series: conditions by cause, and what it measures of queues and clients."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.conditions.catalogue import CONDITIONS
+from penstock.conditions.condition import ActiveCondition, Scope, Severity
+from penstock.conditions.paused import PAUSED
+from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
+from penstock.core.table import Column, Index, Positions, Table
+from penstock.rule_engine.judgement import Judgement
+from penstock.series.clock import Clock
+from penstock.series.labels import AddressSeries, ClientSeries, Grouping, QueueSeries
+from penstock.series.queues import Queues
+
+REASONS = ("last_value", "ring", "limit")
+TIMES = ("ring_oversize_since", "oldest_message")
+"""Measures that are times: moved to the agent's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerCause:
+    broker: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddressCause:
+    broker: str
+    address: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCause:
+    broker: str
+    address: str
+    queue: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCause:
+    broker: str
+    address: str
+    queue: str
+    client: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    broker: str
+    address: str
+    queue: str
+    reason: str
+
+
+def broker_causes(conditions: Sequence[ActiveCondition]) -> Table[BrokerCause]:
+    """Conditions of the broker itself: 1 warning, 2 critical."""
+    of_broker = [one for one in conditions if CONDITIONS[one.name].scope is Scope.BROKER]
+    rows = [BrokerCause(one.broker, one.name) for one in of_broker]
+    return Table(Index.of(rows), {"unhealthy": np.array([float(one.severity) for one in of_broker])})
+
+
+def address_causes(conditions: Sequence[ActiveCondition], addresses: Table[AddressSeries]) -> Table[AddressCause]:
+    """Conditions of the addresses themselves, as those of the queues: 1 warning, 2 critical; the worst of any queue."""
+    unhealthy: dict[AddressCause, float] = {}
+    for condition in conditions:
+        if CONDITIONS[condition.name].of_address and not condition.silenced and condition.severity is not Severity.INFO:
+            cause = AddressCause(condition.broker, condition.address, condition.name)
+            unhealthy[cause] = max(unhealthy.get(cause, 0.0), float(condition.severity))
+    if any(cause.cause == PAUSED.name for cause in unhealthy):
+        held = {row.address for row in addresses.index.rows[addresses["paused"] > 0]}
+        unhealthy = {
+            cause: how for cause, how in unhealthy.items() if cause.cause != PAUSED.name or cause.address in held
+        }
+    rows = sorted(unhealthy, key=repr)
+    return Table(Index.of(rows), {"unhealthy": np.array([unhealthy[row] for row in rows])})
+
+
+def address_measures(
+    judgement: Judgement, queues: Grouping[QueueSeries], of_queue: Positions, addresses: Table[AddressSeries]
+) -> dict[str, Column]:
+    """
+    Columns by the addresses: whether producers wait for a limit, what was dropped or refused.
+
+    of_queue: position of its address of each queue series. Nothing where the last poll was not judged.
+    """
+    blocked = judgement.debounced.get(PRODUCERS_BLOCKED.name)
+    if blocked is None or blocked.index is not queues.source or len(of_queue) != len(queues.index):
+        return {}
+    at = np.append(of_queue, -1)[queues.member]  # by queue; -1 also for those that are not shown
+    waits = at[blocked.active()[0]]
+    columns = {"producers_blocked": np.zeros(len(addresses))}
+    columns["producers_blocked"][waits[waits >= 0]] = 1.0
+    columns["producers_blocked"][addresses["producers_paused"] > 0] = 0.0
+    drops = judgement.drops
+    if drops.index is queues.source and not np.isnan(drops.dropped).all():
+        dropped = np.full(len(addresses), np.nan)
+        dropped[at[at >= 0]] = drops.dropped[at >= 0]
+        drop = addresses.index.column("drops", lambda series: series.policy == "drop") > 0
+        fail = addresses.index.column("fails", lambda series: series.policy == "fail") > 0
+        columns |= {"messages_dropped": np.where(drop, dropped, np.nan)}
+        columns |= {"messages_rejected": np.where(fail, dropped, np.nan)}
+    return columns
+
+
+def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
+    """How many of the `clients` nothing can be said of; judged: the last poll was, or its verdicts still stand."""
+    if not judged or not judgement.counted:
+        return float(clients)
+    young = judgement.warm_up.clients
+    told = {(one.address, one.queue, one.client) for one in judgement.conditions if one.client}
+    rows = young.index.rows[young.index.positions(young.keys)]
+    return float(sum((row.address, row.queue, row.client) not in told for row in rows))
+
+
+def queue_causes(conditions: Sequence[ActiveCondition]) -> Table[QueueCause]:
+    """
+    Conditions that hold on queues, those of their clients included. unhealthy: 1 warning, 2 critical; notice: 1.
+
+    Several under the same label are one, the worst: a sum of queues may have a condition more than once.
+    """
+    unhealthy: dict[QueueCause, float] = {}
+    notice: dict[QueueCause, float] = {}
+    for condition in conditions:
+        if condition.silenced or CONDITIONS[condition.name].scope is Scope.BROKER:
+            continue
+        cause = QueueCause(condition.broker, condition.address, condition.queue, condition.name)
+        if condition.severity is Severity.INFO:
+            if not condition.client:
+                notice[cause] = 1.0
+        else:
+            unhealthy[cause] = max(unhealthy.get(cause, 0.0), float(condition.severity))
+    return _sparse(unhealthy, notice, "unhealthy", "notice")
+
+
+def client_causes(conditions: Sequence[ActiveCondition]) -> Table[ClientCause]:
+    """Conditions that hold on clients. unhealthy_consumers: how many of its consumers, at least 1; notice: 1."""
+    unhealthy: dict[ClientCause, float] = {}
+    notice: dict[ClientCause, float] = {}
+    for condition in conditions:
+        if condition.client and not condition.silenced:
+            cause = ClientCause(condition.broker, condition.address, condition.queue, condition.client, condition.name)
+            if condition.severity is Severity.INFO:
+                notice[cause] = 1.0
+            else:
+                unhealthy[cause] = unhealthy.get(cause, 0.0) + max(condition.consumers, 1)
+    return _sparse(unhealthy, notice, "unhealthy_consumers", "notice")
+
+
+def _sparse(first: dict[Any, float], second: dict[Any, float], one: str, other: str) -> Table[Any]:
+    rows = sorted({*first, *second}, key=repr)
+    return Table(
+        Index.of(rows),
+        {
+            one: np.array([first.get(row, np.nan) for row in rows]),
+            other: np.array([second.get(row, np.nan) for row in rows]),
+        },
+    )
+
+
+def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[str, Column]:
+    """Columns by the queues' series; a series that stands for several queues has none of them."""
+    measures, grouping = judgement.measures, queues.grouping
+    if measures.index is not grouping.source:
+        return {}
+    alone = grouping.index.column("alone", lambda series: not series.summed) > 0
+    columns = {
+        **measures.columns,
+        "ring_oversize_since": measures.oversize_since,
+        "capacity": np.round(judgement.shares.capacity, 3),
+    }
+    shown = {name: np.where(alone, grouping.max(column), np.nan) for name, column in columns.items()}
+    for name in TIMES:
+        shown[name] = np.round(shown[name] - clock.applied, 3)
+    if judgement.counted:
+        shown["unhealthy_consumers"] = unhealthy_consumers(judgement.conditions, grouping.index)
+    return shown
+
+
+def without_kept(judgement: Judgement, queues: Queues, table: Table[QueueSeries]) -> dict[str, Column]:
+    """What waits, and how full a ring is: not known of queues that keep what is acknowledged."""
+    grouping = queues.grouping
+    if judgement.measures.index is not grouping.source or not judgement.keeps.any():
+        return {}
+    kept = grouping.max(judgement.keeps.astype(np.float64)) > 0
+    return {name: np.where(kept, np.nan, table[name]) for name in ("ready", "ring_used_ratio")}
+
+
+def unhealthy_consumers(conditions: Sequence[ActiveCondition], queues: Index[QueueSeries]) -> Column:
+    """Per queue series how many consumers have a condition; what is silenced or only informs does not count."""
+    count: dict[tuple[str, str], float] = {}
+    for condition in conditions:
+        if condition.client and not condition.silenced and condition.severity is not Severity.INFO:
+            queue = (condition.address, condition.queue)
+            count[queue] = count.get(queue, 0.0) + condition.consumers
+    if not count:
+        return np.zeros(len(queues))
+    return np.array([count.get((series.address, series.queue), 0.0) for series in queues])
+
+
+def evictions(judgement: Judgement, queues: Queues, before: Index[Eviction]) -> Table[Eviction]:
+    """
+    What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll.
+
+    On OpenMQ the limit is that of the destination.
+    """
+    grouping, measures = queues.grouping, judgement.measures
+    if measures.index is not grouping.source:
+        return Table(Index.empty())
+    evicted = measures.columns["evicted"]
+    openmq = judgement.openmq.queues.index is measures.index
+    reason = np.full(len(evicted), 2) if openmq else np.asarray(judgement.rings).astype(np.int64)
+    alone = grouping.index.column("alone", lambda series: not series.summed) > 0
+    shown = np.flatnonzero(~np.isnan(evicted) & (grouping.member >= 0))
+    shown = shown[alone[grouping.member[shown]]]
+
+    def label(new: list[int]) -> list[Eviction]:
+        queues_of: list[tuple[QueueSeries, str]] = [
+            (grouping.index.rows[grouping.member[i]], REASONS[reason[i]]) for i in shown[new]
+        ]
+        return [Eviction(q.broker, q.address, q.queue, why) for q, why in queues_of]
+
+    index, order = before.advance(len(REASONS) * grouping.keys[shown] + reason[shown], label)
+    return Table(index, {"evicted": evicted[shown][order]})
+
+
+def client_measures(judgement: Judgement, clients: Grouping[ClientSeries], clock: Clock) -> dict[str, Column]:
+    """Columns by the clients' series."""
+    if len(judgement.patience_of_clients) != len(clients.index):
+        return {}
+    return {
+        "patience": np.round(judgement.patience_of_clients, 3),
+        "blocked_since": np.round(judgement.blocked_since - clock.applied, 3),
+        "starved": np.round(judgement.shares.starved, 3),
+        "at_limit": np.round(judgement.shares.at_limit, 3),
+    }

@@ -1,0 +1,313 @@
+"""
+The answers to the list operations: by far the largest of all, and mostly as they were at the poll before.
+
+A page is cut into rows by their bytes, and only rows that read otherwise than before are unquoted and decoded.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
+
+from penstock.brokers.artemis import answers as wire
+from penstock.brokers.rows import UNREADABLE, RowByRow, Rows, RowT, repaired
+from penstock.core.errors import BadAnswer
+from penstock.core.table import Keys, Positions
+
+_FIRST, _LAST = b'"value":"{\\"data\\":[', b'],\\"count\\":'
+"""What is before and behind the rows of a listing: JSON inside JSON, so that quotes are escaped."""
+_BEGIN, _COMMA, _END = b"{,}"
+
+WORTH = 0.25
+"""Share of the rows of a poll that must be found again in the next, or to look for them costs more than it saves."""
+RESTING = 20
+"""Polls for which none are looked for then."""
+SLOTS = 8
+"""Places in the table of hashes for each row that is remembered; twice as many at most."""
+
+_text = msgspec.json.Decoder(str)
+
+
+class ListingPage:
+    """
+    A page of a listing as it was answered.
+
+    reply: the response; of a page that can be cut, without its rows.
+    total: rows of all pages, where this one can be cut; else 0.
+    """
+
+    def __init__(
+        self, reply: wire.TextReply, body: bytes = b"", span: tuple[int, int] = (0, 0), total: int = 0
+    ) -> None:
+        """span: where the rows are in `body`; empty where the page cannot be cut."""
+        self.reply = reply
+        self.total = total
+        self._body = body
+        self._span = span
+
+    @cached_property
+    def rows(self) -> Sequence[memoryview]:
+        """
+        The rows as they are in the answer, each with the comma behind it; none where the page cannot be cut.
+
+        Each begins as the first does, with a brace and the name of its first field; in a text within a row that name's
+        quotes would be escaped twice.
+        """
+        first, last = self._span
+        if first == last:
+            return ()
+        octets, body = np.frombuffer(self._body, np.uint8), memoryview(self._body)
+        begin = octets[first : self._body.find(b":", first, last) + 1]
+        at = first + np.flatnonzero(octets[first : last - len(begin)] == _BEGIN)
+        for offset in range(1, len(begin)):
+            at = at[octets[at + offset] == begin[offset]]
+        if not len(at) or at[0] != first or not _ends(octets, np.append(at[1:] - 1, last)):
+            return ()
+        return list(map(body.__getitem__, map(slice, at.tolist(), [*at[1:].tolist(), last])))
+
+    def whole(self) -> wire.TextReply:
+        """The response with the JSON text of the whole page; `BadAnswer` when it is none of Jolokia."""
+        return wire.text_replies(self._body, 1)[0] if self._body else self.reply
+
+    def some(self, at: Positions) -> str:
+        """The JSON text of a listing of the rows at these positions, ascending; `msgspec.DecodeError` if it is none."""
+        joined = b"".join([self.rows[i] for i in at.tolist()]).rstrip(b",")
+        return _text.decode(b'"{\\"data\\":[' + joined + b']}"')
+
+    def hashes(self) -> Keys:
+        """64 bits of each row: another one has the same once in 10¹⁰ polls of 50,000 rows."""
+        return np.fromiter(map(xxh3_64_intdigest, self.rows), np.uint64, len(self.rows)).view(np.int64)
+
+
+def _ends(octets: NDArray[np.uint8], at: Positions) -> bool:
+    """Whether a row ends before each of these places, and a comma is at all but the last."""
+    return bool((octets[at - 1] == _END).all() and (octets[at[:-1]] == _COMMA).all())
+
+
+def listing_page(body: bytes) -> ListingPage:
+    """The answer to one list operation; `BadAnswer` when it is none of Jolokia."""
+    first, last = body.find(_FIRST) + len(_FIRST), body.rfind(_LAST)
+    if len(_FIRST) <= first < last:
+        (reply,) = wire.text_replies(body[:first] + body[last:], 1)
+        try:
+            return ListingPage(reply, body, (first, last), _count.decode(reply.value or "").count)
+        except UNREADABLE:
+            pass
+    return ListingPage(wire.text_replies(body, 1)[0])
+
+
+class _Listing(msgspec.Struct, Generic[RowT]):
+    data: list[RowT]
+    count: int = 0
+
+
+class _RawListing(msgspec.Struct):
+    data: list[msgspec.Raw]
+    count: int = 0
+
+
+class _Count(msgspec.Struct):
+    count: int = 0
+
+
+_count = msgspec.json.Decoder(_Count)
+
+
+class ListingDecoder(Generic[RowT]):
+    """Reads the answers of the list operations into rows of one type; other fields are passed over."""
+
+    def __init__(self, row: type[RowT], what: str) -> None:
+        """what: the operation, as errors name it."""
+        self._what = what
+        self._strict = msgspec.json.Decoder(_Listing[row], strict=False)  # type: ignore[valid-type]
+        self._each = RowByRow(row)
+
+    def __call__(self, page: ListingPage) -> Rows[RowT]:
+        """All rows of a page; `SourceError` when the request was refused or the answer is no listing."""
+        page.reply.raise_for_status(self._what)
+        reply = page.whole()
+        if reply.value is None:
+            raise BadAnswer(f"{self._what}: a text with JSON in it was expected, there is none")
+        try:
+            found = self._strict.decode(reply.value)
+        except UNREADABLE:
+            rows = self._apart(reply.value)
+            rows.unreadable += reply.damaged
+            return rows
+        return Rows(found.data, found.count, reply.damaged)
+
+    def exactly(self, page: ListingPage, at: Positions) -> list[RowT] | None:
+        """The rows at these positions of `page.rows`; None where one of them cannot be read, or is not one row."""
+        if not len(at):
+            return []
+        try:
+            rows = self._strict.decode(page.some(at)).data
+        except UNREADABLE:
+            return None
+        return rows if len(rows) == len(at) else None
+
+    def at_least(self, page: ListingPage, at: Positions, size: int) -> list[RowT]:
+        """The rows at these positions of the `size` that were read of the page; others may come with them."""
+        if not len(at):
+            return []
+        rows = self.exactly(page, at) if size == len(page.rows) else None
+        return self(page).rows if rows is None else rows
+
+    def _apart(self, text: str) -> Rows[RowT]:
+        """The rows, each read by itself."""
+        try:
+            try:
+                page = _raw.decode(text)
+            except msgspec.ValidationError:
+                raise
+            except UNREADABLE:
+                page = _raw.decode(repaired(text.encode())[0])
+        except msgspec.ValidationError as error:
+            raise BadAnswer(f"{self._what}: not a listing: {error}") from error
+        except UNREADABLE as error:
+            raise BadAnswer(f"{self._what}: broken JSON: {error}") from error
+        found = self._each(page.data)
+        if found is None:
+            raise BadAnswer(f"{self._what}: not a listing of objects")
+        found[1].total = page.count
+        return found[1]
+
+
+_raw = msgspec.json.Decoder(_RawListing)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """
+    What was read of a page: a key and numbers of each row.
+
+    keys: of shape (rows,), integers or texts.
+    values: float64 of shape (fields, rows).
+    hashes: of shape (rows,), or empty where these rows are to be read again at the next poll.
+    total: rows of all pages. unreadable, lost: as of `Rows`.
+    found: rows that were not read again.
+    """
+
+    keys: NDArray[Any]
+    values: NDArray[np.float64]
+    hashes: Keys
+    total: int
+    unreadable: int = 0
+    lost: int = 0
+    found: int = 0
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def without(self, at: Sequence[int]) -> "Numbers":
+        """Those at these positions could not be read after all."""
+        if not len(at):
+            return self
+        keys, values = np.delete(self.keys, at), np.delete(self.values, at, axis=1)
+        return Numbers(keys, values, NO_HASHES, self.total, self.unreadable + len(at), self.lost + len(at))
+
+
+NO_HASHES: Keys = np.empty(0, np.int64)
+
+
+class _Remembered:
+    """The rows of a poll, to be found by their hashes."""
+
+    def __init__(self, hashes: Keys, keys: NDArray[Any], values: NDArray[np.float64]) -> None:
+        self.hashes = hashes
+        self.keys = keys
+        self.values = values
+        # By the low bits of a hash. Of two rows with the same bits one is not found, and read again.
+        self._slots = np.full(SLOTS << len(hashes).bit_length(), -1, np.int32)
+        self._slots[self._slot(hashes)] = np.arange(len(hashes), dtype=np.int32)
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def positions(self, hashes: Keys) -> Positions:
+        """Positions of the rows with these hashes, -1 where there is none."""
+        at = self._slots[self._slot(hashes)].astype(np.intp)
+        if len(self):
+            at[self.hashes[at] != hashes] = -1
+        return at
+
+    def _slot(self, hashes: Keys) -> Positions:
+        return hashes & (len(self._slots) - 1)
+
+
+_NOTHING = _Remembered(NO_HASHES, np.empty(0), np.empty((0, 0)))
+
+
+class NumbersReader(Generic[RowT]):
+    """
+    Reads the pages of a listing as numbers; a row that reads as it did at the poll before is not read again.
+
+    To be called with each page of a poll, and at its end `together` with what it gave for them.
+    """
+
+    def __init__(
+        self,
+        decoder: ListingDecoder[RowT],
+        keys: Callable[[Sequence[RowT]], NDArray[Any]],
+        values: Callable[[Sequence[RowT]], NDArray[np.float64]],
+    ) -> None:
+        """keys, values: of rows, in the shapes of `Numbers`; they must hold for as long as a row reads the same."""
+        self._decoder = decoder
+        self._keys = keys
+        self._values = values
+        self._before = _NOTHING
+        self._resting = 0
+
+    def __call__(self, page: ListingPage) -> Numbers:
+        """The numbers of a page; `SourceError` when the request was refused or the answer is no listing."""
+        if page.reply.status == 200 and not self._resting and page.rows:
+            hashes = page.hashes()
+            before = self._before.positions(hashes)
+            changed = np.flatnonzero(before < 0)
+            rows = self._decoder.exactly(page, changed)
+            if rows is not None:
+                keys, values = self._filled(rows, changed, before)
+                return Numbers(keys, values, hashes, page.total, found=len(hashes) - len(changed))
+        found = self._decoder(page)
+        keys, values = self._keys(found.rows), self._values(found.rows)
+        return Numbers(keys, values, NO_HASHES, found.total, found.unreadable, found.lost)
+
+    def _filled(
+        self, rows: list[RowT], changed: Positions, before: Positions
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Keys and values: of `rows` at the positions `changed`, elsewhere those that are known."""
+        keys, values = self._keys(rows), self._values(rows)
+        if len(changed) == len(before):
+            return keys, values
+        all_keys, all_values = self._before.keys[before], self._before.values[:, before]
+        all_keys[changed], all_values[:, changed] = keys, values
+        return all_keys, all_values
+
+    def together(self, pages: Sequence[Numbers]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Keys and values of all pages of a poll, read-only; what can be found by its hash is remembered."""
+        keys, values = _joined(pages)
+        compared = [page for page in pages if len(page.hashes)]
+        if self._resting:
+            self._resting -= 1
+        elif compared and sum(page.found for page in compared) < WORTH * len(self._before):
+            self._resting = RESTING
+        if self._resting or not compared:
+            self._before = _NOTHING
+        else:
+            hashes = np.concatenate([page.hashes for page in compared])
+            known = (keys, values) if len(compared) == len(pages) else _joined(compared)
+            self._before = _Remembered(hashes, *known)
+        return keys, values
+
+
+def _joined(pages: Sequence[Numbers]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    keys = np.concatenate([page.keys for page in pages])
+    values = np.empty((len(pages[0].values), len(keys)))
+    np.concatenate([page.values for page in pages], axis=1, out=values)  # each column in one piece
+    keys.flags.writeable = values.flags.writeable = False
+    return keys, values

@@ -1,0 +1,438 @@
+"""
+One poll of an Artemis broker: which calls, in which order, what to do when one fails.
+
+Order. Consumers, then addresses and acknowledgement attempts, then the queues' own counters last: whatever is
+compared with a queue's counters was read before them, so that differences err towards "nothing lost".
+
+Locks. listQueues and listAddresses wait while an operator's bulk operation walks a big queue. They get a part of the
+poll's time; after a time-out their lock-free pattern read replaces them for a while.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from penstock.brokers.artemis import answers as wire
+from penstock.brokers.artemis import requests as ask
+from penstock.brokers.artemis import tables, versions
+from penstock.brokers.artemis.connections import ConnectionBuilder, ConnectionPage
+from penstock.brokers.artemis.kinds import Roles
+from penstock.brokers.artemis.links import LinkBuilder, LinkState
+from penstock.brokers.artemis.listings import ListingPage, Numbers, listing_page
+from penstock.brokers.cadence import Aged, Cadence, read_each
+from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, left_out, unreadable
+from penstock.brokers.engine import Poll as AnyPoll
+from penstock.brokers.replies import Decoder
+from penstock.brokers.sight import Sight
+from penstock.core.errors import BadAnswer, SourceError, Unreachable
+from penstock.core.table import Index, Keys, Table
+from penstock.model import (
+    AddressRow,
+    Broker,
+    BrokerKind,
+    ConnectionRow,
+    ConsumerRow,
+    LinkRow,
+    Process,
+    ProducerRow,
+    QueueRow,
+    Role,
+    Snapshot,
+)
+
+ResultT = TypeVar("ResultT")
+Poll = AnyPoll[wire.Reply]
+
+QUEUE_PAGE_ROWS = 20_000
+SETTINGS_AT_ONCE = 500
+"""Addresses whose settings are asked in one poll."""
+ROLES_AGE = 60.0
+"""Seconds after which dead-letter addresses and queue texts are read again."""
+NEW_QUEUES_WAIT = 15.0
+"""Seconds between two readings of the roles when new queues appear."""
+AFTER_LOCK = 30.0
+"""Seconds for which a listing that timed out is not tried."""
+TRIES = 5
+"""Times that a page is asked while sessions that go away break it."""
+MUCH_LEFT = 4.0
+"""A listing is read a second time when so many times what it took is left of the poll."""
+GUARD_AGE = 3600.0
+"""Seconds after which it is tried again whether the account may read what an exporter must not."""
+
+_BROKER = Decoder(wire.BrokerAttributes)
+_BRIDGES = Decoder(wire.BridgeAttributes)
+_SIZES = Decoder(wire.QueueSizes)
+_DEAD_LETTERS = Decoder(wire.QueueDeadLetters)
+_BLOCKED = Decoder(wire.AddressBlocked)
+
+
+class ArtemisReader(BrokerReader[wire.Reply]):
+    replies = wire.replies
+    _name = ""
+    _version = versions.OLDEST
+
+    def forget(self) -> None:
+        names = self.options.names
+        self._consumers = tables.ConsumerBuilder(names, numbers=self._version >= versions.CONSUMER_NUMBERS)
+        self._queues = tables.QueueBuilder()
+        self._addresses = tables.AddressBuilder()
+        self._connections = ConnectionBuilder(names)
+        self._queue_names = tables.ByQueueName()
+        self._link_tables = LinkBuilder()
+        self._connection_tables: tuple[Table[ConnectionRow], Table[ProducerRow]] | None = None
+        self._connections_read = Cadence()
+        self._roles = Roles()
+        self._roles_read = Cadence()
+        self._guard_tried = Cadence()
+        self._unguarded = np.nan
+        self._unknown_roles = False
+        self._judged: tuple[Index[QueueRow], Roles] = (Index.empty(), self._roles)
+        self._settings: Aged[str, wire.AddressSettings] = Aged()
+        self._blocked: dict[str, bool] | None = None
+        self._avoid: dict[str, float] = {}
+        self._queue_join, self._connection_join = _Join(), _Join()
+
+    async def read(self, poll: Poll) -> Snapshot:
+        about, *links = await poll.begin([ask.brokers(), ask.bridges(), ask.broker_connections()])
+        self._name, attributes, missing = _one_broker(about)
+        poll.leave_out(missing)
+        self._version = versions.parse(attributes.version)
+        clock, uptime = attributes.current_time_millis / 1000, attributes.uptime_millis / 1000
+        # A replica learns its node id with the first copy, which is no restart.
+        self.begins(Process(f"{self._name} {attributes.version}", clock, uptime, attributes.node_id))
+        broker = _broker(attributes)
+        if broker.role is Role.PASSIVE:
+            self.forget()
+            return Snapshot(poll.now, broker, collectors=poll.collectors, notes=("a passive broker has no queues",))
+        return await self._read(poll, broker, links)
+
+    async def _read(self, poll: Poll, broker: Broker, links: Sequence[wire.Reply]) -> Snapshot:
+        consumers = await poll.collect("consumers", self._read_consumers(poll))
+        addresses = await poll.collect("addresses", self._read_addresses(poll))
+        sizes = await poll.collect("sizes", self._read_queue_sizes(poll))
+        refresh = self._roles_read.due(poll.now, NEW_QUEUES_WAIT if self._unknown_roles else ROLES_AGE)
+        if refresh:
+            refresh = await poll.collect("roles", self._refresh_roles(poll)) is not None
+        queues = await poll.collect("queues", self._read_queues(poll, refresh=refresh))
+        if queues is not None and sizes is not None:
+            keys, numbers = self._queues.keys_of_all(sizes[0]), sizes[1]
+            queues = Table(queues.index, {**queues.columns, **tables.size_columns(keys, numbers, queues)})
+        if addresses is not None:
+            await poll.collect("settings", self._refresh_settings(poll, addresses))
+        if queues is not None and self._guard_tried.due(poll.now, GUARD_AGE):
+            await self._try_guard(poll, queues)
+        connections = await self._read_connections_when_due(poll)
+        link_table = await poll.collect("links", self._links(links, queues))
+        return Snapshot(
+            stamp=poll.now,
+            broker=replace(broker, unguarded=self._unguarded),
+            addresses=addresses,
+            queues=queues,
+            consumers=consumers,
+            connections=connections[0] if connections else None,
+            producers=connections[1] if connections else None,
+            links=link_table,
+            consumer_queue=self._queue_join(
+                consumers, queues and queues.index, lambda row: row.queue, self._queues.keys_of
+            ),
+            consumer_connection=self._connection_join(
+                consumers, connections, lambda row: row.session, self._connections.keys_of
+            ),
+            collectors=poll.collectors,
+            notes=_notes(self._version),
+        )
+
+    async def _pages(
+        self,
+        poll: Poll,
+        operation: str,
+        rows: int,
+        decode: Callable[[ListingPage], PageT],
+        share: float = 1.0,
+        tries: int = TRIES,
+    ) -> list[PageT]:
+        """All pages of a listing, each decoded and dropped before the next is asked."""
+
+        async def listed(number: int) -> ListingPage:
+            request = ask.listing(self._name, operation, number, rows)
+            return await poll.work(listing_page, (await poll.call([request], share)).body)
+
+        async def page(number: int) -> PageT:
+            for _ in range(tries):
+                found = await listed(number)
+                if not found.reply.vanished_meanwhile:
+                    break
+            return await poll.work(decode, found)
+
+        return await poll.pages(page, rows)
+
+    async def _all_pages(
+        self,
+        poll: Poll,
+        operation: str,
+        decode: Callable[[ListingPage], PageT],
+        table: Callable[[Sequence[PageT]], object],
+        sight: Sight,
+    ) -> list[PageT]:
+        """
+        The pages of a listing whose rows count; the first time, while no row is known that could be missed, twice where
+        there is time.
+
+        table: makes the table, so that what was hidden from the first reading and is in the second joins it.
+        """
+        rows, began = sight.page_rows(self.options.page_rows), poll.asked
+        pages = await self._pages(poll, operation, rows, decode)
+        if len(pages) > 1 and not sight.began and poll.left() > MUCH_LEFT * (poll.asked - began):
+            await poll.work(table, pages)
+            pages = await self._pages(poll, operation, rows, decode)
+        return pages
+
+    async def _read_consumers(self, poll: Poll) -> tuple[Table[ConsumerRow], str]:
+        consumers = self._consumers
+        pages = await self._all_pages(poll, "listConsumers", consumers.page, consumers.table, consumers.sight)
+        table = await poll.work(consumers.table, pages)
+        poll.note("consumers", consumers.sight)
+        return table, unreadable(pages)
+
+    async def _read_queues(self, poll: Poll, *, refresh: bool) -> tuple[Table[QueueRow], str]:
+        async def in_pages() -> list[tables.Page[tables.QueueText]]:
+            rows = self._queues.sight.page_rows(QUEUE_PAGE_ROWS)
+            return await self._pages(
+                poll, "listQueues", rows, lambda r: self._queues.page(r, refresh=refresh), LISTING_SHARE, 2
+            )
+
+        async def by_pattern() -> list[tables.Page[tables.QueueText]]:
+            (reply,) = await poll.ask([ask.queues(self._name, ask.QUEUE_ATTRIBUTES)])
+            return [await poll.work(self._queues.attributes, reply)]
+
+        pages, replaced = await self._unless_locked(poll, "listQueues", in_pages, by_pattern)
+        before = self._queues
+        table = await poll.work(lambda: before.table(pages, self._roles, from_attributes=replaced))
+        if table.index is not self._judged[0] or self._roles is not self._judged[1]:
+            self._judged = table.index, self._roles
+            self._unknown_roles = any(row.name not in self._roles.dead_letters for row in table.index)
+        poll.note("queues", before.sight)
+        return table, unreadable(pages)
+
+    async def _read_addresses(self, poll: Poll) -> tuple[Table[AddressRow], str]:
+        async def in_pages() -> list[Numbers]:
+            rows = self._addresses.sight.page_rows(QUEUE_PAGE_ROWS)
+            return await self._pages(poll, "listAddresses", rows, self._addresses.page, LISTING_SHARE, 2)
+
+        async def by_pattern() -> list[Numbers]:
+            (reply,) = await poll.ask([ask.addresses(self._name)])
+            return [await poll.work(self._addresses.attributes, reply)]
+
+        if self._version >= versions.FULL_ADDRESS_ROWS:
+            pages, _ = await self._unless_locked(poll, "listAddresses", in_pages, by_pattern)
+        else:
+            pages = await by_pattern()
+        before, settings, blocked = self._addresses, self._settings.values, self._blocked
+        table = await poll.work(before.table, pages, settings, blocked)
+        poll.note("addresses", before.sight)
+        return table, unreadable(pages)
+
+    async def _unless_locked(
+        self,
+        poll: Poll,
+        operation: str,
+        in_pages: Callable[[], Awaitable[list[ResultT]]],
+        by_pattern: Callable[[], Awaitable[list[ResultT]]],
+    ) -> tuple[list[ResultT], bool]:
+        """What `operation` lists, or the lock-free pattern read in its place; whether the latter."""
+        if poll.now >= self._avoid.get(operation, -np.inf):
+            try:
+                return await in_pages(), False
+            except Unreachable:
+                # Each call that waits holds a thread of the broker's web server: do not pile them up.
+                self._avoid[operation] = poll.now + AFTER_LOCK
+            except BadAnswer:
+                pass
+        return await by_pattern(), True
+
+    async def _read_queue_sizes(self, poll: Poll) -> tuple[tuple[Sequence[str], np.typing.NDArray[np.float64]], str]:
+        (reply,) = await poll.ask([ask.queues(self._name, ask.SIZE_ATTRIBUTES)])
+
+        def decode() -> tuple[tuple[Sequence[str], np.typing.NDArray[np.float64]], str]:
+            mbeans, found = _SIZES.many(reply, "queue sizes")
+            return (self._queue_names.names(mbeans), tables.size_matrix(found.rows)), unreadable([found])
+
+        return await poll.work(decode)
+
+    async def _refresh_roles(self, poll: Poll) -> tuple[Roles, str]:
+        """Dead-letter and expiry addresses of all queues, and whether an operator blocks an address's producers."""
+        requests = [ask.queues(self._name, ask.DEAD_LETTER_ATTRIBUTES)]
+        if self._version >= versions.BLOCKED_ATTRIBUTE:
+            requests.append(ask.addresses(self._name, ask.BLOCKED_ATTRIBUTES))
+        began = poll.asked
+        found = await poll.ask(requests)
+        self._roles_read = Cadence(poll.now, poll.asked - began)
+
+        def decode() -> tuple[Roles, str]:
+            mbeans, rows = _DEAD_LETTERS.many(found[0], "dead-letter addresses")
+            dead_letters = {
+                name: (row.dead_letter_address or "", row.expiry_address or "")
+                for name, row in zip(self._queue_names.names(mbeans), rows.rows, strict=True)
+            }
+            if len(found) > 1:
+                names, blocked = _BLOCKED.many(found[1], "BlockedViaManagement")
+                self._blocked = {
+                    ask.key_if_any(n, "address") or "": b.blocked_via_management
+                    for n, b in zip(names, blocked.rows, strict=True)
+                }
+                return self._roles_with(dead_letters), unreadable([rows, blocked])
+            return self._roles_with(dead_letters), unreadable([rows])
+
+        self._roles, error = await poll.work(decode)
+        return self._roles, error
+
+    def _roles_with(self, dead_letters: Mapping[str, tuple[str, str]]) -> Roles:
+        """The roles in force; the same object when nothing changed, so that rows are not made again for nothing."""
+        rings = {name: settings.default_ring_size for name, settings in self._settings.values.items()}
+        roles = Roles(dead_letters, self._addresses.retroactive, rings)
+        return self._roles if roles == self._roles else roles
+
+    async def _refresh_settings(self, poll: Poll, addresses: Table[AddressRow]) -> tuple[None, str]:
+        """Settings of the addresses that are new or were read longest ago, a bounded number a poll."""
+        index = addresses.index
+        due = self._settings.due((row.name for row in index), poll.now, index)[:SETTINGS_AT_ONCE]
+        if not due:
+            return None, ""
+        found = await poll.ask([ask.address_settings(self._name, name) for name in due])
+        read, error = await poll.work(read_each, due, found, lambda r, name: wire.settings(r, f"settings of {name!r}"))
+        if self._settings.note(due, {name: one for name, (one, _) in read.items()}, poll.now):
+            self._roles = self._roles_with(self._roles.dead_letters)
+        return None, error or left_out(sum(missing for _, missing in read.values()))
+
+    async def _read_connections_when_due(self, poll: Poll) -> tuple[Table[ConnectionRow], Table[ProducerRow]] | None:
+        """Connections, sessions and producers; on a large broker not at every poll."""
+        if self._connections_read.due(poll.now):
+            self._connection_tables = await poll.collect("connections", self._read_connections(poll))
+        return self._connection_tables
+
+    async def _read_connections(self, poll: Poll) -> tuple[tuple[Table[ConnectionRow], Table[ProducerRow]], str]:
+        began, rows = poll.asked, self.options.page_rows
+        made, addresses = self._connections, self._addresses.names
+        sessions = await self._pages(poll, "listSessions", made.session_sight.page_rows(rows), made.sessions)
+        connections: list[ConnectionPage] = []
+        if made.unknown():
+            connections = await self._pages(poll, "listConnections", rows, made.connections)
+        producers = await self._all_pages(
+            poll,
+            "listProducers",
+            made.producers,
+            lambda pages: made.producer_table(pages, addresses),
+            made.producer_sight,
+        )
+        self._connections_read = Cadence(poll.now, poll.asked - began)
+
+        def build() -> tuple[Table[ConnectionRow], Table[ProducerRow]]:
+            return made.table(sessions, connections), made.producer_table(producers, addresses)
+
+        tables = await poll.work(build)
+        poll.note("connections", made.session_sight)
+        poll.note("producers", made.producer_sight)
+        return tables, unreadable([*connections, *sessions, *producers])
+
+    async def _try_guard(self, poll: Poll, queues: Table[QueueRow]) -> None:
+        """
+        Whether the broker lets this account read what it must not; not tried while no queue is empty.
+
+        The attribute locks its queue: an empty one has nothing to be locked for, nor a message to be shown.
+        """
+        empty = np.flatnonzero(queues["messages"] == 0)
+        if not len(empty):
+            return
+        self._guard_tried = Cadence(poll.now)
+        row: QueueRow = queues.index.rows[empty[0]]
+        request = ask.first_message_age(self._name, row.address, row.name, row.routing_type)
+        try:
+            (reply,) = await poll.ask([request])
+        except SourceError:
+            return  # nothing is known then; what is needed is read by others
+        self._unguarded = float(wire.readable(reply))
+
+    async def _links(self, found: Sequence[wire.Reply], queues: Table[QueueRow] | None) -> tuple[Table[LinkRow], str]:
+        if queues is None:
+            raise BadAnswer("not known while the queues cannot be read: what waits for a peer is the depth of a queue")
+        states = []
+        pages = []
+        for reply, kind in zip(found, ("bridge", "federation"), strict=True):
+            mbeans, links = _BRIDGES.many(reply, f"{kind} attributes")
+            pages.append(links)
+            states += [
+                LinkState(name, kind, link.started, link.connected, link.queue_name)
+                for mbean, link in zip(mbeans, links.rows, strict=True)
+                if (name := ask.key_if_any(mbean, "name"))
+            ]
+        return self._link_tables.table(states, queues), unreadable(pages)
+
+
+class _Join:
+    """Keys of what consumers belong to. Each is looked up once in a consumer's life, until it is found."""
+
+    def __init__(self) -> None:
+        self._index: Index[ConsumerRow] = Index.empty()
+        self._against: object = None
+        self._keys: Keys = np.empty(0, np.int64)
+
+    def __call__(
+        self,
+        consumers: Table[ConsumerRow] | None,
+        against: object,
+        names: Callable[[ConsumerRow], str],
+        keys_of: Callable[[Sequence[str]], Keys],
+    ) -> Keys:
+        """By consumer the key of what it `names`, -1 where there is none; `against`: what they are looked up in."""
+        if consumers is None:
+            return np.empty(0, np.int64)
+        index = consumers.index
+        if index is not self._index or against is not self._against:
+            keys = index.carry(self._index, self._keys, -1)
+            unknown = np.flatnonzero(keys < 0)
+            if len(unknown):
+                keys = keys.copy()
+                keys[unknown] = keys_of([names(row) for row in index.rows[unknown]])
+            self._index, self._against, self._keys = index, against, keys
+        return self._keys
+
+
+def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, int]:
+    """Its name, what it says of itself, and how many values of that could not be read."""
+    names, found = _BROKER.many(reply, "broker attributes")
+    if not names:
+        raise BadAnswer("Jolokia answers, but shows no Artemis broker: it is starting, stopping, or not an Artemis")
+    if len(names) > 1:
+        raise BadAnswer(f"{len(names)} Artemis brokers in one JVM; Penstock reads one broker a JVM")
+    attributes = found.rows[0]
+    if not attributes.version:
+        raise BadAnswer("the broker does not say its version; may the user read attributes (get*, is*)?")
+    return ask.key_of(names[0], "broker"), attributes, found.unreadable
+
+
+def _broker(attributes: wire.BrokerAttributes) -> Broker:
+    active = attributes.active
+    return Broker(
+        kind=BrokerKind.ARTEMIS,
+        version=attributes.version,
+        product_version=versions.product_version(attributes.version),
+        node_id=attributes.node_id,
+        role=Role.ACTIVE if active else Role.PASSIVE,
+        clock=attributes.current_time_millis / 1000,
+        uptime=attributes.uptime_millis / 1000,
+        connections=attributes.connection_count,
+        memory_used_bytes=attributes.address_memory_usage,
+        memory_limit_bytes=attributes.global_max_size if attributes.global_max_size > 0 else np.nan,
+        # A passive broker says 0 whatever the disk holds.
+        disk_used_ratio=attributes.disk_store_usage if active else np.nan,
+        disk_limit_ratio=attributes.max_disk_usage / 100 if attributes.max_disk_usage > 0 else np.nan,
+        authentication_failures=attributes.authentication_failure_count,
+    )
+
+
+def _notes(version: versions.Version) -> tuple[str, ...]:
+    if version >= versions.CONSUMER_NUMBERS:
+        return ()
+    return ("this version shows no numbers per consumer; they come with Artemis 2.28 (AMQ Broker 7.11)",)

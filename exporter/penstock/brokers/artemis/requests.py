@@ -1,0 +1,149 @@
+"""
+What Artemis is asked: the only place where requests are made, all of them reads.
+
+Names of MBeans, operations and attributes: ActiveMQServerControl, QueueControl, AddressControl and the views behind
+the list operations (org.apache.activemq.artemis.core.management, 2.21 to 2.56). Never asked: anything that touches
+messages or locks a queue (FirstMessage*, browse, count; but one, now and then, of an empty queue, to learn whether the
+broker would let us), and attributes that wait for an operator's bulk operation
+(an address's MessageCount, a queue's Paused) outside the listings, which have a deadline of their own.
+"""
+
+from collections.abc import Sequence
+
+from penstock.core.errors import BadAnswer
+from penstock.transports.transport import Request
+
+DOMAIN = "org.apache.activemq.artemis"
+
+BROKER_ATTRIBUTES = (
+    "Version", "Name", "NodeID", "Started", "Active", "Backup", "UptimeMillis", "CurrentTimeMillis", "ConnectionCount",
+    "AddressMemoryUsage", "GlobalMaxSize", "DiskStoreUsage", "MaxDiskUsage", "AuthenticationFailureCount",
+)  # fmt: skip
+BRIDGE_ATTRIBUTES = ("Started", "Connected", "QueueName")
+CONNECTION_ATTRIBUTES = ("Started", "Connected")
+ADDRESS_ATTRIBUTES = (
+    "Address", "Paused", "Paging", "AddressSize", "AddressLimitPercent", "NumberOfPages", "RoutedMessageCount",
+    "UnRoutedMessageCount", "MaxPageReadBytes", "MaxPageReadMessages", "RetroactiveResource",
+)  # fmt: skip
+BLOCKED_ATTRIBUTES = ("BlockedViaManagement",)
+SIZE_ATTRIBUTES = ("AcknowledgeAttempts", "PersistentSize", "DeliveringSize")
+DEAD_LETTER_ATTRIBUTES = ("DeadLetterAddress", "ExpiryAddress")
+# In place of listQueues when that fails or waits for a lock; without Paused, which would wait too.
+QUEUE_ATTRIBUTES = (
+    "ID", "Name", "Address", "RoutingType", "Durable", "Temporary", "InternalQueue", "Exclusive", "LastValue",
+    "Filter", "RingSize", "MaxConsumers", "ConsumersBeforeDispatch", "GroupRebalance", "MessageCount",
+    "MessagesAdded", "MessagesAcknowledged", "MessagesExpired", "MessagesKilled", "DeliveringCount", "ScheduledCount",
+    "ConsumerCount",
+)  # fmt: skip
+
+LISTINGS = ("listConsumers", "listQueues", "listAddresses", "listConnections", "listSessions", "listProducers")
+ALL_ROWS = 100_000
+"""Rows of a page that is meant to hold everything."""
+
+# The empty filter that every version understands; an empty string fails before 2.40.
+_NO_FILTER = '{"field":"","operation":"","value":"","searchFilters":[]}'
+
+
+def read(mbean: str, attributes: Sequence[str]) -> Request:
+    """Attributes of all MBeans that match the pattern; what one lacks is left out of its answer."""
+    return {
+        "type": "read",
+        "mbean": f"{DOMAIN}:{mbean}",
+        "attribute": list(attributes),
+        "config": {"ignoreErrors": "true", "canonicalNaming": "true"},
+    }
+
+
+def brokers() -> Request:
+    return read("broker=*", BROKER_ATTRIBUTES)
+
+
+def bridges() -> Request:
+    return read("broker=*,component=bridges,name=*", BRIDGE_ATTRIBUTES)
+
+
+def broker_connections() -> Request:
+    return read("broker=*,component=broker-connections,name=*", CONNECTION_ATTRIBUTES)
+
+
+def addresses(broker: str, attributes: Sequence[str] = ADDRESS_ATTRIBUTES) -> Request:
+    return read(f"broker={quote(broker)},component=addresses,address=*", attributes)
+
+
+def queues(broker: str, attributes: Sequence[str]) -> Request:
+    return read(
+        f"broker={quote(broker)},component=addresses,address=*,subcomponent=queues,routing-type=*,queue=*", attributes
+    )
+
+
+def first_message_age(broker: str, address: str, queue: str, routing_type: str) -> Request:
+    """An attribute that an exporter's role must be denied; asked now and then, of an empty queue."""
+    return read(
+        f"broker={quote(broker)},component=addresses,address={quote(address)},subcomponent=queues,"
+        f"routing-type={quote(routing_type.lower())},queue={quote(queue)}",
+        ("FirstMessageAge",),
+    )
+
+
+def listing(broker: str, operation: str, page: int = 1, rows: int = ALL_ROWS) -> Request:
+    """Page `page` (from 1) of one of `LISTINGS`."""
+    if operation not in LISTINGS:
+        raise ValueError(f"{operation} is not a listing that may be asked")
+    return _call(broker, f"{operation}(java.lang.String,int,int)", [_NO_FILTER, page, rows])
+
+
+def address_settings(broker: str, address: str) -> Request:
+    return _call(broker, "getAddressSettingsAsJSON(java.lang.String)", [address])
+
+
+def _call(broker: str, operation: str, arguments: Sequence[str | int]) -> Request:
+    return {
+        "type": "exec",
+        "mbean": f"{DOMAIN}:broker={quote(broker)}",
+        "operation": operation,
+        "arguments": list(arguments),
+    }
+
+
+def quote(text: str) -> str:
+    """As ObjectName.quote."""
+    for character in '\\"*?':
+        text = text.replace(character, "\\" + character)
+    return '"' + text.replace("\n", "\\n") + '"'
+
+
+def unquote(quoted: str) -> str:
+    """As ObjectName.unquote."""
+    text = iter(quoted[1:-1])
+    return "".join(({"n": "\n"}.get(after := next(text, ""), after) if c == "\\" else c) for c in text)
+
+
+def key_of(name: str, wanted: str) -> str:
+    """A key property of an ObjectName, unquoted. BadAnswer: the name, which came with an answer, lacks it."""
+    found = key_if_any(name, wanted)
+    if found is None:
+        raise BadAnswer(f"an MBean without {wanted} in its name: {name[:200]!r}")
+    return found
+
+
+def key_if_any(name: str, wanted: str) -> str | None:
+    rest = name.partition(":")[2]
+    while rest:
+        key, _, rest = rest.partition("=")
+        end = _quoted_end(rest) if rest.startswith('"') else _plain_end(rest)
+        value, rest = rest[:end], rest[end + 1 :]
+        if key == wanted:
+            return unquote(value) if value.startswith('"') else value
+    return None
+
+
+def _plain_end(text: str) -> int:
+    comma = text.find(",")
+    return len(text) if comma < 0 else comma
+
+
+def _quoted_end(text: str) -> int:
+    at = 1
+    while at < len(text) and text[at] != '"':
+        at += 2 if text[at] == "\\" else 1
+    return at + 1

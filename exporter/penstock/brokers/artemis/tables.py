@@ -1,0 +1,492 @@
+"""
+Answers → tables of the model. Each builder keeps the index of its kind from poll to poll, so that texts are read
+once in a thing's life and unchanged ones cost a comparison.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from operator import attrgetter
+from sys import intern
+from typing import Generic, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.brokers.artemis import answers as wire
+from penstock.brokers.artemis import requests as ask
+from penstock.brokers.artemis.kinds import Roles, ordinary_kind, queue_kind, ring_source
+from penstock.brokers.artemis.listings import NO_HASHES, ListingDecoder, ListingPage, Numbers, NumbersReader
+from penstock.brokers.clients import NameMap, client_name, remote_host
+from penstock.brokers.replies import Decoder
+from penstock.brokers.rows import Rows, columns_of, integers, lost_rows, matrix, present
+from penstock.brokers.sight import Sight
+from penstock.core.table import Column, Index, KeyAllocator, Keys, Positions, Table, take_or_fill
+from penstock.model import AddressRow, ConsumerRow, QueueRow
+
+TextT = TypeVar("TextT")
+QueueText = wire.QueueTexts | wire.QueueAttributes
+
+_CONSUMER_FIELDS = {
+    "buffered": "messages_in_transit",
+    "buffered_bytes": "messages_in_transit_size",
+    "delivered": "messages_delivered",
+    "acknowledged": "messages_acknowledged",
+    "awaiting_commit": "messages_acknowledged_awaiting_commit",
+    "last_delivery": "last_delivered_time",
+    "last_acknowledgement": "last_acknowledged_time",
+}
+_QUEUE_FIELDS = {
+    "messages": "message_count",
+    "delivering": "delivering_count",
+    "scheduled": "scheduled_count",
+    "consumers": "consumer_count",
+    "paused": "paused",
+    "added": "messages_added",
+    "acknowledged": "messages_acked",
+    "expired": "messages_expired",
+    "killed": "messages_killed",
+    "ring_limit": "ring_size",
+    "last_value": "last_value",
+    "exclusive": "exclusive",
+    "grouped": "group_rebalance",
+    "max_consumers": "max_consumers",
+    "consumers_before_dispatch": "consumers_before_dispatch",
+}
+# The same out of a pattern read: `Paused` is not asked there, and Acknowledged has its full name.
+_QUEUE_ATTRIBUTE_FIELDS = {
+    column: {"messages_acked": "messages_acknowledged"}.get(name, name)
+    for column, name in _QUEUE_FIELDS.items()
+    if column != "paused"
+}
+_SIZE_FIELDS = {
+    "acknowledge_attempts": "acknowledge_attempts",
+    "bytes": "persistent_size",
+    "delivering_bytes": "delivering_size",
+}
+_ADDRESS_FIELDS = {
+    "paused": "paused",
+    "paging": "paging",
+    "memory_bytes": "address_size",
+    "limit_percent": "address_limit_percent",
+    "pages": "number_of_pages",
+    "messages_added": "routed_message_count",
+    "messages_unrouted": "unrouted_message_count",
+    "page_read_limit_bytes": "max_page_read_bytes",
+    "page_read_limit_messages": "max_page_read_messages",
+    "retroactive": "retroactive_resource",
+    "temporary": "temporary",
+}
+_ADDRESS_ATTRIBUTE_FIELDS = {
+    column: {"unrouted_message_count": "un_routed_message_count"}.get(name, name)
+    for column, name in _ADDRESS_FIELDS.items()
+    if column != "temporary"
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[TextT]):
+    """Some rows of a listing, their keys the ids; and the texts of ids not seen before."""
+
+    numbers: Numbers
+    fresh: Mapping[int, TextT]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def total(self) -> int:
+        return self.numbers.total
+
+    @property
+    def unreadable(self) -> int:
+        return self.numbers.unreadable
+
+    @property
+    def lost(self) -> int:
+        return self.numbers.lost
+
+
+def _ids(rows: Sequence[msgspec.Struct]) -> Keys:
+    return integers(rows, "id")
+
+
+def _texts_of(field: str) -> Callable[[Sequence[msgspec.Struct]], NDArray[np.object_]]:
+    return lambda rows: np.array(list(map(attrgetter(field), rows)), np.object_)
+
+
+def _matrix_of(fields: Mapping[str, str]) -> Callable[[Sequence[msgspec.Struct]], NDArray[np.float64]]:
+    return lambda rows: matrix(rows, list(fields.values()))
+
+
+def _attribute_matrix(
+    rows: Sequence[msgspec.Struct], fields: Mapping[str, str], columns: Iterable[str]
+) -> NDArray[np.float64]:
+    """Like the matrix of a listing, whose `columns` may be more than a pattern read has `fields` for: NaN."""
+    found, missing = dict(zip(fields, matrix(rows, list(fields.values())), strict=True)), np.full(len(rows), np.nan)
+    return np.vstack([found.get(name, missing) for name in columns])
+
+
+class ConsumerBuilder:
+    """listConsumers → the consumer table. Ids are unique on a broker and never used again."""
+
+    def __init__(self, names: NameMap, *, numbers: bool) -> None:
+        self._names = names
+        self._fields = _CONSUMER_FIELDS if numbers else {}
+        self._numbers = NumbersReader(ListingDecoder(wire.ConsumerNumbers, "listConsumers"), _ids, self._values)
+        self._texts = ListingDecoder(wire.ConsumerTexts, "listConsumers")
+        self._index: Index[ConsumerRow] = Index.empty()
+        # Two proofs: while sessions are closed the broker may sort the listing wrongly.
+        self.sight = Sight(lambda keys, _: keys, proofs=2)
+
+    def page(self, listing: ListingPage) -> Page[ConsumerRow]:
+        numbers = self._numbers(listing)
+        at = np.flatnonzero(self._index.positions(numbers.keys) < 0)
+        wanted = set(numbers.keys[at].tolist())
+        texts = self._texts.at_least(listing, at, len(numbers))
+        return Page(numbers, {row.id: self._row(row) for row in texts if row.id in wanted})
+
+    def table(self, pages: Sequence[Page[ConsumerRow]]) -> Table[ConsumerRow]:
+        fresh = {key: row for page in pages for key, row in page.fresh.items()}
+        listed = self._numbers.together([page.numbers for page in pages])
+        keys, numbers = self.sight.whole([len(page) for page in pages], *listed, lost=lost_rows(pages))
+        self._index, order = self._index.advance(keys, lambda new: [fresh[int(keys[i])] for i in new])
+        columns = columns_of([*self._fields, "orphaned"], numbers, order)
+        if not columns["orphaned"].any():
+            del columns["orphaned"]
+        if len(self.sight.leaving):
+            columns["leaving"] = np.isin(self._index.keys, self.sight.leaving).astype(np.float64)
+        for time in ("last_delivery", "last_acknowledgement"):
+            if time in columns:
+                columns[time] = _seconds(columns[time])
+        return Table(self._index, columns)
+
+    def _values(self, rows: Sequence[wire.ConsumerNumbers]) -> NDArray[np.float64]:
+        """The fields, and whether the consumer is left over from a session that is gone."""
+        orphaned = np.array([row.status == "Orphaned" for row in rows], np.float64)
+        return np.vstack([matrix(rows, list(self._fields.values())), orphaned])
+
+    def _row(self, row: wire.ConsumerTexts) -> ConsumerRow:
+        user = row.user or row.validated_user
+        client = client_name(row.client_id, user, row.remote_address, row.protocol, self._names)
+        # Thousands of rows hold the same names: each is kept once.
+        return ConsumerRow(
+            id=str(row.id),
+            queue=intern(row.queue),
+            address=intern(row.address),
+            client=intern(client),
+            session=row.session,
+            protocol=intern(row.protocol),
+            user=intern(user),
+            remote_host=intern(remote_host(row.remote_address)),
+            filter=intern(row.filter),
+        )
+
+
+class QueueBuilder:
+    """listQueues, or a pattern read in its place, → the queue table."""
+
+    def __init__(self) -> None:
+        self._numbers = NumbersReader(ListingDecoder(wire.QueueNumbers, "listQueues"), _ids, _matrix_of(_QUEUE_FIELDS))
+        self._texts = ListingDecoder(wire.QueueTexts, "listQueues")
+        self._attributes = Decoder(wire.QueueAttributes)
+        self.sight = Sight(self._ranks)
+        self._index: Index[QueueRow] = Index.empty()
+        self._roles = Roles()
+        self._texts_by_id: dict[int, QueueText] = {}
+        self._keys_by_name: dict[str, int] = {}
+        self._named: Index[QueueRow] | None = None
+        self._found: tuple[Sequence[str], Keys] = (), np.empty(0, np.int64)
+        self._paused: tuple[Index[QueueRow], Column] = Index.empty(), np.empty(0)
+        self._role_flags: tuple[Index[QueueRow] | None, Roles, dict[str, Column]] = None, self._roles, {}
+
+    def page(self, listing: ListingPage, *, refresh: bool) -> Page[QueueText]:
+        """`refresh`: read the texts of known queues again, too, for what an operator may have changed."""
+        numbers = self._numbers(listing)
+        new = np.flatnonzero(self._index.positions(numbers.keys) < 0)
+        found = self._texts(listing).rows if refresh else self._texts.at_least(listing, new, len(numbers))
+        texts = {row.id: row for row in found}
+        nameless = [at for at in new.tolist() if int(numbers.keys[at]) not in texts]
+        return Page(numbers.without(nameless), texts)
+
+    def attributes(self, reply: wire.Reply) -> Page[QueueText]:
+        found = self._attributes.many(reply, "queue attributes")[1]
+        numbers = _attribute_matrix(found.rows, _QUEUE_ATTRIBUTE_FIELDS, _QUEUE_FIELDS)
+        return Page(
+            Numbers(_ids(found.rows), numbers, NO_HASHES, found.total, found.unreadable, found.lost),
+            {row.id: row for row in found.rows},
+        )
+
+    def table(self, pages: Sequence[Page[QueueText]], roles: Roles, *, from_attributes: bool) -> Table[QueueRow]:
+        listed = self._numbers.together([page.numbers for page in pages])
+        fresh = {key: text for page in pages for key, text in page.fresh.items()}
+        replaced = self._told(fresh) if len(pages) > 1 or lost_rows(pages) else ()
+        keys, numbers = self.sight.whole([len(page) for page in pages], *listed, replaced, lost=lost_rows(pages))
+        changed = self._changed(roles, fresh)
+        index, order = self._index.advance(keys, lambda new: self._rows([int(keys[i]) for i in new]), changed=changed)
+        if index is not self._index:
+            self._texts_by_id = {int(key): self._texts_by_id[int(key)] for key in index.keys}
+        self._index = index
+        columns = columns_of(_QUEUE_FIELDS, numbers, order)
+        if (limit := columns.get("ring_limit")) is not None:
+            columns["ring_limit"] = np.where(limit < 0, np.nan, limit)
+        before, paused = self._paused
+        if from_attributes:
+            # The pattern read cannot ask for it; a queue that was paused a moment ago is not set free by that.
+            stays = take_or_fill(paused, index.positions_in(before), np.nan)
+            columns |= present({"paused": stays})
+        self._paused = index, columns.get("paused", np.full(len(index), np.nan))
+        return Table(index, columns | self._role_columns(index))
+
+    def _told(self, fresh: Mapping[int, QueueText]) -> Keys:
+        """Keep the texts of queues that are new; keys of those that had their names before, else -1."""
+        new = {key: text for key, text in fresh.items() if key not in self._texts_by_id}
+        self._texts_by_id |= new
+        return self.keys_of([text.name for text in new.values()])
+
+    def _ranks(self, keys: Keys, _: object) -> NDArray[np.object_]:
+        """The names: listQueues is sorted by them, as Java does it."""
+        names = [self._texts_by_id[key].name.encode("utf-16-be", "surrogatepass") for key in keys.tolist()]
+        ranks = np.empty(len(names), np.object_)
+        ranks[:] = names
+        return ranks
+
+    def _role_columns(self, index: Index[QueueRow]) -> dict[str, Column]:
+        """Whether the queues have a dead-letter and an expiry address; looked up when either side has changed."""
+        if self._role_flags[0] is not index or self._role_flags[1] is not self._roles:
+            known = self._roles.dead_letters
+            said = [tuple(map(bool, known[row.name])) if row.name in known else (np.nan, np.nan) for row in index]
+            flags = np.array(said, dtype=np.float64).reshape(len(index), 2).T
+            self._role_flags = index, self._roles, {"has_dead_letter_address": flags[0], "has_expiry_address": flags[1]}
+        return self._role_flags[2]
+
+    def keys_of(self, names: Sequence[str]) -> Keys:
+        """Keys of queues by name (unique on a broker), -1 where there is none now."""
+        if self._named is not self._index:
+            self._keys_by_name = {row.name: int(key) for key, row in zip(self._index.keys, self._index, strict=True)}
+            self._named, self._found = self._index, ((), np.empty(0, np.int64))
+        return np.fromiter(map(self._keys_by_name.get, names, repeat(-1)), np.int64, len(names))
+
+    def keys_of_all(self, names: Sequence[str]) -> Keys:
+        """The same of the names of all queues: mostly those that were asked last, in the same order."""
+        if names != self._found[0] or self._named is not self._index:
+            keys = self.keys_of(names)
+            self._found = names, keys
+        return self._found[1]
+
+    def _changed(self, roles: Roles, texts: Mapping[int, QueueText]) -> Keys:
+        """Keys of known queues whose rows read otherwise under these roles and texts."""
+        before = self._texts_by_id
+        other = {key: text for key, text in texts.items() if before.get(key) != text}
+        for text in other.values():
+            text.name, text.address = intern(text.name), intern(text.address)
+            text.routing_type = intern(text.routing_type)
+        before.update(other)
+        suspects = np.array(list(other), dtype=np.int64) if roles is self._roles else self._index.keys
+        self._roles = roles
+        at = self._index.positions(suspects)
+        at = at[at >= 0]
+        keys = self._index.keys[at]
+        rows = self._rows(keys.tolist())
+        return keys[np.array([old != new for old, new in zip(self._index.rows[at], rows, strict=True)], dtype=np.bool_)]
+
+    def _rows(self, ids: Sequence[int]) -> list[QueueRow]:
+        if not ids:
+            return []
+        dead, expiry = self._roles.dead_letter_addresses(), self._roles.expiry_addresses()
+        return [self._row(self._texts_by_id[i], dead, expiry) for i in ids]
+
+    def _row(self, row: QueueText, dead: frozenset[str], expiry: frozenset[str]) -> QueueRow:
+        roles = self._roles
+        routing_type = row.routing_type.lower()
+        kind = queue_kind(
+            row.name,
+            row.address,
+            routing_type,
+            temporary=row.temporary,
+            internal=row.internal_queue,
+            retroactive=row.address in roles.retroactive,
+        ) or ordinary_kind(row.address, routing_type, dead, expiry)
+        dead_letter, expires_to = ("" if to == row.address else to for to in roles.dead_letters.get(row.name, ("", "")))
+        return QueueRow(
+            name=intern(row.name),
+            address=intern(row.address),
+            routing_type=intern(routing_type),
+            durable=row.durable,
+            temporary=row.temporary,
+            filter=row.filter or "",
+            kind=kind,
+            ring_source=ring_source(row.ring_size, roles.ring_defaults.get(row.address), auto_created=row.auto_created),
+            dead_letter_address=dead_letter,
+            expiry_address=expires_to,
+        )
+
+
+@dataclass(slots=True)
+class ByQueueName:
+    """Turns the answer of a pattern read over queues into values by queue name; MBean names are parsed once."""
+
+    _mbeans: Sequence[str] = ()
+    _queues: Sequence[str] = ()
+
+    def names(self, mbeans: Sequence[str]) -> Sequence[str]:
+        """Names of the queues, in the order of their MBeans; of an MBean whose name has none it is empty."""
+        if mbeans != self._mbeans:
+            known = dict(zip(self._mbeans, self._queues, strict=True))
+            self._queues = [known.get(mbean) or intern(ask.key_if_any(mbean, "queue") or "") for mbean in mbeans]
+            self._mbeans = mbeans
+        return self._queues
+
+
+def size_columns(keys: Keys, numbers: NDArray[np.float64], queues: Table[QueueRow]) -> dict[str, Column]:
+    """Columns of the sizes, which are by `keys`, by the rows of `queues`; NaN where a queue came or went in between."""
+    at = queues.index.positions(keys)
+    here = at >= 0
+    columns = {}
+    for name, values in zip(_SIZE_FIELDS, numbers, strict=True):
+        column = np.full(len(queues), np.nan)
+        column[at[here]] = values[here]
+        columns[name] = column
+    return columns
+
+
+def size_matrix(rows: Sequence[wire.QueueSizes]) -> NDArray[np.float64]:
+    return matrix(rows, list(_SIZE_FIELDS.values()))
+
+
+def address_numbers(found: Rows[wire.AddressAttributes]) -> Numbers:
+    """Numbers of addresses out of a pattern read, which has no `temporary`."""
+    values = _attribute_matrix(found.rows, _ADDRESS_ATTRIBUTE_FIELDS, _ADDRESS_FIELDS)
+    return Numbers(_texts_of("address")(found.rows), values, NO_HASHES, found.total, found.unreadable, found.lost)
+
+
+class AddressBuilder:
+    """listAddresses (from 2.41 on), or a pattern read, → the address table."""
+
+    def __init__(self) -> None:
+        self._numbers = NumbersReader(
+            ListingDecoder(wire.AddressNumbers, "listAddresses"), _texts_of("name"), _matrix_of(_ADDRESS_FIELDS)
+        )
+        self._attributes = Decoder(wire.AddressAttributes)
+        self._name_keys = KeyAllocator()
+        # Sorted by what is not read: what is not listed stays for two polls.
+        self.sight = Sight(lambda keys, _: np.zeros(len(keys)), most=3)
+        self._index: Index[AddressRow] = Index.empty()
+        self._names: list[str] = []
+        self._told: tuple[object, object] = (None, None)
+        self._order: Positions = np.empty(0, np.intp)
+        self._said: dict[str, Column] = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
+        self.retroactive: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of all addresses that were listed last."""
+        return self._names
+
+    def page(self, listing: ListingPage) -> Numbers:
+        """The keys are the names."""
+        return self._numbers(listing)
+
+    def attributes(self, reply: wire.Reply) -> Numbers:
+        return address_numbers(self._attributes.many(reply, "address attributes")[1])
+
+    def table(
+        self,
+        pages: Sequence[Numbers],
+        settings: Mapping[str, wire.AddressSettings],
+        blocked: Mapping[str, bool] | None,
+    ) -> Table[AddressRow]:
+        """`settings` and `blocked` are looked at again only when they are other objects than the last time."""
+        keys, numbers = self.sight.whole(
+            [len(page) for page in pages], *self._numbers.together(pages), lost=lost_rows(pages)
+        )
+        names: list[str] = keys.tolist()
+        if names != self._names or settings is not self._told[0] or blocked is not self._told[1]:
+            self._advance(names, settings, blocked)
+            self._names, self._told = names, (settings, blocked)
+        columns = columns_of(_ADDRESS_FIELDS, numbers, self._order)
+        retroactive = columns.pop("retroactive", np.zeros(len(self._index)))
+        self.retroactive = frozenset(row.name for row in self._index.rows[retroactive > 0])
+        percent = columns.get("limit_percent", np.full(len(self._index), np.nan))
+        # The broker says 0 % also where there is no limit.
+        columns["memory_used_ratio"] = np.where(self._limited(), percent / 100, np.nan)
+        columns |= self._said
+        return Table(self._index, present(columns))
+
+    def _advance(
+        self, names: list[str], settings: Mapping[str, wire.AddressSettings], blocked: Mapping[str, bool] | None
+    ) -> None:
+        """The index, the order and what does not come with the rows, for these names."""
+        policies = [_policy(settings.get(name)) for name in names]
+        keys = self._name_keys(names)
+        known = self._index.positions(keys)
+        stale = [
+            key
+            for key, at, policy in zip(keys.tolist(), known.tolist(), policies, strict=True)
+            if at >= 0 and self._index.rows[at].policy != policy
+        ]
+        self._index, self._order = self._index.advance(
+            keys,
+            lambda new: [AddressRow(intern(names[i]), policies[i]) for i in new],
+            changed=np.array(stale, dtype=np.int64),
+        )
+        found = [settings.get(row.name) for row in self._index]
+        self._said = {
+            "limit_bytes": _limit([s.max_size_bytes if s else np.nan for s in found]),
+            "limit_messages": _limit([s.max_size_messages if s else np.nan for s in found]),
+            **_settings_columns(found),
+        }
+        if blocked is not None:
+            paused = [blocked.get(row.name, np.nan) for row in self._index]
+            self._said["producers_paused"] = np.array(paused, dtype=np.float64)
+
+    def _limited(self) -> NDArray[np.bool_]:
+        return ~np.isnan(self._said["limit_bytes"]) | ~np.isnan(self._said["limit_messages"])
+
+
+def _policy(settings: wire.AddressSettings | None) -> str:
+    return settings.address_full_message_policy.lower() if settings else ""
+
+
+_PER_SECOND = {
+    "MESSAGES_PER_SECOND": 1.0,
+    "MESSAGES_PER_MINUTE": 1 / 60,
+    "MESSAGES_PER_HOUR": 1 / 3600,
+    "MESSAGES_PER_DAY": 1 / 86_400,
+}
+
+
+def _slow_rate(settings: wire.AddressSettings) -> float:
+    """Messages per second; NaN where consumers are not watched, or in a unit that is not known."""
+    if settings.slow_consumer_threshold <= 0:
+        return np.nan
+    return settings.slow_consumer_threshold * _PER_SECOND.get(settings.slow_consumer_threshold_measurement_unit, np.nan)
+
+
+_SETTINGS_COLUMNS: Mapping[str, Callable[[wire.AddressSettings], float]] = {
+    "max_delivery_attempts": lambda settings: settings.max_delivery_attempts,
+    "non_destructive": lambda settings: float(settings.default_non_destructive),
+    "makes_dead_letter_queues": lambda settings: float(settings.auto_create_dead_letter_resources),
+    "makes_expiry_queues": lambda settings: float(settings.auto_create_expiry_resources),
+    "slow_consumer_rate": _slow_rate,
+    "slow_consumer_kills": lambda settings: float(settings.slow_consumer_policy == "KILL"),
+    "slow_consumer_period": lambda settings: settings.slow_consumer_check_period,
+}
+
+
+def _settings_columns(found: Sequence[wire.AddressSettings | None]) -> dict[str, Column]:
+    return {
+        name: np.array([number(one) if one else np.nan for one in found], dtype=np.float64)
+        for name, number in _SETTINGS_COLUMNS.items()
+    }
+
+
+def _limit(values: Sequence[float]) -> Column:
+    limits = np.array(values, dtype=np.float64)
+    return np.where(limits > 0, limits, np.nan)
+
+
+def _seconds(milliseconds: Column) -> Column:
+    """Broker's clock in seconds; 0 means never."""
+    return np.where(milliseconds > 0, milliseconds / 1000, np.nan)

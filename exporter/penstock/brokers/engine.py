@@ -1,0 +1,198 @@
+"""
+One poll of a broker of any kind: its deadline, its parts that succeed or fail alone, its pages.
+
+A kind says what is asked and in which order; nothing here knows a request or an answer by its content.
+"""
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from penstock.brokers.clients import NameMap
+from penstock.brokers.replies import Replies, Response
+from penstock.brokers.sight import Sight
+from penstock.core.errors import SourceError, Unreachable
+from penstock.model import Collector, Observation, Process, Snapshot
+from penstock.transports.transport import Answer, Request, Transport
+
+ResultT = TypeVar("ResultT")
+ReplyT = TypeVar("ReplyT", bound=Response)
+
+LISTING_SHARE = 0.6
+"""Share of the time left that a listing gets which may wait for a lock or for a disk."""
+
+
+class Sized(Protocol):
+    """A page: how many rows it has, how many there are in all, what could not be read as `Rows` has it."""
+
+    @property
+    def total(self) -> int: ...
+    @property
+    def unreadable(self) -> int: ...
+    @property
+    def lost(self) -> int: ...
+    def __len__(self) -> int: ...
+
+
+PageT = TypeVar("PageT", bound=Sized)
+
+
+class ValuesLeftOut(str):
+    """Why a part is not whole, where all its rows are there and only values of them are missing."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderOptions:
+    page_rows: int = 5_000
+    """Rows of a listing in one answer, where the broker has pages."""
+    names: NameMap = ()
+    name: str = ""
+    """The broker's name in the configuration: its identity where it shows none of its own."""
+
+
+class Poll(Generic[ReplyT]):
+    """
+    A poll under way.
+
+    now: agent's clock at the broker's own answer; asked: seconds spent waiting for answers so far.
+    collectors: how each part went, in the order of the parts. inconsistent: as in `Observation`.
+    """
+
+    def __init__(
+        self, transport: Transport, executor: Executor | None, timeout: float, replies: Replies[ReplyT]
+    ) -> None:
+        self.now = np.nan
+        self.asked = 0.0
+        self.collectors: dict[str, Collector] = {}
+        self.inconsistent: set[str] = set()
+        self._transport = transport
+        self._executor = executor
+        self._replies = replies
+        self._deadline = time.monotonic() + timeout
+
+    def left(self) -> float:
+        """Seconds to the deadline. Raises Unreachable when there are none."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise Unreachable("the time for this poll was used up before this call; raise timeout or interval")
+        return left
+
+    async def begin(self, requests: Sequence[Request]) -> list[ReplyT]:
+        """What the broker says of itself, the first of all: without it there is no poll."""
+        await self._transport.begin_poll()
+        answer = await self.call(requests)
+        self.now = answer.stamp
+        self.collectors["broker"] = Collector(answer.seconds, answer.stamp)
+        return self._replies(answer.body, len(requests))
+
+    async def call(self, requests: Sequence[Request], share: float = 1.0, most: float = np.inf) -> Answer:
+        """The raw answer, within this share of the time left and at most so many seconds. Raises SourceError."""
+        answer = await self._transport.ask(requests, min(self.left() * share, most))
+        self.asked += answer.seconds
+        return answer
+
+    async def ask(self, requests: Sequence[Request], share: float = 1.0) -> list[ReplyT]:
+        """The replies to a bulk. Raises SourceError."""
+        answer = await self.call(requests, share)
+        return await self.work(self._replies, answer.body, len(requests))
+
+    async def work(self, function: Callable[..., ResultT], *arguments: object) -> ResultT:
+        """`function(*arguments)` on the executor: decoding never runs on the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
+
+    async def collect(self, name: str, part: Awaitable[tuple[ResultT, str]]) -> ResultT | None:
+        """The result of a part, None when it failed. The part returns with it what it had to leave out, as text."""
+        began = time.monotonic()
+        result: ResultT | None = None
+        try:
+            result, error = await part
+        except SourceError as failed:
+            error = str(failed)
+        self.collectors[name] = Collector(
+            time.monotonic() - began, self.now, str(error), all_rows=isinstance(error, ValuesLeftOut)
+        )
+        return result
+
+    def leave_out(self, count: int) -> None:
+        """Tell how many values could not be read of what the broker says of itself."""
+        if count:
+            self.collectors["broker"] = replace(self.collectors["broker"], error=left_out(count), all_rows=True)
+
+    def note(self, table: str, sight: Sight) -> None:
+        """Say in the observation whether rows of a table that was read in pages were out of sight."""
+        if sight.stayed:
+            self.inconsistent.add(table)
+
+    @staticmethod
+    async def pages(page: Callable[[int], Awaitable[PageT]], rows: int) -> list[PageT]:
+        """All pages of a listing by their number, from 1; `rows`: of a full one."""
+        pages: list[PageT] = []
+        while True:
+            pages.append(await page(len(pages) + 1))
+            # By the total alone: a page may be short of rows that went away while it was written, or are unreadable.
+            if not len(pages[-1]) or len(pages) * rows >= pages[-1].total:
+                return pages
+
+
+class BrokerReader(ABC, Generic[ReplyT]):
+    """Reads one broker through a transport; decoding runs on `executor`, never on the event loop."""
+
+    replies: Replies[ReplyT]
+
+    def __init__(
+        self, transport: Transport, options: ReaderOptions | None = None, executor: Executor | None = None
+    ) -> None:
+        self.options = options or ReaderOptions()
+        self._transport = transport
+        self._executor = executor
+        self.process = Process()
+        self.forget()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def poll(self, timeout: float) -> Snapshot:
+        """
+        A snapshot within `timeout` seconds.
+
+        Raises SourceError when the broker itself could not be read; each other part fails alone, with its error in
+        `Snapshot.collectors`.
+        """
+        poll = Poll(self._transport, self._executor, timeout, self.replies)
+        snapshot = await self.read(poll)
+        return replace(snapshot, observation=Observation(self.process, inconsistent=frozenset(poll.inconsistent)))
+
+    def begins(self, process: Process) -> bool:
+        """Note which process answers; True, and everything learned is forgotten, when it is not that of before."""
+        before, self.process = self.process, process
+        new = not process.follows(before)
+        if new:
+            self.forget()
+        return new
+
+    @abstractmethod
+    async def read(self, poll: Poll[ReplyT]) -> Snapshot:
+        """The kind's own calls, in its order."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Start again: nothing of an earlier broker process is used. Called once at the start, too."""
+
+
+def unreadable(pages: Iterable[Sized]) -> str:
+    """What had to be left out of these pages, as text."""
+    pages = list(pages)
+    text = left_out(sum(page.unreadable for page in pages))
+    return ValuesLeftOut(text) if text and not any(page.lost for page in pages) else text
+
+
+def left_out(count: int) -> str:
+    return f"{count} values could not be read and are left out" if count else ""

@@ -1,0 +1,27 @@
+"""What the rest of the agent asks of a kind of broker, in place of its name."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from penstock.brokers.engine import ReaderOptions
+from penstock.model import BrokerKind
+from penstock.transports.transport import Hint, Reader, Transport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """
+    One kind of broker.
+
+    about: its name, and what rules must know of it.
+    reader: makes its reader over a transport.
+    hint: what to look at when it refuses, where its Jolokia is.
+    reuse_connections: over HTTP. port_mapper: it has one as OpenMQ's, which URLs may name (mq://HOST:PORT).
+    """
+
+    about: BrokerKind
+    reader: Callable[[Transport, ReaderOptions, Executor | None], Reader]
+    hint: Hint
+    reuse_connections: bool = True
+    port_mapper: bool = False

@@ -1,0 +1,248 @@
+"""
+OpenMQ's answers, typed. Ids are texts of 63-bit numbers, times milliseconds, and nothing there is `null`, not `[]`.
+
+A value that is none of its kind is missing, never 0; `Rows` counts them.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from penstock.brokers import replies as shared
+from penstock.brokers.replies import Decoder
+from penstock.brokers.rows import NAN, UNREADABLE, Code, Count, Flag, Int64, Millis, Port, RowT, Setting, Wrapping
+from penstock.core.errors import BadAnswer
+
+
+class Reply(shared.Reply):
+    timestamp: Count = NAN
+
+    def remedy(self) -> str:
+        return "the agent's policy file must allow it, see docs/openmq.md"
+
+    @property
+    def worth_a_retry(self) -> bool:
+        """A listing fails as a whole when one of what it lists goes away meanwhile."""
+        return self.status == 500
+
+
+replies = shared.Replies(Reply, "Its agent: /jolokia/")
+
+
+_texts = msgspec.json.Decoder(list[str] | None)
+_NUMBER = re.compile("[0-9]{1,19}")
+
+
+def numbers(reply: Reply, what: str) -> frozenset[int]:
+    """The numbers among the texts that an operation returns; none: nothing."""
+    reply.raise_for_status(what)
+    try:
+        return frozenset(int(text) for text in _texts.decode(reply.value) or () if _NUMBER.fullmatch(text))
+    except UNREADABLE as error:
+        raise BadAnswer(f"{what}: not a list of texts: {error}") from error
+
+
+class BrokerAttributes(msgspec.Struct, rename="pascal"):
+    version: str = ""
+    host: str | None = None
+    port: Port = 0
+    resource_state: str | None = None
+
+
+class RuntimeAttributes(msgspec.Struct, rename="pascal"):
+    start_time: Millis = NAN
+    uptime: Millis = NAN
+
+
+class HeapAttributes(msgspec.Struct, rename="pascal"):
+    total_memory: Setting = NAN
+    free_memory: Setting = NAN
+    max_memory: Setting = NAN
+
+
+class TotalAttributes(msgspec.Struct, rename="pascal"):
+    num_msgs: Count = NAN
+    num_msgs_in_dmq: Count = msgspec.field(name="NumMsgsInDMQ", default=NAN)
+    total_msg_bytes: Count = NAN
+
+
+class TotalLimits(msgspec.Struct, rename="pascal"):
+    max_total_msg_bytes: Setting = NAN
+
+
+class ConnectionCount(msgspec.Struct, rename="pascal"):
+    num_connections: Count = NAN
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the broker says of itself. unreadable: how many values of it are missing because they could not be read."""
+
+    broker: BrokerAttributes
+    runtime: RuntimeAttributes
+    heap: HeapAttributes
+    totals: TotalAttributes
+    limits: TotalLimits
+    connections: ConnectionCount
+    unreadable: int = 0
+
+    @property
+    def process(self) -> tuple[float, float]:
+        """Clock and uptime of its process, seconds."""
+        return (self.runtime.start_time + self.runtime.uptime) / 1000, self.runtime.uptime / 1000
+
+
+_BROKER = Decoder(BrokerAttributes)
+_RUNTIME = Decoder(RuntimeAttributes)
+_HEAP = Decoder(HeapAttributes)
+_TOTALS = Decoder(TotalAttributes)
+_LIMITS = Decoder(TotalLimits)
+_COUNT = Decoder(ConnectionCount)
+
+
+def about(found: Sequence[Reply]) -> About:
+    broker, runtime, heap, totals, limits, count = found
+    if broker.nothing_found:
+        raise BadAnswer("the JVM answers, but shows no OpenMQ broker: it is starting, stopping, or not an OpenMQ")
+    missing = 0
+
+    def read(decoder: Decoder[RowT], reply: Reply, what: str) -> RowT:
+        nonlocal missing
+        row, unreadable = decoder.counted(reply, what)
+        missing += unreadable
+        return row
+
+    said = About(
+        read(_BROKER, broker, "broker attributes"),
+        read(_RUNTIME, runtime, "runtime attributes"),
+        read(_HEAP, heap, "heap"),
+        read(_TOTALS, totals, "totals"),
+        read(_LIMITS, limits, "limits"),
+        read(_COUNT, count, "number of connections"),
+    )
+    return replace(said, unreadable=missing)
+
+
+class Connection(msgspec.Struct, rename="pascal", gc=False):
+    connection_id: Int64 = msgspec.field(name="ConnectionID")
+    client_id: str | None = msgspec.field(name="ClientID", default=None)
+    host: str | None = None
+    port: Int64 | None = None
+    user: str | None = None
+    service_name: str | None = None
+    num_consumers: Count = NAN
+    num_producers: Count = NAN
+
+
+class Depth(msgspec.Struct, rename="pascal", gc=False):
+    """The expensive attributes of a destination."""
+
+    num_msgs: Count = NAN
+    num_msgs_pending_acks: Count = NAN
+    num_msgs_held_in_transaction: Count = NAN
+    num_msgs_in_delay_delivery: Count = NAN
+    total_msg_bytes: Count = NAN
+
+
+class Destination(msgspec.Struct, rename="pascal", gc=False):
+    """A destination; the expensive attributes only where they were asked."""
+
+    name: str
+    type: str
+    state: Code = NAN
+    temporary: Flag = NAN
+    connection_id: Int64 | None = msgspec.field(name="ConnectionID", default=None)
+    num_msgs_in: Count = NAN
+    num_msgs_out: Count = NAN
+    msg_bytes_in: Count = NAN
+    msg_bytes_out: Count = NAN
+    num_consumers: Count = NAN
+    num_active_consumers: Count = NAN
+    num_producers: Count = NAN
+    num_msgs: Count = NAN
+    num_msgs_pending_acks: Count = NAN
+    num_msgs_held_in_transaction: Count = NAN
+    num_msgs_in_delay_delivery: Count = NAN
+    total_msg_bytes: Count = NAN
+
+
+class Settings(msgspec.Struct, rename="pascal", gc=False, frozen=True):
+    """-1 = unlimited."""
+
+    name: str
+    type: str
+    consumer_flow_limit: Setting = NAN
+    limit_behavior: str = ""
+    max_num_msgs: Setting = NAN
+    max_total_msg_bytes: Setting = NAN
+    max_bytes_per_msg: Setting = NAN
+    max_num_producers: Setting = NAN
+    use_dmq: Flag = msgspec.field(name="UseDMQ", default=NAN)
+
+
+class Consumer(msgspec.Struct, rename="pascal", gc=False):
+    """A consumer, a subscription in place of its members, or a member."""
+
+    consumer_id: Int64 = msgspec.field(name="ConsumerID")
+    connection_id: Int64 | None = msgspec.field(name="ConnectionID", default=None)
+    client_id: str | None = msgspec.field(name="ClientID", default=None)
+    user: str | None = None
+    host: str | None = None
+    service_name: str | None = None
+    destination_name: str | None = None
+    destination_type: str | None = None
+    selector: str | None = None
+    durable: bool | None = None
+    durable_name: str | None = None
+    durable_active: bool | None = None
+    wildcard: bool | None = None
+    acknowledge_mode: Setting = NAN
+    flow_paused: Flag = NAN
+    num_msgs: Wrapping = NAN
+    num_msgs_pending: Count = NAN
+    num_msgs_pending_acks: Count = NAN
+    last_ack_time: Millis = NAN
+    creation_time: Millis = NAN
+
+    @property
+    def is_subscription(self) -> bool:
+        """Whether it is a durable or shared subscription, which hides its members."""
+        return bool(self.durable) or (self.connection_id is None and not self.wildcard)
+
+    @property
+    def is_active(self) -> bool:
+        return self.durable_active is not False
+
+
+class Producer(msgspec.Struct, rename="pascal", gc=False):
+    producer_id: Int64 = msgspec.field(name="ProducerID")
+    connection_id: Int64 | None = msgspec.field(name="ConnectionID", default=None)
+    user: str | None = None
+    host: str | None = None
+    service_name: str | None = None
+    destination_name: str | None = None
+    destination_type: str | None = None
+    num_msgs: Wrapping = NAN
+    creation_time: Millis = NAN
+
+
+class Transaction(msgspec.Struct, rename="pascal", gc=False):
+    transaction_id: Int64 = msgspec.field(name="TransactionID")
+    xid: str | None = msgspec.field(name="XID", default=None)
+    user: str | None = None
+    client_id: str | None = msgspec.field(name="ClientID", default=None)
+    connection_string: str | None = None
+    state: Code | None = NAN
+    """None: it has ended while it was listed."""
+    num_msgs: Count = NAN
+    num_acks: Count = NAN
+    creation_time: Millis = NAN
+
+    @property
+    def remote(self) -> tuple[str, int] | None:
+        """Host and port of the client's end of its connection, `user@host:port->service:port`."""
+        end = (self.connection_string or "").partition("->")[0].rpartition("@")[2]
+        host, _, port = end.rpartition(":")
+        return (host, int(port)) if host and _NUMBER.fullmatch(port) else None

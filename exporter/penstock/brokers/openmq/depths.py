@@ -1,0 +1,167 @@
+"""
+How deep destinations are, without walking their messages at every poll.
+
+Each of the expensive attributes walks all messages of a destination under its lock. They are read under a budget of
+the broker's CPU; in between, depths are carried on from the counters of what came in and went out, which are free.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.brokers.openmq.answers import Depth, Destination
+from penstock.core.table import SLACK
+
+SHARE = 0.03
+"""Of one core of the broker that the expensive attributes may take in the long run."""
+SAVED = 2.0
+"""CPU seconds that may be saved up while little is read."""
+ATTRIBUTES = 5
+PER_MESSAGE = 0.8e-6
+"""CPU seconds that one expensive attribute takes per message,"""
+PER_DELAYED_SQUARED = 4e-9
+"""and per delayed message squared. As measured on 6.5.1."""
+TOO_LONG = 1.0
+"""A destination whose reading took more seconds than this is left alone, as its lock is held so long,"""
+LEFT_ALONE = 600.0
+"""for so many seconds."""
+AT_ONCE = 200
+"""Destinations that are read one by one in one poll."""
+COSTLY = 0.05
+"""CPU seconds from which on a destination is read in a call of its own, so that its time is known."""
+
+Name = tuple[str, str]
+"""Type (q or t) and name."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """A destination when it was last read: its depth, and the counters at that time."""
+
+    depth: Depth
+    entered: float
+    left: float
+    bytes_entered: float
+    bytes_left: float
+    stamp: float
+    not_before: float = -np.inf
+
+
+class Carried(NamedTuple):
+    """Numbers of one destination as the model has them; `exact`: they were read in this poll."""
+
+    messages: float
+    pending: float
+    """With a consumer and not acknowledged, delayed, or in an open transaction."""
+    uncommitted: float
+    scheduled: float
+    bytes: float
+    exact: bool
+
+
+@dataclass(slots=True)
+class Depths:
+    """What is known of each destination, and what may be read next. Times are stamps of the answers."""
+
+    _known: dict[Name, _Known] = field(default_factory=dict)
+    _allowance: float = SAVED
+    _stamp: float = np.nan
+    _factor: float = 1.0
+    """How much dearer reading is here than estimated."""
+
+    def begin(self, now: float) -> None:
+        """A poll starts: what may be spent grows with the time since the last one."""
+        if now > self._stamp:
+            self._allowance = min(SAVED, self._allowance + SHARE * (now - self._stamp))
+        self._stamp = now
+
+    def may_read_all(self, messages: float) -> bool:
+        """Whether every destination may be read in one call; messages: in the whole broker, NaN = unknown."""
+        delayed = sum(known.depth.num_msgs_in_delay_delivery or 0.0 for known in self._known.values())
+        left_alone = any(known.not_before > self._stamp for known in self._known.values())
+        return not left_alone and not np.isnan(messages) and self._cost(messages, delayed) <= self._allowance
+
+    def spend_on_all(self, messages: float, rows: int, seconds: float) -> None:
+        """All were read in one call that took `seconds`, of which some are for the rows themselves."""
+        cost = self._cost(messages, 0.0)
+        spent = max(cost, seconds - 0.25e-3 * rows - 0.1)
+        self._learn(cost, spent)
+        self._allowance -= spent
+
+    def spend(self, name: Name, seconds: float) -> None:
+        """One destination was read in a call of its own that took `seconds`."""
+        self._allowance -= seconds
+        if seconds > TOO_LONG and name in self._known:
+            self._known[name].not_before = self._stamp + LEFT_ALONE
+
+    def due(self, rows: Sequence[Destination]) -> tuple[list[Name], list[Name]]:
+        """Which to read now, the longest unread first: those that cost nearly nothing, and those to be timed."""
+        light: list[Name] = []
+        costly: list[Name] = []
+        left = self._allowance
+
+        def age(row: Destination) -> float:
+            known = self._known.get((row.type, row.name))
+            return known.stamp if known else -np.inf
+
+        for row in sorted(rows, key=age):
+            name = row.type, row.name
+            known = self._known.get(name)
+            if known is not None and known.not_before > self._stamp:
+                continue
+            cost = self.cost_of(row)
+            if cost > TOO_LONG or cost > left:
+                continue
+            left -= cost
+            (costly if cost > COSTLY else light).append(name)
+            if len(light) + len(costly) == AT_ONCE:
+                break
+        self._allowance -= sum(self.cost_of(row) for row in rows if (row.type, row.name) in set(light))
+        return light, costly
+
+    def cost_of(self, row: Destination) -> float:
+        """CPU seconds that reading this destination will take, estimated."""
+        known = self._known.get((row.type, row.name))
+        delayed = known.depth.num_msgs_in_delay_delivery if known else 0.0
+        return self._cost(self.carried(row).messages, 0.0 if np.isnan(delayed) else delayed)
+
+    def note(self, row: Destination, depth: Depth) -> None:
+        """`depth` of this destination was read now; `row` has its counters."""
+        name = row.type, row.name
+        before = self._known.get(name)
+        self._known[name] = _Known(
+            depth, row.num_msgs_in, row.num_msgs_out, row.msg_bytes_in, row.msg_bytes_out, self._stamp
+        )
+        if before is not None:
+            self._known[name].not_before = before.not_before
+
+    def carried(self, row: Destination) -> Carried:
+        """The depth now: as read in this poll, else carried on from the counters."""
+        known = self._known.get((row.type, row.name))
+        if known is None or row.num_msgs_in < known.entered:  # never read, or destroyed and created again
+            return Carried(max(row.num_msgs_in - row.num_msgs_out, 0.0), np.nan, np.nan, np.nan, np.nan, exact=False)
+        depth = known.depth
+        grown = (row.num_msgs_in - known.entered) - (row.num_msgs_out - known.left)
+        grown_bytes = (row.msg_bytes_in - known.bytes_entered) - (row.msg_bytes_out - known.bytes_left)
+        return Carried(
+            messages=max(depth.num_msgs + grown, 0.0),
+            pending=depth.num_msgs_pending_acks,
+            uncommitted=depth.num_msgs_held_in_transaction,
+            scheduled=depth.num_msgs_in_delay_delivery,
+            bytes=max(depth.total_msg_bytes + grown_bytes, 0.0),
+            exact=known.stamp == self._stamp,
+        )
+
+    def forget_all_but(self, rows: Sequence[Destination]) -> None:
+        if len(self._known) > 2 * len(rows) + SLACK:
+            here = {(row.type, row.name) for row in rows}
+            self._known = {name: known for name, known in self._known.items() if name in here}
+
+    def _cost(self, messages: float, delayed: float) -> float:
+        return ATTRIBUTES * (PER_MESSAGE * messages + PER_DELAYED_SQUARED * delayed**2) * self._factor
+
+    def _learn(self, cost: float, spent: float) -> None:
+        if cost > COSTLY:
+            self._factor = min(max(0.5 * self._factor * (1 + spent / cost), 1.0), 20.0)

@@ -1,0 +1,362 @@
+"""
+One poll of an OpenMQ broker: which calls, in which order, what to do when one fails.
+
+Order. Connections, then consumers with the members of subscriptions, then the destinations' own counters last:
+whatever is compared with a queue's counters was read before them, so that differences err towards "nothing lost".
+
+Cost. What walks messages is read under a budget (`depths`), settings every ten minutes, all else at every poll.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from penstock.brokers.cadence import Aged, read_each
+from penstock.brokers.engine import LISTING_SHARE, BrokerReader, unreadable
+from penstock.brokers.engine import Poll as AnyPoll
+from penstock.brokers.openmq import answers as wire
+from penstock.brokers.openmq import requests as ask
+from penstock.brokers.openmq import tables
+from penstock.brokers.openmq.depths import Depths, Name
+from penstock.brokers.replies import Decoder
+from penstock.brokers.rows import Rows, RowT
+from penstock.core.errors import SourceError
+from penstock.core.table import Keys, Table
+from penstock.model import (
+    AddressRow,
+    Broker,
+    BrokerKind,
+    Process,
+    QueueRow,
+    ResourceState,
+    Role,
+    Snapshot,
+)
+from penstock.transports.portmapper import read_epoch, request_epoch
+from penstock.transports.transport import Request
+
+Poll = AnyPoll[wire.Reply]
+
+SETTINGS_AT_ONCE = 200
+"""Destinations whose settings are asked one by one in one poll; of more, all are read in one call."""
+EPOCH_SECONDS = 2.0
+"""The port mapper answers within this time,"""
+EPOCH_RETRY = 60.0
+"""or is asked again after so many seconds."""
+NOTES = (
+    "OpenMQ shows no sessions, no bytes per consumer, no refused logins",
+    "OpenMQ counts what leaves a queue for whatever reason in one number: acknowledged, expired, removed",
+)
+
+_CONNECTION = Decoder(wire.Connection)
+_CONSUMER = Decoder(wire.Consumer)
+_PRODUCER = Decoder(wire.Producer)
+_TRANSACTION = Decoder(wire.Transaction)
+_DESTINATION = Decoder(wire.Destination)
+_DEPTH = Decoder(wire.Depth)
+_SETTINGS = Decoder(wire.Settings)
+
+
+class OpenMQReader(BrokerReader[wire.Reply]):
+    replies = wire.replies
+    _epoch_retry = -np.inf
+
+    def forget(self) -> None:
+        self._session_since = -np.inf
+        self._depths = Depths()
+        self._destinations = tables.Destinations()
+        self._consumers = tables.ConsumerBuilder(self.options.names)
+        self._connection_tables = tables.ConnectionBuilder(self.options.names)
+        self._settings: Aged[Name, wire.Settings] = Aged()
+        self._members: dict[int, tuple[float, frozenset[int]]] = {}
+        self._listing = tables.Listing()
+        self._called = tables.DestinationNames()
+
+    async def read(self, poll: Poll) -> Snapshot:
+        requests = [
+            ask.broker(), ask.runtime(), ask.heap(), ask.totals(), ask.total_limits(), ask.connection_count(),
+            ask.connections(),
+        ]  # fmt: skip
+        *about, connections = await poll.begin(requests)
+        said = wire.about(about)
+        poll.leave_out(said.unreadable)
+        await self._advance_epoch(poll, said)
+        broker, totals = self._broker(said, poll.now, about[0].timestamp), said.totals
+        self._depths.begin(poll.now)
+        linked = await poll.collect("connections", self._read_connections(poll, connections))
+        by_id = {row.connection_id: row for row in linked or ()}
+        listing = await poll.collect("consumers", self._read_consumers(poll, by_id))
+        producers, transactions = await self._read_listings(poll)
+        destinations = await poll.collect("queues", self._read_destinations(poll, totals, by_id))
+        found = None
+        if destinations is not None:
+            await poll.collect("settings", self._refresh_settings(poll, destinations))
+            self._called = tables.DestinationNames.of(destinations)
+            found = await poll.work(self._destination_tables, destinations, listing)
+        return await poll.work(self._snapshot, poll, broker, found, listing, linked, producers, transactions)
+
+    # --- the broker itself
+
+    async def _advance_epoch(self, poll: Poll, said: wire.About) -> None:
+        """A broker may start again in its process, which the port mapper's session shows: its counters begin again."""
+        before = self.process
+        session = await self._session(poll, said.broker.port) or before.session
+        if self.begins(Process("", *said.process, session)) and self.process.same_start(before):
+            self._session_since = poll.now
+
+    async def _session(self, poll: Poll, port: int) -> str:
+        """Empty while the port mapper does not answer."""
+        if poll.now < self._epoch_retry:
+            return ""
+        try:
+            answer = await poll.call([request_epoch(port)], most=EPOCH_SECONDS)
+            return read_epoch(answer.body) or ""
+        except SourceError:
+            self._epoch_retry = poll.now + EPOCH_RETRY
+            return ""
+
+    def _broker(self, said: wire.About, now: float, timestamp: float) -> Broker:
+        heap, (clock, uptime) = said.heap, said.process
+        # A runtime whose start was taken before the clock was set is believed less than the time of the answer.
+        if abs(clock - (timestamp + 0.5)) > 2.0:
+            clock = timestamp + 0.5
+        host = said.broker.host or ""
+        known_as = self.options.name if host in ("", "localhost") or host.startswith("127.") else ""
+        state = (said.broker.resource_state or "").strip().upper()
+        limit = said.limits.max_total_msg_bytes
+        return Broker(
+            kind=BrokerKind.OPENMQ,
+            version=said.broker.version,
+            product_version="",
+            node_id=known_as or f"{host}:{said.broker.port}",
+            role=Role.ACTIVE,
+            clock=clock,
+            uptime=min(uptime, now - self._session_since),
+            connections=said.connections.num_connections,
+            memory_used_bytes=said.totals.total_msg_bytes,
+            memory_limit_bytes=limit if limit > 0 else np.nan,
+            heap_used_bytes=heap.total_memory - heap.free_memory,
+            heap_limit_bytes=heap.max_memory,
+            resource_state=float(ResourceState[state]) if state in ResourceState.__members__ else np.nan,
+        )
+
+    async def _listed(
+        self, poll: Poll, request: Request, decoder: Decoder[RowT], what: str, share: float = 1.0
+    ) -> Rows[RowT]:
+        """The rows of a listing, asked a second time when something in it went away while it was made."""
+        (reply,) = await poll.ask([request], share)
+        if reply.worth_a_retry:
+            (reply,) = await poll.ask([request], share)
+        return await poll.work(decoder.listed, reply, what)
+
+    async def _read_connections(self, poll: Poll, reply: wire.Reply) -> tuple[list[wire.Connection], str]:
+        _, found = await poll.work(_CONNECTION.many, reply, "connections")
+        return found.rows, unreadable([found])
+
+    async def _read_consumers(
+        self, poll: Poll, connections: Mapping[int, wire.Connection]
+    ) -> tuple[tables.Listing, str]:
+        found = await self._listed(poll, ask.consumers(), _CONSUMER, "getConsumerInfo", LISTING_SHARE)
+        rows = [row for row in found.rows if row.service_name != tables.ADMIN]
+        single = [row for row in rows if not row.is_subscription]
+        subscriptions = [row for row in rows if row.is_subscription]
+        members: list[tables.Member] = []
+        error = unreadable([found])
+        if any(row.is_active for row in subscriptions):
+            try:
+                members = await self._read_members(poll, connections, single, subscriptions)
+            except SourceError as failed:
+                error = f"members of subscriptions: {failed}"
+        listed = {member.subscription.consumer_id for member in members if member.subscription}
+        unclear = {m.row.destination_name for m in members if not m.subscription}
+        stand_in = [
+            row
+            for row in subscriptions
+            if row.is_active and row.consumer_id not in listed and row.destination_name not in unclear
+        ]
+        return tables.Listing([*single, *stand_in], subscriptions, members), error
+
+    async def _read_members(
+        self,
+        poll: Poll,
+        connections: Mapping[int, wire.Connection],
+        single: Sequence[wire.Consumer],
+        subscriptions: Sequence[wire.Consumer],
+    ) -> list[tables.Member]:
+        """
+        Members of durable and shared subscriptions: a connection's consumers that are not listed on their own.
+
+        Which they are is asked only where the number of a connection's consumers says that there are some others than
+        known.
+        """
+        alone: dict[int, set[int]] = {}
+        for row in single:
+            alone.setdefault(row.connection_id or -1, set()).add(row.consumer_id)
+        counted = {key: row.num_consumers - len(alone.get(key, ())) for key, row in connections.items()}
+        known = {key: (count, ids) for key, (count, ids) in self._members.items() if counted.get(key, 0) == count > 0}
+        fresh = [key for key, count in counted.items() if count > 0 and key not in known]
+        if fresh:
+            found = await poll.ask([ask.consumer_ids(key) for key in fresh])
+            for key, reply in zip(fresh, found, strict=True):
+                if reply.status == 200:
+                    ids = wire.numbers(reply, "getConsumerIDs") - alone.get(key, set())
+                    known[key] = float(len(ids)), ids
+        wanted = [(key, one) for key, (_, ids) in known.items() for one in sorted(ids)]
+        members: list[tables.Member] = []
+        self._members = known
+        if wanted:
+            found = await poll.ask([ask.consumer(one) for _, one in wanted])
+            for (key, one), reply in zip(wanted, found, strict=True):
+                if reply.status != 200:  # it went away: what else this connection has is asked again
+                    self._members.pop(key, None)
+                    continue
+                row = _CONSUMER.one(reply, f"consumer {one}")
+                via = connections.get(key)
+                members.append(tables.Member(row, via, tables.subscription_of(row, via, subscriptions)))
+        return members
+
+    async def _read_listings(self, poll: Poll) -> tuple[Rows[wire.Producer] | None, Rows[wire.Transaction] | None]:
+        """Both in one call; one that broke because something in it went away is asked again by itself."""
+        requests = [ask.producers(), ask.transactions()]
+        both = asyncio.ensure_future(poll.ask(requests))  # where it fails, it fails for each
+
+        async def listed(number: int, decoder: Decoder[RowT], what: str) -> tuple[Rows[RowT], str]:
+            reply = (await both)[number]
+            if reply.worth_a_retry:
+                (reply,) = await poll.ask([requests[number]])
+            found = await poll.work(decoder.listed, reply, what)
+            return found, unreadable([found])
+
+        producers = await poll.collect("producers", listed(0, _PRODUCER, "getProducerInfo"))
+        if producers is not None:
+            rows = [row for row in producers.rows if row.service_name != tables.ADMIN]
+            producers = Rows(rows, len(rows))
+        transactions = await poll.collect("transactions", listed(1, _TRANSACTION, "getTransactionInfo"))
+        if transactions is not None:
+            open_now = [row for row in transactions.rows if row.state is not None]
+            transactions = Rows(open_now, len(open_now))
+        return producers, transactions
+
+    async def _read_destinations(
+        self, poll: Poll, totals: wire.TotalAttributes, connections: Mapping[int, wire.Connection]
+    ) -> tuple[list[wire.Destination], str]:
+        """All destinations with their free counters; the expensive ones as far as the budget goes."""
+        depths, decoder = self._depths, _DESTINATION
+        messages = totals.num_msgs + np.nan_to_num(totals.num_msgs_in_dmq)
+        everything = depths.may_read_all(messages)
+        attributes = ask.CHEAP_ATTRIBUTES + ask.DEPTH_ATTRIBUTES if everything else ask.CHEAP_ATTRIBUTES
+        began = poll.asked
+        (reply,) = await poll.ask([ask.destinations(attributes)])
+        _, found = await poll.work(decoder.many, reply, "destinations")
+        rows = [row for row in found.rows if not _of_admin(row, connections)]
+        depths.forget_all_but(rows)
+        if everything:
+            depths.spend_on_all(messages, len(rows), poll.asked - began)
+            for row in rows:
+                depths.note(row, _depth(row))
+        else:
+            await self._read_depths(poll, rows)
+        return rows, unreadable([found])
+
+    async def _read_depths(self, poll: Poll, rows: Sequence[wire.Destination]) -> None:
+        """The expensive attributes of those destinations whose turn it is; one that is gone is passed over."""
+        by_name: dict[Name, wire.Destination] = {(row.type, row.name): row for row in rows}
+        light, costly = self._depths.due(rows)
+        for names in ([light] if light else []) + [[name] for name in costly]:
+            began = poll.asked
+            found = await poll.ask([ask.depth(*name) for name in names])
+            for name, reply in zip(names, found, strict=True):
+                if reply.status == 200:
+                    self._depths.note(by_name[name], _DEPTH.one(reply, f"depth of {name[1]!r}"))
+            if names is not light:
+                self._depths.spend(names[0], poll.asked - began)
+
+    async def _refresh_settings(self, poll: Poll, rows: Sequence[wire.Destination]) -> tuple[None, str]:
+        """Settings of the destinations that are new or were read longest ago, a bounded number a poll."""
+        due = self._settings.due([(row.type, row.name) for row in rows], poll.now)
+        if not due:
+            return None, ""
+        if len(due) > SETTINGS_AT_ONCE and sum(self._depths.cost_of(row) for row in rows) < 0.5:
+            (reply,) = await poll.ask([ask.all_settings()])
+            _, found = await poll.work(_SETTINGS.many, reply, "settings")
+            read, error = {(one.type, one.name): one for one in found.rows}, ""
+        else:
+            due = due[:SETTINGS_AT_ONCE]
+            replies = await poll.ask([ask.settings(*name) for name in due])
+            read, error = await poll.work(read_each, due, replies, _settings)
+        self._settings.note(due, read, poll.now)
+        return None, error
+
+    # --- tables
+
+    def _destination_tables(
+        self, rows: Sequence[wire.Destination], listing: tables.Listing | None
+    ) -> tuple[Table[AddressRow], Table[QueueRow]]:
+        """Without consumers, the subscriptions last seen stay with their last numbers."""
+        self._listing = listing or self._listing
+        single = None if listing is None else listing.single
+        depths = [self._depths.carried(row) for row in rows]
+        held = tables.delivering(rows, depths, single)
+        called, settings = self._called, self._settings.values
+        return (
+            self._destinations.addresses(rows, depths, held, settings, called),
+            self._destinations.queues(rows, depths, held, settings, called, self._listing),
+        )
+
+    def _snapshot(
+        self,
+        poll: Poll,
+        broker: Broker,
+        found: tuple[Table[AddressRow], Table[QueueRow]] | None,
+        listing: tables.Listing | None,
+        linked: Sequence[wire.Connection] | None,
+        producers: Rows[wire.Producer] | None,
+        transactions: Rows[wire.Transaction] | None,
+    ) -> Snapshot:
+        none: Keys = np.empty(0, np.int64)
+        rows = [row for row in linked or () if row.service_name != tables.ADMIN]
+        by_id = {row.connection_id: row for row in rows}
+        by_end = {(row.host or "", row.port or 0): row for row in rows}
+        made, called, keys = self._connection_tables, self._called, self._destinations.queue_keys
+        consumers = self._consumers.table(listing, called, keys) if listing else (None, none, none)
+        connections = None if linked is None else made.table(rows)
+        sent = (None, none) if producers is None else made.producers(producers.rows, by_id, called)
+        open_now = (None, none) if transactions is None else made.transactions(transactions.rows, by_end)
+        return Snapshot(
+            stamp=poll.now,
+            broker=broker,
+            addresses=found and found[0],
+            queues=found and found[1],
+            consumers=consumers[0],
+            connections=connections,
+            producers=sent[0],
+            transactions=open_now[0],
+            consumer_queue=consumers[1],
+            consumer_connection=consumers[2],
+            producer_connection=sent[1],
+            transaction_connection=open_now[1],
+            collectors=poll.collectors,
+            notes=NOTES,
+        )
+
+
+def _settings(reply: wire.Reply, name: Name) -> wire.Settings | None:
+    """None of a destination that was destroyed a moment ago."""
+    return None if reply.nothing_found else _SETTINGS.one(reply, f"settings of {name[1]!r}")
+
+
+def _depth(row: wire.Destination) -> wire.Depth:
+    return wire.Depth(
+        row.num_msgs,
+        row.num_msgs_pending_acks,
+        row.num_msgs_held_in_transaction,
+        row.num_msgs_in_delay_delivery,
+        row.total_msg_bytes,
+    )
+
+
+def _of_admin(row: wire.Destination, connections: Mapping[int, wire.Connection]) -> bool:
+    """Whether it is a temporary queue of the broker's own bridges or of an administrator's tool."""
+    via = connections.get(row.connection_id or -1)
+    return via is not None and via.service_name == tables.ADMIN

@@ -1,0 +1,129 @@
+"""
+What OpenMQ is asked: the only place where requests are made, all of them reads.
+
+Names of MBeans, attributes and operations are those of the broker's JMX interface (4.5 to 6.7). Consumers, producers
+and transactions have no MBean: they are listed by operations of their managers.
+"""
+
+from collections.abc import Sequence
+
+from penstock.transports.transport import Request
+
+DOMAIN = "com.sun.messaging.jms.server"
+
+BROKER_ATTRIBUTES = ("Version", "Host", "Port", "ResourceState")
+RUNTIME_ATTRIBUTES = ("StartTime", "Uptime")
+HEAP_ATTRIBUTES = ("TotalMemory", "FreeMemory", "MaxMemory")
+TOTAL_ATTRIBUTES = ("NumMsgs", "NumMsgsInDMQ", "TotalMsgBytes")
+TOTAL_LIMIT_ATTRIBUTES = ("MaxTotalMsgBytes",)
+CONNECTIONS_ATTRIBUTES = ("NumConnections",)
+CONNECTION_ATTRIBUTES = (
+    "ConnectionID", "ClientID", "Host", "Port", "User", "ServiceName", "NumConsumers", "NumProducers",
+)  # fmt: skip
+# Kept by the broker as running numbers: free of cost, whatever the destination holds.
+CHEAP_ATTRIBUTES = (
+    "Name", "Type", "State", "Temporary", "ConnectionID", "NumMsgsIn", "NumMsgsOut", "MsgBytesIn", "MsgBytesOut",
+    "NumConsumers", "NumActiveConsumers", "NumProducers",
+)  # fmt: skip
+# Each of these walks all messages of the destination under its lock.
+DEPTH_ATTRIBUTES = (
+    "NumMsgs", "NumMsgsPendingAcks", "NumMsgsHeldInTransaction", "NumMsgsInDelayDelivery", "TotalMsgBytes",
+)  # fmt: skip
+# All but Name and Type walk the messages too.
+SETTINGS_ATTRIBUTES = (
+    "Name", "Type", "ConsumerFlowLimit", "LimitBehavior", "MaxNumMsgs", "MaxTotalMsgBytes", "MaxBytesPerMsg",
+    "MaxNumProducers", "UseDMQ",
+)  # fmt: skip
+
+OPERATIONS = ("getConsumerInfo", "getConsumerInfoByID", "getConsumerIDs", "getProducerInfo", "getTransactionInfo")
+
+
+def broker() -> Request:
+    return _read("type=Broker,subtype=Monitor", BROKER_ATTRIBUTES)
+
+
+def runtime() -> Request:
+    return {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": list(RUNTIME_ATTRIBUTES)}
+
+
+def heap() -> Request:
+    return _read("type=JVM,subtype=Monitor", HEAP_ATTRIBUTES)
+
+
+def totals() -> Request:
+    return _read("type=DestinationManager,subtype=Monitor", TOTAL_ATTRIBUTES)
+
+
+def total_limits() -> Request:
+    return _read("type=DestinationManager,subtype=Config", TOTAL_LIMIT_ATTRIBUTES)
+
+
+def connection_count() -> Request:
+    return _read("type=ConnectionManager,subtype=Monitor", CONNECTIONS_ATTRIBUTES)
+
+
+def connections() -> Request:
+    return _read("type=Connection,subtype=Monitor,*", CONNECTION_ATTRIBUTES)
+
+
+def destinations(attributes: Sequence[str]) -> Request:
+    """All destinations; attributes that this version lacks are left out of the answer."""
+    return _read("type=Destination,subtype=Monitor,*", attributes)
+
+
+def depth(kind: str, name: str) -> Request:
+    """One destination's expensive attributes; `kind` is q or t."""
+    return _read(_destination("Monitor", kind, name), DEPTH_ATTRIBUTES)
+
+
+def all_settings() -> Request:
+    return _read("type=Destination,subtype=Config,*", SETTINGS_ATTRIBUTES)
+
+
+def settings(kind: str, name: str) -> Request:
+    return _read(_destination("Config", kind, name), SETTINGS_ATTRIBUTES)
+
+
+def consumers() -> Request:
+    return _call("type=ConsumerManager,subtype=Monitor", "getConsumerInfo")
+
+
+def consumer(consumer_id: int) -> Request:
+    """One consumer; the only way to a member of a durable or shared subscription."""
+    return _call("type=ConsumerManager,subtype=Monitor", "getConsumerInfoByID", str(consumer_id))
+
+
+def consumer_ids(connection_id: int) -> Request:
+    return _call(f"type=Connection,subtype=Monitor,id={connection_id}", "getConsumerIDs")
+
+
+def producers() -> Request:
+    return _call("type=ProducerManager,subtype=Monitor", "getProducerInfo")
+
+
+def transactions() -> Request:
+    return _call("type=TransactionManager,subtype=Monitor", "getTransactionInfo")
+
+
+def _destination(subtype: str, kind: str, name: str) -> str:
+    return f"type=Destination,subtype={subtype},desttype={kind},name={_quoted(name)}"
+
+
+def _quoted(text: str) -> str:
+    """As ObjectName.quote."""
+    for character in '\\"*?':
+        text = text.replace(character, "\\" + character)
+    return '"' + text.replace("\n", "\\n") + '"'
+
+
+def _read(mbean: str, attributes: Sequence[str]) -> Request:
+    return {
+        "type": "read",
+        "mbean": f"{DOMAIN}:{mbean}",
+        "attribute": list(attributes),
+        "config": {"ignoreErrors": "true"},
+    }
+
+
+def _call(mbean: str, operation: str, *arguments: str) -> Request:
+    return {"type": "exec", "mbean": f"{DOMAIN}:{mbean}", "operation": operation, "arguments": list(arguments)}

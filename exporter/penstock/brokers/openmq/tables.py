@@ -1,0 +1,496 @@
+"""
+Answers → tables of the model. Each builder keeps the index of its kind from poll to poll.
+
+A queue destination is an address and its queue; a topic is an address, each of its subscriptions a queue of it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from sys import intern
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.brokers.clients import NameMap, client_name
+from penstock.brokers.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction
+from penstock.brokers.openmq.depths import Carried, Name
+from penstock.brokers.rows import integers, matrix, present
+from penstock.core.table import SLACK, Column, Index, KeyAllocator, Keys, Table
+from penstock.model import (
+    AddressRow,
+    ConnectionRow,
+    ConsumerRow,
+    ProducerRow,
+    QueueKind,
+    QueueRow,
+    RingSource,
+    TransactionRow,
+)
+
+RowT = TypeVar("RowT")
+
+DEAD_MESSAGES = "mq.sys.dmq"
+ADMIN = "admin"
+"""The service through which the broker's own bridges and its administrators connect."""
+SHARED = "(shared)"
+"""Queue of a member whose subscription the broker does not show: several shared ones of a topic without a name."""
+CONSUMERS_PAUSED, PRODUCERS_PAUSED, BOTH_PAUSED = 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationNames:
+    """What destinations are called: a topic that shares its name with a queue gets another."""
+
+    queues: frozenset[str] = frozenset()
+    both: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, destinations: Sequence[Destination]) -> "DestinationNames":
+        queues = frozenset(row.name for row in destinations if row.type == "q")
+        return cls(queues, queues & {row.name for row in destinations if row.type == "t"})
+
+    def address(self, kind: str | None, name: str | None) -> str:
+        name = name or ""
+        return f"{name} (topic)" if kind != "q" and name in self.both else name
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a subscription, the connection that listed it, and the subscription where that is known."""
+
+    row: Consumer
+    connection: Connection | None
+    subscription: Consumer | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """
+    All consumers of one poll: those on their own, the subscriptions, and their members.
+
+    A subscription whose members could not be listed is among `single` too, in their place.
+    """
+
+    single: Sequence[Consumer] = ()
+    subscriptions: Sequence[Consumer] = ()
+    members: Sequence[Member] = ()
+
+
+def subscription_of(member: Consumer, connection: Connection | None, rows: Sequence[Consumer]) -> Consumer | None:
+    """Whose member this is: by destination and name, then by client id; None where several would fit."""
+    fitting = [
+        row
+        for row in rows
+        if row.destination_name == member.destination_name
+        and bool(row.durable) == bool(member.durable)
+        and row.durable_name == member.durable_name
+        and row.is_active
+    ]
+    if len(fitting) > 1 and connection is not None:
+        fitting = [row for row in fitting if row.client_id == connection.client_id] or fitting
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def subscription_name(row: Consumer) -> str:
+    """Client id and name as Artemis writes them, so that both brokers read alike; without a name its id."""
+    if not row.durable_name:
+        return str(row.consumer_id)
+    return f"{row.client_id}.{row.durable_name}" if row.client_id else row.durable_name
+
+
+class ConsumerBuilder:
+    """Consumers → the consumer table, and what joins it to queues and connections."""
+
+    def __init__(self, names: NameMap) -> None:
+        self._names = names
+        self._index: Index[ConsumerRow] = Index.empty()
+        self._called = DestinationNames()
+
+    def table(
+        self, listing: Listing, called: DestinationNames, queues: KeyAllocator
+    ) -> tuple[Table[ConsumerRow], Keys, Keys]:
+        """The table, and per consumer the keys of its queue and its connection, -1 where unknown."""
+        rows = [*listing.single, *(member.row for member in listing.members)]
+        of: list[tuple[Connection | None, Consumer | None]] = [
+            *((None, None if row.destination_type == "q" else row) for row in listing.single),
+            *((member.connection, member.subscription) for member in listing.members),
+        ]
+        keys = integers(rows, "consumer_id")
+        changed = keys if called.both != self._called.both else None
+        index, order = self._index.advance(
+            keys, lambda new: [self._row(rows[i], *of[i], called) for i in new], changed=changed
+        )
+        self._index, self._called = index, called
+        fields = (
+            "num_msgs", "num_msgs_pending_acks", "num_msgs_pending", "last_ack_time", "creation_time", "flow_paused",
+            "acknowledge_mode",
+        )  # fmt: skip
+        sent, pending, taken, settled, created, paused, mode = matrix(rows, fields)[:, order]
+        sent = unwrapped(sent)
+        columns = {
+            "buffered": pending,
+            "delivered": sent,
+            "acknowledged": np.maximum(sent - pending, 0.0),
+            "last_acknowledgement": seconds(settled),
+            "flow_paused": paused,
+            "waiting": np.maximum(taken - pending, 0.0),
+            "acknowledge_mode": mode,
+            "created": seconds(created),
+        }
+        queue = queues.find([queue_key(row, subscription) for row, (_, subscription) in zip(rows, of, strict=True)])
+        connection = [
+            (row.connection_id if via is None else via.connection_id) or -1
+            for row, (via, _) in zip(rows, of, strict=True)
+        ]
+        return Table(index, columns), queue[order], np.array(connection, np.int64)[order]
+
+    def _row(
+        self, row: Consumer, via: Connection | None, subscription: Consumer | None, called: DestinationNames
+    ) -> ConsumerRow:
+        origin = via or row
+        host, user = origin.host or "", origin.user or ""
+        service = origin.service_name or ""
+        client_id = (via.client_id if via else row.client_id) or (subscription.client_id if subscription else "") or ""
+        kind, name = row.destination_type, row.destination_name
+        address = called.address(kind, name)
+        of_topic = subscription_name(subscription) if subscription else SHARED
+        queue = address if kind == "q" else of_topic
+        return ConsumerRow(
+            id=str(row.consumer_id),
+            queue=intern(queue),
+            address=intern(address),
+            client=intern(client_name(client_id, user, host, service, self._names)),
+            session="",
+            protocol=intern(service),
+            user=intern(user),
+            remote_host=intern(host),
+            filter=row.selector or "",
+        )
+
+
+def queue_key(row: Consumer, subscription: Consumer | None) -> str:
+    """The text by which the key of a consumer's queue is found."""
+    if row.destination_type == "q":
+        return f"q {row.destination_name}"
+    return f"s {subscription.consumer_id}" if subscription else ""
+
+
+class ConnectionBuilder:
+    """Connections, producers and transactions → their tables."""
+
+    def __init__(self, names: NameMap) -> None:
+        self._names = names
+        self._connections: Index[ConnectionRow] = Index.empty()
+        self._producers: Index[ProducerRow] = Index.empty()
+        self._transactions: Index[TransactionRow] = Index.empty()
+        self._called = DestinationNames()
+
+    def table(self, rows: Sequence[Connection]) -> Table[ConnectionRow]:
+        keys = integers(rows, "connection_id")
+        self._connections, order = self._connections.advance(keys, lambda new: [self._connection(rows[i]) for i in new])
+        consumers, producers = matrix(rows, ("num_consumers", "num_producers"))[:, order]
+        return Table(self._connections, {"consumers": consumers, "producers": producers})
+
+    def producers(
+        self, rows: Sequence[Producer], by_id: Mapping[int, Connection], called: DestinationNames
+    ) -> tuple[Table[ProducerRow], Keys]:
+        """The table, and per producer the key of its connection, -1 where unknown."""
+        keys = integers(rows, "producer_id")
+
+        def make(new: list[int]) -> list[ProducerRow]:
+            return [self._producer(rows[i], by_id.get(rows[i].connection_id or -1), called) for i in new]
+
+        changed = keys if called.both != self._called.both else None
+        self._producers, order = self._producers.advance(keys, make, changed=changed)
+        self._called = called
+        produced, created = matrix(rows, ("num_msgs", "creation_time"))[:, order]
+        connection = np.fromiter((row.connection_id or -1 for row in rows), np.int64, len(rows))
+        columns = {"produced": unwrapped(produced), "created": seconds(created)}
+        return Table(self._producers, columns), connection[order]
+
+    def transactions(
+        self, rows: Sequence[Transaction], by_end: Mapping[tuple[str, int], Connection]
+    ) -> tuple[Table[TransactionRow], Keys]:
+        """The table, and per transaction the key of its connection; by_end: connections by the client's host, port."""
+        keys = integers(rows, "transaction_id")
+        of = [by_end.get(row.remote or ("", 0)) for row in rows]
+        self._transactions, order = self._transactions.advance(
+            keys, lambda new: [self._transaction(rows[i], of[i]) for i in new]
+        )
+        fields = ("state", "num_msgs", "num_acks", "creation_time")
+        state, messages, acknowledgements, created = matrix(rows, fields)[:, order]
+        columns = {
+            "state": state,
+            "messages": messages,
+            "acknowledgements": acknowledgements,
+            "created": seconds(created),
+            "distributed": np.array([float(bool(row.xid)) for row in rows], np.float64)[order],
+        }
+        connection = np.fromiter((one.connection_id if one else -1 for one in of), np.int64, len(rows))
+        return Table(self._transactions, columns), connection[order]
+
+    def _connection(self, row: Connection) -> ConnectionRow:
+        user, host, service = row.user or "", row.host or "", row.service_name or ""
+        client = client_name(row.client_id or "", user, host, service, self._names)
+        return ConnectionRow(str(row.connection_id), intern(client), intern(service), intern(user), intern(host))
+
+    def _producer(self, row: Producer, via: Connection | None, called: DestinationNames) -> ProducerRow:
+        address = intern(called.address(row.destination_type, row.destination_name))
+        return ProducerRow(str(row.producer_id), address, intern(self._client(row, via)), "")
+
+    def _client(self, row: Producer, via: Connection | None) -> str:
+        client_id = (via.client_id if via else "") or ""
+        return client_name(client_id, row.user or "", row.host or "", row.service_name or "", self._names)
+
+    def _transaction(self, row: Transaction, via: Connection | None) -> TransactionRow:
+        host = row.remote[0] if row.remote else ""
+        client_id = row.client_id or (via.client_id if via else "") or ""
+        client = client_name(client_id, row.user or "", host, via.service_name or "" if via else "", self._names)
+        return TransactionRow(str(row.transaction_id), intern(client), row.user or "")
+
+
+@dataclass(slots=True)
+class Destinations:
+    """Destinations and subscriptions → the tables of addresses and queues."""
+
+    queue_keys: KeyAllocator = field(default_factory=KeyAllocator)
+    """Keys of queues, by `q NAME` and `s CONSUMER-ID`."""
+    _addresses: Index[AddressRow] = field(default_factory=Index.empty)
+    _address_keys: KeyAllocator = field(default_factory=KeyAllocator)
+    _queues: Index[QueueRow] = field(default_factory=Index.empty)
+    _made: dict[tuple[object, ...], Any] = field(default_factory=dict)
+    """Rows by what they are made of: nearly all of them are those of the poll before."""
+
+    def addresses(
+        self,
+        rows: Sequence[Destination],
+        depths: Sequence[Carried],
+        delivering: Column,
+        settings: Mapping[Name, Settings],
+        called: DestinationNames,
+    ) -> Table[AddressRow]:
+        """`delivering`: of each row, NaN where unknown."""
+        keys = self._address_keys([f"{row.type} {row.name}" for row in rows])
+        said = [settings.get((row.type, row.name)) for row in rows]
+        made: list[AddressRow] = [
+            self._once(AddressRow, called.address(row.type, row.name), policy(one))
+            for row, one in zip(rows, said, strict=True)
+        ]
+        stale = _stale(self._addresses, keys, made)
+        index, order = self._addresses.advance(keys, lambda new: [made[i] for i in new], changed=keys[stale])
+        self._addresses = index
+        limits = {
+            "limit_messages": limit(said, "max_num_msgs"),
+            "limit_bytes": limit(said, "max_total_msg_bytes"),
+            "message_limit_bytes": limit(said, "max_bytes_per_msg"),
+            "consumer_flow_limit": limit(said, "consumer_flow_limit"),
+            "max_producers": limit(said, "max_num_producers"),
+        }
+        used = numbers(depths, "bytes")
+        columns = {
+            "memory_bytes": used,
+            "memory_used_ratio": used / limits["limit_bytes"],
+            **limits,
+            "messages": numbers(depths, "messages"),
+            "delivering": delivering,
+            "scheduled": numbers(depths, "scheduled"),
+            "uncommitted": numbers(depths, "uncommitted"),
+            "exact": numbers(depths, "exact"),
+            "dead_letters": np.array([np.nan if one is None else float(one.use_dmq) for one in said], np.float64),
+            "topic": np.array([float(row.type == "t") for row in rows], np.float64),
+            "internal": np.array([float(row.name.startswith("mq.")) for row in rows], np.float64),
+            **_states(rows),
+            **_counters(rows, _ADDRESS_FIELDS),
+        }
+        return Table(index, present({name: column[order] for name, column in columns.items()}))
+
+    def queues(
+        self,
+        rows: Sequence[Destination],
+        depths: Sequence[Carried],
+        delivering: Column,
+        settings: Mapping[Name, Settings],
+        called: DestinationNames,
+        listing: Listing,
+    ) -> Table[QueueRow]:
+        """Queue destinations, then subscriptions. `delivering`: of each row of `rows`."""
+        at = [i for i, row in enumerate(rows) if row.type == "q"]
+        subscriptions = [
+            *listing.subscriptions,
+            *(row for row in listing.single if row.destination_type != "q" and not row.is_subscription),
+        ]
+        keys = self.queue_keys([f"q {rows[i].name}" for i in at] + [f"s {row.consumer_id}" for row in subscriptions])
+        made: list[QueueRow] = [
+            self._once(
+                _queue, rows[i].name, rows[i].temporary is True, _dead_letters(settings.get(("q", rows[i].name)))
+            )
+            for i in at
+        ]
+        made += [
+            self._once(
+                _subscription,
+                subscription_name(row),
+                called.address("t", row.destination_name),
+                bool(row.durable),
+                row.selector or "",
+            )
+            for row in subscriptions
+        ]
+        if len(self._made) > 4 * (len(rows) + len(made)) + SLACK:
+            self._made.clear()
+        stale = _stale(self._queues, keys, made)
+        self._queues, order = self._queues.advance(keys, lambda new: [made[i] for i in new], changed=keys[stale])
+        columns = queue_columns([rows[i] for i in at], [depths[i] for i in at], delivering[at])
+        behind = subscription_columns(subscriptions, listing)
+        size = len(subscriptions)
+        joined = {
+            name: np.concatenate([column, behind.get(name, np.full(size, np.nan))])[order]
+            for name, column in columns.items()
+        }
+        return Table(self._queues, present(joined))
+
+    def _once(self, make: Callable[..., RowT], *texts: object) -> RowT:
+        """What `make` makes of `texts`, made once."""
+        key = make, *texts
+        row: RowT | None = self._made.get(key)
+        if row is None:
+            row = self._made[key] = make(*texts)
+        return row
+
+
+def _stale(index: Index[RowT], keys: Keys, made: Sequence[RowT]) -> list[int]:
+    """Positions in `keys` of known things whose rows read otherwise now."""
+    known = index.rows
+    at = index.positions(keys).tolist()
+    return [i for i, p in enumerate(at) if p >= 0 and known[p] is not made[i] and known[p] != made[i]]
+
+
+def _dead_letters(said: Settings | None) -> bool:
+    return said is not None and said.use_dmq is True
+
+
+_ADDRESS_FIELDS = {
+    "messages_added": "num_msgs_in",
+    "removed": "num_msgs_out",
+    "added_bytes": "msg_bytes_in",
+    "removed_bytes": "msg_bytes_out",
+    "producers": "num_producers",
+    "temporary": "temporary",
+}
+_QUEUE_FIELDS = {"added": "num_msgs_in", "removed": "num_msgs_out", "consumers": "num_consumers"}
+
+
+def delivering(rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequence[Consumer] | None) -> Column:
+    """
+    Messages in consumers' hands of each destination: as the broker says where it was read in this poll, else what the
+    consumers of a queue hold together; consumers: None = not read.
+    """
+    held: dict[str, float] = {}
+    for row in consumers or ():
+        if row.destination_type == "q" and row.destination_name:
+            held[row.destination_name] = held.get(row.destination_name, 0.0) + row.num_msgs_pending_acks
+
+    def one(row: Destination, depth: Carried) -> float:
+        if not depth.exact and row.type == "q" and consumers is not None:
+            return held.get(row.name, 0.0)
+        # Versions before 5 know no delayed delivery: there is none of it in the sum.
+        return max(depth.pending - (depth.scheduled if depth.scheduled > 0 else 0.0) - depth.uncommitted, 0.0)
+
+    return np.array([one(row, depth) for row, depth in zip(rows, depths, strict=True)], np.float64)
+
+
+def queue_columns(rows: Sequence[Destination], depths: Sequence[Carried], held: Column) -> dict[str, Column]:
+    states = _states(rows)
+    return {
+        "messages": numbers(depths, "messages"),
+        "delivering": held,
+        "scheduled": np.nan_to_num(numbers(depths, "scheduled")),
+        "uncommitted": numbers(depths, "uncommitted"),
+        "bytes": numbers(depths, "bytes"),
+        "exact": numbers(depths, "exact"),
+        "paused": states["paused"],
+        "last_acknowledgement": np.full(len(rows), np.nan),
+        **_counters(rows, _QUEUE_FIELDS),
+    }
+
+
+def subscription_columns(rows: Sequence[Consumer], listing: Listing) -> dict[str, Column]:
+    """Numbers of topic subscriptions: those of a shared or durable one come with its row, as a consumer's do."""
+    members: dict[int, int] = {}
+    for member in listing.members:
+        if member.subscription is not None:
+            members[member.subscription.consumer_id] = members.get(member.subscription.consumer_id, 0) + 1
+    for row in listing.single:
+        members[row.consumer_id] = 1
+    sent, pending, taken, settled = matrix(
+        rows, ("num_msgs", "num_msgs_pending_acks", "num_msgs_pending", "last_ack_time")
+    )
+    # A subscription's backlog holds what is in delivery; so does a consumer's.
+    return {
+        "messages": np.maximum(taken, pending),
+        "delivering": pending,
+        "scheduled": np.zeros(len(rows)),
+        "removed": np.maximum(unwrapped(sent) - pending, 0.0),
+        "consumers": np.array([float(members.get(row.consumer_id, 0)) for row in rows], np.float64),
+        "exact": np.ones(len(rows)),
+        "last_acknowledgement": seconds(settled),
+    }
+
+
+def _queue(name: str, temporary: bool, dead_letters: bool) -> QueueRow:
+    if name == DEAD_MESSAGES:
+        kind = QueueKind.DEAD_LETTER
+    elif name.startswith("mq."):
+        kind = QueueKind.INTERNAL
+    else:
+        kind = QueueKind.TEMPORARY if temporary else QueueKind.USER
+    dead = DEAD_MESSAGES if dead_letters and kind is not QueueKind.DEAD_LETTER else ""
+    return QueueRow(name, name, "anycast", not temporary, temporary, "", kind, RingSource.NONE, dead, dead)
+
+
+def _subscription(name: str, address: str, durable: bool, selector: str) -> QueueRow:
+    kind, ring = QueueKind.SUBSCRIPTION, RingSource.NONE
+    return QueueRow(name, address, "multicast", durable, not durable, selector, kind, ring, "", "")
+
+
+def policy(said: Settings | None) -> str:
+    """The limit behaviour in the words of the model."""
+    return said.limit_behavior.lower() if said else ""
+
+
+def limit(said: Sequence[Settings | None], name: str) -> Column:
+    """A limit of each destination, NaN where there is none: the broker says -1, of some 0."""
+    values = np.array([np.nan if one is None else getattr(one, name) for one in said], np.float64)
+    return np.where(values > 0, values, np.nan)
+
+
+def numbers(depths: Sequence[Carried], name: str) -> Column:
+    return np.fromiter(map(attrgetter(name), depths), np.float64, len(depths))
+
+
+def seconds(milliseconds: Column) -> Column:
+    """Broker's clock in seconds; 0 means never."""
+    return np.where(milliseconds > 0, milliseconds / 1000, np.nan)
+
+
+def unwrapped(counter: Column) -> Column:
+    """The broker counts per consumer and producer in 32 bits with a sign."""
+    return np.where(counter < 0, counter + 2.0**32, counter)
+
+
+def _states(rows: Sequence[Destination]) -> dict[str, Column]:
+    (state,) = matrix(rows, ("state",))
+
+    def one_of(*states: int) -> NDArray[np.float64]:
+        return np.where(np.isnan(state), np.nan, np.isin(state, states))
+
+    return {
+        "paused": one_of(CONSUMERS_PAUSED, BOTH_PAUSED),
+        "producers_paused": one_of(PRODUCERS_PAUSED, BOTH_PAUSED),
+    }
+
+
+def _counters(rows: Sequence[Destination], fields: Mapping[str, str]) -> dict[str, Column]:
+    return dict(zip(fields, matrix(rows, list(fields.values())), strict=True))

@@ -1,0 +1,194 @@
+"""What reading the answers of both brokers has in common: rows of typed values, read leniently, and as columns."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, islice
+from operator import attrgetter
+from typing import Annotated, Any, Generic, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from penstock.core.table import Column, Positions
+
+RowT = TypeVar("RowT", bound=msgspec.Struct)
+
+NAN = math.nan
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What msgspec raises for text that is broken, no UTF-8, or nested without end."""
+
+LONG = 2.0**63
+"""Java's largest long, by which some say "without limit"."""
+FOR_EVER = 1e13
+"""Milliseconds: 317 years; as a clock the year 2286."""
+
+# What a number from a broker may be, by its kind. Any other is no number of this kind: it is missing, and counted.
+Flag = bool | Annotated[float, Meta(ge=0, le=1)]
+"""A boolean, also as a text; NaN = missing."""
+Count = Annotated[float, Meta(ge=0, le=LONG)]
+"""Of messages, bytes, consumers."""
+Setting = Annotated[float, Meta(ge=-1, le=LONG)]
+"""A count that an operator sets, or a limit: -1 is "not set" or "without limit"."""
+Wrapping = Annotated[float, Meta(ge=-(2.0**31), le=LONG)]
+"""A count kept in 32 bits, which goes on with negative numbers."""
+Ratio = Annotated[float, Meta(ge=0, le=1)]
+Millis = Annotated[float, Meta(ge=0, le=FOR_EVER)]
+"""Milliseconds, of a duration or since 1970; 0 often means never."""
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""An id, and other whole numbers."""
+Code = Annotated[float, Meta(ge=0, le=127)]
+"""The number of a state."""
+Port = Annotated[int, Meta(ge=0, le=65535)]
+
+
+class Rows(Generic[RowT]):
+    """
+    Rows of one type out of an answer.
+
+    unreadable: values that are missing because they could not be read, and whole rows; lost: rows of these.
+    """
+
+    __slots__ = ("lost", "rows", "total", "unreadable")
+
+    def __init__(self, rows: list[RowT], total: int, unreadable: int = 0, lost: int = 0) -> None:
+        self.rows = rows
+        self.total = total
+        self.unreadable = unreadable
+        self.lost = lost
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def lost_rows(pages: Iterable["Paged"]) -> int:
+    """How many rows could not be read: which ones is not known."""
+    return sum(page.lost for page in pages)
+
+
+class Paged(Protocol):
+    """What a page of a listing says of itself."""
+
+    @property
+    def lost(self) -> int: ...
+
+
+class RowByRow(Generic[RowT]):
+    """Reads rows each by itself: of one that is not as it should be, what can be read."""
+
+    def __init__(self, row: type[RowT]) -> None:
+        self._row = row
+        self._strict = msgspec.json.Decoder(row, strict=False)
+
+    def __call__(self, values: Iterable[msgspec.Raw]) -> tuple[list[int], Rows[RowT]] | None:
+        """Positions of the rows that could be read, and those rows; None where nothing among `values` is a row."""
+        read = [self._read(value) for value in values]
+        if read and not any(is_object for *_, is_object in read):
+            return None
+        positions = [position for position, (row, *_) in enumerate(read) if row is not None]
+        rows = [row for row, *_ in read if row is not None]
+        return positions, Rows(rows, len(read), sum(bad for _, bad, _ in read), len(read) - len(rows))
+
+    def _read(self, value: msgspec.Raw) -> tuple[RowT | None, int, bool]:
+        """The row, how many of its values are missing (1 of a row that is none), whether it is an object at all."""
+        try:
+            return self._strict.decode(value), 0, True
+        except UNREADABLE:
+            pass
+        text, damaged = repaired(bytes(value))
+        try:
+            found = _ANY.decode(text)
+        except UNREADABLE:
+            return None, 1, False
+        if not isinstance(found, dict):
+            return None, 1, False
+        row, bad = lenient(self._row, found)
+        return row, bad + damaged if row is not None else 1, True
+
+
+_ANY = msgspec.json.Decoder(Any)
+MOST_REPAIRS = 100_000
+"""Escapes that are put right in one text; a broker that breaks more of them is not read."""
+_BAD_ESCAPE = re.compile(rb"\\u00[01]([:-?])")
+"""Jolokia 2 writes the digits a to f of a control character as those behind 9 in ASCII: `\\u001;` for `\\u001b`."""
+
+
+def repaired(text: bytes) -> tuple[bytes, int]:
+    """
+    JSON text with what brokers are known to break in it put right, and how many octets were no UTF-8.
+
+    Of those each becomes U+FFFD. To be called only where reading failed: it looks at all of the text.
+    """
+    damaged = 0
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        known = text.count(_REPLACEMENT)
+        text = text.decode(errors="replace").encode()
+        damaged = text.count(_REPLACEMENT) - known
+    return with_right_escapes(text), damaged
+
+
+def with_right_escapes(text: bytes) -> bytes:
+    whole = bytearray(text)
+    for found in islice(_BAD_ESCAPE.finditer(text), MOST_REPAIRS):
+        at = found.start()
+        while at and text[at - 1] == _BACKSLASH:
+            at -= 1
+        if (found.start() - at) % 2 == 0:  # else the backslash is itself escaped
+            whole[found.start(1)] += ord("a") - ord(":")
+    return bytes(whole)
+
+
+_BACKSLASH = ord("\\")
+_REPLACEMENT = "\ufffd".encode()
+
+
+def lenient(row: type[RowT], values: dict[str, Any]) -> tuple[RowT | None, int]:
+    """What can be read of `values`, the rest missing; None when a field is bad without which it is no row."""
+    kept: dict[str, Any] = {}
+    bad = 0
+    for field in msgspec.structs.fields(row):
+        if field.encode_name not in values:
+            continue
+        try:
+            kept[field.name] = msgspec.convert(values[field.encode_name], field.type, strict=False)
+        except msgspec.ValidationError:
+            bad += 1
+    try:
+        return row(**kept), bad
+    except TypeError:
+        return None, bad
+
+
+def matrix(rows: Sequence[msgspec.Struct], fields: Sequence[str]) -> NDArray[np.float64]:
+    """float64 of shape (len(fields), len(rows)): the fields of the rows as columns."""
+    if not rows or not fields:
+        return np.empty((len(fields), len(rows)))
+    values = map(attrgetter(*fields), rows)
+    flat = chain.from_iterable(values) if len(fields) > 1 else values
+    filled = np.fromiter(flat, np.float64, len(rows) * len(fields))
+    return np.ascontiguousarray(filled.reshape(len(rows), len(fields)).T)
+
+
+def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:
+    return np.fromiter(map(attrgetter(field), rows), np.int64, len(rows))
+
+
+def columns_of(names: Iterable[str], numbers: NDArray[np.float64], order: Positions) -> dict[str, Column]:
+    """Columns by the model's names in the order of the index; one that is missing for every row is left out."""
+    columns = dict(zip(names, _ordered(numbers, order), strict=True))
+    return present(columns)
+
+
+def _ordered(numbers: NDArray[np.float64], order: Positions) -> NDArray[np.float64]:
+    """The rows of `numbers` in this order; no copy where they are in it, as it is kept for the next poll anyway."""
+    in_order = len(order) == numbers.shape[1] and bool((order[1:] > order[:-1]).all())
+    return numbers if in_order else numbers[:, order]
+
+
+def present(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Those that are not missing for every row."""
+    return {name: column for name, column in columns.items() if not len(column) or not np.isnan(column).all()}

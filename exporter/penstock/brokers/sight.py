@@ -1,0 +1,135 @@
+"""
+A listing in pages is no picture of one moment: when a row leaves, all behind it move up, and the first row of the next
+page comes to stand on one that was read already. It is out of sight and not gone.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.table import Positions, ascending, positions
+
+MOST_ABSENCES = 20
+"""Listings in a row after which a row is gone, proven or not: what stays is bounded."""
+
+Values = NDArray[Any]
+Rank = Callable[[Values, NDArray[np.float64]], Values]
+"""Of rows, by keys and numbers, what the broker sorts the listing by."""
+
+
+class Sight:
+    """
+    Which rows stay although no page showed them, with the numbers that they said last.
+
+    A page is a piece of the sorted listing as it was at one moment. So a row is gone when it would stand within a page
+    and does not; between two pages it may be hidden. Keys must never come again.
+    """
+
+    def __init__(self, rank: Rank, proofs: int = 1, most: int = MOST_ABSENCES) -> None:
+        """proofs: how many listings must prove that a row is gone. most: absences in a row after which it is."""
+        self._rank = rank
+        self._proofs = proofs
+        self._most = most
+        self.began = False
+        """Whether there was a listing."""
+        self._never_read = 0
+        """Rows that no listing could be read of: they hide nothing that is known."""
+        self._keys: Values = np.empty(0, np.int64)
+        self._numbers = np.empty((0, 0))
+        self._stay = self._keys
+        """Those of `_keys` that the last listing did not show, at the end."""
+        self._counts = np.zeros((2, 0), np.intp)
+        """By `_stay`: how many listings in a row did not show it, and how many of them proved it gone."""
+
+    @property
+    def stayed(self) -> bool:
+        """Whether rows stay that the last listing did not show."""
+        return bool(len(self._stay))
+
+    @property
+    def leaving(self) -> Values:
+        """Keys of those that stay although they were proven gone, for want of another proof."""
+        leaving: Values = self._stay[self._counts[1] > 0]
+        return leaving
+
+    def page_rows(self, rows: int) -> int:
+        """
+        How many rows to ask for in a page of the next listing, in place of `rows`.
+
+        A few more while something stood between two pages: so it will stand within one, and show whether it is gone.
+        """
+        unproven = self._counts[0][self._counts[0] > self._counts[1]]
+        return rows + (rows // 8 + int(unproven.max()) if len(unproven) else 0)
+
+    def whole(
+        self,
+        sizes: Sequence[int],
+        keys: Values,
+        numbers: NDArray[np.float64],
+        gone: Sequence[Any] | Values = (),
+        *,
+        lost: int = 0,
+    ) -> tuple[Values, NDArray[np.float64]]:
+        """
+        `keys` and `numbers` (fields, rows) of all pages, each row once, and behind them those of the rows that stay.
+
+        sizes: rows of each page. gone: keys that are known to be. lost: rows that could not be read; each that could be
+        read before may be any of those that are missing.
+        """
+        torn = lost > self._never_read
+        if (len(sizes) == 1 and not torn) or np.array_equal(keys, self._keys):
+            self._stay, self._counts = keys[:0], np.zeros((2, 0), np.intp)
+        else:
+            listed, first = ascending(keys)
+            missing = np.flatnonzero((positions(listed, self._keys) < 0) & ~np.isin(self._keys, gone))
+            stay = self._staying(missing, [] if torn else _slices(sizes, keys, numbers))
+            if len(listed) < len(keys):  # of a row on two pages, the first
+                first = np.sort(first)
+                keys, numbers = keys[first], numbers[:, first]
+            if len(stay):
+                keys, numbers = np.concatenate([keys, self._stay]), np.hstack([numbers, self._numbers[:, stay]])
+        if not self.stayed:
+            self._never_read = lost
+        self._keys, self._numbers, self.began = keys, numbers, True
+        return keys, numbers
+
+    def _staying(self, missing: Positions, pages: Sequence[tuple[Values, NDArray[np.float64]]]) -> Positions:
+        """Which of the missing rows stay, and count that. pages: keys and numbers of each."""
+        if not len(missing):
+            self._stay, self._counts = self._keys[:0], np.zeros((2, 0), np.intp)
+            return missing
+        counts = np.zeros((2, len(missing)), np.intp)
+        before = missing - (len(self._keys) - len(self._stay))
+        counts[:, before >= 0] = self._counts[:, before[before >= 0]]
+        ranks = self._rank(self._keys[missing], self._numbers[:, missing])
+        counts[0] += 1
+        counts[1] += within_a_page(ranks, [self._rank(*page) for page in pages])
+        stays = (counts[1] < self._proofs) & (counts[0] < self._most)
+        missing = np.compress(stays, missing)
+        self._stay, self._counts = self._keys[missing], counts[:, stays]
+        return missing
+
+
+def _slices(
+    sizes: Sequence[int], keys: Values, numbers: NDArray[np.float64]
+) -> list[tuple[Values, NDArray[np.float64]]]:
+    ends = np.cumsum(sizes).tolist()
+    return [(keys[end - size : end], numbers[:, end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+
+
+def within_a_page(ranks: Values, pages: Sequence[Values]) -> NDArray[np.bool_]:
+    """
+    Whether rows of these ranks would stand within a page: the first begins the listing, the last ends it.
+
+    None does, where a page is not sorted: a broker sorts wrongly while sessions are closed.
+    """
+    within = np.zeros(len(ranks), np.bool_)
+    if not pages or not all(len(page) and (page[1:] >= page[:-1]).all() for page in pages):
+        return within
+    for number, page in enumerate(pages):
+        behind = ranks > page[0] if number else ~within
+        before = ranks < page[-1] if number < len(pages) - 1 else True
+        within |= behind & before
+    return within

@@ -1,1 +1,0 @@
-"""`penstock top`: what an agent knows, in a terminal. The one part that needs textual."""

@@ -1,0 +1,73 @@
+"""All conditions, in the order of the documentation. A new one is one module and one line here."""
+
+from collections.abc import Mapping
+from functools import cache
+
+from penstock.conditions.churn_without_progress import CHURN_WITHOUT_PROGRESS
+from penstock.conditions.condition import Condition
+from penstock.conditions.connection_paused import CONNECTION_PAUSED
+from penstock.conditions.dead_lettering import DEAD_LETTERING
+from penstock.conditions.depaging_frozen import DEPAGING_FROZEN
+from penstock.conditions.expiring import EXPIRING
+from penstock.conditions.falling_behind import FALLING_BEHIND
+from penstock.conditions.hoarding import HOARDING
+from penstock.conditions.holder_gone import HOLDER_GONE
+from penstock.conditions.limit_losing import LIMIT_LOSING
+from penstock.conditions.no_consumer import NO_CONSUMER
+from penstock.conditions.not_dispatching import NOT_DISPATCHING
+from penstock.conditions.open_transaction import OPEN_TRANSACTION
+from penstock.conditions.orphaned import ORPHANED
+from penstock.conditions.paused import PAUSED
+from penstock.conditions.producer_transaction_open import PRODUCER_TRANSACTION_OPEN
+from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
+from penstock.conditions.redelivery_loop import REDELIVERY_LOOP
+from penstock.conditions.rejecting import REJECTING
+from penstock.conditions.removed_unsettled import REMOVED_UNSETTLED
+from penstock.conditions.ring_losing import RING_LOSING
+from penstock.conditions.ring_lost_by_consumer import RING_LOST_BY_CONSUMER
+from penstock.conditions.stalled import STALLED
+from penstock.conditions.too_few_consumers import TOO_FEW_CONSUMERS
+from penstock.conditions.two_actives import TWO_ACTIVES
+from penstock.conditions.unknown import UNKNOWN
+
+_ALL = (
+    STALLED,
+    OPEN_TRANSACTION,
+    ORPHANED,
+    REDELIVERY_LOOP,
+    CHURN_WITHOUT_PROGRESS,
+    NOT_DISPATCHING,
+    NO_CONSUMER,
+    TOO_FEW_CONSUMERS,
+    PAUSED,
+    DEPAGING_FROZEN,
+    PRODUCERS_BLOCKED,
+    REJECTING,
+    RING_LOSING,
+    RING_LOST_BY_CONSUMER,
+    EXPIRING,
+    DEAD_LETTERING,
+    FALLING_BEHIND,
+    HOARDING,
+    CONNECTION_PAUSED,
+    PRODUCER_TRANSACTION_OPEN,
+    LIMIT_LOSING,
+    REMOVED_UNSETTLED,
+    HOLDER_GONE,
+    TWO_ACTIVES,
+    UNKNOWN,
+)
+
+CONDITIONS: dict[str, Condition] = {condition.name: condition for condition in _ALL}
+"""By name."""
+
+
+@cache
+def for_kind(kind: str) -> Mapping[str, Condition]:
+    """Those of one kind of broker, each as it is there."""
+    return {name: condition.on(kind) for name, condition in CONDITIONS.items() if condition.exists_on(kind)}
+
+
+def on(kind: str, name: str) -> Condition:
+    """As it is on a kind of broker, also where that kind does not have it."""
+    return for_kind(kind).get(name, CONDITIONS[name])

@@ -1,0 +1,197 @@
+"""
+What a condition is: when it is raised, how bad it is, what it rests on, what may be behind it and what to do.
+
+Each condition is an instance in a module of its own name; `catalogue` lists them, `rule_engine` evaluates them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from penstock.core.table import Column, Positions
+from penstock.core.windows import Mask
+from penstock.model import BrokerKind
+from penstock.settings.constants import Constants
+
+if TYPE_CHECKING:
+    from penstock.learned.churn import Churn
+    from penstock.observation.poll import RuleInputs
+    from penstock.series.labels import ClientSeries
+
+
+class Severity(IntEnum):
+    """The value of the metric is the number; an info is a notice."""
+
+    INFO = 0
+    WARNING = 1
+    CRITICAL = 2
+
+
+class Scope(StrEnum):
+    """What the rows of a rule are: queues, or the consumers of a client; of a broker the one row is itself."""
+
+    BROKER = "broker"
+    QUEUE = "queue"
+    CLIENT = "client"
+
+
+class Raised(NamedTuple):
+    """
+    What a rule says at one poll, by the rows of its scope.
+
+    mask: where it is true. since: when it became true, by the broker's clock, NaN = at this poll. lasting: seconds for
+    which it must have been true before the condition is raised; None = two polls are enough.
+    """
+
+    mask: Mask
+    since: Column
+    lasting: Column | None = None
+
+
+class ActiveCondition(NamedTuple):
+    """
+    A condition that is active. Times by the agent's clock, seconds since 1970.
+
+    client: empty for one of the queue itself; address and queue, too, for one of the broker. consumers: how many of the
+    client's consumers are in it.
+    """
+
+    name: str
+    broker: str
+    address: str
+    queue: str
+    client: str
+    severity: Severity
+    since: float
+    evidence: Mapping[str, float] = {}
+    consumers: int = 0
+    silenced: bool = False
+    """By a rule of the operator: shown when asked for, and not exported."""
+    why: str = ""
+    """What is behind it, where that is known: it is told in place of the causes."""
+
+
+class Reported(NamedTuple):
+    """One active condition that no mask over rows can say. Times by the broker's clock."""
+
+    client: "ClientSeries"
+    since: float
+    evidence: Mapping[str, float]
+    idle_queue: str = ""
+    """The queue whose stop makes it critical."""
+    counts_consumers: bool = False
+    """Whether the client's present consumers are in it."""
+
+
+Rule = Callable[["RuleInputs"], Raised]
+Evidence = Callable[["RuleInputs", Positions], Mapping[str, Column]]
+"""By name the numbers of some rows."""
+Notice = Callable[["RuleInputs", Positions], Mask]
+"""Of some queues, -1 where one is not known: whether the condition is a notice there."""
+Reports = Callable[["Churn", "RuleInputs"], Iterator[Reported]]
+Blockers = Callable[["RuleInputs", Positions], tuple[tuple[int, str], ...]]
+"""Of queues: connections by key, and the client that uses up each one's limit."""
+Window = Callable[[Constants, float], float]
+"""Seconds that a rule looks back, by the constants and the seconds between two polls."""
+
+
+def never(_: "RuleInputs", queues: Positions) -> Mask:
+    return np.zeros(len(queues), np.bool_)
+
+
+def always(_: "RuleInputs", queues: Positions) -> Mask:
+    return np.ones(len(queues), np.bool_)
+
+
+def no_numbers(_: "RuleInputs", __: Positions) -> Mapping[str, Column]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """
+    The Prometheus alert on a condition.
+
+    description: `{table.column}` is that number of the alert's own labels, `{value}` what fires it; see
+    `assets.wording`. runbook: the file of docs/runbooks with a section of the alert's name. critical: whether it also
+    exists as critical. dashboard: empty = that of the scope.
+    """
+
+    name: str
+    description: str
+    runbook: str
+    critical: bool = True
+    dashboard: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """What differs on one kind of broker; None = as elsewhere. Fields as in `Condition`."""
+
+    rule: Rule | None = None
+    when: str | None = None
+    causes: tuple[str, ...] | None = None
+    action: str | None = None
+    evidence: Evidence | None = None
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Condition:
+    """
+    One condition.
+
+    title: one sentence, also the summary of the alert. when, quiet_on: for people; `{name}` is a constant of the rules.
+    causes: what looks like this at the broker; several where it cannot tell them apart. action: what to do, with the
+    names of the evidence in braces.
+    """
+
+    name: str
+    scope: Scope
+    title: str
+    when: str
+    quiet_on: str
+    causes: tuple[str, ...]
+    action: str
+    rule: Rule | None = None
+    """None: it is reported, or looked up on request only."""
+    reports: Reports | None = None
+    evidence: Evidence = no_numbers
+    notice: Notice = never
+    may_be_critical: bool = True
+    event: bool = False
+    """It happened, and is shown for a while: one poll is enough to raise and to clear it."""
+    window: Window | None = None
+    """Of a rule that looks back: while the agent has seen less since its restart, what was active stays so."""
+    silenced_by: tuple["Condition", ...] = ()
+    why: Callable[["RuleInputs"], str] | None = None
+    """Of a broker's: what is behind it, in words."""
+    by_consumer: bool = False
+    """Only the numbers of each consumer can say it."""
+    of_address: bool = False
+    """Of the whole address, not of one of its queues."""
+    blockers: Blockers | None = None
+    """Of one that other consumers of a connection cause: which they are."""
+    brokers: frozenset[str] | None = None
+    """Kinds of broker that have it; None: all."""
+    alert: Alert | None = None
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+    """By kind of broker."""
+
+    def exists_on(self, kind: str) -> bool:
+        return self.brokers is None or kind in self.brokers
+
+    def on(self, kind: str) -> "Condition":
+        """As it is on this kind of broker; what that kind does not have cannot silence it."""
+        variant = self.variants.get(kind, Variant())
+        own: dict[str, Any] = {one.name: getattr(variant, one.name) for one in fields(Variant)}
+        given = {name: value for name, value in own.items() if value is not None}
+        silenced_by = tuple(other.on(kind) for other in self.silenced_by if other.exists_on(kind))
+        return replace(self, silenced_by=silenced_by, **given)
+
+
+ARTEMIS = frozenset({BrokerKind.ARTEMIS.name})
+OPENMQ = frozenset({BrokerKind.OPENMQ.name})

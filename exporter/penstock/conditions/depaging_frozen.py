@@ -1,0 +1,55 @@
+"""`depaging_frozen`: page files are no longer read because one consumer buffers too much."""
+
+from collections.abc import Mapping
+
+from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.conditions.timing import nearly, proof
+from penstock.core.table import Column, Positions
+from penstock.core.windows import Mask, longer
+from penstock.observation.facts import Facts
+from penstock.observation.poll import RuleInputs
+
+
+def rule(poll: RuleInputs) -> Raised:
+    lasts = longer(poll.timers.still, poll.found.now, nearly(poll, proof(poll)))
+    return Raised(frozen(poll.found) & lasts, poll.timers.still, proof(poll))
+
+
+def frozen(facts: Facts) -> Mask:
+    """So much is delivered and unacknowledged that the queue reads no more pages, and all its consumers starve."""
+    address = facts.address
+    full = (address.page_read_bytes > 0) & (facts.delivering_bytes >= 0.9 * address.page_read_bytes)
+    many = (address.page_read_messages > 0) & (facts.delivering >= address.page_read_messages)
+    return facts.judged & (address.paging > 0) & (full | many) & (facts.ready > 0)
+
+
+def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+    found = poll.found
+    return {
+        "delivering_bytes": found.delivering_bytes[at],
+        "limit_bytes": found.address.page_read_bytes[at],
+        "ready": found.ready[at],
+    }
+
+
+DEPAGING_FROZEN = Condition(
+    name="depaging_frozen",
+    scope=Scope.QUEUE,
+    title="Page files are no longer read because one consumer holds too much.",
+    rule=rule,
+    when="the address pages, what is delivered and unacknowledged reaches what the queue may read from its pages, and"
+    " nothing moves for {proof}",
+    quiet_on="paging at work",
+    evidence=evidence,
+    causes=("one consumer holds more unacknowledged bytes than the queue may read from its pages",),
+    action="{delivering_bytes:.0f} bytes are unacknowledged, the queue reads pages up to {limit_bytes:.0f}: all its"
+    " consumers wait for the one that holds most",
+    brokers=ARTEMIS,
+    alert=Alert(
+        name="PenstockDepagingFrozen",
+        description="{queue.delivering} messages of {in_queue} are unacknowledged, as many as may be read from page"
+        " files at once; {queue.messages} are there.",
+        runbook="brokers",
+        dashboard="penstock-broker",
+    ),
+)

@@ -1,0 +1,92 @@
+"""`hoarding`: one consumer buffers nearly all messages while another has none."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.stalled import rule as stalled_rule
+from penstock.conditions.timing import nearly, proof
+from penstock.core.table import Column, Positions
+from penstock.core.windows import Mask, longer
+from penstock.model import BrokerKind
+from penstock.observation.poll import RuleInputs
+
+MESSAGES = 10
+SHARE = 0.8
+"""Of the buffered messages of the queue: what one consumer must buffer at least, by count and as a share."""
+
+
+def rule(poll: RuleInputs) -> Raised:
+    hoards = hoarded(poll, float(nearly(poll, poll.constants.proof)))
+    return Raised(hoards, idle_since(poll, hoards), proof(poll))
+
+
+def hoarded(poll: RuleInputs, idle: float) -> Mask:
+    """
+    Queues of which one consumer buffers nearly all that is left while another has had nothing for `idle` seconds.
+
+    By the most that it settled per second over the last polls it needs more than `persistent` seconds for what it
+    buffers, so waiting for it is worse than sharing would be. One that is stalled is reported as that: by the rule of
+    Artemis on OpenMQ too, where the one of OpenMQ leaves out consumers that give back.
+    """
+    facts, consumer = poll.found, poll.found.consumer
+    shared = facts.judged & (facts.exclusive == 0) & (facts.ready == 0) & (facts.held >= MESSAGES)
+    at = consumer.of(shared)
+    held = consumer.held[at]
+    much = (held >= MESSAGES) & (held >= SHARE * facts.held[consumer.queue[at]])
+    at, held = at[much], held[much]
+    pace = poll.service_rate[at]
+    slow = (pace > 0) & (held >= poll.constants.persistent * pace) & ~poll.of(stalled_rule).mask[at]
+    hoards = facts.queues_of(at[slow])
+    peers = consumer.of(hoards)
+    starving = facts.queues_of(peers[longer(poll.unacked.idle_since[peers], facts.now, idle)])
+    return hoards & starving & ~facts.queues_of(peers[consumer.selective[peers]])
+
+
+def idle_since(poll: RuleInputs, asked: Mask) -> Column:
+    """Of the queues `asked`: since when the first of their consumers buffers nothing."""
+    at = poll.found.consumer.of(asked)
+    since = np.full(len(asked), np.nan)
+    np.fmin.at(since, poll.found.consumer.queue[at], poll.unacked.idle_since[at])
+    return since
+
+
+def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+    found = poll.found
+    consumer = found.consumer
+    most = np.zeros(len(found.queues))
+    known = consumer.queue >= 0
+    np.maximum.at(most, consumer.queue[known], consumer.held[known])
+    return {"most": most[at], "held": found.held[at], "consumers": found.consumers[at]}
+
+
+HOARDING = Condition(
+    name="hoarding",
+    scope=Scope.QUEUE,
+    title="One consumer holds nearly all messages while its peers have none.",
+    rule=rule,
+    when=f"one consumer holds at least {MESSAGES} messages and {SHARE:.0%} of all, needs {{persistent}} or more for"
+    " them, and another has had nothing for {proof} while nothing waits",
+    quiet_on="one message in hand, a burst that is gone in {proof}, the standby of exclusive and grouped queues,"
+    " selectors",
+    evidence=evidence,
+    causes=("a consumer prefetched nearly everything while its peers have nothing",),
+    action="one consumer holds {most:.0f} of {held:.0f} messages: a smaller consumerWindowSize (or prefetch) shares"
+    " them",
+    by_consumer=True,
+    alert=Alert(
+        name="PenstockHoarding",
+        description="{queue.delivering} messages of {in_queue} are in delivery, nearly all with one of its"
+        " {queue.consumers} consumers (imbalance {queue.imbalance}).",
+        runbook="queues",
+        critical=False,
+        dashboard="penstock-clients",
+    ),
+    variants={
+        BrokerKind.OPENMQ.name: Variant(
+            action="one consumer holds {most:.0f} of {held:.0f} messages: a smaller imqConsumerFlowLimit (or"
+            " ConsumerFlowLimit of the destination) shares them",
+        )
+    },
+)

@@ -1,0 +1,65 @@
+"""`no_consumer`: messages wait and no consumer comes."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from penstock.conditions.condition import Alert, Condition, Raised, Scope
+from penstock.conditions.timing import nearly
+from penstock.core.table import Column, Positions
+from penstock.core.windows import Mask, longer
+from penstock.model import QueueKind
+from penstock.observation.poll import RuleInputs
+
+
+def rule(poll: RuleInputs) -> Raised:
+    found, timers = poll.found, poll.timers
+    timeout = nearly(poll, poll.absence)
+    waits = longer(timers.ready, found.now, timeout) & longer(timers.absent, found.now, timeout)
+    mask = found.judged & ~found.parked & waits & (found.consumers == 0)
+    coming = ~never_read(poll) | (poll.trend.rate_in > 0) | (poll.expected > 0)
+    wanted = ~poll.closed & ~(poll.expected == 0)
+    return Raised(mask & coming & wanted & (not found.settling), np.fmax(timers.ready, timers.absent), poll.absence)
+
+
+def never_read(poll: RuleInputs) -> Mask:
+    """No consumer was ever seen nor anything ever settled. Not of a durable subscription: its consumer made it."""
+    queues = poll.found.queues
+    subscribed = queues.column("subscribed", lambda row: row.durable and row.kind is QueueKind.SUBSCRIPTION) > 0
+    return ~poll.timers.had_consumer & ~subscribed
+
+
+def notice(poll: RuleInputs, queues: Positions) -> Mask:
+    return (~(poll.expected > 0) & never_read(poll))[queues]
+
+
+def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+    found, timers = poll.found, poll.timers
+    return {
+        "ready": found.ready[at],
+        "age": found.now - np.fmax(timers.ready[at], timers.absent[at]),
+        "patience": poll.absence[at],
+        "rate": poll.trend.rate_in[at],
+    }
+
+
+NO_CONSUMER = Condition(
+    name="no_consumer",
+    scope=Scope.QUEUE,
+    title="Messages wait and nobody reads the queue.",
+    rule=rule,
+    when="messages wait, nobody is there and nothing is settled, for longer than an absence usually lasts",
+    quiet_on="dead-letter and expiry queues, a consumer every 20 s for a moment, a batch every ten minutes once"
+    " learned, the minute after the broker's start; outside of business hours; where none are expected. It is a notice"
+    " where nobody ever read the queue and nobody is expected",
+    evidence=evidence,
+    causes=("the consuming application is down", "it listens to another queue", "nobody was meant to read it"),
+    action="{ready:.0f} messages wait and nobody reads them, {rate:.1f} come each second",
+    notice=notice,
+    alert=Alert(
+        name="PenstockNoConsumer",
+        description="{queue.ready} messages of {in_queue} wait without a consumer, {queue.added|a second} come each"
+        " second.",
+        runbook="queues",
+    ),
+)

@@ -1,0 +1,89 @@
+"""What the rules of several conditions read of an OpenMQ broker: who gives back, who fills a connection."""
+
+import numpy as np
+
+from penstock.core.table import Column, Keys, Positions
+from penstock.core.windows import Mask, longer
+from penstock.observation.openmq import Openmq, OpenmqFacts
+from penstock.observation.poll import RuleInputs
+from penstock.series.queues import number_or_nan
+
+
+def of(poll: RuleInputs) -> tuple[Openmq, OpenmqFacts]:
+    """What is carried from poll to poll, and what this poll said."""
+    assert poll.openmq is not None and poll.openmq.said is not None  # noqa: S101, PT018 - only asked of OpenMQ
+    return poll.openmq, poll.openmq.said
+
+
+def facts(poll: RuleInputs) -> OpenmqFacts:
+    return of(poll)[1]
+
+
+def gives_back(poll: RuleInputs) -> Mask:
+    """Consumers that messages left at this poll without being settled."""
+    return ~np.isnan(of(poll)[0].consumers.returning_since)
+
+
+def unacked_since(poll: RuleInputs) -> Column:
+    return np.fmax(poll.unacked.unacked_since, poll.unacked.hold_since)
+
+
+# --- the flow limit of a connection
+
+
+def connection_limits(poll: RuleInputs) -> Column:
+    """Per consumer the limit of its connection as the operator gives it; NaN where nothing is given."""
+    clients = poll.groups.clients
+    limit = clients.index.column("connection limit", lambda series: number_or_nan(series.said.connection_flow_limit))
+    return np.append(limit, np.nan)[clients.member]
+
+
+def reaches_limit(poll: RuleInputs) -> Mask:
+    """Consumers whose connection buffers as much as its given limit, or has none given; 0: there is no limit."""
+    limit, connection = connection_limits(poll), facts(poll).connection
+    _, at = np.unique(connection, return_inverse=True)
+    held = np.bincount(at, weights=poll.found.consumer.held)[at]
+    return np.isnan(limit) | ((limit > 0) & (held >= limit))
+
+
+def blockers(poll: RuleInputs) -> Mask:
+    """
+    Consumers that may use up the limit of their connection.
+
+    They buffer messages, are not paused by their own limit and get no more, though more is there for them. Where the
+    operator gives the limit, the consumers of the connection must buffer as much.
+    """
+    state, said = of(poll)
+    found, at = poll.found, poll.found.consumer.queue
+    waits = (said.unsent > 0) | (np.append(found.ready, 0.0)[at] > 0)
+    stuck = longer(state.consumers.still_since, found.now, poll.client_patience)
+    blocks = (found.consumer.held > 0) & stuck & ~said.flow_paused & waits & (said.connection >= 0)
+    return blocks & reaches_limit(poll) if blocks.any() else blocks
+
+
+def starving_connections(poll: RuleInputs, starving: Mask) -> Keys:
+    """Connections with a blocker, and a consumer of one of the queues `starving` that buffers nothing."""
+    found, connection = poll.found, facts(poll).connection
+    idle = np.isnan(poll.unacked.hold_since) & np.append(starving, False)[found.consumer.queue]
+    shared: Keys = np.intersect1d(connection[idle & (connection >= 0)], connection[blockers(poll)])
+    return shared
+
+
+def blocking(poll: RuleInputs, paused: Positions) -> tuple[tuple[int, str], ...]:
+    """Connections by key, and the client that uses up their limit; paused: queues that starve for it."""
+    if not len(paused):
+        return ()
+    starving = np.zeros(len(poll.found.queues), np.bool_)
+    starving[paused] = True
+    connection = facts(poll).connection
+    at = np.flatnonzero(blockers(poll) & np.isin(connection, starving_connections(poll, starving)))
+    rows = poll.found.consumer.index.rows
+    return tuple(sorted({(int(connection[i]), rows[i].client) for i in at.tolist()}))
+
+
+def buffered_by_blockers(poll: RuleInputs, queue: int, starving: Mask) -> tuple[float, Column]:
+    """What the blockers of a starving queue's connections buffer, and the keys of these connections."""
+    found, connection = poll.found, facts(poll).connection
+    here = found.consumer.queue == queue
+    keys = np.intersect1d(connection[here], starving_connections(poll, starving))
+    return float(found.consumer.held[blockers(poll) & np.isin(connection, keys)].sum()), keys

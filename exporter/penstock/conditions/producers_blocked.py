@@ -1,0 +1,91 @@
+"""`producers_blocked`: nothing comes in, because the address is full, closed, or the whole broker is full."""
+
+from penstock.conditions import openmq
+from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.evidence import full_address, full_destination
+from penstock.conditions.timing import nearly, proof
+from penstock.core.windows import Mask, longer
+from penstock.model import Broker, BrokerKind
+from penstock.observation.facts import Facts
+from penstock.observation.openmq import at_limit, near_limit
+from penstock.observation.poll import RuleInputs
+
+
+def rule(poll: RuleInputs) -> Raised:
+    lasts = longer(poll.timers.blocked, poll.found.now, nearly(poll, proof(poll)))
+    return Raised(blocked(poll.found, full(poll.broker)) & lasts, poll.timers.blocked, proof(poll))
+
+
+def blocked(facts: Facts, broker_full: bool) -> Mask:
+    """
+    Nothing comes in, and the address is full under BLOCK, an operator blocks it, or the whole broker is full.
+
+    To none of its queues: one whose filter wants nothing of it says nothing of the producers.
+    """
+    address = facts.address
+    is_full = (address.limit_percent >= 100) & ~(address.paging > 0)
+    return facts.judged & (address.d_added == 0) & (is_full | (address.producers_paused > 0) | broker_full)
+
+
+def full(broker: Broker) -> bool:
+    """Disk or message memory of the whole broker at its limit: then every address blocks, whatever its policy."""
+    return bool(
+        broker.disk_used_ratio >= broker.disk_limit_ratio or broker.memory_used_bytes >= broker.memory_limit_bytes
+    )
+
+
+def openmq_rule(poll: RuleInputs) -> Raised:
+    """
+    Nothing comes in to a full destination that makes its producers wait, or that an operator closed to them.
+
+    Close to its limit the same proves it only after the timeout. What producers say of themselves proves nothing.
+    """
+    said = openmq.facts(poll)
+    found, since = poll.found, poll.timers.blocked
+    waits = said.flow_control & (said.producers > 0) & said.balanced
+    is_full = waits & at_limit(found, said) & longer(since, found.now, poll.constants.proof)
+    nearly_full = waits & near_limit(found, said) & longer(since, found.now, poll.queue_patience)
+    closed = (found.address.producers_paused > 0) & (said.producers > 0)
+    mask = is_full | nearly_full | closed & longer(since, found.now, poll.constants.proof)
+    return Raised(found.judged & mask, since)
+
+
+PRODUCERS_BLOCKED = Condition(
+    name="producers_blocked",
+    scope=Scope.QUEUE,
+    title="Producers are blocked.",
+    rule=rule,
+    when="nothing comes in for {proof} while the address is full and does not page, an operator blocks it, or the"
+    " broker's disk or memory is full",
+    quiet_on="throttled producers, whose messages still come in",
+    evidence=full_address,
+    causes=(
+        "the address is full and its policy is BLOCK",
+        "an operator blocks it",
+        "disk or memory of the broker is full",
+    ),
+    action="producers wait; see the stalled or absent consumer beside it",
+    of_address=True,
+    alert=Alert(
+        name="PenstockProducersBlocked",
+        description="Nothing comes in for {in_address}: it is full or closed. It uses {address.memory_used_ratio} of"
+        " its limit; {address.messages} messages are there, {address.producers} producers.",
+        runbook="brokers",
+        dashboard="penstock-broker",
+    ),
+    variants={
+        BrokerKind.OPENMQ.name: Variant(
+            rule=openmq_rule,
+            when="nothing comes in for {proof} while the destination is full and its behaviour is FLOW_CONTROL, or an"
+            " operator closed it to producers; or for longer than the patience while it is within a batch of each"
+            " producer of its limit",
+            causes=(
+                "the destination is full by count or by bytes and its behaviour is FLOW_CONTROL",
+                "an operator closed it to producers",
+            ),
+            action="{producers:.0f} producers wait at {ready:.0f} waiting messages, the limit is {limit:.0f}; see the"
+            " stalled or absent consumer beside it",
+            evidence=full_destination,
+        )
+    },
+)

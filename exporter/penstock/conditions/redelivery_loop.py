@@ -1,0 +1,91 @@
+"""`redelivery_loop`: messages are delivered, come back and are delivered again."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from penstock.conditions import openmq
+from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.settling import destructive
+from penstock.conditions.timing import window, window_begin
+from penstock.core.table import Column, Positions
+from penstock.core.windows import Mask, longer
+from penstock.model import BrokerKind
+from penstock.observation.activity import PERSISTENT_POLLS, Returns
+from penstock.observation.poll import RuleInputs
+
+DEFAULT_ATTEMPTS = 10.0
+"""max-delivery-attempts where the settings do not say."""
+
+
+def rule(poll: RuleInputs) -> Raised:
+    return Raised(loops(poll) & (not poll.found.settling), window_begin(poll))
+
+
+def loops(poll: RuleInputs) -> Mask:
+    """Queues to which messages keep coming back while deliveries go on."""
+    mask = poll.found.judged & poll.returns.persistent & (poll.returns.delivered > 0)
+    return mask & destructive(poll.found, mask)
+
+
+def openmq_rule(poll: RuleInputs) -> Raised:
+    """Of a subscription, which counts nothing, a consumer that gives messages back for longer than its threshold."""
+    state, said = openmq.of(poll)
+    returning = longer(state.consumers.returning_since, poll.found.now, poll.client_patience)
+    by_member = poll.found.of_queue(returning.astype(np.float64)) > 0
+    return Raised((loops(poll) & said.balanced) | (poll.found.judged & ~said.balanced & by_member), window_begin(poll))
+
+
+def notice(poll: RuleInputs, queues: Positions) -> Mask:
+    said = poll.found.address.delivery_attempts
+    return only_few_fail(poll.returns, np.where(np.isnan(said), DEFAULT_ATTEMPTS, said))[queues]
+
+
+def only_few_fail(returns: Returns, attempts: Column) -> Mask:
+    """
+    The queue moves, and what comes back is a share that ends in the dead letters.
+
+    Few failures in a window vary: three standard deviations above the share are still that share.
+    """
+    lasting = returns.returned - np.maximum(attempts - 1, 0) * returns.killed
+    share = 0.02 * returns.delivered
+    return (returns.settled > 0) & (lasting < share + 3 * np.sqrt(share))
+
+
+def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+    return {name: getattr(poll.returns, name)[at] for name in ("returned", "delivered", "settled", "killed")}
+
+
+REDELIVERY_LOOP = Condition(
+    name="redelivery_loop",
+    scope=Scope.QUEUE,
+    title="Messages are delivered, come back and are delivered again.",
+    rule=rule,
+    when="messages keep coming back to the queue while deliveries go on: in both halves of the window, at"
+    f" {PERSISTENT_POLLS} polls or more, and more than the noise of reading",
+    quiet_on="one big rollback, one in a hundred messages failing, reads that are not atomic at thousands of messages a"
+    " second, short-lived consumers. It is a notice while the queue moves and nearly all that comes back ends in the"
+    " dead letters, or while what comes back is about two in a hundred deliveries (and three standard deviations above:"
+    " few failures vary)",
+    evidence=evidence,
+    causes=("rollback", "recover", "AMQP release", "an exception in the listener"),
+    action="{returned:.0f} of {delivered:.0f} deliveries came back, {settled:.0f} were settled: set"
+    " max-delivery-attempts and a redelivery delay, look at the message in front",
+    notice=notice,
+    window=window,
+    by_consumer=True,
+    alert=Alert(
+        name="PenstockRedeliveryLoop",
+        description="Deliveries of {in_queue} keep coming back; {queue.ready} messages wait, {queue.consumers}"
+        " consumers.",
+        runbook="queues",
+    ),
+    variants={
+        BrokerKind.OPENMQ.name: Variant(
+            rule=openmq_rule,
+            causes=("rollback", "recover", "an exception in the listener"),
+            action="{returned:.0f} of {delivered:.0f} deliveries came back, {settled:.0f} were settled: by default"
+            " nothing ends that, look at the message in front and at the client's log",
+        )
+    },
+)

@@ -1,0 +1,58 @@
+"""`rejecting`: a full address drops or refuses messages."""
+
+from penstock.conditions import openmq
+from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.evidence import full_address, full_destination
+from penstock.conditions.timing import at_this_poll, window, window_begin
+from penstock.model import BrokerKind
+from penstock.observation.activity import PERSISTENT_POLLS, persistent
+from penstock.observation.drops import refuses
+from penstock.observation.openmq import REJECTED
+from penstock.observation.poll import RuleInputs
+
+
+def rule(poll: RuleInputs) -> Raised:
+    return Raised(poll.found.judged & refuses(poll.found), at_this_poll(poll))
+
+
+def openmq_rule(poll: RuleInputs) -> Raised:
+    """Messages come in, are counted, and are neither there nor have left."""
+    state, said = openmq.of(poll)
+    lasting = persistent(state.balances, REJECTED, poll.constants, poll.found.interval)
+    return Raised(poll.found.judged & said.balanced & lasting, window_begin(poll))
+
+
+REJECTING = Condition(
+    name="rejecting",
+    scope=Scope.QUEUE,
+    title="A full address drops or refuses messages.",
+    rule=rule,
+    when="the address is at its limit and has no pages: its policy drops or refuses messages",
+    quiet_on="paging, and a limit that is reached for the first time and pages",
+    evidence=full_address,
+    causes=("the address is full and its policy is DROP or FAIL",),
+    action="the address is full at {limit_percent:.0f} % of its limit; under DROP messages vanish silently",
+    of_address=True,
+    alert=Alert(
+        name="PenstockRejecting",
+        description="{in_address} uses {address.memory_used_ratio} of its limit and takes no more; {address.messages}"
+        " messages are there, {address.producers} producers.",
+        runbook="brokers",
+        dashboard="penstock-broker",
+    ),
+    variants={
+        BrokerKind.OPENMQ.name: Variant(
+            rule=openmq_rule,
+            when="messages come in, are counted, and are neither there nor have left: in both halves of the window, at"
+            f" {PERSISTENT_POLLS} polls or more, and more than the noise of reading",
+            causes=(
+                "the destination is full and its behaviour is REJECT_NEWEST",
+                "messages are larger than MaxBytesPerMsg",
+            ),
+            action="{rejected:.0f} messages were refused since the agent watches, {ready:.0f} wait, the limit is"
+            " {limit:.0f}; those that are not persistent vanish silently",
+            evidence=full_destination,
+            window=window,
+        )
+    },
+)

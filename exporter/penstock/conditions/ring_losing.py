@@ -1,0 +1,60 @@
+"""`ring_losing`: a ring evicts messages that nobody has read."""
+
+from collections.abc import Mapping
+
+from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.conditions.timing import at_this_poll
+from penstock.core.table import Column, Positions
+from penstock.core.windows import Mask
+from penstock.observation.facts import or_zero
+from penstock.observation.poll import RuleInputs
+from penstock.series.queues import TARGETS
+from penstock.settings.rules import RingLoss
+
+
+def rule(poll: RuleInputs) -> Raised:
+    return Raised(poll.found.judged & (poll.ledger.grew > 0), at_this_poll(poll))
+
+
+def notice(poll: RuleInputs, queues: Positions) -> Mask:
+    """Discarding is what a ring is for, unless the operator says otherwise or wants it to cover more time."""
+    of_queues = poll.groups.queues.by_source
+    alert = of_queues("ring alert", lambda series: series.said.ring_loss is RingLoss.ALERT)
+    target = of_queues("ring_retention_target", TARGETS["ring_retention_target"])
+    short = poll.found.ring < target * poll.trend.rate_in
+    return ~((alert > 0) | short)[queues]
+
+
+def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+    return {
+        "evicted": poll.ledger.evicted[at],
+        "rate": poll.ledger.grew[at] / max(poll.found.interval, 1e-9),
+        "ring": or_zero(poll.found.ring[at]),
+    }
+
+
+RING_LOSING = Condition(
+    name="ring_losing",
+    scope=Scope.QUEUE,
+    title="A ring queue throws away messages that the configuration wants kept.",
+    rule=rule,
+    when="messages were evicted from the ring since the last poll",
+    quiet_on="a full ring that evicts nothing, and counts above the ring size while messages are in delivery; a queue"
+    " of which an operator has set a counter back (`resetMessagesAdded` and its like): what it evicts cannot be known"
+    " until the broker starts anew, and `mq_queue_messages_evicted_total` is absent. It is a warning with `ring_loss:"
+    " alert`, or while the ring covers less than `ring_retention`",
+    evidence=evidence,
+    causes=("more comes than the ring holds until it is read",),
+    action="{evicted:.0f} messages were thrown away unread, {rate:.1f} each second",
+    notice=notice,
+    may_be_critical=False,
+    brokers=ARTEMIS,
+    alert=Alert(
+        name="PenstockRingLosing",
+        description="{in_queue} threw {eviction.evicted|sum of 15m} messages away unread within 15m; it covers"
+        " {queue.ring_retention}, its size is {queue.ring_limit} messages.",
+        runbook="rings",
+        critical=False,
+        dashboard="penstock-rings",
+    ),
+)

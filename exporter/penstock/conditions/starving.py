@@ -1,0 +1,35 @@
+"""Queues that get nothing delivered though a consumer could take it: what two conditions start from."""
+
+import numpy as np
+
+from penstock.conditions.condition import Raised
+from penstock.conditions.settling import may_keep
+from penstock.conditions.timing import dispatch_timeout, nearly
+from penstock.core.table import Column
+from penstock.core.windows import Mask, longer
+from penstock.observation.poll import RuleInputs
+
+
+def starving(poll: RuleInputs) -> Raised:
+    """Since when messages wait and nothing moves."""
+    since = np.fmax(poll.timers.ready, poll.timers.still)
+    return Raised(undelivered(poll, nearly(poll, dispatch_timeout(poll))), since, dispatch_timeout(poll))
+
+
+def undelivered(poll: RuleInputs, timeout: Column) -> Mask:
+    """Messages wait, a consumer that could take them buffers nothing, and nothing has moved for longer than usual."""
+    facts, unacked = poll.found, poll.unacked
+    waits = longer(poll.timers.ready, facts.now, timeout) & longer(poll.timers.still, facts.now, timeout)
+    waits = waits & facts.judged & (facts.consumers > 0)
+    if not waits.any():
+        return waits
+    consumer, size = facts.consumer, len(waits)
+    at = consumer.of(waits)
+    idle = at[np.isnan(unacked.hold_since[at]) & longer(unacked.seen_since[at], facts.now, timeout[consumer.queue[at]])]
+    free = np.bincount(consumer.queue[idle], minlength=size)
+    selective = np.bincount(consumer.queue[idle[consumer.selective[idle]]], minlength=size)
+    none_buffered = facts.held + facts.of_queue(consumer.uncommitted) == 0
+    served = (facts.exclusive == 0) | none_buffered
+    wanted = (selective < free) | (facts.d_added > 0)
+    starves = waits & (free > 0) & served & wanted
+    return starves & ~may_keep(facts, starves)

@@ -1,0 +1,43 @@
+"""Conditions in sentences: the rule with the constants in force, the action with the numbers of one that is active."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from penstock.conditions.condition import Condition
+from penstock.settings.constants import Constants
+
+SECONDS = frozenset({"proof", "persistent", "window", "trend", "event", "rejoin", "verdicts", "after_restart", "cold"})
+"""Constants that are durations."""
+
+
+def rule(condition: Condition, constants: Constants) -> str:
+    """When it is raised."""
+    return condition.when.format_map(constant_texts(constants))
+
+
+def constant_texts(constants: Constants) -> Mapping[str, str]:
+    return {name: f"{value:g} s" if name in SECONDS else f"{value:g}" for name, value in asdict(constants).items()}
+
+
+def action(condition: Condition, evidence: Mapping[str, float]) -> str:
+    """One sentence with the numbers that it rests on."""
+    numbers: dict[str, object] = dict(evidence)
+    at_risk = evidence.get("at_risk", 0.0)
+    numbers["at_risk_text"] = f" and loses {at_risk:.0f} of the ring" if at_risk > 0 else ""
+    present, needed = evidence.get("consumers", 0.0), evidence.get("dispatch_at", 0.0)
+    numbers["dispatch_text"] = f"; the queue waits for {needed - present:.0f} more" if needed > present else ""
+    numbers["paused_text"] = "; the application does not ask for any" if evidence.get("paused", 0.0) else ""
+    return condition.action.format_map(_Known(numbers))
+
+
+class _Known(dict[str, object]):
+    def __missing__(self, key: str) -> "_Unknown":
+        return _Unknown()
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """A number that the broker did not give."""
+
+    def __format__(self, spec: str) -> str:
+        return "an unknown number of"

@@ -1,0 +1,180 @@
+"""Since when something is so, and what has happened in the last polls."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.table import Column, Index, Positions, take_or_fill
+
+Mask = NDArray[np.bool_]
+T = TypeVar("T", bound=np.generic)
+
+
+def since(holds: Mask, before: Column, now: Column | float) -> Column:
+    """Since when `holds`, NaN where it does not; before: the same at the poll before."""
+    return np.where(holds, np.where(np.isnan(before), now, before), np.nan)
+
+
+def reindex(index: Index[Any], before: Index[Any], values: NDArray[T], fill: T | float | bool | None) -> NDArray[T]:
+    """
+    `values`, whose last axis stands by `before`, by the rows of `index`; `fill` where a thing is new.
+
+    A thing stays the same when its text changes: what is known of it stays too.
+    """
+    if index is before:
+        return values
+    return take_or_fill(values, index.positions_in(before), fill, index.new_since(before))
+
+
+def longer(start: Column, now: float, than: Column | float) -> Mask:
+    """Whether it has lasted for at least `than` seconds; never where it does not hold (NaN)."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(now - start >= than)
+
+
+Values = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """
+    One poll, or several: `first` and `stamp` are the first and the last of them, `begin` is the one before; seconds,
+    NaN where there was none.
+
+    values, missing: (variables, rows); 0 where the value is missing: what changed, or what was so at the end.
+    """
+
+    begin: float
+    first: float
+    stamp: float
+    polls: int
+    values: Values
+    missing: NDArray[np.bool_]
+
+    def reindexed(self, index: Index[Any], before: Index[Any]) -> "Sample":
+        return replace(
+            self,
+            values=reindex(index, before, self.values, 0.0),
+            missing=reindex(index, before, self.missing, True),
+        )
+
+    def without(self, rows: Positions) -> "Sample":
+        values, missing = self.values.copy(), self.missing.copy()
+        values[:, rows], missing[:, rows] = 0.0, True
+        return replace(self, values=values, missing=missing)
+
+    def joined(self, later: "Sample", levels: Sequence[int]) -> "Sample":
+        """With the next one as one sample. levels: variables that are no changes."""
+        values = self.values + later.values
+        for level in levels:
+            values[level] = np.where(later.missing[level], self.values[level], later.values[level])
+        return Sample(
+            self.begin, self.first, later.stamp, self.polls + later.polls, values, self.missing & later.missing
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The last polls' values by the rows of `index`, oldest first."""
+
+    index: Index[Any] = field(default_factory=Index.empty)
+    samples: tuple[Sample, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """From the first sample to the last."""
+        return self.samples[-1].stamp - self.samples[0].stamp if self.samples else 0.0
+
+    @property
+    def polls(self) -> int:
+        return sum(sample.polls for sample in self.samples)
+
+    def reindexed(self, index: Index[Any], known: Mask) -> "Window":
+        """By the rows of `index`; those that are not `known` begin anew."""
+        samples = self.samples
+        if index is not self.index:
+            samples = tuple(sample.reindexed(index, self.index) for sample in samples)
+            known = known | (index.positions_in(self.index) < 0)
+        anew = np.flatnonzero(~known)
+        return Window(index, tuple(sample.without(anew) for sample in samples) if len(anew) else samples)
+
+    def push(
+        self, stamp: float, values: NDArray[np.float32], seconds: float, resolution: float, levels: Sequence[int] = ()
+    ) -> "Window":
+        """
+        With one more poll, without what is older than `seconds`. values: (variables, rows), NaN = missing.
+
+        What does not go beyond `resolution` (seconds) with the last sample is joined to it.
+        """
+        missing = np.isnan(values)
+        last = self.samples[-1] if self.samples else None
+        sample = Sample(
+            last.stamp if last else np.nan, stamp, stamp, 1, np.where(missing, np.float32(0), values), missing
+        )
+        kept = [one for one in self.samples if one.stamp > stamp - seconds - 1e-6]
+        if kept and stamp - kept[-1].begin <= resolution:
+            sample = kept.pop().joined(sample, levels)
+        return Window(self.index, (*kept, sample))
+
+    def sum(self, variable: int) -> Column:
+        """Per row over all samples."""
+        total = np.zeros(len(self.index))
+        for sample in self.samples:
+            total += sample.values[variable]
+        return total
+
+    def rate(self, variable: int, total: Column | None = None) -> Column:
+        """
+        Per row its change per second over the time for which it is known, NaN where that is none.
+
+        total: its `sum`, where that is known already.
+        """
+        total = self.sum(variable) if total is None else total
+        samples, unknown = self.samples, np.zeros(len(self.index))
+        if samples and np.isnan(samples[0].begin):
+            total, samples = total - samples[0].values[variable], samples[1:]
+        for sample in samples:
+            if sample.missing[variable].any():
+                unknown[np.flatnonzero(sample.missing[variable])] += sample.stamp - sample.begin
+        seconds = sum(sample.stamp - sample.begin for sample in samples) - unknown
+        return total / np.where(seconds > 1e-3, seconds, np.nan)
+
+    def rose(self, variable: int) -> Mask:
+        """Where the last sample's value is above the first one's, or one of them is missing."""
+        if not self.samples:
+            return np.zeros(len(self.index), np.bool_)
+        first, last = self.samples[0], self.samples[-1]
+        return (last.values[variable] > first.values[variable]) | first.missing[variable] | last.missing[variable]
+
+    def of(self, variable: int, rows: Positions, missing: float = 0.0) -> Column:
+        """(samples, rows) of some rows; `missing` where a value is."""
+        if not self.samples:
+            return np.empty((0, len(rows)))
+        values = np.stack([sample.values[variable, rows] for sample in self.samples]).astype(np.float64)
+        if missing != 0.0:
+            values[np.stack([sample.missing[variable, rows] for sample in self.samples])] = missing
+        return values
+
+    def covers(self, rows: Positions, variable: int, seconds: float, interval: float, least: int = 3) -> Mask:
+        """
+        Whether these rows have values of enough of the polls that `seconds` should hold, since long enough.
+
+        A window that misses two in five polls, or has only begun, proves nothing.
+        """
+        if not self.samples:
+            return np.zeros(len(rows), np.bool_)
+        expected = max(seconds / max(interval, 1e-9), 1.0)
+        there = np.stack([~sample.missing[variable, rows] for sample in self.samples])
+        polls, begins = (np.array([getattr(sample, name) for sample in self.samples]) for name in ("polls", "first"))
+        first = np.where(there.any(axis=0), begins[np.argmax(there, axis=0)], np.inf)
+        spans = self.samples[-1].stamp - first >= seconds - 1.5 * interval
+        return spans & (polls @ there >= max(least, 0.6 * expected))
+
+
+def halves(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Polls (axis 0) of the first and of the second half."""
+    middle = len(values) // 2
+    return values[:middle], values[middle:]

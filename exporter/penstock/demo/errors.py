@@ -1,7 +1,0 @@
-"""What can go wrong while a demo is set up."""
-
-from penstock.errors import PenstockError
-
-
-class DemoError(PenstockError):
-    """A tool is missing, a download failed or a broker did not start. The text says what to do."""

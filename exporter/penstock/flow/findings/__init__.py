@@ -1,1 +1,0 @@
-"""Findings: what in settings and use will hurt, before it does, with the arithmetic."""

@@ -1,1 +1,0 @@
-"""Judgement: which conditions hold on queues and clients, with cause, beginning and the numbers they rest on."""

@@ -1,0 +1,59 @@
+"""What is told of the conditions of one broker, poll by poll: by the live agent, and by a back-test in its place."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.conditions.condition import ActiveCondition
+from penstock.history.schema import TOLD_EVERY, UNSEEN
+from penstock.insight.events import ConditionKey
+
+
+class Told(NamedTuple):
+    """
+    One row of history. event: `enter`, `leave`, `severity` (it became another) or `hold`.
+
+    seen: when it was last seen to stand, by the agent's clock: at this poll, or of one that ended at a poll before.
+    """
+
+    event: str
+    condition: ActiveCondition
+    seen: float
+
+
+@dataclass(slots=True)
+class Exported:
+    """Conditions as they were last told. stamp: of the poll at which that was."""
+
+    stamp: float = float("-inf")
+    standing: dict[ConditionKey, ActiveCondition] = field(default_factory=dict)
+
+    def advance(self, stamp: float, conditions: Sequence[ActiveCondition]) -> list[Told]:
+        """What changed with this poll; all that stands at the first poll of an hour, so that it tells alone."""
+        first, new_hour = self.stamp < 0, stamp // TOLD_EVERY != self.stamp // TOLD_EVERY
+        away = stamp - self.stamp > UNSEEN
+        standing = {key_of(c): c for c in conditions if not c.silenced}
+        told, gone = [], dict(self.standing)
+        for name, condition in standing.items():
+            before = gone.pop(name, None)
+            if before is not None and away and condition.since > self.stamp:
+                # It ended while nobody looked, and began again.
+                told.append(Told("leave", before, self.stamp))
+                before = None
+            if before is None:
+                told.append(Told("hold" if first else "enter", condition, stamp))
+            elif before.severity is not condition.severity:
+                told.append(Told("severity", condition, stamp))
+            elif new_hour:
+                told.append(Told("hold", condition, stamp))
+        told += [Told("leave", ended, self.stamp) for ended in gone.values()]
+        self.stamp, self.standing = stamp, standing
+        return sorted(told, key=lambda one: (*_place(one.condition), one.event))
+
+
+def key_of(condition: ActiveCondition) -> ConditionKey:
+    return condition.name, condition.address, condition.queue, condition.client
+
+
+def _place(condition: ActiveCondition) -> tuple[str, ...]:
+    return condition.address, condition.queue, condition.client, condition.name

@@ -1,0 +1,36 @@
+"""The conditions that stood at the last poll, kept in a file for the agent that comes after."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from penstock.conditions.condition import ActiveCondition
+from penstock.history.exported import Exported, key_of
+
+log = logging.getLogger(__name__)
+
+_Saved = dict[str, tuple[float, list[ActiveCondition]]]
+"""Broker → stamp and what stood then."""
+_saved = msgspec.msgpack.Decoder(_Saved)
+
+
+def save(told: Mapping[str, Exported], file: Path) -> None:
+    """Write it beside `file` and rename. Raises OSError."""
+    saved: _Saved = {broker: (one.stamp, list(one.standing.values())) for broker, one in told.items()}
+    beside = file.with_suffix(".new")
+    beside.write_bytes(msgspec.msgpack.encode(saved))
+    beside.replace(file)
+
+
+def load(file: Path) -> dict[str, Exported]:
+    """What an earlier agent told; where that cannot be read, nothing, and what has ended since is not known."""
+    try:
+        saved = _saved.decode(file.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.DecodeError, UnicodeError) as error:
+        log.warning("%s cannot be read; the history does not show what ended while the agent was away: %s", file, error)
+        return {}
+    return {broker: Exported(stamp, {key_of(c): c for c in standing}) for broker, (stamp, standing) in saved.items()}

@@ -1,0 +1,388 @@
+"""
+The answers of the API, which pages, `explain` and `top` show too. OpenAPI is generated from them: docstrings are its
+descriptions.
+
+A number that is None is not known; one that is UNSET is not in the answer. Times are seconds since 1970.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec.structs import fields
+
+from penstock.conditions.catalogue import CONDITIONS
+from penstock.conditions.condition import Severity
+from penstock.findings.finding import FindingScope
+from penstock.insight.events import Event
+from penstock.insight.formatting import duration
+from penstock.model import QueueKind, RingSource
+
+
+def _one_of(names: Iterable[str]) -> Meta:
+    return Meta(extra_json_schema={"enum": list(names)})
+
+
+CONDITION_NAMES = sorted(CONDITIONS)
+SEVERITIES = [one.name.lower() for one in Severity]
+
+Number: TypeAlias = int | float
+ColumnValue: TypeAlias = Number | UnsetType | None
+"""Of a table; UNSET where the table has no such column."""
+Time = Annotated[float, Meta(description="Seconds since 1970 by the agent's clock.")]
+Total = Annotated[int, Meta(description="How many there are, beyond the limit too.")]
+Numbers = Annotated[dict[str, Number], Meta(description="By name, in the units of the metrics; only what is known.")]
+ConditionName = Annotated[str, _one_of(CONDITION_NAMES)]
+SeverityName = Annotated[str, _one_of(SEVERITIES)]
+
+
+class Error(Struct, frozen=True):
+    """error: what is wrong. hint: what to do, or similar names."""
+
+    error: str
+    hint: str
+
+
+# --- parts
+
+
+class Evidence(Struct, frozen=True):
+    value: Number | None
+    unit: str
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "unknown"
+        return duration(self.value) if self.unit == "seconds" else f"{self.value:g} {self.unit}".rstrip()
+
+
+class Completeness(Struct, frozen=True):
+    """Polls judged since the condition began, in the last five minutes at most. due: there should have been so many."""
+
+    polls: int
+    due: int
+    share: Number | None
+
+
+class ConditionSummary(Struct, frozen=True):
+    """client: empty for a condition of the queue itself. silenced: by a rule of the configuration, and not exported."""
+
+    condition: ConditionName
+    severity: SeverityName
+    silenced: bool
+    client: str
+    since: Time
+
+
+class Condition(ConditionSummary, frozen=True):
+    """consumers: how many of the client's consumers are in it. rule: what it means. advice: what to do."""
+
+    consumers: int
+    completeness: Completeness
+    evidence: dict[str, Evidence]
+    rule: str
+    causes: list[str]
+    advice: str
+
+
+class ListedCondition(Condition, frozen=True):
+    """A condition with where it is active."""
+
+    broker: str
+    address: str
+    queue: str
+
+
+class Finding(Struct, frozen=True):
+    """A configuration problem. object: what it is about; of a client QUEUE/CLIENT. advice: what to do."""
+
+    rule: str
+    scope: Annotated[str, _one_of(FindingScope)]
+    object: str
+    says: str
+    evidence: dict[str, Evidence]
+    advice: str
+
+
+class SeverityEpisode(Struct, frozen=True):
+    """A condition in one severity. to: null while it is active."""
+
+    condition: ConditionName
+    client: str
+    severity: SeverityName
+    since: Time
+    to: Time | None
+
+
+class TimeSeries(Struct, frozen=True):
+    """The last values, oldest first, `step` seconds apart, the newest read at `end`; null where nothing was read."""
+
+    step: Number
+    end: Time
+    ready: list[Number | None] | UnsetType = UNSET
+    delivering: list[Number | None] | UnsetType = UNSET
+    buffered: list[Number | None] | UnsetType = UNSET
+
+
+# --- rows of lists
+
+
+class BrokerState(Struct, frozen=True, kw_only=True):
+    """
+    version, role: empty while unknown. up: whether the last poll reached it; null before the first. age: of the data in
+    seconds; null while there is none. error: why the last poll failed. notes: what this broker cannot give, and why.
+    numbers: sums of its queues, and how many conditions are critical or warnings; empty while nothing is known.
+    """
+
+    name: str
+    kind: Annotated[str, Meta(description="As in the configuration.")]
+    version: str
+    role: str
+    up: bool | None
+    age: float | None
+    error: str = ""
+    notes: Sequence[str] = ()
+    findings: Sequence[Finding] = ()
+    numbers: Numbers = field(default_factory=dict)
+
+
+class OnQueue(Struct, frozen=True):
+    broker: str
+    address: str
+    queue: str
+
+
+class Queue(OnQueue, frozen=True, kw_only=True):
+    """Rates are messages per second. recent: only when `points` are asked for."""
+
+    kind: Annotated[str, _one_of(QueueKind)]
+    owner: str
+    team: str
+    messages: ColumnValue = UNSET
+    ready: ColumnValue = UNSET
+    delivering: ColumnValue = UNSET
+    consumers: ColumnValue = UNSET
+    scheduled: ColumnValue = UNSET
+    ring_used_ratio: ColumnValue = UNSET
+    oldest_message: ColumnValue = UNSET
+    drain: ColumnValue = UNSET
+    rate_in: ColumnValue = UNSET
+    rate_out: ColumnValue = UNSET
+    conditions: list[ConditionSummary]
+    recent: TimeSeries | UnsetType | None = UNSET
+
+
+class Client(OnQueue, frozen=True, kw_only=True):
+    """A client on one queue. patience: its stall threshold. recent: only when `points` are asked for."""
+
+    client: str
+    consumers: ColumnValue = UNSET
+    buffered: ColumnValue = UNSET
+    uncommitted: ColumnValue = UNSET
+    delivered: ColumnValue = UNSET
+    acknowledged: ColumnValue = UNSET
+    blocked_since: ColumnValue = UNSET
+    patience: ColumnValue = UNSET
+    conditions: list[ConditionSummary]
+    recent: TimeSeries | UnsetType | None = UNSET
+
+
+class Consumer(OnQueue, frozen=True, kw_only=True):
+    """consumer: the broker's id of it. filter: its selector. conditions: of its client."""
+
+    client: str
+    consumer: str
+    protocol: str
+    user: str
+    remote_host: str
+    session: str
+    filter: str
+    buffered: ColumnValue = UNSET
+    buffered_bytes: ColumnValue = UNSET
+    awaiting_commit: ColumnValue = UNSET
+    delivered: ColumnValue = UNSET
+    acknowledged: ColumnValue = UNSET
+    flow_paused: ColumnValue = UNSET
+    last_delivery: ColumnValue = UNSET
+    last_acknowledgement: ColumnValue = UNSET
+    conditions: list[ConditionSummary]
+
+
+@cache
+def columns(row: type[Struct]) -> tuple[str, ...]:
+    """The names of a row's columns."""
+    return tuple(one.name for one in fields(row) if one.type == ColumnValue)
+
+
+class BrokerList(Struct, frozen=True):
+    rows: Sequence[BrokerState] = field(name="brokers")
+
+
+class QueueList(Struct, frozen=True):
+    rows: list[Queue] = field(name="queues")
+    total: Total
+
+
+class ClientList(Struct, frozen=True):
+    rows: list[Client] = field(name="clients")
+    total: Total
+
+
+class ConsumerList(Struct, frozen=True):
+    rows: list[Consumer] = field(name="consumers")
+    total: Total
+
+
+class ConditionList(Struct, frozen=True):
+    rows: list[ListedCondition] = field(name="conditions")
+    total: Total
+
+
+ListPage: TypeAlias = QueueList | ClientList | ConsumerList
+LISTS: Mapping[str, type[BrokerList | ListPage]] = {
+    "brokers": BrokerList, "queues": QueueList, "clients": ClientList, "consumers": ConsumerList,
+}  # fmt: skip
+
+
+class EventList(Struct, frozen=True):
+    events: Sequence[Event]
+
+
+# --- one queue
+
+
+class AppliedRule(Struct, frozen=True):
+    """What a rule of the configuration gives. rule: its number, from 1."""
+
+    key: str
+    value: str | bool | Number
+    rule: int
+
+
+class StallThreshold(Struct, frozen=True):
+    """seconds: how long a client may acknowledge nothing. gaps: how many it was learned from. why: how, in words."""
+
+    seconds: Number
+    origin: Literal["configured", "cold", "learned"]
+    gaps: int
+    why: str
+
+
+class QueueClient(Struct, frozen=True):
+    """A client of the queue. patience: its stall threshold."""
+
+    client: str
+    numbers: Numbers
+    patience: StallThreshold | None
+    rules: list[AppliedRule]
+
+
+class Ring(Struct, frozen=True):
+    """limit: its size in messages. source, where: what sets it. ledger: how the evicted messages were counted."""
+
+    limit: Number | None
+    source: Annotated[str, _one_of(RingSource)]
+    where: str
+    evicted: Number | None
+    ledger: str
+
+
+class ConsumerFlow(Struct, frozen=True):
+    """OpenMQ's flow control of one consumer, as measured. batch: messages asked for at once, least and most."""
+
+    client: str
+    consumer: str
+    held: int | None
+    paused: bool
+    limit: int | None
+    resume: int | None
+    batch: tuple[int, int] | None
+    told: str
+
+
+class ConnectionFlow(Struct, frozen=True):
+    """What a connection buffers whose connection_flow_limit a rule gives (OpenMQ). client: who buffers most."""
+
+    client: str
+    connection: str
+    consumers: int
+    held: int
+    limit: int
+    told: str
+
+
+class Unknown(Struct, frozen=True):
+    what: str
+    why: str
+
+
+class Explanation(OnQueue, frozen=True):
+    """All that is known of a queue. healthy: no warning and nothing critical that is not silenced."""
+
+    client: str | None
+    kind: Annotated[str, _one_of(QueueKind)]
+    routing_type: str
+    stamp: Time
+    healthy: bool
+    conditions: list[Condition]
+    numbers: Numbers
+    rate_in: Number | None
+    rate_out: Number | None
+    ring: Ring | None
+    flow: list[ConsumerFlow]
+    connections: list[ConnectionFlow]
+    rules: list[AppliedRule]
+    clients: list[QueueClient]
+    clients_left_out: int
+    findings: list[Finding]
+    unknown: list[Unknown]
+
+
+class RecentClient(Struct, frozen=True):
+    client: str
+    course: TimeSeries | None
+
+
+class Recent(OnQueue, frozen=True):
+    """The last hour of a queue, `begin` to `end`."""
+
+    begin: Time
+    end: Time
+    course: TimeSeries | None
+    clients: list[RecentClient]
+    clients_left_out: int
+    episodes: list[SeverityEpisode]
+
+
+# --- one client
+
+
+class Target(Struct, frozen=True):
+    address: str
+    produced: Number | None
+
+
+class ClientConnection(Struct, frozen=True):
+    connection: str
+    protocol: str
+    user: str
+    remote_host: str
+    sessions: ColumnValue = UNSET
+    consumers: ColumnValue = UNSET
+    producers: ColumnValue = UNSET
+    buffered: ColumnValue = UNSET
+    buffered_bytes: ColumnValue = UNSET
+
+
+class ClientView(Struct, frozen=True):
+    """All that is known of a client over all queues."""
+
+    broker: str
+    client: str
+    stamp: Time
+    conditions: list[ListedCondition]
+    queues: list[Client]
+    queues_left_out: int
+    sends_to: list[Target]
+    connections: list[ClientConnection]

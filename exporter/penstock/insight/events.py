@@ -1,0 +1,127 @@
+"""What changed from one poll to the next: conditions that came and went, the broker itself."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from penstock.assessment.assess import State
+from penstock.conditions.condition import ActiveCondition, Severity
+from penstock.model import Broker, Process
+
+ConditionKey = tuple[str, str, str, str]
+"""Condition, address, queue, client."""
+
+
+class Change(StrEnum):
+    CONDITION_ON = "condition_on"
+    CONDITION_OFF = "condition_off"
+    SEVERITY = "severity"
+    """A condition became worse or better."""
+    BROKER_UP = "broker_up"
+    BROKER_DOWN = "broker_down"
+    BROKER_RESTART = "broker_restart"
+    ROLE = "role"
+    AGENT_START = "agent_start"
+    CONFIG_RELOAD = "config_reload"
+    CONFIG_REFUSED = "config_refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change. Times by the agent's clock, seconds since 1970; texts are empty where they do not apply."""
+
+    time: float
+    change: Change
+    broker: str = ""
+    address: str = ""
+    queue: str = ""
+    client: str = ""
+    condition: str = ""
+    severity: str = ""
+    since: float | None = None
+    """Of a condition: its begin by its rule, which may be before it was told."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusSummary:
+    """A broker at one poll, as far as changes are told."""
+
+    broker: str
+    up: bool | None = None
+    """Whether the poll reached it; None before the first."""
+    error: str = ""
+    role: str = ""
+    start: float = np.nan
+    """By the agent's clock."""
+    process: Process = field(default_factory=Process)
+    conditions: Mapping[ConditionKey, tuple[Severity, float]] = field(default_factory=dict)
+    """Severity and begin."""
+
+
+def summarize(before: StatusSummary, state: State, about: Broker | None, *, up: bool, error: str = "") -> StatusSummary:
+    """
+    The broker after a poll. about: what is known of it now, None where that is nothing.
+
+    Of a broker that cannot be read nothing is known, neither that a condition has ended.
+    """
+    return StatusSummary(
+        before.broker,
+        up=up,
+        error=error,
+        role=about.role if about else before.role,
+        start=state.clock.start,
+        process=state.clock.process,
+        conditions=by_name(state.judgement.conditions) if about else before.conditions,
+    )
+
+
+def by_name(conditions: Sequence[ActiveCondition]) -> dict[ConditionKey, tuple[Severity, float]]:
+    """The worst and earliest where several have the same name, as within a sum of queues; silenced ones left out."""
+    found: dict[ConditionKey, tuple[Severity, float]] = {}
+    for one in conditions:
+        if one.silenced:
+            continue
+        name = (one.name, one.address, one.queue, one.client)
+        severity, since = found.get(name, (one.severity, one.since))
+        found[name] = max(severity, one.severity), min(since, one.since)
+    return found
+
+
+def changes(before: StatusSummary, after: StatusSummary, now: float) -> Iterator[Event]:
+    """What changed between two polls of a broker."""
+    broker = after.broker
+    if after.up is False and before.up is not False:
+        yield Event(now, Change.BROKER_DOWN, broker, detail=after.error)
+    if after.up and before.up is False:
+        yield Event(now, Change.BROKER_UP, broker)
+    if after.role and before.role and after.role != before.role:
+        yield Event(now, Change.ROLE, broker, detail=f"{before.role} to {after.role}")
+    if after.process.replaces(before.process):
+        yield Event(now, Change.BROKER_RESTART, broker, since=after.start)
+    for name in [*after.conditions, *(before.conditions.keys() - after.conditions.keys())]:
+        yield from _condition(broker, name, before.conditions.get(name), after.conditions.get(name), now)
+
+
+def _condition(
+    broker: str,
+    name: ConditionKey,
+    before: tuple[Severity, float] | None,
+    after: tuple[Severity, float] | None,
+    now: float,
+) -> Iterator[Event]:
+    condition, address, queue, client = name
+
+    def event(change: Change, told: tuple[Severity, float], detail: str = "") -> Event:
+        severity, since = told
+        text = severity.name.lower()
+        return Event(now, change, broker, address, queue, client, condition, text, round(since, 3), detail)
+
+    if before is None and after is not None:
+        yield event(Change.CONDITION_ON, after)
+    elif before is not None and after is None:
+        yield event(Change.CONDITION_OFF, before)
+    elif before is not None and after is not None and before[0] is not after[0]:
+        yield event(Change.SEVERITY, after, f"{before[0].name.lower()} to {after[0].name.lower()}")

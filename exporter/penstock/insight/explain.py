@@ -1,0 +1,358 @@
+"""
+What is known of a queue and its clients: conditions with their evidence, what was measured, what the rules say, and
+what is not known and why.
+"""
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from msgspec.structs import asdict
+
+from penstock.assessment.assess import State, Tables
+from penstock.conditions.catalogue import on
+from penstock.conditions.condition import ActiveCondition
+from penstock.conditions.evidence import UNITS
+from penstock.conditions.wording import action, rule
+from penstock.core.errors import Hinted
+from penstock.core.table import Column, Index, Table
+from penstock.findings.finding import Finding
+from penstock.insight import answers
+from penstock.insight import unknown as undecided
+from penstock.insight.answers import ConditionSummary, Evidence, Number, QueueClient, StallThreshold
+from penstock.insight.flow_control import connections_of, flow_of
+from penstock.learned.timeout import FEW, MANY
+from penstock.model import BrokerKind, RingSource, Snapshot
+from penstock.observation.activity import FLOW_IN, FLOW_OUT
+from penstock.series.labels import ClientSeries, QueueSeries
+from penstock.settings.policy import Policy
+from penstock.settings.rules import KEYS, Resolved
+
+NEAR = 2000
+"""Names among which similar ones are looked for."""
+OF_BROKER = ("", "")
+"""Address and queue of a condition of the broker itself: it concerns every queue."""
+MAX_CLIENTS = 200
+"""Clients of one queue that are shown one by one, those with a condition first."""
+
+QUEUE_NUMBERS = ("messages", "ready", "delivering", "scheduled", "consumers", "bytes", "paused", "added",
+                 "acknowledged", "expired", "killed", "ring_limit", "ring_used_ratio", "ring_at_risk",
+                 "ring_retention", "ring_overflow", "lost_by_consumer", "drain", "oldest_message",
+                 "expected_consumers", "ring_retention_target", "drain_target", "capacity",
+                 "unhealthy_consumers")  # fmt: skip
+CLIENT_NUMBERS = ("consumers", "buffered", "uncommitted", "delivered", "acknowledged", "starved", "at_limit",
+                  "blocked_since")  # fmt: skip
+
+
+class NotFound(Hinted):
+    """There is no such broker, queue or client; `hint` says what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerView:
+    """All that is known of a broker after a poll."""
+
+    state: State
+    tables: Tables
+    snapshot: Snapshot
+    policy: Policy
+    interval: float
+
+    @property
+    def kind(self) -> BrokerKind:
+        """Artemis while the broker itself has not been read."""
+        return BrokerKind.ARTEMIS if self.snapshot.broker is None else self.snapshot.broker.kind
+
+    @property
+    def conditions(self) -> tuple[ActiveCondition, ...]:
+        return self.state.judgement.conditions
+
+
+# --- parts of it
+
+
+def summaries(conditions: Sequence[ActiveCondition]) -> list[ConditionSummary]:
+    """The worst first."""
+    return [summary(one) for one in sorted(conditions, key=lambda one: -one.severity)]
+
+
+def summary(one: ActiveCondition) -> ConditionSummary:
+    return ConditionSummary(one.name, one.severity.name.lower(), one.silenced, one.client, round(one.since, 3))
+
+
+def condition_in_full(one: ActiveCondition, view: BrokerView) -> answers.Condition:
+    about = on(view.kind.name, one.name)
+    return answers.Condition(
+        **asdict(summary(one)),
+        consumers=one.consumers,
+        completeness=completeness(one, view),
+        evidence=evidence(one.evidence, UNITS),
+        rule=rule(about, view.policy.constants),
+        causes=[one.why] if one.why else list(about.causes),
+        advice=action(about, one.evidence),
+    )
+
+
+def completeness(one: ActiveCondition, view: BrokerView) -> answers.Completeness:
+    state = view.state
+    polls, due = state.judgement.warm_up.judged(one.since + state.clock.applied, view.interval)
+    return answers.Completeness(polls, due, json_number(polls / due) if due else 0)
+
+
+def evidence(numbers: Mapping[str, float], units: Mapping[str, str]) -> dict[str, Evidence]:
+    return {name: Evidence(json_number(value), units.get(name, "")) for name, value in numbers.items()}
+
+
+def json_number(value: float) -> Number | None:
+    """As JSON shows it: None where it is not known."""
+    if not np.isfinite(value):
+        return None
+    return int(value) if float(value).is_integer() else round(float(value), 3)
+
+
+def numbers_at(table: Table[Any], names: Sequence[str], i: int) -> dict[str, Number]:
+    """What is known of the row, by name; a column that is missing as a whole is not made up to be read."""
+    found = {name: json_number(table.columns[name][i]) for name in names if name in table}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def findings(found: Sequence[Finding]) -> list[answers.Finding]:
+    return [
+        answers.Finding(
+            one.rule.name, str(one.scope), one.object, one.says, evidence(one.evidence, one.rule.units), one.advice
+        )
+        for one in found
+    ]
+
+
+def findings_of(view: BrokerView, series: QueueSeries) -> list[Finding]:
+    """Those that concern a queue: its own, its clients', its address's."""
+    concerns = {series.address, series.dead_letter_address, series.expiry_address} - {""}
+    return [
+        one
+        for one in view.state.findings.found
+        if (series.address, series.queue) in ((one.address, one.queue), *one.on)
+        or (not one.queue and one.address in concerns)
+    ]
+
+
+# --- one queue
+
+
+def explain(
+    view: BrokerView, queue: str, *, address: str | None = None, client: str | None = None
+) -> answers.Explanation:
+    """All about a queue, or about one of its clients. NotFound says which names are near."""
+    series, i = find_queue(view, queue, address)
+    table: Table[QueueSeries] = view.tables["queue"]
+    here = [one for one in view.conditions if (one.address, one.queue) in ((series.address, series.queue), OF_BROKER)]
+    if client is not None:
+        here = [one for one in here if one.client in ("", client)]
+    clients, left_out = clients_of(view, series, client, {one.client for one in here})
+    here += unknown_conditions(view, series, [one.client for one in clients])
+    flow = {name: json_number(column[i]) for name, column in rates(view).items()}
+    return answers.Explanation(
+        broker=series.broker,
+        address=series.address,
+        queue=series.queue,
+        client=client,
+        kind=str(series.kind),
+        routing_type=series.routing_type,
+        stamp=round(view.snapshot.stamp, 3),
+        healthy=not any(one.severity > 0 for one in here if not one.silenced),
+        conditions=[condition_in_full(one, view) for one in sorted(here, key=lambda one: (-one.severity, one.since))],
+        numbers=numbers_at(table, QUEUE_NUMBERS, i),
+        rate_in=flow.get("rate_in"),
+        rate_out=flow.get("rate_out"),
+        ring=ring_of(view, series, i),
+        flow=flow_of(view.state.judgement, view.tables.get("consumer"), series),
+        connections=connections_of(view.snapshot, view.policy.rules, series),
+        rules=applied_rules(view.policy.rules.resolve(series.broker, series.address, series.queue)),
+        clients=clients,
+        clients_left_out=left_out,
+        findings=findings(findings_of(view, series)),
+        unknown=[answers.Unknown(what, why) for what, why in unknown(view, series, i)],
+    )
+
+
+def unknown_conditions(view: BrokerView, series: QueueSeries, clients: Sequence[str] = ()) -> Iterator[ActiveCondition]:
+    """Where nothing can be said of the queue, or of these clients of it."""
+    about = (view.state, view.snapshot, view.policy, series)
+    queue = undecided.of_queue(*about)
+    if queue is not None:
+        yield queue
+    yield from undecided.of_clients(*about, clients)
+
+
+def find_queue(view: BrokerView, queue: str, address: str | None) -> tuple[QueueSeries, int]:
+    table: Table[QueueSeries] | None = view.tables.get("queue")
+    broker = view.policy.broker
+    if table is None:
+        raise NotFound(f"the queues of broker {broker} could not be read yet", "see penstock check")
+    rows = table.index.rows.tolist()
+    for i, row in enumerate(rows):
+        if row.queue == queue and address in (None, row.address):
+            return row, i
+    raise NotFound(f"broker {broker} has no queue {queue!r}", near(queue, [row.queue for row in rows], "queues"))
+
+
+def near(name: str, names: Sequence[str], what: str) -> str:
+    """A hint at similar names. Bounded: of many names those that share a part are looked at."""
+    names = sorted(set(names))
+    if len(names) > NEAR:
+        part = name.casefold()[:3]
+        names = [one for one in names if part in one.casefold()][:NEAR]
+    found = difflib.get_close_matches(name, names, 3, 0.5)
+    if found:
+        return f"did you mean {' or '.join(found)}?"
+    return f"{what}: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}" if names else f"there are no {what}"
+
+
+def rates(view: BrokerView) -> dict[str, Column]:
+    """Messages per second in and out of each queue over the trend window; nothing while it is not known."""
+    grouping, trend = view.state.queues.grouping, view.state.judgement.activity.trend
+    if trend.index is not grouping.source:
+        return {}
+    return {
+        name: grouping.sum(trend.rate(variable)) for name, variable in (("rate_in", FLOW_IN), ("rate_out", FLOW_OUT))
+    }
+
+
+def applied_rules(given: Resolved) -> list[answers.AppliedRule]:
+    return [
+        answers.AppliedRule(key, text_of(getattr(given, key)), given.given_by[key])
+        for key in KEYS
+        if key in given.given_by
+    ]
+
+
+def text_of(value: object) -> str | bool | Number:
+    return getattr(value, "text", value if isinstance(value, bool | int | float) else str(value))
+
+
+# --- its clients
+
+
+def clients_of(
+    view: BrokerView, series: QueueSeries, client: str | None, troubled: Collection[str]
+) -> tuple[list[QueueClient], int]:
+    """At most MAX_CLIENTS of the queue, or the one asked for, the troubled first; and how many are left out."""
+    table: Table[ClientSeries] = view.tables.get("client", Table(Index.empty()))
+    rows: list[ClientSeries] = table.index.rows.tolist()
+    at = [i for i, row in enumerate(rows) if (row.address, row.queue) == (series.address, series.queue)]
+    if client is not None:
+        names = [rows[i].client for i in at]
+        at = [i for i in at if rows[i].client == client]
+        if not at:
+            raise NotFound(f"queue {series.queue} has no client {client!r}", near(client, names, "clients"))
+    at.sort(key=lambda i: rows[i].client not in troubled)  # cut first: there may be thousands
+    return [queue_client(view, table, i) for i in at[:MAX_CLIENTS]], max(len(at) - MAX_CLIENTS, 0)
+
+
+def queue_client(view: BrokerView, table: Table[ClientSeries], i: int) -> QueueClient:
+    row: ClientSeries = table.index.rows[i]
+    given = view.policy.rules.resolve(row.broker, row.address, row.queue, row.client)
+    threshold = stall_threshold(view, table, i, given)
+    return QueueClient(row.client, numbers_at(table, CLIENT_NUMBERS, i), threshold, applied_rules(given))
+
+
+def stall_threshold(view: BrokerView, table: Table[ClientSeries], i: int, given: Resolved) -> StallThreshold | None:
+    seconds = numbers_at(table, ("patience",), i).get("patience")
+    if seconds is None:
+        return None
+    if given.patience is not None:
+        return StallThreshold(seconds, "configured", 0, f"rule {given.given_by['patience']}")
+    patience, constants = view.state.judgement.patience, view.policy.constants
+    at = patience.index.positions(table.index.keys[i : i + 1])[0]
+    weight = float(patience.weight[at]) if at >= 0 else 0.0
+    if weight == 0:
+        why = f"nothing learned yet: judgement.cold, {constants.cold:g} s"
+        return StallThreshold(seconds, "cold", 0, why)
+    longest, q98 = float(patience.longest[at]), float(patience.q98[at])
+    usual = f"{constants.factor:g} times the longest gap of {longest:.1f} s"
+    if weight >= FEW:
+        usual = f"{constants.factor:g} times {q98:.1f} s, which 98 % of the gaps stay below"
+    least = f", at least judgement.cold, {constants.cold:g} s" if weight < MANY else ""
+    why = f"{usual}{least}; between {constants.floor_seconds(view.interval):g} and {constants.cap:g} s"
+    return StallThreshold(seconds, "learned", round(weight), why)
+
+
+# --- its ring
+
+
+def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | None:
+    """Size and source of a ring, and its ledger; None where messages are never thrown away to keep a limit."""
+    judgement, grouping = view.state.judgement, view.state.queues.grouping
+    ledger, seen = judgement.ledger, judgement.seen
+    rows = np.flatnonzero(grouping.member == i)
+    limit = json_number(view.tables["queue"]["ring_limit"][i])
+    if series.summed or len(rows) != 1:
+        return None
+    row = int(rows[0])
+    last_value = view.snapshot.queues is not None and bool(view.snapshot.queues["last_value"][row] > 0)
+    if limit is None and not last_value:
+        return None
+    source, where = str(series.ring_source), RING_SOURCES[series.ring_source]
+    if ledger.index is not grouping.source or seen.queues.index is not grouping.source:
+        return answers.Ring(limit, source, where, None, "not judged yet")
+    added, settled, expired, killed, _, messages = (int(n) for n in np.nan_to_num(seen.queues.numbers[:, row]))
+    evicted = json_number(ledger.evicted[row])
+    held = int(np.nan_to_num(ledger.delivering[row])) if last_value else 0
+    terms = f"{added} added - {settled} acknowledged - {expired} expired - {killed} killed - {messages} there"
+    terms += f" - {held} in delivery" if last_value else ""
+    sighted = f"{terms} = {added - settled - expired - killed - messages - held} at this poll"
+    why = "counted when seen at two polls, and never falls" if evicted is not None else "absent until seen at two polls"
+    if ledger.set_back[row]:
+        why = "absent until the broker's next start: an operator has set a counter of the queue back"
+    return answers.Ring(limit, source, where, evicted, f"{sighted}; {why}")
+
+
+RING_SOURCES: Mapping[str, str] = {
+    RingSource.QUEUE: "ring-size of the queue itself",
+    RingSource.ADDRESS: "default-ring-size of the address setting",
+    RingSource.NONE: "no ring size is set",
+    RingSource.AMBIGUOUS: "the queue and the address setting say the same number",
+}
+
+
+# --- what is not known
+
+
+def unknown(view: BrokerView, series: QueueSeries, i: int) -> Iterator[tuple[str, str]]:
+    """What cannot be said of the queue, and why."""
+    table, snapshot = view.tables["queue"], view.snapshot
+    for name, collector in snapshot.collectors.items():
+        if collector.error:
+            yield f"what `{name}` reads", collector.error
+    for note in snapshot.notes:
+        yield "part of the broker", note
+    trend = view.state.judgement.activity.trend
+    why = undecided.not_judged(view.state, snapshot, view.policy)
+    if why:
+        yield "all conditions", why
+    elif trend.seconds < view.policy.constants.window:
+        yield "conditions over a window", f"{trend.polls} polls so far; rates and trends need more"
+    if series.summed:
+        yield "age, drain time and ring", "the row is a sum of several queues"
+        return
+    yield from unknown_numbers(table, i)
+
+
+def unknown_numbers(table: Table[QueueSeries], i: int) -> Iterator[tuple[str, str]]:
+    """Numbers of a queue that cannot be known."""
+    if np.isnan(table["ready"][i]):
+        yield (
+            "what waits, and what it threw away",
+            "the queue keeps what is acknowledged (non-destructive), and counts what is delivered twice",
+        )
+    if np.isnan(table["drain"][i]):
+        yield "time to empty", "the backlog does not shrink, or rates are not known yet"
+    if np.isnan(table["oldest_message"][i]) and table["messages"][i] > 0:
+        yield (
+            "age of the oldest message",
+            "it came before the agent watched, or order is not kept: last value, selectors, scheduled messages",
+        )
+    if not np.isnan(table["ring_limit"][i]) and np.isnan(table["ring_used_ratio"][i]):
+        yield "ring fill", "the address is paging: paged messages are not held by the ring"

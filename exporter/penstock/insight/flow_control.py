@@ -1,0 +1,96 @@
+"""The flow control of a queue's consumers on OpenMQ, with the arithmetic: the calculator, live."""
+
+import numpy as np
+
+from penstock.core.table import Table
+from penstock.findings.limits import CONNECTION_COUNT, ConnectionWindow, ConsumerWindow
+from penstock.insight.answers import ConnectionFlow, ConsumerFlow
+from penstock.model import ConsumerRow, Snapshot
+from penstock.rule_engine.judgement import Judgement
+from penstock.series.labels import ConsumerSeries, QueueSeries
+from penstock.settings.rules import Rules
+
+MOST = 50
+"""Consumers, or connections, that are shown."""
+
+
+def flow_of(judgement: Judgement, consumers: Table[ConsumerSeries] | None, queue: QueueSeries) -> list[ConsumerFlow]:
+    """
+    Of the queue's consumers that are shown one by one: limit and resume level as measured, and where each stands.
+
+    Empty on a broker that shows no flow control.
+    """
+    if consumers is None or judgement.openmq.said is None or "flow_limit" not in consumers:
+        return []
+    here = [i for i, row in enumerate(consumers.index) if (row.address, row.queue) == (queue.address, queue.queue)][
+        :MOST
+    ]
+    return [consumer_flow(consumers, i) for i in here]
+
+
+def consumer_flow(consumers: Table[ConsumerSeries], i: int) -> ConsumerFlow:
+    row: ConsumerSeries = consumers.index.rows[i]
+    limit, resume = float(consumers["flow_limit"][i]), float(consumers["flow_resume"][i])
+    held, paused = float(consumers["buffered"][i]), bool(consumers["flow_paused"][i] > 0)
+    window = None if np.isnan(limit) else ConsumerWindow(int(limit), int(resume))
+    return ConsumerFlow(
+        row.client,
+        row.consumer,
+        held=None if np.isnan(held) else int(held),
+        paused=paused,
+        limit=window.limit if window else None,
+        resume=window.resume if window else None,
+        batch=window.batch if window else None,
+        told=sentence(window, held, paused=paused),
+    )
+
+
+def sentence(window: ConsumerWindow | None, held: float, *, paused: bool) -> str:
+    """What is handed to the application and not acknowledged counts as held too."""
+    state = "paused, which is usual under load" if paused else "not paused"
+    if window is None:
+        return f"{state}; its limit is not known yet: it takes several pauses of a slow consumer to measure"
+    least, most = window.batch
+    place = "above its resume level" if held > window.resume else "at or below its resume level: it asks for more next"
+    return (
+        f"{state}; holds {held:,.0f}, {place}; stops at {window.limit:,}, asks again at {window.resume:,}"
+        f" ({window.resume / window.limit:.0%}) for {least:,} to {most:,}: {window.limit:,} less what is buffered"
+    )
+
+
+# --- what a connection holds together
+
+
+def connections_of(snapshot: Snapshot, rules: Rules, series: QueueSeries) -> list[ConnectionFlow]:
+    """
+    Of the connections of the queue's consumers whose limit the operator gives: what all their consumers hold together.
+
+    No broker shows that limit, nor whether it is in force.
+    """
+    consumers, broker = snapshot.consumers, snapshot.broker
+    if consumers is None or broker is None or not broker.kind.counted_flow:
+        return []
+    found: dict[int, ConnectionFlow] = {}
+    for i, row in enumerate(consumers.index):
+        key = int(snapshot.consumer_connection[i])
+        if (row.address, row.queue) != (series.address, series.queue) or key < 0 or key in found or len(found) == MOST:
+            continue
+        limit = rules.resolve(series.broker, row.address, row.queue, row.client).connection_flow_limit
+        if limit is not None:
+            found[key] = connection_flow(snapshot, consumers, key, ConnectionWindow(limit, CONNECTION_COUNT))
+    return list(found.values())
+
+
+def connection_flow(
+    snapshot: Snapshot, consumers: Table[ConsumerRow], key: int, window: ConnectionWindow
+) -> ConnectionFlow:
+    on = np.flatnonzero(snapshot.consumer_connection == key)
+    held = np.nan_to_num(consumers["buffered"][on])
+    fullest: ConsumerRow = consumers.index.rows[on[held.argmax()]]
+    sentence = (
+        f"{len(on)} consumers hold {held.sum():,.0f}; with imqConnectionFlowLimit {window.limit:,} delivery stops"
+        f" when that many are buffered and goes on at {window.resume:,}; up to {window.count - 1:,} come on top"
+        f" (imqConnectionFlowCount {window.count:,} less one): {window.most:,} at most. Most are with consumer"
+        f" {fullest.id} of {fullest.queue}: {held.max():,.0f}"
+    )
+    return ConnectionFlow(fullest.client, str(key), len(on), int(held.sum()), window.limit, sentence)

@@ -1,0 +1,123 @@
+"""What `explain` and the log of events say, as lines for a terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from penstock.conditions.unknown import UNKNOWN
+from penstock.insight import answers
+from penstock.insight.events import Change, Event
+from penstock.insight.formatting import duration, formatted, moment
+
+
+def explanation(found: answers.Explanation) -> Iterator[str]:
+    """The explanation, line by line."""
+    address = f" of address {found.address}" if found.address != found.queue else ""
+    yield f"{found.broker} / {found.queue}{address}   {found.kind}, {found.routing_type}"
+    yield ""
+    for condition in found.conditions:
+        yield from condition_lines(condition, found.stamp)
+    if found.healthy:
+        yield verdict(found.conditions)
+    yield ""
+    yield from number_lines(found)
+    yield from ring_lines(found.ring)
+    yield from flow_lines(found.flow, found.connections)
+    for client in found.clients:
+        yield from client_lines(client, found.stamp)
+    if found.clients_left_out:
+        yield f"  and {found.clients_left_out} more clients"
+    if found.findings:
+        yield "Findings"
+        for finding in found.findings:
+            yield from finding_lines(finding)
+    if found.rules:
+        yield "Rules of the configuration"
+        yield from (f"  {rule_line(rule)}" for rule in found.rules)
+    if found.unknown:
+        yield "Not known"
+        yield from (f"  {one.what}: {one.why}" for one in found.unknown)
+
+
+def verdict(conditions: Sequence[answers.Condition]) -> str:
+    """Of a queue on which nothing holds that is unhealthy."""
+    if any(one.condition == UNKNOWN.name and not one.client for one in conditions):
+        return "Not known to be healthy."
+    return "Nothing to act on." if conditions else "Healthy: nothing holds that needs attention."
+
+
+def condition_lines(condition: answers.Condition, now: float) -> Iterator[str]:
+    on = f" on client {condition.client}" if condition.client else ""
+    silenced = ", silenced by a rule" if condition.silenced else ""
+    yield f"{condition.severity.upper()}  {condition.condition}{on}{silenced}"
+    yield f"  since     {moment(condition.since)}, {duration(now - condition.since)}"
+    yield f"  rule      {condition.rule}"
+    evidence = [f"{name} {one}" for name, one in condition.evidence.items()]
+    rests = condition.completeness
+    share = "" if rests.share is None else f" ({rests.share:.0%})"
+    evidence.append(f"{rests.polls} of {rests.due} polls{share}")
+    yield f"  evidence  {', '.join(evidence)}"
+    yield f"  causes    {condition.causes[0] if len(condition.causes) == 1 else 'one of:'}"
+    if len(condition.causes) > 1:
+        yield from (f"            - {cause}" for cause in condition.causes)
+    yield f"  advice    {condition.advice}"
+    yield ""
+
+
+def number_lines(found: answers.Explanation) -> Iterator[str]:
+    yield "Numbers"
+    shown = {name: formatted(name, value) for name, value in found.numbers.items()}
+    rates = {"in": found.rate_in, "out": found.rate_out}
+    shown |= {name: f"{rate:g}/s" for name, rate in rates.items() if rate is not None}
+    yield "  " + ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in shown.items())
+
+
+def ring_lines(ring: answers.Ring | None) -> Iterator[str]:
+    if ring is None:
+        return
+    yield "Ring"
+    limit = "none" if ring.limit is None else f"{ring.limit:g} messages"
+    yield f"  size      {limit}: {ring.where}"
+    yield f"  evicted   {'unknown' if ring.evicted is None else format(ring.evicted, 'g')}: {ring.ledger}"
+
+
+def flow_lines(flow: Sequence[answers.ConsumerFlow], connections: Sequence[answers.ConnectionFlow]) -> Iterator[str]:
+    if flow or connections:
+        yield "Flow control"
+    yield from (f"  {one.client}, consumer {one.consumer}: {one.told}" for one in flow)
+    yield from (f"  {one.client}, connection {one.connection}: {one.told}" for one in connections)
+
+
+def client_lines(client: answers.QueueClient, now: float) -> Iterator[str]:
+    yield f"Client {client.client}"
+    numbers = dict(client.numbers)
+    since = numbers.pop("blocked_since", None)
+    text = ", ".join(f"{name} {formatted(name, value)}" for name, value in numbers.items())
+    yield f"  {text}" + (f", settles nothing for {duration(now - since)}" if since is not None else "")
+    patience = client.patience
+    if patience is not None:
+        origin = f"learned of {patience.gaps} gaps" if patience.origin == "learned" else patience.origin
+        yield f"  patience  {duration(patience.seconds)}, {origin}: {patience.why}"
+    yield from (f"  {rule_line(rule)}" for rule in client.rules)
+
+
+def finding_lines(finding: answers.Finding) -> Iterator[str]:
+    yield f"  {finding.rule} ({finding.scope} {finding.object}): {finding.says}"
+    if finding.evidence:
+        yield f"    evidence  {', '.join(f'{name} {one}' for name, one in finding.evidence.items())}"
+    yield f"    advice    {finding.advice}"
+
+
+def rule_line(rule: answers.AppliedRule) -> str:
+    return f"{rule.key}: {rule.value} (rule {rule.rule})"
+
+
+def event_line(event: Event) -> str:
+    """One line: when, what, on what."""
+    at = moment(event.time, "%Y-%m-%d %H:%M:%S")
+    where = " / ".join(name for name in (event.broker, event.queue, event.client) if name)
+    if event.condition:
+        what = {Change.CONDITION_ON: "on", Change.CONDITION_OFF: "off"}.get(event.change, event.detail)
+        since = ""
+        if event.change is Change.CONDITION_ON and event.since is not None:
+            since = f", since {moment(event.since, '%H:%M:%S')}"
+        return f"{at}  {event.severity:8}  {what:3}  {event.condition}  {where}{since}"
+    return "  ".join(part for part in (at, event.change.replace("_", " "), where, event.detail) if part)

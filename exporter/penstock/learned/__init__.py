@@ -1,0 +1,5 @@
+"""
+What is usual, learned from many polls: timeouts of clients and queues, arrivals, prefetch, saturation, churn.
+
+Learns and answers; raises nothing.
+"""

@@ -1,0 +1,135 @@
+"""
+In how many of the last polls consumers could take more, had nothing, or had their hands full.
+
+A broker gives a consumer what waits at once, as long as its window or credit has room. So while messages wait, a
+consumer that holds some is at its limit, and one that holds none is starved. Neither is unhealthy by itself. A
+selective consumer may lawfully hold nothing: it is left out.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.state import RowState, column
+from penstock.core.table import Column, Index, Positions
+from penstock.core.windows import Mask
+from penstock.observation.facts import Facts
+from penstock.series.labels import ClientSeries, Grouping
+
+SECONDS = 300.0
+"""What the shares are of."""
+POLLS = 64
+"""As many fit a word; where polls come faster some are left out."""
+
+Bits = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bits64(RowState):
+    """Of the last polls, the newest lowest, a bit each: per row whether it was looked at, and so: (answers, rows)."""
+
+    seen: Bits = column(0, dtype=np.uint64, saved=False)
+    so: Bits = column(0, dtype=np.uint64, lines=1, saved=False)
+
+    def push(self, index: Index[Any], seen: Mask, so: NDArray[np.bool_]) -> Self:
+        """With one more poll; so: (answers, rows), counts only where `seen`."""
+        one, before = np.uint64(1), self.reindexed(index)
+        return replace(
+            before,
+            seen=before.seen << one | seen.astype(np.uint64),
+            so=before.so << one | (so & seen).astype(np.uint64),
+        )
+
+    def shares(self, polls: int) -> NDArray[np.float64]:
+        """(answers, rows): 0 to 1 of those of the last `polls` that were looked at; NaN where none was."""
+        last = np.uint64(2**polls - 1)
+        seen = np.bitwise_count(self.seen & last).astype(np.float64)
+        so = np.bitwise_count(self.so & last)
+        shares: NDArray[np.float64] = np.where(seen > 0, so / np.where(seen > 0, seen, 1), np.nan)
+        return shares
+
+
+@dataclass(frozen=True, slots=True)
+class ClientBits(Bits64):
+    """Two answers: it was starved, it was at its limit."""
+
+    so: Bits = column(0, dtype=np.uint64, lines=2, saved=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """starved, at_limit: per client, by the clients' rows; capacity: per queue."""
+
+    clients: ClientBits = field(default_factory=ClientBits)
+    queues: Bits64 = field(default_factory=Bits64)
+    stamp: float = -np.inf
+    """Of the poll that was last looked at."""
+    starved: Column = field(default_factory=lambda: np.empty(0))
+    at_limit: Column = field(default_factory=lambda: np.empty(0))
+    capacity: Column = field(default_factory=lambda: np.empty(0))
+
+    def advance(self, found: Facts, clients: Grouping[ClientSeries]) -> "Saturation":
+        if not found.counted:
+            unknown = np.full(len(clients.index), np.nan)
+            return Saturation(starved=unknown, at_limit=unknown, capacity=np.full(len(found.queues), np.nan))
+        stamp = self.stamp
+        if 0 <= found.now - stamp < SECONDS / POLLS:
+            of_clients, of_queues = self.clients.reindexed(clients.index), self.queues.reindexed(found.queues)
+        else:
+            stamp = found.now
+            taking = takers(found)
+            of_clients = looked_at_clients(self.clients, taking, clients)
+            of_queues = looked_at_queues(self.queues, taking, found)
+        polls = polls_in(found.interval)
+        starved, at_limit = of_clients.shares(polls)
+        return Saturation(of_clients, of_queues, stamp, starved, at_limit, of_queues.shares(polls)[0])
+
+
+def polls_in(interval: float) -> int:
+    """How many of those looked at make SECONDS, at least one; polls come every `interval` seconds."""
+    if not interval > 0:
+        return 1
+    between = interval * np.ceil(SECONDS / POLLS / interval - 0.01)
+    return int(np.clip(np.ceil(SECONDS / max(between, interval)), 1, POLLS))
+
+
+@dataclass(frozen=True, slots=True)
+class Takers:
+    """Of the consumers that take whatever comes, their positions: whether each holds something, and messages wait."""
+
+    at: Positions
+    holds: Mask
+    waits: Mask
+
+
+def takers(found: Facts) -> Takers:
+    consumer = found.consumer
+    at = np.flatnonzero((consumer.queue >= 0) & ~consumer.selective)
+    holds = (consumer.held + consumer.uncommitted)[at] > 0
+    return Takers(at, holds, waiting(found)[consumer.queue[at]])
+
+
+def waiting(found: Facts) -> Mask:
+    """Queues that would deliver: messages wait, and no operator holds them."""
+    return (found.ready > 0) & ~(found.paused > 0) & ~(found.address.paused > 0)
+
+
+def looked_at_clients(before: ClientBits, taking: Takers, clients: Grouping[ClientSeries]) -> ClientBits:
+    member, size = clients.member[taking.at], len(clients.index)
+    # All four counts at one go: -1 are those that are not shown.
+    kind = 2 * taking.holds.astype(np.intp) + taking.waits
+    none, waits, holds, both = np.bincount(member + 1 + (size + 1) * kind, minlength=4 * size + 4).reshape(4, -1)[:, 1:]
+    wanted, holding = waits + both > 0, holds + both
+    all_of = none + waits + holding
+    so = np.stack([wanted & (holding == 0), wanted & (holding == all_of)])
+    return before.push(clients.index, all_of > 0, so)
+
+
+def looked_at_queues(before: Bits64, taking: Takers, found: Facts) -> Bits64:
+    queue = found.consumer.queue[taking.at]
+    kinds = np.bincount(2 * queue + taking.holds, minlength=2 * len(found.queues)).reshape(-1, 2)
+    empty, holding = kinds.T
+    room = (empty > 0) | ~waiting(found)
+    return before.push(found.queues, empty + holding > 0, room[None])

@@ -1,0 +1,213 @@
+"""
+How long is normal: learned from gaps, per (queue, client) or per queue.
+
+Gaps go into a histogram with bins that grow by the square root of two; older ones fade. Little evidence asks for a
+long patience, much of it for three times the 98th percentile. A gap longer than the patience of its time was judged
+unhealthy and teaches nothing, until the third such gap that ends by itself: then this is how the client works.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.state import RowState, column, unindexed
+from penstock.core.table import Column, Index, Positions
+from penstock.core.windows import T
+from penstock.series.totals import dormant_capacity
+from penstock.settings.constants import Constants
+
+BINS = 48
+FIRST_EDGE = 0.25
+LONG_GAPS = 3
+FEW, MANY = 50.0, 500.0
+"""Weights below which the longest gap decides, and below which the cold patience is the least."""
+EDGES: Column = FIRST_EDGE * 2.0 ** (np.arange(BINS) / 2)
+
+LONG = 5.0
+"""Seconds; gaps below it leave the patience of something little known as it is."""
+
+Histogram = NDArray[np.float32]
+Slots = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What was learned of one thing: its row of a `LearnedTimeout`."""
+
+    weights: Histogram
+    weight: float
+    longest: float
+    q98: float
+    long_gaps: Column
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedTimeout(RowState):
+    """
+    What was learned, a row for each row of `index`.
+
+    weights (slots, BINS), the histograms of those that have learned something: most clients of a large broker have
+    nothing to do. weight: their sums; longest: the longest gap, decayed; q98: derived when a row learns something;
+    long_gaps (LONG_GAPS, rows): gaps that were longer than the timeout of their time, NaN where none.
+    """
+
+    weight: Column = column(0.0, saved=False)
+    longest: Column = column(0.0, saved=False)
+    q98: Column = column(0.0, saved=False)
+    long_gaps: NDArray[np.float64] = column(lines=LONG_GAPS, saved=False)
+    slot: Slots = column(-1, dtype=np.int32, saved=False)
+    """Where each row's histogram stands in `weights`, -1 where it has none."""
+    weights: Histogram = unindexed(lambda: np.empty((0, BINS), np.float32))
+    dormant: dict[Any, "Learned"] = unindexed(dict)
+    """What was learned of things that are not there now, by their row: a client that reconnects is the same."""
+    capacity: int = unindexed(int)
+    """How many of them are kept at most."""
+    used: int = unindexed(lambda: BINS)
+    """The first so many bins; the others have no weight in any row."""
+
+    def advance(self, index: Index[Any], *, renumbered: bool = False) -> "LearnedTimeout":
+        """
+        The same by the rows of `index`; a new row has learned nothing, unless it was there before.
+
+        renumbered: what is not in `index` is not gone, its rows are only about to come anew.
+        """
+        if index is self.index:
+            return self
+        moved, dormant = self.reindexed(index), dict(self.dormant)
+        in_use = np.flatnonzero(moved.slot >= 0)
+        weights = self.weights[moved.slot[in_use]]
+        moved.slot[in_use] = np.arange(len(in_use))
+        for row in np.flatnonzero(index.positions(self.index.keys) < 0).tolist():
+            if (renumbered and self.weight[row] > 0) or self._worth_keeping(row):
+                dormant[self.index.rows[row]] = self.learned(row)
+        back: list[Histogram] = []
+        for row in index.new_since(self.index).tolist() if dormant else ():
+            known = dormant.pop(index.rows[row], None)
+            if known is not None:
+                moved.slot[row] = len(weights) + len(back)
+                back.append(known.weights)
+                moved.long_gaps[:, row] = known.long_gaps
+                moved.longest[row], moved.weight[row], moved.q98[row] = known.longest, known.weight, known.q98
+        # Rows that are numbered anew take theirs back at the next poll: nothing is forgotten in between.
+        capacity = dormant_capacity(self.capacity, len(index))
+        while len(index) and len(dormant) > capacity:
+            del dormant[next(iter(dormant))]
+        weights = np.concatenate([weights, back]) if back else weights
+        used = int(np.flatnonzero(weights.any(axis=0)).max(initial=-1)) + 1
+        return replace(moved, weights=weights, dormant=dormant, capacity=capacity, used=used)
+
+    def histograms(self, rows: Positions) -> Histogram:
+        """(rows, BINS): the weights of some rows."""
+        return rows_of(self.weights, self.slot[rows], 0.0)
+
+    def _worth_keeping(self, row: int) -> bool:
+        """Whether a thing that is gone has taught what would make its patience another than that of an unknown one."""
+        return bool(
+            self.weight[row] >= FEW or self.longest[row] >= LONG or not np.isnan(self.long_gaps[:, row]).all()
+        )  # names that never come again are many
+
+    def laid_aside(self) -> "LearnedTimeout":
+        """All as of things that are not there now: their rows are about to be numbered anew."""
+        return replace(self.advance(Index.empty(), renumbered=True), index=Index.empty())
+
+    def learned(self, row: int) -> "Learned":
+        weight, longest, q98 = (float(column[row]) for column in (self.weight, self.longest, self.q98))
+        return Learned(self.histograms(np.array([row]))[0], weight, longest, q98, self.long_gaps[:, row].copy())
+
+    def seconds(self, constants: Constants, interval: float, configured: Column | None = None) -> Column:
+        """The patience of each row; a configured one (not NaN) wins."""
+        return self.seconds_of(slice(None), constants, interval, configured)
+
+    def seconds_of(
+        self, rows: Positions | slice, constants: Constants, interval: float, configured: Column | None = None
+    ) -> Column:
+        """The same of some rows; `configured` is of all."""
+        weight = self.weight[rows]
+        factor, cold = constants.factor, constants.cold
+        usual = factor * np.where(weight < FEW, self.longest[rows], self.q98[rows])
+        learned = np.where(weight < MANY, np.maximum(cold, usual), usual)
+        floor = constants.floor_seconds(interval)
+        # A cold patience below the floor was asked for, as in short recordings.
+        patience = np.clip(learned, min(floor, cold), max(constants.cap, cold))
+        if configured is None:
+            return patience
+        said = configured[rows]
+        return np.where(np.isnan(said), patience, said)
+
+    def learn(self, at: Positions, gaps: Column, patience: Column, constants: Constants) -> "LearnedTimeout":
+        """
+        With `gaps` (seconds) of the rows `at`, which may name a row several times.
+
+        patience: of each gap's row, as it was while the gap lasted.
+        """
+        usual = gaps <= patience
+        return self.add(at[usual], gaps[usual], constants).learn_long(at[~usual], gaps[~usual], constants)
+
+    def add(self, at: Positions, gaps: Column, constants: Constants) -> "LearnedTimeout":
+        if not len(at):
+            return self
+        counts = np.bincount(at)
+        touched = np.flatnonzero(counts)
+        place = np.empty(len(counts), np.intp)
+        place[touched] = np.arange(len(touched))
+        fading = (constants.decay ** np.arange(counts.max() + 1))[counts[touched]]
+        into = bins(gaps)
+        used = max(self.used, int(into.max()) + 1)
+        taught = rows_of(self.weights[:, :used], self.slot[touched], 0.0)
+        taught *= fading[:, None].astype(np.float32)
+        np.add.at(taught.reshape(-1), place[at] * used + into, np.float32(1))
+        slot, weight, longest, q98 = self.slot.copy(), self.weight.copy(), self.longest.copy(), self.q98.copy()
+        first = touched[slot[touched] < 0]
+        slot[first] = len(self.weights) + np.arange(len(first))
+        weights = np.concatenate([self.weights, np.zeros((len(first), BINS), np.float32)])
+        weights[slot[touched], :used] = taught
+        weight[touched] = weight[touched] * fading + counts[touched]
+        longest[touched] *= fading
+        np.maximum.at(longest, at, gaps)
+        q98[touched] = np.minimum(quantile(taught, 0.98), longest[touched])
+        return replace(self, weights=weights, slot=slot, weight=weight, longest=longest, q98=q98, used=used)
+
+    def learn_long(self, at: Positions, gaps: Column, constants: Constants) -> "LearnedTimeout":
+        """With gaps that were judged unhealthy; of three of a row their median is learned."""
+        if not len(at):
+            return self
+        long_gaps, medians = self.long_gaps.copy(), []
+        for row, gap in zip(at.tolist(), gaps.tolist(), strict=True):
+            free = np.flatnonzero(np.isnan(long_gaps[:, row]))
+            long_gaps[free[0], row] = gap
+            if len(free) == 1:
+                medians.append((row, float(np.median(long_gaps[:, row]))))
+                long_gaps[:, row] = np.nan
+        rows = np.array([row for row, _ in medians], np.intp)
+        return replace(self, long_gaps=long_gaps).add(rows, np.array([median for _, median in medians]), constants)
+
+
+def rows_of(values: NDArray[T], origin: Positions | Slots, fill: float) -> NDArray[T]:
+    """The rows `origin` of a matrix, `fill` where that is -1."""
+    if not len(values):
+        return np.full((len(origin), *values.shape[1:]), fill, values.dtype)
+    moved = values[origin]
+    moved[np.flatnonzero(origin < 0)] = fill
+    return moved
+
+
+def bins(gaps: Column) -> Positions:
+    """The bin of each gap: the first whose upper edge is not below it."""
+    return np.minimum(np.searchsorted(EDGES, gaps), BINS - 1)
+
+
+def quantile(weights: Histogram, share: float) -> Column:
+    """Upper edge of the bin in which each row's cumulative weight reaches `share` of its sum."""
+    by_bin = np.ascontiguousarray(weights.T)
+    reached = np.zeros(len(weights), np.float32)
+    wanted = np.float32(share) * by_bin.sum(axis=0)
+    at = np.zeros(len(weights), np.intp)
+    for weight in by_bin:
+        reached += weight
+        below = reached < wanted
+        if not below.any():
+            break
+        at += below
+    return EDGES[np.minimum(at, BINS - 1)]

@@ -1,0 +1,165 @@
+"""
+What the queues did over the windows that rates and trends are judged on.
+
+Sums run over all queues; what only a few can fulfil is looked at for those few.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.core.table import Column
+from penstock.core.windows import Mask, Window, halves
+from penstock.observation.facts import Facts
+from penstock.settings.constants import Constants
+
+RETURNED, SETTLED, DELIVERED, EXPIRED, KILLED = range(5)
+"""Variables of the window, changes all."""
+FLOW_IN, FLOW_OUT, DEPTH = range(3)
+"""Variables of the trend: changes, and the backlog at the end of each sample."""
+
+PERSISTENT_POLLS = 3
+"""Polls of a window with a balance, before that is no accident."""
+TREND_MESSAGES, TREND_GROWTH = 10.0, 0.1
+"""Least growth of a backlog over the trend: messages, and share of what came."""
+SHARE_OF_QUARTER = 0.1
+"""Of the growth over the trend, between two quarters of it; steady growth has a third."""
+
+SAMPLES, TREND_SAMPLES = 12, 40
+"""
+A window is held in about so many samples, at most twice as many: polls that come faster are summed up. Thus memory
+grows neither with the speed of the polls nor with the length of a window.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """The last polls of all queues: finely over the window, more coarsely over the trend."""
+
+    window: Window = field(default_factory=Window)
+    trend: Window = field(default_factory=Window)
+
+    def advance(self, facts: Facts, constants: Constants) -> "Activity":
+        """With this poll; a queue that is not known from the poll before begins anew."""
+        changes = [facts.returned, facts.d_settled, facts.d_delivered, facts.d_expired, facts.d_killed]
+        flow = [facts.d_added, facts.d_settled, facts.messages - facts.scheduled]
+        seconds = max(constants.persistent, constants.window_seconds(facts.interval))
+        return Activity(
+            _pushed(self.window, facts, changes, seconds, SAMPLES),
+            _pushed(self.trend, facts, flow, constants.trend_seconds(facts.interval), TREND_SAMPLES, levels=(DEPTH,)),
+        )
+
+
+def _pushed(
+    window: Window, facts: Facts, columns: Sequence[Column], seconds: float, samples: int, levels: tuple[int, ...] = ()
+) -> Window:
+    values = np.stack(columns).astype(np.float32)
+    values[:, ~facts.known] = np.nan
+    window = window.reindexed(facts.queues, facts.known)
+    return window.push(facts.now, values, seconds, seconds / samples, levels)
+
+
+@dataclass(frozen=True, slots=True)
+class Returns:
+    """Over the window: messages that came back, deliveries and settlements, per queue."""
+
+    returned: Column
+    delivered: Column
+    settled: Column
+    killed: Column
+    persistent: Mask
+
+
+def returns(activity: Activity, constants: Constants, interval: float) -> Returns:
+    window = activity.window
+    returned, delivered, settled, killed = (window.sum(one) for one in (RETURNED, DELIVERED, SETTLED, KILLED))
+    return Returns(returned, delivered, settled, killed, persistent(window, RETURNED, constants, interval))
+
+
+def persistent(window: Window, variable: int, constants: Constants, interval: float) -> Mask:
+    """
+    Rule "persistent": the balance, less its largest poll, is above the margin and the noise; in both halves, at three
+    polls or more, over 30 s or more. One rollback or purge is not.
+    """
+    total = window.sum(variable)
+    lasting = np.zeros(len(total), np.bool_)
+    rows = np.flatnonzero(total >= constants.margin)
+    if len(rows):
+        values = window.of(variable, rows)
+        first, second = halves(values)
+        noise = -np.minimum(values.min(axis=0), 0.0)
+        lasting[rows] = (
+            (total[rows] - values.max(axis=0) >= constants.margin + constants.noise * noise)
+            & (first.sum(axis=0) > 0)
+            & (second.sum(axis=0) > 0)
+            & (np.count_nonzero(values > 0, axis=0) >= PERSISTENT_POLLS)
+            & window.covers(rows, variable, constants.persistent, interval)
+        )
+    return lasting
+
+
+def moved_in_both_halves(activity: Activity, variable: int, constants: Constants, interval: float) -> Mask:
+    """Whether a counter moved in the first and in the second half of the window."""
+    window = activity.window
+    total = window.sum(variable)
+    moved = np.zeros(len(total), np.bool_)
+    rows = np.flatnonzero(total > 0)
+    if len(rows):
+        first, second = halves(window.of(variable, rows))
+        covered = window.covers(rows, RETURNED, constants.window_seconds(interval), interval)
+        moved[rows] = (first.sum(axis=0) > 0) & (second.sum(axis=0) > 0) & covered
+    return moved
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """
+    Over the trend window, per queue: growth of the backlog in messages; in and out, messages per second, NaN where
+    unknown. seconds: from the first to the last poll of the window.
+    """
+
+    behind: Mask
+    growth: Column
+    rate_in: Column
+    rate_out: Column
+    seconds: float
+
+
+def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
+    """
+    Rule of falling behind: consumers work in both halves, the backlog's mean rises over all four quarters, its least
+    of the second half is above its most of the first, and it grew by ten messages and by a tenth of what came.
+
+    Each quarter has its share of the growth, a tenth at least, and it has not turned: a spike is no trend.
+    """
+    window = activity.trend
+    added, settled = window.sum(FLOW_IN), window.sum(FLOW_OUT)
+    behind, growth = np.zeros(len(added), np.bool_), np.zeros(len(added))
+    rows = np.flatnonzero((settled > 0) & window.rose(DEPTH))
+    if len(rows):
+        depth = window.of(DEPTH, rows, np.nan)
+        quarters = np.stack([_means(part) for part in np.array_split(depth, 4)])
+        growth[rows] = np.nan_to_num(quarters[-1] - quarters[0])
+        grew = growth[rows] >= np.maximum(TREND_MESSAGES, TREND_GROWTH * added[rows])
+        steps = np.diff(quarters, axis=0)
+        rises = ((steps > 0) & (steps >= SHARE_OF_QUARTER * growth[rows])).all(axis=0)
+        rising = np.flatnonzero(grew & rises & ~(depth[-1] < quarters[-1]))
+        depth, rows = depth[:, rising], rows[rising]
+    if len(rows):
+        low, high = halves(depth)
+        first, second = halves(window.of(FLOW_OUT, rows))
+        behind[rows] = (
+            (np.fmin.reduce(high, axis=0) > np.fmax.reduce(low, axis=0))
+            & (first.sum(axis=0) > 0)
+            & (second.sum(axis=0) > 0)
+            & window.covers(rows, FLOW_OUT, constants.trend_seconds(interval), interval, constants.trend_polls)
+        )
+    return Trend(behind, growth, window.rate(FLOW_IN, added), window.rate(FLOW_OUT, settled), window.seconds)
+
+
+def _means(values: Column) -> Column:
+    """Over the samples, without those that are missing; NaN where all are."""
+    there = ~np.isnan(values)
+    count = there.sum(axis=0)
+    return np.where(there, values, 0.0).sum(axis=0) / np.where(count > 0, count, np.nan)

@@ -1,0 +1,392 @@
+"""
+What OpenMQ shows otherwise than Artemis, brought to the facts that the rules work on; carried from poll to poll.
+
+Letters as in `facts`. An OpenMQ queue counts what left it (K: acknowledged, discarded, expired, purged alike), a
+consumer what was sent to it (N, redeliveries count again) and what of that is unacknowledged (T); C = N - T. A
+subscription counts nothing at all: its consumers' acknowledgements are its progress.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from penstock.core.state import By, RowState, column, counter
+from penstock.core.table import Column, Index, Keys
+from penstock.core.windows import Mask, Window, since
+from penstock.model import AcknowledgeMode, QueueKind, Snapshot, TransactionState
+from penstock.observation.activity import SAMPLES
+from penstock.observation.facts import ConsumerFacts, Facts, since_said
+from penstock.observation.flow_window import WindowEstimate
+from penstock.observation.unacked import Progress
+from penstock.settings.constants import Constants
+
+DEAD_MESSAGES = "mq.sys.dmq"
+MARGIN = 3.0
+"""Messages that reads which are not atomic may be apart."""
+REJECTED, REMOVED = range(2)
+OPEN = (TransactionState.STARTED, TransactionState.FAILED, TransactionState.INCOMPLETE, TransactionState.PREPARED)
+"""States of transactions that wait for their client. A prepared one waits for its manager: the same to the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenmqFacts:
+    """
+    What one poll says beside the facts.
+
+    Columns per queue: removed (K, of subscriptions what left their consumers' hands), last acknowledgement (of
+    subscriptions), messages in open transactions of
+    producers, begin of the oldest transaction that may have sent here, producers, what a full destination does, its
+    limits and what counts against them. Per consumer: acknowledged in open transactions of its connection, paused by
+    its own limit, messages taken for it and not sent yet, a transaction of its connection has failed, the key of its
+    connection (-1: unknown). dead: what the dead message queue has taken in all, NaN where it is not read.
+    """
+
+    removed: Column
+    acknowledged: Column
+    held: Column
+    transaction_since: Column
+    producers: Column
+    flow_control: Mask
+    removes: Mask
+    limit_messages: Column
+    limit_bytes: Column
+    bytes: Column
+    max_producers: Column
+    uncommitted: Column
+    flow_paused: Mask
+    unsent: Column
+    failed: Mask
+    connection: Keys
+    dead: float
+    balanced: Mask
+    """Queues: what came and went is counted. Not subscriptions."""
+
+
+def said(snapshot: Snapshot, found: Facts) -> OpenmqFacts:
+    queues, consumers = snapshot.queues, snapshot.consumers
+    assert queues is not None and consumers is not None  # noqa: S101, PT018 - there are facts
+    policy = {} if snapshot.addresses is None else {row.name: row.policy for row in snapshot.addresses.index}
+    of = [policy.get(row.address, "") for row in queues.index]
+    dead = np.flatnonzero(queues.index.column("dead messages", lambda row: row.name == DEAD_MESSAGES) > 0)
+    acknowledged, failed = transactions_of(snapshot)
+    transacted = (consumers["acknowledge_mode"] == AcknowledgeMode.TRANSACTED) & (found.consumer.held > 0)
+    return OpenmqFacts(
+        removed=queues["removed"],
+        acknowledged=queues["last_acknowledgement"],
+        held=np.nan_to_num(queues["uncommitted"]),
+        transaction_since=producing_since(snapshot),
+        producers=of_address(snapshot, "producers"),
+        flow_control=np.array([name == "flow_control" for name in of], np.bool_),
+        removes=np.array([name in ("remove_oldest", "remove_low_priority") for name in of], np.bool_),
+        limit_messages=of_address(snapshot, "limit_messages"),
+        limit_bytes=of_address(snapshot, "limit_bytes"),
+        bytes=queues["bytes"],
+        max_producers=of_address(snapshot, "max_producers"),
+        uncommitted=np.where(transacted, acknowledged, 0.0),
+        flow_paused=consumers["flow_paused"] > 0,
+        unsent=np.nan_to_num(consumers["waiting"]),
+        failed=failed & transacted,
+        connection=snapshot.consumer_connection,
+        dead=float(found.added[dead[0]]) if len(dead) else np.nan,
+        balanced=queues.index.column("balanced", lambda row: row.kind is not QueueKind.SUBSCRIPTION) > 0,
+    )
+
+
+def transactions_of(snapshot: Snapshot) -> tuple[Column, Mask]:
+    """
+    Per consumer: acknowledgements in the open transactions of its connection, and whether one of those has failed.
+
+    The broker does not say which session of a connection a transaction belongs to.
+    """
+    assert snapshot.consumers is not None  # noqa: S101 - there are facts
+    size, transactions = len(snapshot.consumers), snapshot.transactions
+    acknowledged, failed = np.zeros(size), np.zeros(size, np.bool_)
+    if transactions is None or not len(transactions):
+        return acknowledged, failed
+    open_ = np.isin(transactions["state"], OPEN) & (snapshot.transaction_connection >= 0)
+    for i in np.flatnonzero(open_).tolist():
+        of = snapshot.consumer_connection == snapshot.transaction_connection[i]
+        acknowledged[of] += np.nan_to_num(transactions["acknowledgements"][i])
+        failed[of] |= transactions["state"][i] == TransactionState.FAILED
+    return acknowledged, failed
+
+
+def producing_since(snapshot: Snapshot) -> Column:
+    """Per queue: since when a connection that produces here has a transaction open in which it sent; NaN: none."""
+    assert snapshot.queues is not None  # noqa: S101 - there are facts
+    begin = np.full(len(snapshot.queues), np.nan)
+    transactions, producers = snapshot.transactions, snapshot.producers
+    if transactions is None or producers is None:
+        return begin
+    open_ = np.isin(transactions["state"], OPEN) & (transactions["messages"] > 0)
+    since_: dict[str, float] = {}
+    for i in np.flatnonzero(open_ & (snapshot.transaction_connection >= 0)).tolist():
+        for at in np.flatnonzero(snapshot.producer_connection == snapshot.transaction_connection[i]).tolist():
+            name = producers.index.rows[at].address
+            since_[name] = min(since_.get(name, np.inf), float(transactions["created"][i]))
+    return np.array([since_.get(row.address, np.nan) for row in snapshot.queues.index], np.float64) if since_ else begin
+
+
+def of_address(snapshot: Snapshot, name: str) -> Column:
+    """A column of the destinations by queue."""
+    queues, addresses = snapshot.queues, snapshot.addresses
+    assert queues is not None  # noqa: S101 - there are facts
+    if addresses is None or name not in addresses:
+        return np.full(len(queues), np.nan)
+    values = dict(zip((row.name for row in addresses.index), addresses[name].tolist(), strict=True))
+    return np.array([values.get(row.address, np.nan) for row in queues.index], np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(RowState):
+    """Per queue a running sum that is published when it was seen twice, and never falls: reads are not atomic."""
+
+    BY = By.QUEUE
+    raw: Column = column(0.0)
+    shown: Column = counter(0.0)
+    grew: Column = column(0.0, carried=False, saved=False)
+
+    def add(self, index: Index[Any], change: Column, known: Mask) -> Self:
+        """A queue in a new life begins anew."""
+        before = self.reindexed(index, known)
+        raw = before.raw + np.where(known, np.nan_to_num(change), 0.0)
+        shown = np.fmax(before.shown, np.fmin(before.raw, raw))
+        return replace(before, raw=raw, shown=shown, grew=shown - before.shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost(Sum):
+    STORED_AS = "openmq_lost_"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected(Sum):
+    STORED_AS = "openmq_rejected_"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenmqConsumers(RowState):
+    """
+    Per consumer. last: acknowledgement. highest: C since the last settlement; returning_since: when C rose beyond it
+    without one. still_since: since when N stands still. failed_since: since when a transaction has failed.
+    """
+
+    BY = By.CONSUMER
+    STORED_AS = "openmq_"
+    last: Column = column()
+    highest: Column = column()
+    returning_since: Column = column()
+    still_since: Column = column()
+    failed_since: Column = column()
+
+    def advance(self, found: Facts, reported: OpenmqFacts, progress: Progress, last: Column) -> "OpenmqConsumers":
+        """`self` is by the consumers of this poll."""
+        consumer, now = found.consumer, found.now
+        left = consumer.delivered - consumer.held
+        rises = (left - self.highest >= MARGIN) & ~progress.settles
+        return OpenmqConsumers(
+            index=consumer.index,
+            last=last,
+            highest=np.where(progress.settles, left, np.fmax(self.highest, left)),
+            returning_since=since(rises, self.returning_since, now),
+            still_since=since(~(consumer.d_delivered > 0), self.still_since, now),
+            failed_since=since(reported.failed, self.failed_since, now),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OpenmqQueues(RowState):
+    """
+    Per queue, what was said last: removed, last acknowledgement, in delivery, messages. debt: removed from clients'
+    hands and still with them. held_since: since when messages stand in open transactions.
+    """
+
+    BY = By.QUEUE
+    STORED_AS = "openmq_"
+    removed: Column = column(outlives=True)
+    acknowledged: Column = column(outlives=True)
+    debt: Column = column(0.0)
+    held_since: Column = column(outlives=True)
+    in_delivery: Column = column()
+    messages: Column = column(outlives=True)
+    removing_at: Column = column(-np.inf, outlives=True, saved=False)
+    """When a full queue was last seen to remove messages."""
+
+    def advance(self, found: Facts, reported: OpenmqFacts, debt: Column, *, dead: bool) -> "OpenmqQueues":
+        """`self` is by the queues of this poll. dead: the dead message queue took something in."""
+        known = found.known & reported.balanced
+        removes = known & (found.d_settled - found.d_left > MARGIN) | dead
+        removing = reported.removes & at_limit(found, reported) & removes
+        return OpenmqQueues(
+            index=found.queues,
+            removed=since_said(reported.removed, self.removed),
+            acknowledged=since_said(reported.acknowledged, self.acknowledged),
+            debt=debt,
+            held_since=since(reported.held > 0, self.held_since, found.now),
+            in_delivery=found.delivering,
+            messages=found.messages + reported.held,
+            removing_at=np.where(removing, found.now, self.removing_at),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Openmq:
+    """By consumer and by queue: what is carried, and the balances of the module's head."""
+
+    consumers: OpenmqConsumers = field(default_factory=OpenmqConsumers)
+    windows: WindowEstimate = field(default_factory=WindowEstimate)
+    queues: OpenmqQueues = field(default_factory=OpenmqQueues)
+    lost: Lost = field(default_factory=Lost)
+    rejected: Rejected = field(default_factory=Rejected)
+    balances: Window = field(default_factory=Window)
+    dead: float = np.nan
+    dead_at: float = -np.inf
+    """When the dead message queue was last seen to take something in."""
+    said: OpenmqFacts | None = None
+    blockers: tuple[tuple[int, str], ...] = ()
+    """Connections by key whose limit one consumer uses up while others starve, and its client."""
+
+    def advance(self, found: Facts, snapshot: Snapshot, constants: Constants) -> tuple["Openmq", Facts, Progress]:
+        """The state after this poll, the facts as the rules expect them, and which consumers made progress."""
+        reported, consumer = said(snapshot, found), found.consumer
+        before = Openmq() if found.restarted else self
+        present = found.queues.positions_in(before.queues.index) >= 0
+        consumers, queues = before.consumers.reindexed(consumer.index), before.queues.reindexed(found.queues)
+        moves, last = acknowledged(consumers.last, consumer, watched=len(before.queues.index) > 0)
+        found = as_counted(queues, found, reported, moves, present)
+        progress = progress_of(found, reported, moves, last)
+        queues = queues.reindexed(found.queues, found.known)
+        debt, returned = owed(queues.debt, found, reported)
+        dead = reported.dead - before.dead if reported.dead > before.dead else 0.0
+        lost, rejected, balances = before.balanced(found, reported, queues, dead, constants)
+        state = Openmq(
+            consumers=consumers.advance(found, reported, progress, last),
+            windows=before.windows.advance(consumer.index, consumer.delivered, consumer.held, reported.flow_paused),
+            queues=queues.advance(found, reported, debt, dead=dead > 0),
+            lost=lost,
+            rejected=rejected,
+            balances=balances,
+            dead=reported.dead,
+            dead_at=found.now if dead > 0 else before.dead_at,
+            said=reported,
+        )
+        return state, replace(found, returned=returned), progress
+
+    def balanced(
+        self, found: Facts, reported: OpenmqFacts, before: OpenmqQueues, dead: float, constants: Constants
+    ) -> tuple[Lost, Rejected, Window]:
+        """With what this poll lost, rejected and removed. before: by its queues; dead: what became dead letters."""
+        index, known = found.queues, found.known & reported.balanced
+        d_depth = found.messages + reported.held - before.messages
+        d_delivering = np.nan_to_num(found.delivering - before.in_delivery)
+        removed = found.d_settled - found.d_left
+        rejected = np.nan_to_num(found.d_added - found.d_settled - d_depth)
+        lost = np.where(reported.removes, found.d_settled - found.d_delivered + d_delivering, 0.0)
+        # What consumers that came and went between two polls settled is not known: then as many dead ones prove it.
+        by_dead = (dead > 0) & (removed <= dead + MARGIN)
+        proven = np.where(same_consumers(found) | by_dead, removed, np.minimum(removed, 0.0))
+        values = np.stack([np.minimum(rejected, np.nan_to_num(found.d_added)), proven]).astype(np.float32)
+        values[:, ~known] = np.nan
+        seconds = constants.window_seconds(found.interval)
+        window = self.balances.reindexed(index, known).push(found.now, values, seconds, seconds / SAMPLES)
+        return self.lost.add(index, lost, known), self.rejected.add(index, rejected, known), window
+
+
+def same_consumers(found: Facts) -> Mask:
+    """Queues whose consumers, one at least, are those of the poll before."""
+    consumer = found.consumer
+    came = found.of_queue(consumer.new.astype(np.float64)) > 0
+    gone = consumer.gone.queue
+    went = np.bincount(gone[gone >= 0], minlength=len(found.queues)) > 0
+    return (found.consumers > 0) & ~came & ~went
+
+
+def as_counted(before: OpenmqQueues, found: Facts, reported: OpenmqFacts, moves: Mask, present: Mask) -> Facts:
+    """
+    The facts with K as OpenMQ counts it; expired and killed are in it, and subscriptions are known without it.
+
+    before: by the queues of this poll, which were `present` at the one before. moves: consumers that acknowledged.
+    """
+    known = np.where(reported.balanced, found.known, present)
+    known &= ~(reported.balanced & (reported.removed < before.removed))
+    none = np.zeros(len(known))
+    consumer = found.consumer
+    left = np.maximum(consumer.d_left, 0.0)
+    by_members = found.of_queue(np.where(moves, left, 0.0))
+    removed = np.nan_to_num(reported.removed - before.removed)
+    d_removed = np.where(reported.balanced, removed, by_members)
+    # Members that came and went between two polls are known by what they left behind.
+    last = before.acknowledged
+    unseen = ~reported.balanced & (by_members == 0) & present
+    unseen &= (reported.acknowledged > last) | (~np.isnan(reported.acknowledged) & np.isnan(last))
+    d_removed = np.where(unseen, np.maximum(removed, 0.0), d_removed)
+    return replace(
+        found,
+        known=known,
+        added=np.nan_to_num(found.added),
+        d_added=np.where(known & reported.balanced, np.nan_to_num(found.d_added), 0.0),
+        settled=np.nan_to_num(reported.removed),
+        d_settled=np.where(known, d_removed, 0.0),
+        expired=none,
+        killed=none,
+        d_expired=none,
+        d_killed=none,
+        # Acknowledgements in a transaction still stand in T: nothing is to be taken off.
+        d_uncommitted=none,
+        consumer=replace(consumer, uncommitted=reported.uncommitted, d_left=left),
+    )
+
+
+def acknowledged(last: Column, consumer: ConsumerFacts, *, watched: bool) -> tuple[Mask, Column]:
+    """
+    Whether each one's last acknowledgement has moved, and when it was; one not seen before has begun at none.
+
+    last: the same up to the poll before; watched: there was one.
+    """
+    now = consumer.last_acknowledgement
+    return (now > last) | (~np.isnan(now) & np.isnan(last) & watched), np.fmax(last, now)
+
+
+def progress_of(found: Facts, reported: OpenmqFacts, moves: Mask, last: Column) -> Progress:
+    """
+    Rule of progress: the last acknowledgement moved; or messages left its hands and the queue in the same measure.
+
+    The second for what a limit discards while a client holds it: its acknowledgement then moves nothing.
+    """
+    consumer = found.consumer
+    matches = reported.balanced & (found.d_left <= 1.1 * found.d_settled + MARGIN)
+    by_queue = np.append(matches, False)[consumer.queue]
+    left = (consumer.d_left > 0) & by_queue & ~consumer.new
+    at = np.where(moves & ~(consumer.uncommitted > 0), np.fmin(last, found.now), found.now)
+    # It may be filled long after its last acknowledgement: what it holds it holds since it was seen to.
+    return Progress(moves | left, at, np.full(len(consumer.index), found.now))
+
+
+def owed(debt: Column, found: Facts, reported: OpenmqFacts) -> tuple[Column, Column]:
+    """
+    Debt and what came back, per queue. debt: at the poll before.
+
+    What a limit removes from clients' hands leaves those later: it is owed, no more than they hold, and does not come
+    back when it does.
+    """
+    back = np.where(reported.balanced & found.known, found.d_left - found.d_settled, 0.0)
+    paid = np.minimum(np.maximum(back, 0.0), debt)
+    owes = np.minimum(debt - paid + np.maximum(-back, 0.0), np.nan_to_num(found.held))
+    return owes, np.where(back > 0, back - paid, back)
+
+
+def at_limit(found: Facts, reported: OpenmqFacts) -> Mask:
+    """By count or by bytes."""
+    return (found.messages >= reported.limit_messages) | (reported.bytes >= reported.limit_bytes)
+
+
+def near_limit(found: Facts, reported: OpenmqFacts) -> Mask:
+    """
+    Within what its producers may still send before they are told to wait: a batch for each of them.
+
+    A batch is the limit shared by all producers that are allowed, 1 … 1000 messages.
+    """
+    allowed = np.where(reported.max_producers > 0, reported.max_producers, 100.0)
+    batch = np.clip(reported.limit_messages / allowed, 1.0, 1000.0)
+    return reported.limit_messages - found.messages <= np.nan_to_num(reported.producers) * batch

@@ -1,0 +1,72 @@
+"""All that the rules of one poll read, gathered."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from penstock.core.table import Column
+from penstock.core.windows import Mask
+from penstock.model import Broker
+from penstock.observation.activity import Activity, Returns, Trend
+from penstock.observation.facts import Facts
+from penstock.observation.openmq import Openmq
+from penstock.observation.queue_timers import QueueTimers
+from penstock.observation.ring_ledger import Ledger
+from penstock.observation.unacked import Unacked
+from penstock.series.labels import ClientSeries, Grouping, QueueSeries
+from penstock.settings.constants import Constants
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """How the broker and its things are shown: its name, the queues' and the clients' series."""
+
+    queues: Grouping[QueueSeries]
+    clients: Grouping[ClientSeries]
+    broker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInputs:
+    """All that the rules of one poll read."""
+
+    found: Facts
+    unacked: Unacked
+    timers: QueueTimers
+    returns: Returns
+    trend: Trend
+    ledger: Ledger
+    activity: Activity
+    constants: Constants
+    broker: Broker
+    groups: Groups
+    client_patience: Column
+    """Per consumer; NaN where it is not judged."""
+    queue_patience: Column
+    """Per queue: the longest of its clients', else cold."""
+    dispatch: Column
+    absence: Column
+    expected: Column
+    """Consumers that the operator expects, NaN where nothing is said."""
+    closed: Mask
+    """Outside of the business hours that the operator gave."""
+    at_risk: Column
+    service_rate: Column
+    rivals: tuple[str, ...] = ()
+    """Other brokers that are active with the same node id."""
+    openmq: Openmq | None = None
+    """Of an OpenMQ broker."""
+    eager: Column = field(default_factory=lambda: np.empty(0))
+    """Per consumer: its patience where more than its age speaks against it."""
+    _results: dict[Callable[["RuleInputs"], Any], Any] = field(default_factory=dict)
+
+    def of(self, function: Callable[["RuleInputs"], ResultT]) -> ResultT:
+        """What the function says of this poll, computed once."""
+        if function not in self._results:
+            self._results[function] = function(self)
+        result: ResultT = self._results[function]
+        return result

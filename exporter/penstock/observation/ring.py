@@ -1,0 +1,23 @@
+"""What a ring would lose: columns in, messages out."""
+
+import numpy as np
+
+from penstock.core.table import Column
+from penstock.observation.facts import Facts
+
+
+def at_risk(facts: Facts) -> Column:
+    """
+    Messages that a ring would lose if all its consumers went away now.
+
+    Only what they give back finds no room: what a shrunk ring has too many of stays until somebody reads. NaN without a
+    ring, while paging, and where it keeps what is acknowledged.
+    """
+    risk = np.clip(facts.messages - facts.scheduled - facts.ring, 0.0, facts.delivering)
+    return np.where((facts.address.paging > 0) | facts.keeps, np.nan, risk)
+
+
+def scheduled_at_risk(facts: Facts) -> Column:
+    """Scheduled messages that would find no room if they fell due now; NaN without a ring and while paging."""
+    room = np.maximum(facts.ring - facts.ready, 0.0)
+    return np.where(facts.address.paging > 0, np.nan, np.maximum(facts.scheduled - room, 0.0))

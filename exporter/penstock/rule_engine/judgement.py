@@ -1,0 +1,231 @@
+"""
+`judge(state, snapshot, …) -> state`: what one poll means, continued from the poll before.
+
+State is by the broker's clock where it is carried from poll to poll; conditions are by the agent's clock.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.conditions.condition import ActiveCondition
+from penstock.core.table import Column, Index
+from penstock.core.windows import Mask, reindex
+from penstock.learned.churn import Churn
+from penstock.learned.lessons import advance_patience, advance_timers, consumer_patience, eager_patience, queue_patience
+from penstock.learned.prefetch import PrefetchEstimate
+from penstock.learned.saturation import Saturation
+from penstock.learned.service_rate import ServiceRate
+from penstock.learned.timeout import LearnedTimeout
+from penstock.learned.warm_up import WarmUp
+from penstock.model import Broker, BrokerKind, Role, Snapshot
+from penstock.observation import ring
+from penstock.observation.activity import Activity, returns, trend
+from penstock.observation.drops import Drops, refuses
+from penstock.observation.facts import Facts, Seen, Times, facts, time_of
+from penstock.observation.measures import Measures, blocked_since
+from penstock.observation.openmq import Openmq
+from penstock.observation.poll import Groups, RuleInputs
+from penstock.observation.queue_timers import QueueTimers
+from penstock.observation.ring_ledger import Ledger
+from penstock.observation.unacked import Progress, Unacked, progress_of
+from penstock.rule_engine.debounce import Debounce
+from penstock.rule_engine.engine import advance_conditions, blockers
+from penstock.rule_engine.operator import closed, of_given_kind, with_silence
+from penstock.rule_engine.reports import active_conditions
+from penstock.series.clock import Clock
+from penstock.series.labels import Grouping
+from penstock.series.queues import TARGETS
+from penstock.settings.constants import Constants
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is carried from poll to poll."""
+
+    seen: Seen = field(default_factory=Seen)
+    unacked: Unacked = field(default_factory=Unacked)
+    timers: QueueTimers = field(default_factory=QueueTimers)
+    patience: LearnedTimeout = field(default_factory=LearnedTimeout)
+    dispatch: LearnedTimeout = field(default_factory=LearnedTimeout)
+    absence: LearnedTimeout = field(default_factory=LearnedTimeout)
+    ledger: Ledger = field(default_factory=Ledger)
+    drops: Drops = field(default_factory=Drops)
+    warm_up: WarmUp = field(default_factory=WarmUp)
+    activity: Activity = field(default_factory=Activity)
+    service_rate: ServiceRate = field(default_factory=ServiceRate)
+    churn: Churn = field(default_factory=Churn)
+    debounced: Mapping[str, Debounce] = field(default_factory=dict)
+    patience_of_clients: Column = field(default_factory=lambda: np.empty(0))
+    """By the rows of the clients' grouping."""
+    measures: Measures = field(default_factory=Measures)
+    shares: Saturation = field(default_factory=Saturation)
+    prefetch: PrefetchEstimate = field(default_factory=PrefetchEstimate)
+    blocked_since: Column = field(default_factory=lambda: np.empty(0))
+    """Per client, by the rows of the clients' grouping."""
+    counted: bool = True
+    """The broker's version shows numbers of each consumer."""
+    keeps: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    """Queues that keep what is acknowledged."""
+    rings: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    """Queues with a ring limit."""
+    openmq: Openmq = field(default_factory=Openmq)
+    """What only an OpenMQ broker needs."""
+    conditions: tuple[ActiveCondition, ...] = ()
+    resumed_at: float = np.nan
+    """Last poll of the agent before its restart, where its judgement goes on; the windows began anew then."""
+
+    def with_new_labels(self) -> "Judgement":
+        """The clients are about to be numbered anew."""
+        return replace(
+            self,
+            patience=self.patience.laid_aside(),
+            churn=replace(self.churn, clients=Grouping()),
+            shares=Saturation(queues=self.shares.queues),
+            prefetch=PrefetchEstimate(queues=self.prefetch.queues),
+            warm_up=WarmUp(self.warm_up.stamps),
+        )
+
+    def held_unsettled_since(self, consumers: Index[Any]) -> Column:
+        """Per consumer since when it holds something and has settled nothing, by the broker's clock; else NaN."""
+        return reindex(consumers, self.unacked.index, self.unacked.unacked_since, np.nan)
+
+    def begun_anew(self, now: float) -> "Judgement":
+        """After a restart or a failover: only patience stays, and clients get time to come back."""
+        seen = Seen(times=Times(interval=self.seen.times.interval, started=now))
+        return Judgement(
+            seen=seen,
+            timers=self.timers.begun_anew(),
+            patience=self.patience,
+            dispatch=self.dispatch,
+            absence=self.absence,
+        )
+
+    def unjudged(self, now: float, constants: Constants) -> "Judgement":
+        """After a poll that could not be judged: verdicts stay for a while, then nothing is known."""
+        return self if self.still_stands(now, constants) or not self.conditions else replace(self, conditions=())
+
+    def still_stands(self, now: float, constants: Constants) -> bool:
+        """Whether what was told last is young enough; now: by the broker's clock, the agent's where it has none."""
+        times = self.seen.times
+        return bool(now - times.now <= max(constants.verdicts, 3 * max(0.0, times.interval)))
+
+    def without_verdict(self, snapshot: Snapshot, constants: Constants) -> "Judgement":
+        """After a poll that cannot be judged: the broker is passive, or a part that the rules need was not read."""
+        if snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE:
+            return self.begun_anew(snapshot.stamp)
+        return self.unjudged(time_of(snapshot), constants)
+
+
+def judge(
+    state: Judgement, snapshot: Snapshot, groups: Groups, clock: Clock, constants: Constants
+) -> tuple[Judgement, bool]:
+    """The state after this snapshot with the active conditions, and whether it could be judged."""
+    passive = snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE
+    pair = None if passive else facts(state.seen, snapshot, constants)
+    if pair is None or snapshot.broker is None:
+        return state.without_verdict(snapshot, constants), False
+    seen, found = pair[0], of_given_kind(pair[1], groups.queues)
+    if found.restarted:
+        state = state.begun_anew(found.now)
+    openmq, found, progress = as_its_broker_counts(state, found, snapshot, constants)
+    now = advance(state, found, progress, groups, constants)
+    poll = rule_inputs(now, found, snapshot.broker, groups, snapshot.stamp, constants, openmq)
+    poll = replace(poll, rivals=snapshot.observation.rivals)
+    churn = state.churn.advance(
+        found, now.unacked, groups.clients, poll.client_patience, state.seen, state.unacked, constants.churn_ids
+    )
+    debounced = advance_conditions(state.debounced, poll, state.resumed_at)
+    if openmq is not None:
+        openmq = replace(openmq, blockers=blockers(debounced, poll))
+    judgement = replace(
+        now,
+        seen=seen,
+        counted=found.counted,
+        keeps=found.keeps,
+        churn=churn,
+        debounced=debounced,
+        measures=state.measures.advance(poll),
+        shares=state.shares.advance(found, groups.clients),
+        prefetch=state.prefetch.advance(found, groups.clients),
+        warm_up=state.warm_up.advance(found.now, groups.queues.index, groups.clients.index),
+        blocked_since=blocked_since(poll),
+        openmq=openmq or state.openmq,
+        conditions=with_silence(active_conditions(debounced, poll, churn, clock), groups),
+    )
+    return judgement, True
+
+
+# --- what is carried from poll to poll
+
+
+def as_its_broker_counts(
+    state: Judgement, found: Facts, snapshot: Snapshot, constants: Constants
+) -> tuple[Openmq | None, Facts, Progress]:
+    """The facts with one meaning for both brokers, who made progress, and what only OpenMQ needs."""
+    if snapshot.broker is not None and snapshot.broker.kind is BrokerKind.OPENMQ:
+        return state.openmq.advance(found, snapshot, constants)
+    return None, found, progress_of(found.consumer, found.now)
+
+
+def advance(state: Judgement, found: Facts, progress: Progress, groups: Groups, constants: Constants) -> Judgement:
+    """`state` with what this poll adds to what is unacknowledged, the timers, thresholds, ledger and windows."""
+    unacked = state.unacked.advance(found, progress)
+    timers, dispatch, absence = advance_timers(
+        state.timers, state.dispatch, state.absence, found, state.seen.times.now, constants
+    )
+    patience, of_clients = advance_patience(state.patience, unacked, groups.clients, found, constants)
+    if not found.counted:
+        of_clients = np.full(len(of_clients), np.nan)
+    return replace(
+        state,
+        unacked=unacked,
+        timers=timers,
+        patience=patience,
+        dispatch=dispatch,
+        absence=absence,
+        ledger=state.ledger.advance(found),
+        drops=state.drops.advance(found, refuses(found)),
+        activity=state.activity.advance(found, constants),
+        service_rate=state.service_rate.advance(found, found.now - state.seen.times.now),
+        patience_of_clients=of_clients,
+        rings=~np.isnan(found.ring),
+    )
+
+
+def rule_inputs(
+    now: Judgement,
+    found: Facts,
+    broker: Broker,
+    groups: Groups,
+    stamp: float,
+    constants: Constants,
+    openmq: Openmq | None,
+) -> RuleInputs:
+    """All that the rules read. stamp: of the poll, by the agent's clock."""
+    per_consumer = consumer_patience(groups, found, now.patience_of_clients)
+    eager = np.empty(0) if openmq is None else eager_patience(now.patience, groups.clients, found, constants)
+    return RuleInputs(
+        found=found,
+        unacked=now.unacked,
+        timers=now.timers,
+        returns=returns(now.activity, constants, found.interval),
+        trend=trend(now.activity, constants, found.interval),
+        ledger=now.ledger,
+        activity=now.activity,
+        constants=constants,
+        broker=broker,
+        groups=groups,
+        client_patience=per_consumer,
+        queue_patience=queue_patience(found, per_consumer, constants),
+        dispatch=now.dispatch.seconds(constants, found.interval),
+        absence=now.absence.seconds(constants, found.interval),
+        expected=groups.queues.by_source("expected_consumers", TARGETS["expected_consumers"]),
+        closed=closed(groups.queues, stamp),
+        at_risk=ring.at_risk(found),
+        service_rate=now.service_rate.best(),
+        openmq=openmq,
+        eager=eager if openmq is None else consumer_patience(groups, found, eager),
+    )

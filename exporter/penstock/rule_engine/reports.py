@@ -1,0 +1,128 @@
+"""From debounced rules to active conditions: severity, evidence, and whose they are."""
+
+from collections.abc import Iterator, Mapping
+from math import isfinite
+
+import numpy as np
+
+from penstock.conditions.catalogue import for_kind
+from penstock.conditions.condition import ActiveCondition, Condition, Scope, Severity
+from penstock.core.table import Column, Positions
+from penstock.core.windows import Mask, longer
+from penstock.learned.churn import Churn
+from penstock.observation.poll import RuleInputs
+from penstock.rule_engine.debounce import Debounce
+from penstock.series.clock import Clock
+
+SEVERITIES = tuple(Severity)
+"""By number."""
+
+
+def active_conditions(
+    debounced: Mapping[str, Debounce], poll: RuleInputs, churn: Churn, clock: Clock
+) -> tuple[ActiveCondition, ...]:
+    """All that are active, of the broker, of queues and of clients."""
+    found: list[ActiveCondition] = []
+    critical = without_progress(poll)
+    conditions = for_kind(poll.broker.kind.name)
+    for name, debounce in debounced.items():
+        condition, (at, since) = conditions[name], debounce.active()
+        if len(at):
+            found += BY_SCOPE[condition.scope](condition, at, since, poll, critical, clock)
+    for condition in conditions.values():
+        if condition.reports is not None:
+            found += reported(condition, poll, churn, critical, clock)
+    return tuple(found)
+
+
+def without_progress(poll: RuleInputs) -> Mask:
+    """Queues that settled nothing for the longest threshold of their clients, while messages wait or come."""
+    found = poll.found
+    waits = (found.ready > 0) | (found.d_added > 0)
+    return waits & longer(poll.timers.unsettled, found.now, poll.queue_patience)
+
+
+def of_queues(
+    condition: Condition, at: Positions, since: Column, poll: RuleInputs, critical: Mask, clock: Clock
+) -> Iterator[ActiveCondition]:
+    queues = poll.groups.queues
+    shown = queues.member[at] >= 0
+    at, since = at[shown], since[shown]
+    series = queues.index.rows[queues.member[at]].tolist()
+    severities = severity(condition, at, poll, critical)
+    begins = (since - clock.applied).tolist()
+    for of, how, begin, numbers in zip(series, severities, begins, evidence(condition, poll, at, since), strict=True):
+        yield ActiveCondition(condition.name, of.broker, of.address, of.queue, "", how, begin, numbers)
+
+
+def of_clients(
+    condition: Condition, at: Positions, since: Column, poll: RuleInputs, critical: Mask, clock: Clock
+) -> Iterator[ActiveCondition]:
+    """One condition a client, with the numbers of its consumer that is in it longest."""
+    clients = poll.groups.clients
+    worst, since, count = longest(clients.member[at], at, since)
+    series = clients.index.rows[clients.member[worst]].tolist()
+    severities = severity(condition, poll.found.consumer.queue[worst], poll, critical)
+    begins = (since - clock.applied).tolist()
+    rows = zip(series, severities, begins, evidence(condition, poll, worst, since), count.tolist(), strict=True)
+    for of, how, begin, numbers, consumers in rows:
+        yield ActiveCondition(
+            condition.name, of.broker, of.address, of.queue, of.client, how, begin, numbers, consumers
+        )
+
+
+def of_broker(
+    condition: Condition, _: Positions, since: Column, poll: RuleInputs, __: Mask, clock: Clock
+) -> Iterator[ActiveCondition]:
+    """At once as bad as it can be: it is of all its queues."""
+    how = Severity.CRITICAL if condition.may_be_critical else Severity.WARNING
+    began, why = float(since[0]), condition.why(poll) if condition.why else ""
+    numbers = {"age": poll.found.now - began}
+    yield ActiveCondition(condition.name, poll.groups.broker, "", "", "", how, began - clock.applied, numbers, why=why)
+
+
+BY_SCOPE = {Scope.BROKER: of_broker, Scope.QUEUE: of_queues, Scope.CLIENT: of_clients}
+
+
+def longest(of: Positions, at: Positions, since: Column) -> tuple[Positions, Column, Positions]:
+    """By group `of` (those at -1 left out): the one of `at` with the earliest beginning, that, and their number."""
+    shown = np.flatnonzero(of >= 0)
+    order = shown[np.lexsort((since[shown], of[shown]))]
+    _, first, count = np.unique(of[order], return_index=True, return_counts=True)
+    return at[order[first]], since[order[first]], count
+
+
+def severity(condition: Condition, queues: Positions, poll: RuleInputs, critical: Mask) -> list[Severity]:
+    """Of a condition at these queues, -1 where the queue is not known."""
+    urgent = np.append(critical & condition.may_be_critical, np.False_)[queues]
+    level = np.where(urgent, Severity.CRITICAL, Severity.WARNING)
+    level[condition.notice(poll, queues)] = Severity.INFO
+    return [SEVERITIES[one] for one in level.tolist()]
+
+
+def reported(
+    condition: Condition, poll: RuleInputs, churn: Churn, critical: Mask, clock: Clock
+) -> Iterator[ActiveCondition]:
+    """Of a condition that reports clients itself, in place of rows."""
+    reports = [] if condition.reports is None else list(condition.reports(churn, poll))
+    if not reports:
+        return
+    clients = poll.groups.clients
+    present = clients.count()
+    at = {row.name: i for i, row in enumerate(poll.found.queues)} if any(one.idle_queue for one in reports) else {}
+    severities = severity(condition, np.array([at.get(one.idle_queue, -1) for one in reports]), poll, critical)
+    for one, how in zip(reports, severities, strict=True):
+        where = (one.client.broker, one.client.address, one.client.queue, one.client.client)
+        consumers = int(clients.number_of(one.client, present)) if one.counts_consumers else 0
+        begin = one.since - clock.applied
+        yield ActiveCondition(condition.name, *where, how, begin, one.evidence, consumers)
+
+
+def evidence(condition: Condition, poll: RuleInputs, at: Positions, since: Column) -> list[dict[str, float]]:
+    """The numbers of the rows `at`; what the broker did not say is not there. `since`: of the condition."""
+    columns = {"age": poll.found.now - since} | dict(condition.evidence(poll, at))
+    values = np.stack([*columns.values()], axis=1)
+    rows = [dict(zip(columns, row, strict=True)) for row in values.tolist()]
+    for i in np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
+        rows[i] = {name: value for name, value in rows[i].items() if isfinite(value)}
+    return rows

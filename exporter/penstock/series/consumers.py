@@ -1,0 +1,186 @@
+"""Clients and consumers as they are shown: every client summed, consumers one by one where they are the worst."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.table import Column, Index, Keys, Positions, Table
+from penstock.core.top_k import TopK, top_k
+from penstock.model import ConsumerRow, Snapshot
+from penstock.series.clock import Clock
+from penstock.series.labels import HIDDEN, OTHER, ClientSeries, ConsumerSeries, Grouping, QueueSeries
+from penstock.series.totals import Totals
+from penstock.settings.policy import Policy
+
+CLIENT_GAUGES = {"buffered": "buffered", "buffered_bytes": "buffered_bytes", "uncommitted": "awaiting_commit"}
+COUNTERS = ("delivered", "acknowledged")
+SHOWN = ("buffered", "buffered_bytes", "flow_paused")
+"""Columns that a consumer shown by itself has as they are."""
+_UNKNOWN_QUEUE = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Consumers:
+    """
+    What is carried from poll to poll.
+
+    clients: which client series each consumer belongs to. totals: COUNTERS of the clients.
+    shown, index: the consumers shown one by one.
+    """
+
+    clients: Grouping[ClientSeries] = field(default_factory=Grouping)
+    totals: Totals[ClientSeries] = field(default_factory=Totals)
+    shown: TopK = field(default_factory=TopK)
+    index: Index[ConsumerSeries] = field(default_factory=Index.empty)
+    visible: int = 0
+    """How many could be shown."""
+
+    def group(
+        self, snapshot: Snapshot, consumers: Table[ConsumerRow], queues: Grouping[QueueSeries], policy: Policy
+    ) -> "Consumers":
+        """With the clients of this poll and their totals."""
+        clients = advance_clients(self.clients, snapshot, consumers, queues, policy)
+        totals = self.totals.advance(clients, [consumers[name] for name in COUNTERS])
+        return replace(self, clients=clients, totals=totals)
+
+    def show(
+        self, before: "Consumers", blocked: Column, consumers: Table[ConsumerRow], queue: Keys, policy: Policy
+    ) -> "Consumers":
+        """
+        With the consumers of this poll that are shown one by one.
+
+        blocked: seconds for which each holds something and has settled nothing, NaN where it holds nothing.
+        queue: key of each one's queue. before: the same at the poll before, whose labels are kept.
+        """
+        shown = show(self.shown, blocked, consumers, self.clients, queue, policy)
+        fresh = self.clients is not before.clients
+        relabelled = self.clients.relabelled if fresh else np.zeros(len(consumers), np.bool_)
+        index = label_consumers(self.index, shown.keys, consumers.index, self.clients, relabelled)
+        return replace(self, shown=shown, index=index, visible=len(visible_rows(self.clients, consumers)))
+
+    def with_new_labels(self) -> "Consumers":
+        return replace(self, clients=Grouping(), index=Index.empty())
+
+
+def advance_clients(
+    before: Grouping[ClientSeries],
+    snapshot: Snapshot,
+    consumers: Table[ConsumerRow],
+    queues: Grouping[QueueSeries],
+    policy: Policy,
+) -> Grouping[ClientSeries]:
+    """Which client each consumer belongs to; labelled anew where its queue is shown under other labels."""
+    at_queue = queues.source.positions(snapshot.consumer_queue)
+    series = np.full(len(at_queue), _UNKNOWN_QUEUE, np.intp)
+    series[at_queue >= 0] = queues.member[at_queue[at_queue >= 0]]
+    context: Keys = series.astype(np.int64)
+    context[series >= 0] = queues.index.keys[series[series >= 0]]
+    label = client_labels(before, consumers.index.rows, queues, series, policy)
+    return before.advance(consumers.index, label, context)
+
+
+def client_labels(
+    before: Grouping[ClientSeries],
+    rows: NDArray[np.object_],
+    queues: Grouping[QueueSeries],
+    series_of_queue: Positions,
+    policy: Policy,
+) -> Callable[[list[int]], list[ClientSeries | None]]:
+    """Labels of consumers by position: those of their queue as it is shown, and their client."""
+
+    def label(i: int, names: set[str]) -> ClientSeries | None:
+        row: ConsumerRow = rows[i]
+        at = series_of_queue[i]
+        said = policy.rules.resolve(policy.broker, row.address, row.queue, row.client)
+        if at == HIDDEN or said.ignore:
+            return None
+        if at == _UNKNOWN_QUEUE and not policy.selection(row.address, row.queue):
+            return None
+        name = row.client if row.client in names or len(names) < policy.limits.clients else OTHER
+        names |= {name} - {OTHER}
+        address, of = row.address, row.queue
+        if at != _UNKNOWN_QUEUE:
+            queue: QueueSeries = queues.index.rows[at]
+            address, of = queue.address, queue.queue
+        if (address, of, name) != (row.address, row.queue, row.client):  # a sum: all its members have the same
+            said = policy.rules.resolve(policy.broker, address, of, name)
+        return ClientSeries(policy.broker, address, of, name, said)
+
+    def labels(new: list[int]) -> list[ClientSeries | None]:
+        # While there are fewer series than names allowed, the names need not be looked at.
+        few = len(before.index) + len(new) <= policy.limits.clients
+        names = set() if few else {series.client for series in before.index} - {OTHER}
+        return [label(i, names) for i in new]
+
+    return labels
+
+
+def visible_rows(clients: Grouping[ClientSeries], consumers: Table[ConsumerRow]) -> Positions:
+    """Those that may be shown one by one."""
+    of_a_client = clients.member >= 0
+    return np.flatnonzero(of_a_client & (consumers["leaving"] == 0) if "leaving" in consumers else of_a_client)
+
+
+def show(
+    before: TopK,
+    age: Column,
+    consumers: Table[ConsumerRow],
+    clients: Grouping[ClientSeries],
+    queue: Keys,
+    policy: Policy,
+) -> TopK:
+    """The worst: longest holding without settling anything (`age`, seconds), then most held; none that is leaving."""
+    visible = visible_rows(clients, consumers)
+    chosen = top_k(
+        age[visible],
+        consumers["buffered"][visible],
+        queue[visible],
+        policy.limits.consumers_per_broker,
+        policy.limits.consumers_per_queue,
+    )
+    return before.advance(consumers.index.keys[visible], chosen)
+
+
+def label_consumers(
+    before: Index[ConsumerSeries],
+    shown: Keys,
+    consumers: Index[ConsumerRow],
+    clients: Grouping[ClientSeries],
+    relabelled: NDArray[np.bool_],
+) -> Index[ConsumerSeries]:
+    at = consumers.positions(shown)
+    rows, member, series = consumers.rows, clients.member, clients.index.rows
+
+    def label(new: list[int]) -> list[ConsumerSeries]:
+        of = [series[member[at[i]]] for i in new]
+        return [
+            ConsumerSeries(c.broker, c.address, c.queue, c.client, rows[at[i]].id) for c, i in zip(of, new, strict=True)
+        ]
+
+    return before.advance(shown, label, changed=shown[relabelled[at]])[0]
+
+
+def client_table(state: Consumers, consumers: Table[ConsumerRow]) -> Table[ClientSeries]:
+    clients = state.clients
+    columns = {name: clients.sum(there(consumers, of)) for name, of in CLIENT_GAUGES.items() if of in consumers}
+    columns["consumers"] = clients.count()
+    if "leaving" in consumers:
+        columns["consumers"] = columns["consumers"] - clients.sum(consumers["leaving"])
+    columns |= {name: state.totals.sum_of(n) for n, name in enumerate(COUNTERS) if name in consumers}
+    return Table(clients.index, columns)
+
+
+def there(consumers: Table[ConsumerRow], name: str) -> Column:
+    """A gauge, 0 of those that are leaving: it is no longer theirs."""
+    return np.where(consumers["leaving"] > 0, 0.0, consumers[name]) if "leaving" in consumers else consumers[name]
+
+
+def consumer_table(state: Consumers, consumers: Table[ConsumerRow], clock: Clock) -> Table[ConsumerSeries]:
+    at = consumers.index.positions(state.index.keys)
+    columns = {name: consumers[name][at] for name in SHOWN if name in consumers}
+    for name in ("last_delivery", "last_acknowledgement"):
+        if name in consumers:
+            columns[name] = consumers[name][at] - clock.applied
+    return Table(state.index, columns)

@@ -1,0 +1,257 @@
+"""
+From the broker's things to the series that are shown: one label set a row, several rows where they are summed.
+
+The label sets are the label names of the metric contract; `Grouping` says which series each row of a table belongs to
+and keeps that from poll to poll, so that only what came or changed is looked at again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.table import SLACK, Column, Index, Join, Keys, Positions, declared
+from penstock.settings.rules import RuleSettings
+
+SeriesT = TypeVar("SeriesT")
+
+TEMPORARY = "(temporary)"
+NON_DURABLE = "(non-durable)"
+OTHER = "(other)"
+HIDDEN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSeries:
+    COLUMNS: ClassVar = declared(
+        "info up start connections authentication_failures clock_skew memory_used_bytes memory_limit_bytes"
+        " disk_used_ratio disk_limit_ratio heap_used_bytes heap_limit_bytes resource_state undecided_clients"
+        " poll_duration poll_timestamp series series_dropped"
+    )
+
+    broker: str
+    kind: str = ""
+    version: str = ""
+    product_version: str = ""
+    node_id: str = ""
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressSeries:
+    COLUMNS: ClassVar = declared(
+        "info messages messages_added messages_dropped messages_rejected messages_unrouted memory_bytes"
+        " memory_used_ratio limit_bytes limit_messages paging pages paused producers producers_paused producers_blocked"
+    )
+
+    broker: str
+    address: str
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSeries:
+    COLUMNS: ClassVar = declared(
+        "info dead_letter_info messages ready delivering scheduled uncommitted bytes consumers unhealthy_consumers"
+        " paused added acknowledged expired killed removed evicted lost_by_consumer ring_limit ring_used_ratio"
+        " ring_at_risk ring_scheduled_at_risk ring_retention ring_overflow ring_oversize_since ring_retention_target"
+        " drain drain_target oldest_message expected_consumers imbalance capacity"
+    )
+
+    broker: str
+    address: str
+    queue: str
+    routing_type: str
+    durable: str
+    kind: str
+    ring_source: str
+    owner: str
+    team: str
+    dead_letter_address: str
+    expiry_address: str
+    summed: bool = False
+    """Stands for several queues of the broker."""
+    said: RuleSettings = field(default=RuleSettings(), compare=False)
+    """What the rules say of it; no part of who it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSeries:
+    COLUMNS: ClassVar = declared(
+        "consumers buffered buffered_bytes uncommitted delivered acknowledged starved at_limit blocked_since patience"
+    )
+
+    broker: str
+    address: str
+    queue: str
+    client: str
+    said: RuleSettings = field(default=RuleSettings(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSeries:
+    COLUMNS: ClassVar = declared("produced")
+
+    broker: str
+    address: str
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSeries:
+    COLUMNS: ClassVar = declared(
+        "buffered buffered_bytes last_delivery last_acknowledgement flow_limit flow_resume flow_paused"
+    )
+
+    broker: str
+    address: str
+    queue: str
+    client: str
+    consumer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSeries:
+    COLUMNS: ClassVar = declared("info sessions consumers producers buffered buffered_bytes")
+
+    broker: str
+    connection: str
+    client: str
+    protocol: str
+    user: str
+    remote_host: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSeries:
+    COLUMNS: ClassVar = declared("up pending")
+
+    broker: str
+    link: str
+    kind: str
+
+
+class SeriesKeys(Generic[SeriesT]):
+    """The key of each label set in use; a key is never given twice."""
+
+    def __init__(self) -> None:
+        self._keys: dict[SeriesT, int] = {}
+        self._asked: dict[int, SeriesT] = {}
+        self._next = 0
+
+    def key(self, series: SeriesT) -> int:
+        key = self._keys.get(series)
+        if key is None:
+            key = self._keys[series] = self._next
+            self._next += 1
+        self._asked[key] = series
+        return key
+
+    def find(self, series: SeriesT) -> int | None:
+        """The key of a label set, None when it is not in use."""
+        return self._keys.get(series)
+
+    def made(self) -> dict[int, SeriesT]:
+        """The label sets asked for since the last call, by key."""
+        made, self._asked = self._asked, {}
+        return made
+
+    def keep(self, index: Index[SeriesT]) -> None:
+        """Forget what is not in `index`, once that is the greater part."""
+        if len(self._keys) > 2 * len(index) + SLACK:
+            self._keys = dict(zip(index, index.keys.tolist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping(Generic[SeriesT]):
+    """
+    Which series each row of a table belongs to.
+
+    source: the rows. keys: the key of each row's series, HIDDEN where it has none. index: the series.
+    member: each row's position in `index`, HIDDEN where it has none.
+    context: what besides its own text decides a row's labels, as one number; a change labels the row anew.
+    """
+
+    source: Index[Any] = field(default_factory=Index.empty)
+    keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    index: Index[SeriesT] = field(default_factory=Index.empty)
+    member: Positions = field(default_factory=lambda: np.empty(0, np.intp))
+    context: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    one_to_one: bool = True
+    """Each row is a series of its own, in the same order."""
+    relabelled: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    """The rows that were labelled when this grouping was made."""
+    book: SeriesKeys[SeriesT] = field(default_factory=SeriesKeys)
+
+    def advance(
+        self,
+        source: Index[Any],
+        label: Callable[[list[int]], Sequence[SeriesT | None]],
+        context: Keys | None = None,
+    ) -> "Grouping[SeriesT]":
+        """
+        The grouping of the next poll.
+
+        label: called with the positions in `source` of the rows to label; gives their series, None to hide one.
+        """
+        context = np.zeros(len(source), np.int64) if context is None else context
+        if source is self.source and np.array_equal(context, self.context):
+            return self
+        keys = source.carry(self.source, self.keys, HIDDEN).copy()
+        known = source.carry(self.source, np.ones(len(self.source), np.bool_), fill=False)
+        fresh = np.flatnonzero(~known | (source.carry(self.source, self.context, 0) != context)).tolist()
+        for position, series in zip(fresh, label(fresh), strict=True):
+            keys[position] = HIDDEN if series is None else self.book.key(series)
+        shown = keys[keys != HIDDEN]
+        made = self.book.made()
+        index, _ = self.index.advance(shown, lambda new: [made[int(shown[i])] for i in new])
+        self.book.keep(index)
+        member = Join(self.source, self.index, self.member).advance(source, index, keys).at
+        one_to_one = len(index) == len(source) and bool((member == np.arange(len(member))).all())
+        relabelled = np.zeros(len(source), np.bool_)
+        relabelled[fresh] = True
+        return Grouping(source, keys, index, member, context, one_to_one, relabelled, self.book)
+
+    def number_of(self, series: SeriesT, numbers: Column) -> float:
+        """What a column of the series says of one of them, 0 where it is not there now."""
+        key = self.book.find(series)
+        at = -1 if key is None else int(self.index.positions(np.array([key]))[0])
+        return float(numbers[at]) if at >= 0 else 0.0
+
+    def by_source(self, name: str, number: Callable[[SeriesT], float]) -> Column:
+        """A number of each series, by the rows of `source`; NaN for hidden ones. Asked once in a series' life."""
+        by_series = self.index.column(name, number)
+        column = np.full(len(self.member), np.nan)
+        shown = self.member >= 0
+        column[shown] = by_series[self.member[shown]]
+        return column
+
+    def sum(self, column: Column) -> Column:
+        """Per series the sum over its rows, NaN where all are missing."""
+        if self.one_to_one:
+            return column
+        here = (self.member >= 0) & ~np.isnan(column)
+        sums = np.bincount(self.member[here], weights=column[here], minlength=len(self.index))
+        seen = np.bincount(self.member[here], minlength=len(self.index))
+        return np.where(seen > 0, sums, np.nan)
+
+    def max(self, column: Column) -> Column:
+        """Per series the largest over its rows, NaN where all are missing."""
+        if self.one_to_one:
+            return column
+        here = (self.member >= 0) & ~np.isnan(column)
+        largest = np.full(len(self.index), -np.inf)
+        np.maximum.at(largest, self.member[here], column[here])
+        return np.where(np.isinf(largest), np.nan, largest)
+
+    def count(self) -> Column:
+        """Number of rows of each series."""
+        return np.bincount(self.member[self.member >= 0], minlength=len(self.index)).astype(np.float64)
+
+
+def sum_by(at: Positions, values: Column, size: int) -> Column:
+    """Sums of `values` by position, those at -1 and the missing ones left out."""
+    here = (at >= 0) & ~np.isnan(values)
+    return np.bincount(at[here], weights=values[here], minlength=size).astype(np.float64)

@@ -1,0 +1,186 @@
+"""Queues as they are shown: their labels, what waits, what has passed, how full a ring is."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from penstock.core.state import By, RowState, column, unindexed
+from penstock.core.table import Column, Table
+from penstock.model import AddressRow, Process, QueueKind, QueueRow, RingSource
+from penstock.series.labels import NON_DURABLE, TEMPORARY, Grouping, QueueSeries
+from penstock.series.totals import Totals
+from penstock.settings.policy import Policy
+
+COUNTERS = ("added", "acknowledged", "expired", "killed", "removed")
+GAUGES = ("messages", "delivering", "scheduled", "bytes", "consumers", "uncommitted")
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded(RowState):
+    """
+    How many of the messages that a queue counts as added were there before its broker started or took over.
+
+    messages: of each queue. depth: messages in the queue at the poll before. process: of that poll; None: the broker
+    was passive.
+    """
+
+    BY = By.QUEUE
+    messages: Column = column(0.0, stored_as="reloaded_messages")
+    depth: Column = column(saved=False)
+    process: Process | None = unindexed(Process)
+
+    def advance(self, queues: Table[QueueRow], process: Process) -> "Reloaded":
+        """After a poll of a broker whose kind counts them."""
+        before, added = self.reindexed(queues.index), np.nan_to_num(queues["added"])
+        if self.process is None:
+            # Of another broker's queues: what came since it took over cannot be told from what it loaded.
+            messages = added
+        elif process.replaces(self.process):
+            messages = np.fmin(added, np.nan_to_num(before.depth))
+        else:
+            messages = before.messages
+            if messages.any():  # an operator may have set the counter back
+                messages = np.where(added < messages, 0.0, messages)
+        return replace(before, messages=messages, depth=queues["messages"], process=process)
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """
+    What is carried from poll to poll.
+
+    grouping: which series each queue belongs to. totals: COUNTERS of series that stand for several queues.
+    """
+
+    grouping: Grouping[QueueSeries] = field(default_factory=Grouping)
+    totals: Totals[QueueSeries] = field(default_factory=Totals)
+    reloaded: Reloaded = field(default_factory=Reloaded)
+
+    def advance(self, queues: Table[QueueRow], policy: Policy, process: Process, *, counts_reloaded: bool) -> "Queues":
+        rows = queues.index.rows
+        grouping = self.grouping.advance(queues.index, lambda new: [queue_series(rows[i], policy) for i in new])
+        # A queue that is a series of its own shows the broker's counters: there is nothing to keep when it goes.
+        totals = self.totals.advance(grouping, [queues[name] for name in COUNTERS], lambda series: series.summed)
+        reloaded = self.reloaded.advance(queues, process) if counts_reloaded else self.reloaded
+        return Queues(grouping, totals, reloaded)
+
+    def passive(self) -> "Queues":
+        """After a poll at which the broker was passive."""
+        return replace(self, reloaded=replace(self.reloaded, process=None))
+
+    def with_new_labels(self) -> "Queues":
+        return Queues(totals=self.totals, reloaded=self.reloaded)
+
+
+def queue_series(row: QueueRow, policy: Policy) -> QueueSeries | None:
+    """The labels of a queue; None when the operator does not want it shown."""
+    said = policy.rules.resolve(policy.broker, row.address, row.name)
+    if said.ignore or not policy.selection(row.address, row.name):
+        return None
+    if policy.sum_temporary and row.kind is QueueKind.TEMPORARY:
+        return sum_series(policy, TEMPORARY, TEMPORARY, row)
+    if policy.sum_temporary and row.kind is QueueKind.SUBSCRIPTION and not row.durable:
+        return sum_series(policy, row.address, NON_DURABLE, row)
+    return QueueSeries(
+        broker=policy.broker,
+        address=row.address,
+        queue=row.name,
+        routing_type=row.routing_type,
+        durable=str(row.durable).lower(),
+        kind=said.kind or row.kind,
+        ring_source=row.ring_source,
+        owner=said.owner or "",
+        team=said.team or "",
+        dead_letter_address=row.dead_letter_address,
+        expiry_address=row.expiry_address,
+        said=said,
+    )
+
+
+def sum_series(policy: Policy, address: str, queue: str, row: QueueRow) -> QueueSeries:
+    """The labels of a sum: nothing in them may differ from member to member, or one sum would be several series."""
+    said = policy.rules.resolve(policy.broker, address, queue)
+    return QueueSeries(
+        broker=policy.broker,
+        address=address,
+        queue=queue,
+        routing_type="multicast" if queue == NON_DURABLE else "anycast",
+        durable="false",
+        kind=said.kind or row.kind,
+        ring_source=RingSource.NONE,
+        owner=said.owner or "",
+        team=said.team or "",
+        dead_letter_address="",
+        expiry_address="",
+        summed=True,
+        said=said,
+    )
+
+
+def number_or_nan(said: float | None) -> float:
+    """What a rule says as a number; NaN where it says nothing."""
+    return np.nan if said is None else float(said)
+
+
+TARGETS: Mapping[str, Callable[[QueueSeries], float]] = {
+    "expected_consumers": lambda series: number_or_nan(series.said.expected_consumers),
+    "ring_retention_target": lambda series: number_or_nan(series.said.ring_retention),
+    "drain_target": lambda series: number_or_nan(series.said.drain_target),
+}
+"""Columns of what the operator wants."""
+
+
+def ready(queues: Table[QueueRow]) -> Column:
+    """Messages that wait for a consumer. A last-value queue does not count those in delivery among its messages."""
+    delivering = np.where(queues["last_value"] > 0, 0.0, queues["delivering"])
+    return np.maximum(queues["messages"] - delivering - queues["scheduled"], 0)
+
+
+def queue_table(state: Queues, queues: Table[QueueRow], addresses: Table[AddressRow] | None) -> Table[QueueSeries]:
+    grouping = state.grouping
+    waiting = ready(queues)
+    columns = {name: grouping.sum(queues[name]) for name in GAUGES if name in queues}
+    columns["ready"] = grouping.sum(waiting)
+    if "paused" in queues:
+        columns["paused"] = grouping.max(queues["paused"])
+    alone = grouping.index.column("alone", lambda series: not series.summed) > 0
+    for number, name in enumerate(COUNTERS):
+        if name in queues:
+            # What is summed goes on when one of its queues goes away; a single queue's counter is the broker's own.
+            last, total = grouping.max(counted(state, queues, name)), state.totals.sum_of(number)
+            columns[name] = np.where(alone | (np.isnan(last) & (total == 0)), last, total)
+    if "ring_limit" in queues:
+        paging = paging_queues(queues, addresses)
+        columns["ring_limit"] = np.where(alone, grouping.max(queues["ring_limit"]), np.nan)
+        columns["ring_used_ratio"] = np.where(
+            alone,
+            grouping.max(
+                np.where(paging > 0, np.nan, waiting / np.where(queues["ring_limit"] > 0, queues["ring_limit"], np.nan))
+            ),
+            np.nan,
+        )
+    columns |= {name: grouping.index.column(name, of) for name, of in TARGETS.items()}
+    columns["info"] = np.ones(len(grouping.index))
+    columns["dead_letter_info"] = grouping.index.column(
+        "dead_letter_info", lambda series: 1.0 if series.dead_letter_address or series.expiry_address else np.nan
+    )
+    return Table(grouping.index, columns)
+
+
+def counted(state: Queues, queues: Table[QueueRow], name: str) -> Column:
+    """A counter of the broker's, without what was only reloaded."""
+    reloaded = state.reloaded
+    if name != "added" or reloaded.index is not queues.index:
+        return queues[name]
+    return queues[name] - reloaded.messages
+
+
+def paging_queues(queues: Table[QueueRow], addresses: Table[AddressRow] | None) -> Column:
+    """1 for the queues of an address that is paging."""
+    if addresses is None or "paging" not in addresses:
+        return np.zeros(len(queues))
+    if not np.nansum(addresses["paging"]):
+        return np.zeros(len(queues))
+    paging = {row.name for row, on in zip(addresses.index, addresses["paging"], strict=True) if on > 0}
+    return np.array([float(row.address in paging) for row in queues.index])

@@ -1,0 +1,97 @@
+"""Counters over things that come and go: what each added since the poll before, summed for ever."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.table import Column, Index
+from penstock.series.labels import Grouping
+
+SeriesT = TypeVar("SeriesT", bound=Hashable)
+
+LEAST_DORMANT, MOST_DORMANT = 500, 20_000
+"""So many of what is gone are kept at least; and at most, where fewer are there now."""
+
+
+def dormant_capacity(before: int, here: int) -> int:
+    """
+    How many of what is gone may be kept for its return: twice the most that were there at once.
+
+    A fleet that restarts finds its own again; names that never come again are many, and must not grow for ever.
+    """
+    return max(min(before, MOST_DORMANT), 2 * here, LEAST_DORMANT)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals(Generic[SeriesT]):
+    """
+    Running sums per series.
+
+    index: the series. sums, (counters, series): the totals. last, (counters, rows): what each row of `source` said
+    at the poll before, NaN where it has not spoken. dormant: totals of series that have no row now, so that a counter
+    goes on when a client comes back; capacity: how many of them are kept at most.
+    """
+
+    source: Index[object] = field(default_factory=Index.empty)
+    last: NDArray[np.float64] | None = None
+    index: Index[SeriesT] = field(default_factory=Index.empty)
+    sums: NDArray[np.float64] | None = None
+    dormant: dict[SeriesT, tuple[float, ...]] = field(default_factory=dict)
+    capacity: int = 0
+
+    def advance(
+        self, grouping: Grouping[SeriesT], counters: list[Column], keeps: Callable[[SeriesT], bool] = lambda _: True
+    ) -> "Totals[SeriesT]":
+        """
+        The totals after a poll in which the rows of `grouping` said `counters`.
+
+        A row that is new counts from 0, one whose counter fell counts anew, a missing value adds nothing.
+        keeps: whether the total of a series is kept when its last row goes.
+        """
+        now = np.stack(counters)
+        before = np.full_like(now, np.nan)
+        if self.last is not None:
+            before = np.stack([grouping.source.carry(self.source, row, np.nan) for row in self.last])
+        known = ~np.isnan(before)
+        grown = np.where(known & (now >= before), now - np.where(known, before, 0), now)
+        capacity = dormant_capacity(self.capacity, len(grouping.index))
+        sums, dormant = self._carried(grouping.index, len(counters), keeps, capacity)
+        here = grouping.member >= 0
+        for counter, added in enumerate(grown):
+            counted = here & ~np.isnan(added)
+            sums[counter] += np.bincount(
+                grouping.member[counted], weights=added[counted], minlength=len(grouping.index)
+            )
+        return Totals(grouping.source, np.where(np.isnan(now), before, now), grouping.index, sums, dormant, capacity)
+
+    def sum_of(self, counter: int) -> Column:
+        """The totals of one counter, by the rows of `index`."""
+        return self.sums[counter] if self.sums is not None else np.zeros(len(self.index))
+
+    def _carried(
+        self, index: Index[SeriesT], counters: int, keeps: Callable[[SeriesT], bool], capacity: int
+    ) -> tuple[NDArray[np.float64], dict[SeriesT, tuple[float, ...]]]:
+        """The sums by the rows of `index`, and those that are dormant now."""
+        if self.sums is None:
+            return np.zeros((counters, len(index))), self.dormant
+        if index is self.index:
+            return self.sums.copy(), self.dormant
+        sums = np.stack([index.carry(self.index, row, 0.0) for row in self.sums])
+        dormant = dict(self.dormant)
+        # By origin, not by key: after new rules the keys stand for other series.
+        origin = index.unchanged_in(self.index)
+        gone = np.ones(len(self.index), np.bool_)
+        gone[origin[origin >= 0]] = False
+        for position in np.flatnonzero(gone).tolist():
+            if keeps(self.index.rows[position]):
+                dormant[self.index.rows[position]] = tuple(self.sums[:, position].tolist())
+        for position in np.flatnonzero(origin < 0).tolist() if dormant else ():
+            found = dormant.pop(index.rows[position], None)
+            if found is not None:
+                sums[:, position] += found
+        while len(dormant) > capacity:
+            del dormant[next(iter(dormant))]
+        return sums, dormant

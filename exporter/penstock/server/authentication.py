@@ -1,0 +1,270 @@
+"""Which requests are allowed: TLS, users, headers and rate limit of the web configuration, and its reload."""
+
+import asyncio
+import base64
+import binascii
+import hmac
+import logging
+import secrets
+import ssl
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import bcrypt
+from aiohttp import hdrs, web
+
+from penstock.config.web import OPENSSL_NAMES, VERSIONS, ClientAuth, RateLimit, TlsServer, WebConfig, load_web
+from penstock.core.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+OPEN_PATHS = frozenset({"/-/healthy", "/-/ready"})
+"""Probes carry no password, and these answers hold no data."""
+
+UNKNOWN_USER = b"$2b$10$Ip3e9TomvyOhjUzY1pCuGOjiTxJlmYTtux.g5RkZsFDDPLt.hwZQ6"
+"""Checked for an unknown user, so that the time taken does not show which users exist."""
+
+MAX_PASSWORD_BYTES = 72
+"""bcrypt looks at no more."""
+CACHED = 100
+MAX_WAITING = 32
+"""Passwords waiting for their check; each takes some 50 ms of CPU, so more are answered 429."""
+
+CHECK_SECONDS = 1.0
+"""Between two checks of the files."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Authentication:
+    """
+    The web configuration in force.
+
+    Raises ConfigError when the file, a certificate or a key cannot be taken. Later changes that cannot be taken are
+    logged, and what was in force stays.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._config = load_web(path)
+        self._seen = self._signature()
+        self._users = Users(self._config)
+        self._limit = Bucket(self._config.rate_limit)
+        self.context = _context(self._config)
+        """TLS of new connections; None: plain HTTP."""
+
+    def reload_changed(self) -> bool:
+        """Reload the files when one changed; whether new connections need another `context`."""
+        seen = self._signature()
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        try:
+            config = load_web(self._path)
+            if (config.tls_server_config is None) != (self.context is None):
+                raise ConfigError(f"{self._path}: TLS is switched on or off by a restart only")  # noqa: TRY301
+            context = _context(config)
+        except ConfigError as error:
+            log.error("the web configuration was not taken, the old one stays: %s", error)  # noqa: TRY400 - expected
+            return False
+        if config.rate_limit != self._config.rate_limit:
+            self._limit = Bucket(config.rate_limit)
+        self._users.replace(config)
+        self._config, self.context = config, context
+        self._seen = self._signature()
+        log.info("the web configuration was read anew")
+        return context is not None
+
+    def _signature(self) -> tuple[object, ...]:
+        tls = self._config.tls_server_config
+        return tuple(_stamp(file) for file in (self._path, *(tls.files() if tls else ())))
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Lets a request through, or answers 401, 403 or 429."""
+        refused = await self._refusal(request)
+        return await handler(request) if refused is None else refused
+
+    async def _refusal(self, request: web.Request) -> web.Response | None:
+        tls = self._config.tls_server_config
+        if tls is not None and tls.client_allowed_sans and not _names(request) & set(tls.client_allowed_sans):
+            return web.Response(status=403, text="The client's certificate bears none of the allowed names.\n")
+        if request.path in OPEN_PATHS:
+            return None
+        if not self._limit.take(time.monotonic()):
+            return web.Response(status=429, headers={hdrs.RETRY_AFTER: "1"}, text="Too many requests.\n")
+        if not self._config.basic_auth_users:
+            return None
+        return await self._users.refusal(request.headers.get(hdrs.AUTHORIZATION, ""))
+
+    async def set_headers(self, _: web.Request, response: web.StreamResponse) -> None:
+        """The configured headers, over the product's own."""
+        response.headers.update(self._config.http_server_config.headers)
+
+    def guard(self, app: web.Application) -> None:
+        """Let every request to `app` pass through here."""
+        app.middlewares.append(self.middleware)
+        app.on_response_prepare.append(self.set_headers)
+
+    async def watch(self, renew: Callable[[], Awaitable[None]]) -> None:
+        """Reload changed files for ever; `renew` is called when new connections need another `context`."""
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            if await asyncio.to_thread(self.reload_changed):
+                await renew()
+
+    def close(self) -> None:
+        self._users.close()
+
+
+class Users:
+    """Passwords against their bcrypt hashes, one check at a time beside the loop, results remembered."""
+
+    def __init__(self, config: WebConfig) -> None:
+        self._key = secrets.token_bytes(32)
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-users")
+        self._known: dict[bytes, bool]
+        self._waiting = 0
+        self.replace(config)
+
+    def replace(self, config: WebConfig) -> None:
+        self._known = {}
+        self._hashes = {user: one.get_secret_value().encode() for user, one in config.basic_auth_users.items()}
+
+    async def refusal(self, header: str) -> web.Response | None:
+        """None for a user with the right password."""
+        sent = _credentials(header)
+        if sent is None:
+            return _unauthorized()
+        user, password = sent
+        hashed = self._hashes.get(user, UNKNOWN_USER)
+        known = hmac.digest(self._key, b"\0".join((user.encode(), hashed, password)), "sha256")
+        if known not in self._known:
+            if self._waiting >= MAX_WAITING:
+                return web.Response(status=429, headers={hdrs.RETRY_AFTER: "1"}, text="Too many passwords to check.\n")
+            right = await self._check(password, hashed)
+            self._remember(known, right=right and user in self._hashes)
+        return None if self._known.get(known) else _unauthorized()
+
+    def _remember(self, known: bytes, *, right: bool) -> None:
+        """Forget a wrong one when there are too many: guesses must not evict a user's result."""
+        if len(self._known) >= CACHED:
+            self._known.pop(next((one for one, was_right in self._known.items() if not was_right), known), None)
+        self._known[known] = right
+
+    async def _check(self, password: bytes, hashed: bytes) -> bool:
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._executor, bcrypt.checkpw, password, hashed)
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+class Bucket:
+    """A token bucket: one token an interval, `burst` at most."""
+
+    def __init__(self, limit: RateLimit) -> None:
+        self._limit = limit
+        self._tokens = float(limit.burst)
+        self._last: float | None = None
+
+    def take(self, now: float) -> bool:
+        """now: seconds of a clock that never goes back."""
+        if not self._limit.interval:
+            return True
+        gained = 0.0 if self._last is None else (now - self._last) / self._limit.interval
+        self._last = now
+        self._tokens = min(self._tokens + gained, float(self._limit.burst))
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+def _credentials(header: str) -> tuple[str, bytes] | None:
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        name = user.decode()
+    except (binascii.Error, ValueError):
+        return None
+    usable = colon and len(password) <= MAX_PASSWORD_BYTES and b"\0" not in password
+    return (name, password) if usable else None
+
+
+def _unauthorized() -> web.Response:
+    headers = {hdrs.WWW_AUTHENTICATE: 'Basic realm="penstock", charset="UTF-8"'}
+    return web.Response(status=401, headers=headers, text="A user and password are needed.\n")
+
+
+def _names(request: web.Request) -> set[str]:
+    """The subject alternative names of the client's certificate, which TLS has verified."""
+    certificate = request.get_extra_info("peercert") or {}
+    return {name for _, name in certificate.get("subjectAltName", ())}
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _context(config: WebConfig) -> ssl.SSLContext | None:
+    tls = config.tls_server_config
+    if tls is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version, context.maximum_version = VERSIONS[tls.min_version], VERSIONS[tls.max_version]
+    if tls.prefer_server_cipher_suites:
+        context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    if tls.cipher_suites:
+        context.set_ciphers(":".join(OPENSSL_NAMES[name] for name in tls.cipher_suites if name in OPENSSL_NAMES))
+    _load_certificate(context, tls)
+    _load_authorities(context, tls)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, tls: TlsServer) -> None:
+    cert_text, key_text = tls.cert, tls.key.get_secret_value() if tls.key is not None else None
+    with tempfile.TemporaryDirectory(prefix="penstock-") as directory:  # only its owner can enter
+        cert, key = tls.cert_file or Path(directory, "cert"), tls.key_file or Path(directory, "key")
+        try:
+            for file, text in ((cert, cert_text), (key, key_text)):
+                if text is not None:
+                    file.write_text(text)
+            context.load_cert_chain(cert, key, password=_no_password)
+        except (OSError, ValueError) as error:
+            named = " and ".join(str(file) for file in (tls.cert_file, tls.key_file) if file) or "cert and key"
+            raise ConfigError(f"cannot use {named} for TLS: {_reason(error)}") from None
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted; give one that is not")
+
+
+def _load_authorities(context: ssl.SSLContext, tls: TlsServer) -> None:
+    if tls.client_auth_type not in (ClientAuth.IF_GIVEN, ClientAuth.REQUIRE):
+        return
+    required = tls.client_auth_type is ClientAuth.REQUIRE
+    context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+    try:
+        context.load_verify_locations(cafile=tls.client_ca_file, cadata=tls.client_ca)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot use {tls.client_ca_file or 'client_ca'}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"it is no matching PEM certificate and key ({error.reason or 'unreadable'})"
+    return getattr(error, "strerror", None) or str(error)

@@ -1,0 +1,310 @@
+"""
+How many may be connected at once, and which come first: probes, then those with a request; silent ones make room.
+
+A connection costs little until the head of its first request is there; only then it gets a handler of aiohttp, and
+only a few do in one turn of the event loop, so that a crowd that comes at the same moment delays no probe.
+"""
+
+import asyncio
+import resource
+from collections import deque
+from collections.abc import Awaitable, Callable
+from enum import Enum
+
+from aiohttp import web
+
+MOST = 500
+RESERVE = 64
+"""Connections above the limit, for those that are being closed and are not gone yet."""
+HANDSHAKE_SECONDS = 10.0
+HEAD_SECONDS = 10.0
+"""For the head of a first request to be there whole."""
+MAX_HEAD_BYTES = 16 * 1024
+SILENT_SECONDS = 1.0
+"""A new connection may be about to send its request, or what it sent may be about to be handled."""
+REFUSE_SECONDS = 1.0
+"""For a refused connection to send something: only then it can read the answer."""
+AT_ONCE = 2
+"""Handlers that begin in one turn of the loop."""
+_PROBES = (b"GET /-/healthy ", b"HEAD /-/healthy ", b"GET /-/ready ", b"HEAD /-/ready ")
+
+
+def _last(status: bytes, text: bytes) -> bytes:
+    """An answer after which the connection ends."""
+    return (
+        b"HTTP/1.1 %s\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
+        % (status, len(text), text)
+    )
+
+
+_FULL = _last(b"503 Service Unavailable\r\nRetry-After: 1", b"Too many connections; try again in a second.\n")
+_TOO_LONG = _last(b"431 Request Header Fields Too Large", b"The request line and headers are too long.\n")
+
+
+def most_connections() -> int:
+    """Half of the descriptors that the system allows, so that brokers and files never lack one."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST if soft == resource.RLIM_INFINITY else max(min(MOST, soft // 2 - RESERVE), 8)
+
+
+class ConnectionLimit:
+    """
+    Makes the protocols of new connections, as asyncio's servers ask for them.
+
+    At `most` connections one that has been silent for SILENT_SECONDS is closed, else the oldest without a request under
+    way, else the oldest silent one; RESERVE above it a new one is answered 503, unless it is a probe. One whose TLS
+    handshake has not ended counts for HANDSHAKE_SECONDS. The head of a first request has `head_seconds`.
+
+    new_handler: makes what answers a connection from its first request on, as aiohttp's `web.Server`. `middleware` must
+    be the outermost of the application behind it, and `answers` one of its `on_response_prepare`.
+    """
+
+    def __init__(
+        self, new_handler: Callable[[], asyncio.Protocol], most: int, head_seconds: float = HEAD_SECONDS
+    ) -> None:
+        self._new_handler = new_handler
+        self._most = most
+        self.head_seconds = head_seconds
+        self.refused = 0
+        """Connections that are being answered that there is no room."""
+        self._handshaking: dict[_Waiting, float] = {}
+        """Accepted, and not connected yet: until when it counts."""
+        self._silent: dict[_Waiting, float] = {}
+        """Connected without a whole head, the oldest first: since when."""
+        self._asking: deque[_Waiting] = deque()
+        """With a whole head, waiting for a handler."""
+        self._handled: dict[asyncio.BaseTransport, _Connection] = {}
+        """With a handler, the oldest first."""
+        self._closed = False
+
+    def __call__(self) -> asyncio.Protocol:
+        now = asyncio.get_running_loop().time()
+        while self._handshaking and next(iter(self._handshaking.values())) < now:
+            self._handshaking.pop(next(iter(self._handshaking)))
+        count = len(self._handled) + len(self._handshaking) + len(self._silent) + len(self._asking)
+        if count >= self._most + RESERVE and not self._silent:
+            self._close_idle(now)  # for the next one: those that are here may have got idle since they came
+            return _Refused(self)
+        if count >= self._most:
+            self._make_room(now)
+        waiting = _Waiting(self)
+        self._handshaking[waiting] = now + HANDSHAKE_SECONDS
+        return waiting
+
+    @property
+    def probes_fit(self) -> bool:
+        """Whether one more probe gets a handler though all are taken."""
+        return len(self._handled) < self._most + 2 * RESERVE
+
+    def _make_room(self, now: float) -> None:
+        oldest, since = next(iter(self._silent.items()), (None, now))
+        if oldest is not None and (now - since >= SILENT_SECONDS or not self._close_idle(now)):
+            oldest.drop()
+        elif oldest is None:
+            self._close_idle(now)
+
+    def _close_idle(self, now: float) -> bool:
+        for connection in self._handled.values():
+            if connection.is_idle(now) and not connection.transport.is_closing():
+                connection.transport.close()
+                return True
+        return False
+
+    def close(self) -> None:
+        """Drop those without a handler, now and from now on."""
+        self._closed = True
+        for waiting in (*self._silent, *self._asking):
+            waiting.drop()
+
+    # --- what happens to those that wait
+
+    def connected(self, waiting: "_Waiting") -> None:
+        self._handshaking.pop(waiting, None)
+        self._silent[waiting] = asyncio.get_running_loop().time()
+        if self._closed:
+            waiting.drop()
+
+    def asks(self, waiting: "_Waiting") -> None:
+        """Its head is there."""
+        del self._silent[waiting]
+        if waiting.head.startswith(_PROBES):
+            self.let_in(waiting)
+            return
+        waiting.transport.pause_reading()
+        if not self._asking:
+            asyncio.get_running_loop().call_soon(self._let_some_in)
+        self._asking.append(waiting)
+
+    def left(self, waiting: "_Waiting") -> None:
+        self._handshaking.pop(waiting, None)
+        self._silent.pop(waiting, None)
+        if waiting in self._asking:
+            self._asking.remove(waiting)
+
+    def _let_some_in(self) -> None:
+        now = [self._asking.popleft() for _ in range(min(AT_ONCE, len(self._asking)))]
+        if self._asking:
+            asyncio.get_running_loop().call_soon(self._let_some_in)
+        for waiting in now:
+            if not waiting.transport.is_closing():
+                self.let_in(waiting)
+                waiting.transport.resume_reading()
+
+    # --- and to those with a handler
+
+    def let_in(self, connection: "_Connection") -> None:
+        self._handled[connection.transport] = connection
+        connection.let_in_at = asyncio.get_running_loop().time()
+        connection.hand_over(self._new_handler())
+
+    @web.middleware
+    async def middleware(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Notes that a request of the connection is under way."""
+        connection = None if request.transport is None else self._handled.get(request.transport)
+        if connection is None:
+            return await handler(request)
+        connection.use = _Use.BUSY
+        try:
+            return await handler(request)
+        finally:
+            connection.use = _Use.IDLE
+            if connection.lost:
+                self._handled.pop(connection.transport, None)
+
+    async def answers(self, request: web.Request, _: web.StreamResponse) -> None:
+        """Notes an answer that is aiohttp's own and passes no middleware, as to an `Expect` that it does not know."""
+        connection = None if request.transport is None else self._handled.get(request.transport)
+        if connection is not None and connection.use is _Use.BEGINS:
+            connection.use = _Use.IDLE
+
+    def lost(self, connection: "_Connection") -> None:
+        """One whose request is still under way counts until that ends: it takes memory and a turn as before."""
+        if connection.use is not _Use.BUSY:
+            self._handled.pop(connection.transport, None)
+
+
+class _Use(Enum):
+    """What a connection with a handler does."""
+
+    BEGINS = "the first request is there, its handling has not begun"
+    BUSY = "a request is under way"
+    IDLE = "waits for the next request"
+
+
+class _Connection(asyncio.Protocol):
+    """Takes what comes until the limit gives the connection a handler; from then on the handler gets everything."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, limit: ConnectionLimit) -> None:
+        self._limit = limit
+        self._handler: asyncio.Protocol | None = None
+        self.head = b""
+        """What came before there was a handler."""
+        self.use = _Use.BEGINS
+        self.let_in_at = 0.0
+        """When it got a handler."""
+        self.lost = False
+
+    def is_idle(self, now: float) -> bool:
+        """Whether no request is under way; one that has not begun in time is none, as half the preface of HTTP/2."""
+        return self.use is _Use.IDLE or (self.use is _Use.BEGINS and now - self.let_in_at >= SILENT_SECONDS)
+
+    def hand_over(self, handler: asyncio.Protocol) -> None:
+        self._handler, head, self.head = handler, self.head, b""
+        handler.connection_made(self.transport)
+        handler.data_received(head)
+
+    def gathered(self) -> None:
+        """There is more of the head."""
+        raise NotImplementedError
+
+    def left(self) -> None:
+        """The connection ended without a handler."""
+        raise NotImplementedError
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a stream server
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._handler is not None:
+            self._handler.data_received(data)
+        else:
+            self.head += data
+            self.gathered()
+
+    def eof_received(self) -> bool | None:
+        return None if self._handler is None else self._handler.eof_received()
+
+    def pause_writing(self) -> None:
+        if self._handler is not None:
+            self._handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._handler is not None:
+            self._handler.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+        if self._handler is None:
+            self.left()
+        else:
+            self._limit.lost(self)
+            self._handler.connection_lost(exc)
+
+
+class _Waiting(_Connection):
+    """A connection that gets a handler when the head of its first request is there."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._end = asyncio.get_running_loop().call_later(self._limit.head_seconds, self.drop)
+        self._limit.connected(self)
+
+    def gathered(self) -> None:
+        self.head = self.head.lstrip(b"\r\n")  # as they may stand before a request
+        if _is_whole(self.head):
+            self._end.cancel()
+            self._limit.asks(self)
+        elif len(self.head) > MAX_HEAD_BYTES:
+            self.transport.write(_TOO_LONG)
+            self.transport.close()
+
+    def left(self) -> None:
+        self._end.cancel()
+        self._limit.left(self)
+
+    def drop(self) -> None:
+        self.left()
+        self.transport.abort()
+
+
+class _Refused(_Connection):
+    """Answers that there is no room once something was asked; ends without an answer when too many are refused."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._limit.refused += 1
+        wait = REFUSE_SECONDS if self._limit.refused <= RESERVE else 0.0
+        self._end = asyncio.get_running_loop().call_later(wait, self.transport.abort)
+
+    def gathered(self) -> None:
+        probe = self.head.startswith(_PROBES) and self._limit.probes_fit
+        if probe and _is_whole(self.head):
+            self.left()
+            self._limit.let_in(self)
+        elif not (probe and len(self.head) <= MAX_HEAD_BYTES) and not self.transport.is_closing():
+            self.transport.write(_FULL)
+            self.transport.close()
+
+    def left(self) -> None:
+        self._limit.refused -= 1
+        self._end.cancel()
+
+
+def _is_whole(head: bytes) -> bool:
+    """Whether aiohttp shall look at it: the head is whole, or can be no request."""
+    return b"\n\r\n" in head or b"\n\n" in head or not (head[:1] or b"G").isalpha()

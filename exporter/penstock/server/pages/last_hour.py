@@ -1,0 +1,110 @@
+"""The last hour as lines and strips of SVG, with the same in words. Colours come from the style sheet."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+
+from penstock.insight.answers import SeverityEpisode
+from penstock.insight.formatting import duration, moment
+
+WIDTH, HEIGHT, HEADROOM = 240, 48, 2
+"""Of a line's coordinates: it is stretched to where it stands."""
+STRIP = 1000
+"""Width of a strip's coordinates."""
+
+Values = Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """
+    A number over time.
+
+    line, area: paths, gaps where nothing was read. most: the upper end of the scale. said: what a reader who does not
+    see it needs to know.
+    """
+
+    line: str
+    area: str
+    most: float
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """When a condition held. bars: left end, width (of STRIP) and severity; said: the same in words."""
+
+    condition: str
+    client: str
+    bars: Sequence[tuple[float, float, str]]
+    said: str
+
+
+def line(values: Values, step: float, most: float | None = None) -> Sparkline | None:
+    """The values, the oldest first, `step` seconds apart; None where none was read. most: of a scale that is shared."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    top = most or max(known) or 1.0
+    runs = [
+        [
+            (i * WIDTH / max(len(values) - 1, 1), HEIGHT - value / top * (HEIGHT - HEADROOM))
+            for i, value in run
+            if value is not None
+        ]
+        for there, run in groupby(enumerate(values), key=lambda pair: pair[1] is not None)
+        if there
+    ]
+    covered = (len(values) - next(i for i, value in enumerate(values) if value is not None)) * step
+    return Sparkline(
+        "".join(map(_path, runs)),
+        "".join(f"{_path(run)}V{HEIGHT}H{run[0][0]:.1f}Z" for run in runs),
+        top,
+        f"now {_now(values)}, lowest {min(known):,.0f}, highest {max(known):,.0f} in the last {duration(covered)}",
+    )
+
+
+def thinned(values: Values, points: int = 60) -> Values:
+    """At most so many: of several neighbours the highest, so that no peak is lost."""
+    each = -(-len(values) // points)
+    groups = [values[max(end - each, 0) : end] for end in range(len(values), 0, -each)]
+    return [max((value for value in group if value is not None), default=None) for group in reversed(groups)]
+
+
+def _now(values: Values) -> str:
+    return "not known" if values[-1] is None else f"{values[-1]:,.0f}"
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    (x, y), *rest = points
+    drawn = "".join(f"L{a:.1f} {b:.1f}" for a, b in rest) or "h.01"  # one point alone is a dot
+    return f"M{x:.1f} {y:.1f}{drawn}"
+
+
+def strips(episodes: Iterable[SeverityEpisode], begin: float, end: float) -> list[Strip]:
+    """One for each condition and client, in the order of their names."""
+    name = attrgetter("condition", "client")
+    found = []
+    for (condition, client), group in groupby(sorted(episodes, key=attrgetter("condition", "client", "since")), name):
+        run = list(group)
+        bars = [_bar(one, begin, end) for one in run]
+        found.append(Strip(condition, client, bars, "; ".join(map(_spell, run))))
+    return found
+
+
+def _bar(one: SeverityEpisode, begin: float, end: float) -> tuple[float, float, str]:
+    left, right = max(one.since, begin), min(one.to or end, end)
+    span = max(end - begin, 1.0)
+    # What was short is shown too.
+    return ((left - begin) / span * STRIP, max((right - left) / span * STRIP, 3.0), one.severity)
+
+
+def _spell(one: SeverityEpisode) -> str:
+    until = "" if one.to is None else f" until {clock(one.to)}"
+    return f"{one.severity} {'since' if one.to is None else 'from'} {clock(one.since)}{until}"
+
+
+def clock(seconds: float) -> str:
+    """Hour and minute of a time in seconds since 1970, UTC."""
+    return moment(seconds, "%H:%M")

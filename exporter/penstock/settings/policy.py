@@ -1,0 +1,30 @@
+"""What the operator wants of one broker: which things are shown, under which labels, how many one by one."""
+
+from dataclasses import dataclass, field
+
+from penstock.settings.constants import Constants
+from penstock.settings.rules import Rules, Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many are shown one by one."""
+
+    consumers_per_broker: int = 20
+    consumers_per_queue: int = 3
+    connections: int = 20
+    clients: int = 10_000
+    """Distinct client names of a broker; further ones are shown together as `(other)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the operator wants of one broker."""
+
+    broker: str
+    rules: Rules = field(default_factory=Rules)
+    selection: Selection = field(default_factory=Selection)
+    limits: Limits = field(default_factory=Limits)
+    constants: Constants = field(default_factory=Constants)
+    sum_temporary: bool = True
+    """Show temporary and non-durable subscription queues as one sum."""

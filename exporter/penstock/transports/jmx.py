@@ -1,0 +1,161 @@
+"""JMX over RMI: one persistent connection, held by a small Java process; every failure says what to do."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from penstock.core.errors import BadAnswer, Refused, SourceError, Unreachable
+from penstock.transports.java import find_java
+from penstock.transports.jmx_helper import AnswerKind, Ended, Helper
+from penstock.transports.portmapper import ask_port_mapper
+from penstock.transports.transport import Answer, Hint, Request
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+"""Seconds between two starts of a helper that ends, doubled from the first to the longest."""
+PORT_MAPPER_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class JmxTarget:
+    """
+    Where and as whom to ask.
+
+    url: service:jmx:…, or mq://HOST:PORT of an OpenMQ port mapper, which names the former at each connection.
+    password: called for each connection, so that a rotated file is picked up.
+    """
+
+    url: str
+    username: str | None = None
+    password: Callable[[], str] | None = field(default=None, repr=False)
+    java: Path | None = None
+    jars: Sequence[Path] = ()
+    max_answer_bytes: int = 64 * 1024 * 1024
+    hint: Hint = field(default_factory=Hint)
+
+
+class JmxTransport:
+    """Asks the MBeans of a broker. Raises only `SourceError`s, and ConfigError where no Java can be started."""
+
+    def __init__(self, target: JmxTarget) -> None:
+        self._target = target
+        self._java = find_java(target.java)
+        self._helper: Helper | None = None
+        self._connected = False
+        self._started = -LONGEST_PAUSE
+        self._pause = 0.0
+        self._why = "the JMX helper has ended"
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the Java process, None while there is none."""
+        return self._helper.pid if self._helper and self._helper.running else None
+
+    async def begin_poll(self) -> None:
+        """Nothing to prepare."""
+
+    async def close(self) -> None:
+        helper, self._helper = self._helper, None
+        if helper is not None:
+            await helper.close()
+
+    async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
+        """As `Transport.ask`. A helper that ended in between is started again once."""
+        deadline = time.monotonic() + timeout
+        try:
+            async with asyncio.timeout(timeout):
+                try:
+                    return await self._ask(requests, deadline)
+                except Ended as ended:
+                    self._why = str(ended)
+                    await self._drop()
+                    return await self._ask(requests, deadline)
+        except Ended as error:
+            raise Unreachable(f"{self._target.url}: {error}") from error
+        except TimeoutError as error:
+            await self._drop()  # what it would still answer has no reader
+            raise Unreachable(f"{self._target.url}: no answer within {timeout:.1f} s") from error
+        except asyncio.CancelledError:
+            await self._drop()
+            raise
+
+    async def _ask(self, requests: Sequence[Request], deadline: float) -> Answer:
+        helper = await self._connection(deadline)
+        began, wall = time.monotonic(), time.time()
+        kind, body = await helper.ask({"requests": requests})
+        seconds = time.monotonic() - began
+        self._raise(kind, body)
+        self._pause = 0.0
+        return Answer(body, wall + seconds / 2, seconds)
+
+    async def _connection(self, deadline: float) -> Helper:
+        """A helper that is connected."""
+        if self._helper is not None and self._helper.running and self._connected:
+            return self._helper
+        url = await service_url(self._target.url, min(PORT_MAPPER_SECONDS, deadline - time.monotonic()))
+        if self._helper is None or not self._helper.running:
+            await self._start()
+        helper = self._helper
+        if helper is None:
+            raise Ended("the JMX helper was closed")
+        password = self._target.password() if self._target.password else None
+        kind, body = await helper.ask({"connect": {"url": url, "user": self._target.username, "password": password}})
+        self._raise(kind, body)
+        self._connected = True
+        return helper
+
+    async def _start(self) -> None:
+        """Start a helper, unless the one before was started too short a time ago."""
+        await self._drop()
+        wait = self._started + self._pause - time.monotonic()
+        if wait > 0:
+            raise Unreachable(f"{self._target.url}: {self._why}; it is started again in {wait:.0f} s")
+        self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
+        self._started = time.monotonic()
+        self._helper = await Helper.start(self._java, self._target.jars, self._target.max_answer_bytes)
+
+    def _raise(self, kind: AnswerKind, body: bytes) -> None:
+        """A SourceError unless the helper answered."""
+        if kind is AnswerKind.ANSWER:
+            return
+        text = body.decode(errors="replace")
+        with contextlib.suppress(msgspec.DecodeError):
+            text = msgspec.json.decode(body, type=str)
+        raise self._error(kind, text[:400])
+
+    def _error(self, kind: AnswerKind, text: str) -> SourceError:
+        url, user = self._target.url, self._target.username
+        if kind is AnswerKind.REFUSED:
+            self._connected = False
+            who = f"user {user!r}" if user else "no user"
+            return Refused(f"{url}: JMX refuses {who}: {text}; {self._target.hint.refused_jmx}")
+        if kind is AnswerKind.UNREACHABLE:
+            self._connected = False
+            if "MQRMIClientSocketFactory" in text:
+                text += "; the broker runs with imq.hostname: give its lib/imqjmx.jar as imqjmx_jar"
+            return Unreachable(f"{url}: JMX: {text}")
+        return BadAnswer(f"{url}: JMX: {text}")
+
+    async def _drop(self) -> None:
+        helper, self._helper, self._connected = self._helper, None, False
+        if helper is not None:
+            await helper.kill()
+
+
+async def service_url(url: str, timeout: float) -> str:
+    """The JMX URL; that of an OpenMQ is asked of its port mapper, as it may be another one after each start."""
+    parts = urlsplit(url)
+    if parts.scheme != "mq":
+        return url
+    found = await ask_port_mapper(parts.hostname or "", parts.port or 0, timeout)
+    if not found.jmx_url:
+        raise Unreachable(
+            f"{url}: the port mapper names no JMX connector: the broker is starting, or imq.jmx.enabled is false"
+        )
+    return found.jmx_url

@@ -1,0 +1,217 @@
+"""Jolokia over HTTP: one keep-alive session a broker, bulk POST, every failure a `SourceError` that says what to do."""
+
+import asyncio
+import base64
+import io
+import ssl
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from penstock.core.errors import BadAnswer, ConfigError, Refused, SourceError, Unreachable
+from penstock.transports.transport import Answer, Hint, Request
+
+DNS_SECONDS = 1
+"""For how long a broker's address is remembered: a name that moved is followed at the next poll."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """How to trust the broker's certificate and to show our own. Files in PEM."""
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    server_name: str | None = None
+    insecure: bool = False
+    """Accept any certificate; only when the operator said so."""
+
+
+@dataclass(frozen=True, slots=True)
+class JolokiaTarget:
+    """Where and as whom to ask. `password` is called for each connection, so that a rotated file is picked up."""
+
+    url: str
+    username: str | None = None
+    password: Callable[[], str] | None = field(default=None, repr=False)
+    origin: str | None = None
+    tls: TlsFiles | None = None
+    max_answer_bytes: int = 64 * 1024 * 1024
+    reuse_connections: bool = True
+    hint: Hint = field(default_factory=Hint)
+
+
+class JolokiaTransport:
+    """Asks a Jolokia agent (Artemis' console, or the JVM agent)."""
+
+    def __init__(self, target: JolokiaTarget) -> None:
+        self._target = target
+        self._url = URL(target.url)
+        self._ssl = ssl_context(target.tls) if self._url.scheme == "https" else None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def begin_poll(self) -> None:
+        """Nothing to prepare."""
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
+        """As `Transport.ask`. A connection that the broker had closed meanwhile is opened again once."""
+        body = msgspec.json.encode(requests)
+        deadline = time.monotonic() + timeout
+        try:
+            return await self._post(body, timeout)
+        except _Dropped:
+            try:
+                return await self._post(body, deadline - time.monotonic())
+            except _Dropped as again:
+                raise Unreachable(str(again)) from again
+
+    async def _post(self, body: bytes, timeout: float) -> Answer:
+        began, wall = time.monotonic(), time.time()
+        try:
+            async with asyncio.timeout(timeout):
+                session = self._open()
+                async with session.post(
+                    self._url,
+                    data=body,
+                    headers=self._headers(),
+                    ssl=self._ssl if self._ssl is not None else True,
+                    server_hostname=self._target.tls.server_name if self._target.tls and self._ssl else None,
+                    allow_redirects=False,
+                ) as response:
+                    self._check(response)
+                    answer = await read_capped(response, self._target.max_answer_bytes)
+        except TimeoutError as error:
+            raise Unreachable(f"{self._url}: no answer within {timeout:.1f} s") from error
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+            raise self._lost(error) from error
+        except aiohttp.ClientError as error:
+            raise BadAnswer(f"{self._url}: the answer breaks HTTP: {_text(error)}") from error
+        except (UnicodeError, ValueError) as error:
+            raise Unreachable(f"{self._url}: cannot be asked: {_text(error)}") from error
+        seconds = time.monotonic() - began
+        return Answer(answer, wall + seconds / 2, seconds)
+
+    def _lost(self, error: aiohttp.ClientError) -> SourceError:
+        if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+            return Unreachable(f"{self._url}: TLS failed: {_text(error)}; see tls: ca_file, server_name")
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return Unreachable(f"{self._url}: cannot connect: {_text(error)}; is the broker's web server up?")
+        return _Dropped(f"{self._url}: the connection was lost: {_text(error)}")
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=(
+                    aiohttp.TCPConnector(limit=2, keepalive_timeout=75, ttl_dns_cache=DNS_SECONDS)
+                    if self._target.reuse_connections
+                    else aiohttp.TCPConnector(limit=2, force_close=True, ttl_dns_cache=DNS_SECONDS)
+                ),
+                timeout=aiohttp.ClientTimeout(total=None),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+            )
+        return self._session
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip", "User-Agent": "penstock"}
+        if self._target.origin:
+            headers["Origin"] = self._target.origin
+        if self._target.username is not None:
+            password = self._target.password() if self._target.password else ""
+            headers["Authorization"] = _basic_auth(self._target.username, password)
+        return headers
+
+    def _check(self, response: aiohttp.ClientResponse) -> None:
+        """Raise for what is no Jolokia answer at all. Jolokia itself answers 200 even for errors."""
+        status = response.status
+        user = f"user {self._target.username!r}" if self._target.username else "no user"
+        if status in (401, 403):
+            raise Refused(f"{self._url}: HTTP {status} for {user}: {self._target.hint.refused}")
+        if status == 429:
+            wait = _seconds(response.headers.get("Retry-After"))
+            raise Refused(
+                f"{self._url}: HTTP 429: the broker throttles {user} after failed logins;"
+                " check the password and give Penstock an account of its own",
+                retry_after=wait,
+            )
+        if status == 404:
+            raise BadAnswer(f"{self._url}: HTTP 404: no Jolokia here; {self._target.hint.path}")
+        if 300 <= status < 400:
+            to = response.headers.get("Location", "nowhere")[:200]
+            raise BadAnswer(f"{self._url}: HTTP {status} to {to!r}: give the URL that answers itself")
+        if status != 200:
+            raise BadAnswer(f"{self._url}: HTTP {status}; expected Jolokia's 200")
+
+
+class _Dropped(SourceError):
+    """The connection broke while a request was under way: reads may be asked again."""
+
+
+async def read_capped(response: aiohttp.ClientResponse, cap: int) -> bytes:
+    """The body, unpacked; `BadAnswer` above `cap` bytes, before they are in memory."""
+    unpack = zlib.decompressobj(31) if response.headers.get("Content-Encoding", "").lower() == "gzip" else None
+    body = io.BytesIO()  # joined parts would be there twice for a moment
+    size = 0
+    async for chunk in response.content.iter_any():
+        try:
+            part = unpack.decompress(chunk, cap - size + 1) if unpack else chunk
+        except zlib.error as error:
+            raise BadAnswer(f"{response.url}: the answer's gzip is broken: {error}") from error
+        size += len(part)
+        if size > cap:
+            raise BadAnswer(
+                f"{response.url}: the answer is larger than {cap} bytes; raise max_answer if the broker is that large"
+            )
+        body.write(part)
+    if unpack and not unpack.eof:
+        raise BadAnswer(f"{response.url}: the answer's gzip breaks off")
+    return body.getvalue()
+
+
+def ssl_context(tls: TlsFiles | None) -> ssl.SSLContext:
+    """A client context for `tls`; `ConfigError` names the file that cannot be used."""
+    tls = tls or TlsFiles()
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"tls.ca_file {tls.ca_file}: no usable CA certificates in PEM: {_text(error)}") from error
+    if tls.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if tls.cert_file:
+        try:
+            context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_passphrase)
+        except (OSError, ssl.SSLError, ValueError) as error:
+            raise ConfigError(
+                f"tls.cert_file {tls.cert_file}: certificate and key cannot be used: {_text(error)}"
+            ) from error
+    return context
+
+
+def _basic_auth(username: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
+
+
+def _no_passphrase() -> str:
+    raise ValueError("the key is encrypted; give one without a passphrase")
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return min(max(float(text), 0.0), 3600.0) if text else None
+    except ValueError:
+        return None
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__

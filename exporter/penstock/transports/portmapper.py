@@ -1,0 +1,129 @@
+"""
+OpenMQ's port mapper: which services a broker has, where, and which start of the broker this is; no login needed.
+
+It answers a line with the protocol's version by lines `NAME PROTOCOL TYPE PORT [key=value,…]` and a dot.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from penstock.core.errors import BadAnswer, Unreachable
+from penstock.transports.transport import Answer, Request, Transport
+
+ASKED = "portmapper"
+_HELLO = b"101\n"
+_LONGEST = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    port: int
+    said: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PortMap:
+    """The services by name; `session` is another one at each start of the broker, empty where it says none."""
+
+    services: Mapping[str, Service]
+
+    @property
+    def session(self) -> str:
+        mapper = self.services.get("portmapper")
+        return mapper.said.get("sessionid", "") if mapper else ""
+
+    @property
+    def jmx_url(self) -> str:
+        """Where the JMX connector is, empty while it is not up."""
+        connector = self.services.get("jmxrmi")
+        return connector.said.get("url", "") if connector else ""
+
+
+def parse(text: str) -> PortMap:
+    """Raises BadAnswer for what is no answer of a port mapper."""
+    lines = text.splitlines()
+    if not lines or not lines[0].startswith("101 "):
+        raise BadAnswer(f"not an OpenMQ port mapper: {text[:60]!r}; give the broker's own port, 7676 unless changed")
+    services: dict[str, Service] = {}
+    for line in lines[1:]:
+        words, _, said = line.partition(" [")
+        parts = words.split()
+        if len(parts) >= 4 and parts[3].isdigit():
+            pairs = (pair.partition("=") for pair in said.removesuffix("]").split(","))
+            services[parts[0]] = Service(int(parts[3]), {key.strip(): value for key, _, value in pairs if key})
+    return PortMap(services)
+
+
+async def ask_port_mapper(host: str, port: int, timeout: float) -> PortMap:
+    """Raises SourceError."""
+    where = f"port mapper {host}:{port}"
+    try:
+        async with asyncio.timeout(timeout):
+            reader, writer = await asyncio.open_connection(host, port, limit=_LONGEST)
+            try:
+                writer.write(_HELLO)
+                text = (await reader.readuntil(b"\n.\n")).decode(errors="replace")
+            finally:
+                writer.close()
+    except TimeoutError as error:
+        raise Unreachable(f"{where}: no answer within {timeout:.1f} s") from error
+    except asyncio.LimitOverrunError as error:
+        raise BadAnswer(f"{where}: an endless answer; give the broker's own port, 7676 unless changed") from error
+    except asyncio.IncompleteReadError as error:
+        return parse(error.partial.decode(errors="replace"))
+    except (OSError, UnicodeError) as error:
+        raise Unreachable(f"{where}: cannot connect: {error}; is the broker up?") from error
+    return parse(text)
+
+
+class WithPortMapper:
+    """A transport that answers requests for the epoch itself, all others through another one."""
+
+    def __init__(self, inner: Transport, host: str, port: int | None = None) -> None:
+        """`port`: of the port mapper, where it is not the one that the broker names."""
+        self._inner = inner
+        self._host = host
+        self._port = port
+
+    async def begin_poll(self) -> None:
+        await self._inner.begin_poll()
+
+    async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
+        if len(requests) != 1 or requests[0].get("type") != ASKED:
+            return await self._inner.ask(requests, timeout)
+        began, wall = time.monotonic(), time.time()
+        found = await ask_port_mapper(self._host, self._port or requests[0]["port"], timeout)
+        seconds = time.monotonic() - began
+        body = msgspec.json.encode([{"status": 200, "value": {"session": found.session}}])
+        return Answer(body, wall + seconds / 2, seconds)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def request_epoch(port: int) -> Request:
+    """Asks which start of the broker this is; `port` is where the broker says that its port mapper listens."""
+    return {"type": ASKED, "port": port}
+
+
+class _Epoch(msgspec.Struct, frozen=True):
+    session: str = ""
+
+
+class _Answered(msgspec.Struct):
+    value: _Epoch = _Epoch()
+
+
+_answered = msgspec.json.Decoder(list[_Answered])
+
+
+def read_epoch(body: bytes) -> str | None:
+    """The session in an answer to `request_epoch`; None where the broker says none."""
+    try:
+        return _answered.decode(body)[0].value.session or None
+    except (msgspec.DecodeError, IndexError) as error:
+        raise BadAnswer(f"not an answer about the port mapper: {error}") from error

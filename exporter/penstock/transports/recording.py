@@ -1,0 +1,177 @@
+"""
+Recordings: the raw answers of each poll, written as they come and read back in place of a broker.
+
+A file is gzip, one JSON object a line:
+    {"penstock": 1, "kind": "artemis", "broker": "b1"}                      the first line
+    {"poll": 1}                                                             a poll starts
+    {"stamp": 1795.2, "seconds": 0.1, "requests": […], "answer": […]}       one bulk and its raw answer
+    {"stamp": 1795.2, "seconds": 9.0, "requests": […], "error": "…"}        one that failed
+`stamp` is the agent's clock in seconds since 1970. Requests and answers are Jolokia's own; no credentials are in them.
+"""
+
+import gzip
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from penstock.core.errors import BadAnswer, ConfigError, PenstockError, SourceError, Unreachable
+from penstock.transports.transport import Answer, Request, Transport
+
+FORMAT = 1
+MAX_LINE = 256 * 1024 * 1024
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What msgspec raises for text that is broken, no UTF-8, or nested without end."""
+
+
+class RecordedCall(msgspec.Struct, omit_defaults=True):
+    """One line of a recording: the start of a poll, or a call."""
+
+    poll: int | None = None
+    stamp: float = 0.0
+    seconds: float = 0.0
+    # Empty where it is not there: msgspec reads no `Raw | None`.
+    requests: msgspec.Raw = msgspec.Raw()
+    answer: msgspec.Raw = msgspec.Raw()
+    error: str | None = None
+
+
+class Header(msgspec.Struct):
+    penstock: int
+    kind: str
+    broker: str
+
+
+class Recorder:
+    """A transport that passes everything on to another and writes what it answers."""
+
+    def __init__(self, inner: Transport, path: Path, kind: str, broker: str) -> None:
+        self._inner = inner
+        try:
+            self._file = gzip.open(path, "wb", compresslevel=6)  # noqa: SIM115 - closed in close()
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
+        self._path = path
+        self._polls = 0
+        self._write(Header(FORMAT, kind, broker))
+
+    async def begin_poll(self) -> None:
+        self._polls += 1
+        self._write(RecordedCall(poll=self._polls))
+        await self._inner.begin_poll()
+
+    async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
+        began, asked = time.monotonic(), msgspec.Raw(msgspec.json.encode(requests))
+        try:
+            answer = await self._inner.ask(requests, timeout)
+        except SourceError as error:
+            seconds = time.monotonic() - began
+            self._write(RecordedCall(stamp=time.time(), seconds=seconds, requests=asked, error=str(error)))
+            raise
+        self._write(
+            RecordedCall(stamp=answer.stamp, seconds=answer.seconds, requests=asked, answer=_one_line(answer.body))
+        )
+        return answer
+
+    async def close(self) -> None:
+        await self._inner.close()
+        with self._writing():
+            self._file.close()
+
+    def _write(self, line: msgspec.Struct) -> None:
+        with self._writing():
+            self._file.write(msgspec.json.encode(line) + b"\n")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise PenstockError(f"{self._path}: cannot be written: {error.strerror or error}") from error
+
+
+class RecordingTransport:
+    """
+    Answers from a recording: each poll of the reader gets one recorded poll, each request what was answered to it.
+
+    Raises `ConfigError` for a file that is no recording, `Unreachable` when it has come to its end.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file = gzip.open(path, "rb")  # noqa: SIM115 - closed in close()
+            self.header = msgspec.json.decode(self._line(), type=Header)
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be read as a recording: {error.strerror or error}") from error
+        except (*UNREADABLE, EOFError, zlib.error) as error:
+            raise ConfigError(f"{path}: not a recording: {error}; `penstock record` writes one") from error
+        if self.header.penstock != FORMAT:
+            raise ConfigError(f"{path}: recording format {self.header.penstock}; this version reads {FORMAT}")
+        self._polls = self._read_polls()
+        self._calls: list[RecordedCall] = []
+
+    async def begin_poll(self) -> None:
+        calls = next(self._polls, None)
+        if calls is None:
+            raise Unreachable(f"{self._path}: the recording has ended")
+        self._calls = calls
+
+    async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002
+        asked = msgspec.json.encode(requests)
+        for number, call in enumerate(self._calls):
+            if bytes(call.requests) == asked:
+                del self._calls[number]
+                answer = bytes(call.answer)
+                if not answer:
+                    raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
+                return Answer(answer, call.stamp, call.seconds)
+        raise BadAnswer(f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}")
+
+    async def close(self) -> None:
+        self._file.close()
+
+    def _line(self) -> bytes:
+        line = self._file.readline(MAX_LINE)
+        if len(line) == MAX_LINE:
+            raise BadAnswer(f"{self._path}: a line is longer than {MAX_LINE} bytes")
+        return line
+
+    def _read_polls(self) -> Iterator[list[RecordedCall]]:
+        calls: list[RecordedCall] | None = None
+        for call in self._read_calls():
+            if call.poll is None:
+                if calls is not None:
+                    calls.append(call)
+                continue
+            if calls is not None:
+                yield calls
+            calls = []
+        if calls is not None:
+            yield calls
+
+    def _read_calls(self) -> Iterator[RecordedCall]:
+        """A recording that was cut off (the agent was killed) ends where it is still whole."""
+        decode = msgspec.json.Decoder(RecordedCall).decode
+        while True:
+            try:
+                line = self._line()
+                if not line:
+                    return
+                yield decode(line)
+            except (EOFError, zlib.error, gzip.BadGzipFile):
+                return
+            except UNREADABLE as error:
+                raise BadAnswer(f"{self._path}: a line is no recorded call: {error}") from error
+
+
+def _one_line(body: bytes) -> msgspec.Raw:
+    """The body as it fits into a line: as it is when it is JSON, else as a JSON text."""
+    try:
+        msgspec.json.decode(body)
+    except UNREADABLE:
+        return msgspec.Raw(msgspec.json.encode(body.decode(errors="replace")))
+    return msgspec.Raw(body.replace(b"\r", b" ").replace(b"\n", b" "))

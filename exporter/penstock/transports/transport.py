@@ -1,0 +1,57 @@
+"""The seam between a reader and the way a broker is asked: bulk requests in, one raw answer out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from penstock.model import Snapshot
+
+Request = Mapping[str, Any]
+"""One Jolokia request as its JSON object; never holds a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """
+    The raw answer to one bulk of requests.
+
+    body: JSON text in UTF-8, a list of Jolokia responses in the order of the requests.
+    stamp: agent's clock halfway through the call, seconds since 1970 (nearest to when the broker spoke).
+    seconds: how long the call took.
+    """
+
+    body: bytes
+    stamp: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What to look at when a broker of this kind refuses, over HTTP or JMX, and where its Jolokia is."""
+
+    refused: str = "check username and password"
+    refused_jmx: str = "check username and password"
+    path: str = "check the URL's path"
+
+
+class Transport(Protocol):
+    """Asks one broker. Raises only `SourceError`s."""
+
+    async def begin_poll(self) -> None:
+        """A new poll starts."""
+
+    async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
+        """The answer to `requests`, sent as one bulk, within `timeout` seconds."""
+
+    async def close(self) -> None:
+        """Give back what is held; the transport is not used afterwards."""
+
+
+class Reader(Protocol):
+    """Reads one broker through a transport."""
+
+    async def poll(self, timeout: float) -> Snapshot:
+        """A snapshot within `timeout` seconds; SourceError when the broker itself could not be read."""
+
+    async def close(self) -> None:
+        """Give back what is held; the reader is not used afterwards."""

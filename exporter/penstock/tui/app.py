@@ -1,0 +1,496 @@
+"""The view itself: one level at a time, what is under the cursor can be opened or explained."""
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.events import Resize
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Input, Static
+
+from penstock.core.errors import PenstockError
+from penstock.insight.answers import BrokerState
+from penstock.insight.lists import WORST, ListQuery
+from penstock.insight.text import event_line, explanation
+from penstock.tui.grid import Grid
+from penstock.tui.lines import LEAST, folded, state_word
+from penstock.tui.screens import BROKERS, LEVELS, QUEUES, STYLES, CellContext, Column, Level, Row, brief, style_of
+from penstock.tui.source import StatusSource
+from penstock.tui.sparkline import STEP, RecentValues
+
+MOST_ROWS = 500
+EVENTS = 200
+MOST_DOWN = 3
+"""Brokers that are down and told one by one above the rows."""
+
+HELP = """\
+Keys
+Enter, Right     open what is under the cursor; on a consumer explain it
+Esc, Left        back; a filter ends first
+1 2 3 4          all brokers, queues, clients, consumers
+e                explain: cause, evidence, what to do
+v                events: what changed, when
+/                filter by part of a name or of a condition
+s S              next, previous order; r turns it round; or click a heading
+p  space         pause; look now
+q                quit
+
+State
+!!  !  i         critical, warning, notice; +1: one more condition holds
+ok               no condition; silenced: by a rule of the configuration
+?                the broker is down: as it was last seen
+
+Columns
+Ready            in the queue, neither in delivery nor scheduled
+Deliv            in delivery: a consumer has them and has not acknowledged
+Held             the same by client or consumer
+Uncom            acknowledged, not committed
+In/s  Out/s      messages a second over the judgement's trend window
+Ack/s            between the last two polls
+For              how long the worst condition holds
+Blocked          how long the client has held messages and settled none
+Patience         how long that is still usual for it
+History          ready and in delivery, or held, as the agent keeps it: a bar each 15 s or more, the newest at the
+                 right, from zero to the most, which counts as 8 at least
+Held seen        the same since this view began
+
+What is not known is empty, never 0. 500 rows are shown, the first of the order chosen; a filter finds the others.
+Nothing here changes a broker.
+"""
+
+
+class TextPage(ModalScreen[None]):
+    """Lines of text to scroll."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,e,v,left,question_mark", "dismiss", "Back"),
+        Binding("down,j", "app.scroll_page(1)", "Down", show=False),
+        Binding("up,k", "app.scroll_page(-1)", "Up", show=False),
+    ]
+
+    def __init__(self, title: str, lines: Iterable[str]) -> None:
+        super().__init__()
+        self._title = title
+        self._lines = list(lines)
+
+    def compose(self) -> ComposeResult:
+        yield Static(Text(self._title, style="bold reverse"), classes="bar")
+        with VerticalScroll():
+            yield Static(id="lines")
+        yield Footer()
+
+    def on_resize(self, event: Resize) -> None:
+        parts = [part for line in self._lines for part in folded(line, max(event.size.width - 4, LEAST))]
+        self.query_one("#lines", Static).update(Text("\n").join([coloured(part) for part in parts]))
+
+
+def coloured(line: str) -> Text:
+    """A line of an explanation, the word that tells the state in its colour."""
+    text, word = Text(line), state_word(line)
+    if word:
+        text.highlight_words([word], STYLES.get(word.lower(), "bold"))
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the view is: a level, what was opened on the way there, and how it is looked at."""
+
+    level: Level = BROKERS
+    broker: str = ""
+    address: str = ""
+    queue: str = ""
+    client: str = ""
+    text: str = ""
+    sort: str = WORST
+
+    def query(self) -> ListQuery:
+        return ListQuery(
+            address=self.address,
+            queue=self.queue,
+            client=self.client,
+            text=self.text,
+            sort=self.sort,
+            limit=MOST_ROWS,
+        )
+
+    def into(self, row: Row) -> "Place":
+        """The next level, of this row."""
+        inner = LEVELS[LEVELS.index(self.level) + 1]
+        if isinstance(row, BrokerState):
+            return Place(inner, row.name)
+        return Place(inner, row.broker, row.address, row.queue, getattr(row, "client", ""))
+
+
+@dataclass(slots=True)
+class Look:
+    """What was seen at a time."""
+
+    at: float = 0.0
+    brokers: Sequence[BrokerState] = ()
+    rows: Sequence[Row] = ()
+    total: int = 0
+    place: Place | None = None
+
+    def stamps(self) -> dict[str, float]:
+        """When each broker was polled, by our clock."""
+        return {one.name: self.at - (one.age or 0.0) for one in self.brokers}
+
+    def stale(self, row: Row) -> bool:
+        """Whether it is a row of a broker that is down."""
+        return not isinstance(row, BrokerState) and any(
+            one.up is False and one.name == row.broker for one in self.brokers
+        )
+
+    def shows(self, place: Place, brokers: Sequence[BrokerState], at: float) -> bool:
+        """Whether the same rows would come: the place is the same, and no broker was polled since."""
+        stamps, up = self.stamps(), {one.name: one.up for one in self.brokers}
+        now = Look(at, brokers)
+        return (
+            place == self.place
+            and up == {one.name: one.up for one in brokers}
+            and all(abs(stamp - stamps[name]) < STEP for name, stamp in now.stamps().items())
+        )
+
+
+class Top(App[None]):
+    """`source` every `seconds`. Begins at the queues where there is but one broker, or `broker` is given."""
+
+    TITLE = "penstock top"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Screen { layout: vertical; }
+    .bar { height: 1; }
+    #told { height: auto; max-height: 4; }
+    Grid { height: 1fr; }
+    Input { height: 1; border: none; padding: 0; display: none; }
+    Page { background: $background; }
+    Page VerticalScroll { padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,right", "open", "Open"),
+        Binding("escape,left,backspace", "up", "Back"),
+        Binding("e", "explain", "Explain"),
+        Binding("slash", "filter", "Filter", priority=True),  # before the next key goes anywhere
+        Binding("s", "sort(1)", "Sort"),
+        Binding("S", "sort(-1)", "Sort back", show=False),
+        Binding("r", "turn", "Reverse", show=False),
+        Binding("v", "events", "Events"),
+        Binding("p", "pause", "Pause", show=False),
+        Binding("question_mark", "help", "Help"),
+        Binding("q", "quit", "Quit"),
+        Binding("space", "look", "Look now", show=False),
+        *(Binding(str(i + 1), f"level({i})", level.name, show=False) for i, level in enumerate(LEVELS)),
+    ]
+
+    def __init__(self, source: StatusSource, where: str, seconds: float, broker: str = "") -> None:
+        super().__init__(ansi_color=True)
+        self._source, self._where, self._seconds = source, where, seconds
+        self._begins_at = broker
+        self._place = Place()
+        self._way: list[Place] = []
+        self._look = Look()
+        self._trail = RecentValues()
+        self._error = ""
+        self._paused = False
+        self._coming = False
+        """The rows of the place that was gone to are still to come."""
+        self._wanted: Callable[[], object] | None = None
+        """What was asked of the row under the cursor before the rows came."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", classes="bar")
+        yield Static(id="told")
+        yield Grid()
+        yield Input(placeholder="part of a name or of a condition; Enter keeps it, Esc ends it", id="filter")
+        yield Footer(compact=True)
+
+    async def on_mount(self) -> None:
+        self.theme = "ansi-dark"
+        self._grid.focus()
+        self._draw()
+        self.set_interval(self._seconds, self._again)
+        self.action_look()
+
+    @property
+    def _grid(self) -> Grid:
+        return self.screen_stack[0].query_one(Grid)
+
+    # --- looking
+
+    def _again(self) -> None:
+        if not self._paused:
+            self._ask(again=True)
+
+    def action_look(self) -> None:
+        self._ask()
+
+    @work(exclusive=True, group="look")
+    async def _ask(self, *, again: bool = False) -> None:
+        """
+        Ask the source for what is shown now; a failure leaves what was seen, and is told.
+
+        again: the rows only where a broker was polled since, for they cost the agent more than the brokers do.
+        """
+        place = self._place
+        try:
+            brokers = await self._source.brokers()
+            if not self._look.brokers:
+                place = self._begin(brokers)
+            at = time.time()
+            if again and self._look.shows(place, brokers, at):
+                look = replace(self._look, at=at, brokers=brokers)
+            else:
+                look = await self._seen(place, brokers)
+        except PenstockError as error:
+            self._error = str(error)
+        else:
+            self._error, self._look = "", look
+            self._note(place)
+        wanted, self._coming, self._wanted = self._wanted, False, None
+        self._draw()
+        if wanted and self._row() is not None:
+            wanted()
+
+    def _begin(self, brokers: Sequence[BrokerState]) -> Place:
+        only = self._begins_at or (brokers[0].name if len(brokers) == 1 else "")
+        if only and self._place == Place():
+            self._way, self._place = [Place()], Place(QUEUES, broker=only)
+        return self._place
+
+    async def _seen(self, place: Place, brokers: Sequence[BrokerState]) -> Look:
+        if place.level is BROKERS:
+            text = place.text.casefold()
+            rows = [one for one in brokers if text in one.name.casefold()]
+            return Look(time.time(), brokers, rows, len(rows))
+        if any(one.name == place.broker and not one.numbers for one in brokers):
+            return Look(time.time(), brokers)
+        page = await self._source.rows(place.level.name, place.broker, place.query())
+        return Look(time.time(), brokers, page.rows, page.total, place)
+
+    def _note(self, place: Place) -> None:
+        look, level, stamps = self._look, place.level, self._look.stamps()
+        self._trail.note(
+            {
+                (level.name, level.key(row)): (
+                    stamps.get(row.name if isinstance(row, BrokerState) else row.broker, look.at),
+                    values,
+                )
+                for row in look.rows
+                if (values := level.numbers(row))
+            }
+        )
+
+    # --- drawing
+
+    def _draw(self) -> None:
+        base = self.screen_stack[0]
+        base.query_one("#title", Static).update(self._title_line())
+        base.query_one("#told", Static).update(self._told_lines())
+        place, rows, level = self._place, self._look.rows, self._place.level
+        keys: list[Hashable] = [level.key(row) for row in rows]
+
+        def cell(column: Column, i: int) -> tuple[str, str]:
+            row, key, stale = rows[i], (level.name, keys[i]), self._look.stale(rows[i])
+            shown = column.show(CellContext(row, key, self._trail, self._look.at, column.width, stale))
+            return shown, style_of(row, stale=stale) if column.title == columns[0].title else ""
+
+        named = {"broker": place.broker, "queue": place.queue, "client": place.client}
+        columns = [column for column in level.columns if not named.get(column.given)]
+        self._grid.show(columns, keys, cell, place.sort)
+
+    def _title_line(self) -> Text:
+        at = datetime.fromtimestamp(self._look.at, UTC).strftime("%H:%M:%S UTC") if self._look.at else "not asked yet"
+        every = "paused" if self._paused else f"every {self._seconds:g} s"
+        return Text(f"penstock top  {self._where}  {at}, {every}".ljust(500), style="reverse", no_wrap=True)
+
+    def _told_lines(self) -> Text:
+        lines = [self._place_line(), *self._broker_lines()]
+        if self._error:
+            lines.append(Text(f"!! {self._error}", STYLES["down"]))
+        return Text("\n").join(lines)
+
+    def _place_line(self) -> Text:
+        place, look = self._place, self._look
+        names = [place.broker or "all brokers", place.queue, place.client]
+        if place.level is BROKERS:
+            names = []
+        parts = [" > ".join([*(name for name in names if name), place.level.name])]
+        shown = len(look.rows)
+        parts.append(f"{shown:,}" if shown == look.total else f"{shown:,} of {look.total:,}: filter with /")
+        if place.level is not BROKERS:
+            parts.append(f"by {place.sort.removeprefix('-')}{' reversed' if self._reversed() else ''}")
+        if place.text:
+            parts.append(f"filter {place.text!r}, Esc ends it")
+        return Text("   ".join(parts), style="bold", no_wrap=True, overflow="ellipsis")
+
+    def _reversed(self) -> bool:
+        return self._place.sort not in (WORST, *self._place.level.sorts)
+
+    def _broker_lines(self) -> Iterable[Text]:
+        """Those that are down, of those that are looked at; the one that is looked at also when it is up."""
+        chosen = [one for one in self._look.brokers if self._place.broker in ("", one.name)]
+        down = [one for one in chosen if one.up is False]
+        for one in down[:MOST_DOWN]:
+            yield Text(f"!! {one.name} DOWN{old(one)}: {one.error}", STYLES["down"])
+        if len(down) > MOST_DOWN:
+            yield Text(f"!! and {len(down) - MOST_DOWN} more brokers DOWN", STYLES["down"])
+        if self._place.broker and not down:
+            yield from (Text(about(one), style_of(one), overflow="ellipsis", no_wrap=True) for one in chosen)
+
+    # --- keys
+
+    def _go(self, place: Place, *, way: list[Place] | None = None) -> None:
+        """To another place; what is shown of the old one goes at once."""
+        self._way = self._way if way is None else way
+        self._place = place
+        self._look = Look(self._look.at, self._look.brokers)
+        self._grid.cursor = 0
+        self._coming, self._wanted = True, None
+        self._draw()
+        self._ask()
+
+    def _row(self) -> Row | None:
+        rows = self._look.rows
+        return rows[self._grid.cursor] if self._grid.cursor < len(rows) else None
+
+    def action_open(self) -> None:
+        row = self._row()
+        if row is None:
+            self._wanted = self.action_open if self._coming else None
+            return
+        if self._place.level is LEVELS[-1]:
+            self.action_explain()
+        else:
+            self._go(self._place.into(row), way=[*self._way, self._place])
+
+    def action_up(self) -> None:
+        typing = isinstance(self.focused, Input)
+        if typing:
+            self._end_filter()
+        if self._place.text:
+            self._go(replace(self._place, text=""))
+        elif self._way and not typing:
+            self._go(self._way[-1], way=self._way[:-1])
+
+    def action_level(self, number: int) -> None:
+        """All of that level, of the broker that is looked at."""
+        level = LEVELS[number]
+        if level is BROKERS:
+            self._go(Place(), way=[])
+        else:
+            only = self._look.brokers[0].name if len(self._look.brokers) == 1 else ""
+            self._go(Place(level, broker=self._place.broker or only), way=[Place()])
+
+    def action_sort(self, step: int) -> None:
+        sorts = self._place.level.sorts
+        if sorts:
+            now = self._place.sort
+            at = next((i for i, one in enumerate(sorts) if one.removeprefix("-") == now.removeprefix("-")), 0)
+            self._go(replace(self._place, sort=sorts[(at + step) % len(sorts)]))
+
+    def on_grid_headed(self, event: Grid.Headed) -> None:
+        if event.column.sort == self._place.sort:
+            self.action_turn()
+        elif event.column.sort:
+            self._go(replace(self._place, sort=event.column.sort))
+
+    def on_grid_chosen(self) -> None:
+        self.action_open()
+
+    def action_turn(self) -> None:
+        if self._place.level.sorts:
+            sort = self._place.sort
+            self._go(replace(self._place, sort=sort.removeprefix("-") if sort.startswith("-") else f"-{sort}"))
+
+    def action_pause(self) -> None:
+        self._paused = not self._paused
+        self._draw()
+
+    def action_filter(self) -> None:
+        entry = self.query_one("#filter", Input)
+        entry.value = self._place.text
+        entry.display = True
+        self.screen.set_focus(entry)  # at once: the next key is a letter of it
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if event.input.display and event.value != self._place.text:
+            self._go(replace(self._place, text=event.value))
+
+    def on_input_submitted(self) -> None:
+        self._end_filter()
+
+    def _end_filter(self) -> None:
+        self.query_one("#filter", Input).display = False
+        self.screen.set_focus(self._grid)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - textual's
+        """While a filter is typed, keys are its letters; Esc ends it."""
+        typing = isinstance(self.focused, Input)
+        return not typing or action in ("up", "quit", "focus_next")
+
+    # --- pages over it
+
+    @work(exclusive=True, group="page")
+    async def action_explain(self) -> None:
+        row = self._row()
+        if row is None:
+            self._wanted = self.action_explain if self._coming else None
+            return
+        if isinstance(row, BrokerState):
+            self.push_screen(TextPage(f"{row.name}   q: back", broker_lines(row)))
+            return
+        try:
+            found = await self._source.explain(row.broker, row.address, row.queue, getattr(row, "client", ""))
+        except PenstockError as error:
+            self.notify(str(error), severity="error")
+            return
+        self.push_screen(TextPage(f"{row.broker} / {row.queue}   q: back", explanation(found)))
+
+    @work(exclusive=True, group="page")
+    async def action_events(self) -> None:
+        """What changed on what is looked at, the newest first."""
+        place = self._place
+        try:
+            found = await self._source.events(place.broker, place.queue, EVENTS)
+        except PenstockError as error:
+            self.notify(str(error), severity="error")
+            return
+        lines = [event_line(event) for event in reversed(found)] or ["Nothing has changed since the agent began."]
+        self.push_screen(TextPage("events, the newest first   q: back", lines))
+
+    def action_help(self) -> None:
+        self.push_screen(TextPage("help   q: back", HELP.splitlines()))
+
+    def action_scroll_page(self, lines: int) -> None:
+        self.screen.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+
+def about(broker: BrokerState) -> str:
+    """One line on a broker that is up, or was not asked yet."""
+    if broker.up is None:
+        return f"{broker.name}: not asked yet"
+    found = [f"{broker.numbers[name]} {name}" for name in ("critical", "warning") if broker.numbers.get(name)]
+    worst = ", ".join(found) or "no warning"
+    return f"{broker.name} up: {broker.kind} {broker.version} {broker.role}{old(broker)}; {worst}"
+
+
+def old(broker: BrokerState) -> str:
+    return "" if broker.age is None else f", data {brief(broker.age)} old"
+
+
+def broker_lines(broker: BrokerState) -> Iterable[str]:
+    """What is known of a broker, line by line."""
+    yield f"{broker.name} DOWN: {broker.error}" if broker.up is False else about(broker)
+    yield ""
+    yield from broker.notes
+    for finding in broker.findings:
+        yield f"finding {finding.rule} ({finding.scope} {finding.object}): {finding.says}"
+        yield f"  advice    {finding.advice}"

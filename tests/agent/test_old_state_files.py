@@ -1,0 +1,94 @@
+"""
+State files that version 283a76f wrote, in the midst of a recording, are read: the rest is judged as without a restart.
+
+The name of a file says which recording: its kind, and its name.
+"""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labelled import openmq, recordings
+from penstock.agent.checkpoint import Checkpoint, restore
+from penstock.agent.state_file import StateFile
+from penstock.assessment.assess import State, assess
+from penstock.core.state import By, row_states
+from penstock.model import Snapshot
+from penstock.observation.facts import time_of
+from penstock.rule_engine.judgement import Judgement
+from penstock.settings.constants import Constants
+from penstock.settings.policy import Policy
+
+FILES = sorted((Path(__file__).parent / "state_files").glob("283a76f-*.bin"))
+SINCE = {"drops_dropped"}
+"""Columns that came later."""
+POLICY = Policy("recorded", constants=replace(Constants(), cold=45.0, trend=60.0))
+
+
+def polls_of(recording: Path) -> list[Snapshot]:
+    of_openmq = recording.parent.name == "openmq"
+    samples: openmq.Samples | recordings.Samples = openmq.Samples() if of_openmq else recordings.Samples()
+    lines = recordings.lines(recording)
+    lines = openmq.without_the_run_before(lines) if of_openmq else lines
+    return [samples.snapshot(line) for line in lines if "meta" not in line and "event" not in line]
+
+
+def checkpoint_in(file: Path, folder: Path) -> Checkpoint:
+    shutil.copy(file, folder / "state.bin")
+    stored = StateFile(folder)
+    stored.load()
+    checkpoint = stored.checkpoint("recorded") or stored.checkpoint("name:recorded")
+    assert checkpoint is not None
+    return checkpoint
+
+
+def known(state: State) -> dict[str, Any]:
+    """What is compared: conditions, and what is known of each queue and consumer."""
+    judgement = state.judgement
+    return {
+        "conditions": sorted(
+            (one.name, one.queue, one.client, one.severity, one.since) for one in judgement.conditions
+        ),
+        "evicted": judgement.ledger.evicted.tolist(),
+        "by consumers": judgement.ledger.by_consumers.tolist(),
+        "unacknowledged since": judgement.unacked.unacked_since.tolist(),
+        "last settled": judgement.unacked.settled.tolist(),
+        "lost to a limit": judgement.openmq.lost.shown.tolist(),
+        "flow windows": [limit.tolist() for limit in judgement.openmq.windows.limits()],
+    }
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_rest_of_the_recording_is_judged_as_without_a_restart(file: Path, tmp_path: Path) -> None:
+    _, kind, name = file.stem.split("-", 2)
+    polls = polls_of(recordings.HERE / kind / f"{name}.jsonl.gz")
+    checkpoint = checkpoint_in(file, tmp_path)
+    whole, again = State(), None
+    for poll in polls:
+        whole, _ = assess(whole, poll, POLICY)
+        if time_of(poll) <= checkpoint.now:
+            continue
+        again = restore(checkpoint, State(), poll, POLICY) if again is None else again
+        again, _ = assess(again, poll, POLICY)
+        np.testing.assert_equal(known(again), known(whole))
+    assert again is not None
+
+
+def test_every_column_of_an_old_file_has_its_place_and_its_name(tmp_path: Path) -> None:
+    """Of an OpenMQ: all that outlives the agent. Under another name it would be a column that the file lacks."""
+    (file,) = [file for file in FILES if file.stem.endswith("openmq-remove_oldest")]
+    checkpoint = checkpoint_in(file, tmp_path)
+    assert {*checkpoint.queues} == names_by(By.QUEUE) - SINCE
+    assert {*checkpoint.consumers} == names_by(By.CONSUMER)
+
+
+def names_by(by: By) -> set[str]:
+    return {name for state in row_states(Judgement()) if state.BY is by for name in state.saved()}
+
+
+def test_there_are_files_of_both_kinds_of_broker() -> None:
+    assert {file.stem.split("-")[1] for file in FILES} == {"artemis", "openmq"}

@@ -1,0 +1,203 @@
+"""The state file with the records after it says what the state itself says."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agent.crashes import Agent, Traffic
+from penstock.agent import PollResult, Result
+from penstock.agent.checkpoint import Checkpoint, KeptTotals, checkpoint_of
+from penstock.agent.checkpoints import _save
+from penstock.agent.packed import pack
+from penstock.agent.record import Record, TotalsRecord
+from penstock.agent.state_file import StateFile
+from penstock.agent.state_journal import FILE, MAGIC
+from penstock.model import BrokerKind, Observation, Process, Role, Snapshot
+
+
+def file_of(agent: Agent) -> StateFile:
+    assert agent.kept._file is not None
+    return agent.kept._file
+
+
+def on_disk(agent: Agent) -> Checkpoint:
+    file = StateFile(agent.directory)
+    file.load()
+    found = file.checkpoint("node-1 b1")
+    assert found is not None
+    return found
+
+
+def in_memory(agent: Agent) -> Checkpoint:
+    snapshot = agent.assessor.snapshot
+    assert snapshot is not None
+    found = checkpoint_of(agent.assessor.state, snapshot, agent.assessor.policy)
+    assert found is not None
+    return found
+
+
+def sums(kept: KeptTotals) -> dict[Any, tuple[float, ...]]:
+    return dict(zip(map(tuple, kept.names), zip(*(column.tolist() for column in kept.sums), strict=True), strict=True))
+
+
+def said(kept: KeptTotals, names: dict[int, Any] | None = None) -> dict[Any, tuple[float, ...]]:
+    """By the things' keys, or names where the keys are the agent's own."""
+    rows = zip(kept.keys.tolist(), zip(*(np.nan_to_num(column, nan=-1).tolist() for column in kept.last), strict=True),
+               strict=True)  # fmt: skip
+    return {names[key] if names else key: numbers for key, numbers in rows}
+
+
+def producers_of(checkpoint: Checkpoint) -> dict[int, Any]:
+    return dict(zip(checkpoint.producer_totals.keys.tolist(), map(tuple, checkpoint.producers), strict=True))
+
+
+def counters(checkpoint: Checkpoint) -> dict[str, dict[int, float]]:
+    return {
+        name: {key: value for key, value in zip(checkpoint.queue_keys.tolist(), column.tolist(), strict=True)
+               if not np.isnan(value)}
+        for name, column in checkpoint.queues.items()
+        if name in ("ledger_evicted", "ledger_by_consumers", "drops_dropped", "openmq_rejected_shown")
+    }  # fmt: skip
+
+
+def poll(agent: Agent, snapshot: Snapshot) -> None:
+    agent.assessor.take(snapshot)
+    agent.publisher.publish(PollResult(Result.OK), {})
+
+
+@pytest.mark.parametrize("kind", [BrokerKind.ARTEMIS, BrokerKind.OPENMQ])
+def test_it_says_what_the_state_says(tmp_path: Path, kind: Any) -> None:
+    agent = Agent(tmp_path, Traffic())
+    for number in range(14):
+        snapshot = agent.traffic.step()
+        assert snapshot.broker is not None
+        poll(agent, replace(snapshot, broker=replace(snapshot.broker, kind=kind)))
+        if number == 4:
+            _save(file_of(agent), [agent.assessor])
+        copy = Agent(tmp_path / f"{number}", Traffic())
+        for name in ("state.bin", FILE):
+            if (tmp_path / name).exists():
+                (copy.directory / name).parent.mkdir(exist_ok=True)
+                (copy.directory / name).write_bytes((tmp_path / name).read_bytes())
+        there, here = on_disk(copy), in_memory(agent)
+        assert sums(there.consumer_totals) == sums(here.consumer_totals)
+        assert sums(there.queue_totals) == sums(here.queue_totals)
+        assert sums(there.producer_totals) == sums(here.producer_totals)
+        assert said(here.consumer_totals).items() <= said(there.consumer_totals).items()
+        now, then = producers_of(here), producers_of(there)
+        assert said(here.producer_totals, now).items() <= said(there.producer_totals, then).items()
+        for name, values in counters(here).items():
+            assert values.items() <= counters(there)[name].items(), name
+        if here.queue_names:
+            named = dict(zip(there.queue_keys.tolist(), there.queue_names, strict=True))
+            assert all(
+                tuple(named[key]) == tuple(queue)
+                for key, queue in zip(here.queue_keys.tolist(), here.queue_names, strict=True)
+            )
+        assert {tuple(name): how for name, how, _ in there.told} == {tuple(name): how for name, how, _ in here.told}
+
+
+def test_another_process_of_the_broker_is_a_new_base(tmp_path: Path) -> None:
+    agent = Agent(tmp_path, Traffic())
+    for _ in range(3):
+        agent.poll()
+    snapshot = agent.traffic.step()
+    assert snapshot.broker is not None
+    young = replace(snapshot.broker, uptime=5.0)
+    poll(agent, replace(snapshot, broker=young, observation=Observation(Process.of(young))))
+    assert on_disk(agent).process == in_memory(agent).process == Process.of(young)
+    assert sums(on_disk(agent).consumer_totals) == sums(in_memory(agent).consumer_totals)
+
+
+@pytest.mark.parametrize("how", ["down", "passive"])
+def test_what_was_recorded_of_a_broker_that_is_gone_is_in_the_next_save(tmp_path: Path, how: str) -> None:
+    agent = Agent(tmp_path, Traffic())
+    for _ in range(6):
+        agent.poll()
+    told = in_memory(agent)
+    if how == "down":
+        agent.assessor.forget()
+        agent.publisher.publish(PollResult(Result.FAILED, "no answer"), {})
+    else:
+        snapshot = agent.traffic.step()
+        assert snapshot.broker is not None
+        poll(agent, Snapshot(snapshot.stamp, replace(snapshot.broker, role=Role.PASSIVE)))
+    _save(file_of(agent), [agent.assessor])
+    assert sums(on_disk(agent).consumer_totals) == sums(told.consumer_totals)
+
+
+def test_records_that_rest_on_nothing_known_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    agent = Agent(tmp_path, Traffic())
+    for _ in range(3):
+        agent.poll()
+    before = in_memory(agent)
+    file = file_of(agent)
+    wrong = Record(file.sequence + 1, "node-1 b1", base=file.sequence + 77, told=[])
+    assert file.record(wrong)
+    assert sums(on_disk(agent).consumer_totals) == sums(before.consumer_totals)
+    assert len(on_disk(agent).told) == len(before.told)
+    assert "does not fit" not in caplog.text
+
+
+def test_a_record_that_does_not_fit_ends_what_is_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    agent = Agent(tmp_path, Traffic())
+    agent.poll()
+    file = file_of(agent)
+    base = agent.assessor.written
+    assert base is not None
+    clients = TotalsRecord(at=np.array([999_999]), sums=[np.array([1.0])] * 2, last=[np.empty(0)] * 2)
+    assert file.record(Record(file.sequence + 1, "node-1 b1", base=base.base, clients=clients))
+    on_disk(agent)
+    assert "does not fit" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"", MAGIC[:5], MAGIC, MAGIC + b"\x00" * 7, MAGIC + b"\xff" * 40])
+def test_a_journal_that_is_cut_off_or_damaged_at_its_end(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    file = StateFile(tmp_path)
+    assert file.load() == []
+    assert file.record(Record(1, "x", Checkpoint("x", now=2.0)))
+    again = StateFile(tmp_path)
+    again.load()
+    assert again.checkpoint("x") is not None
+
+
+def test_a_full_disk_is_said_once_and_all_is_recorded_after_the_next_save(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Agent(tmp_path, Traffic())
+    for _ in range(3):
+        agent.poll()
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    written = []
+    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
+        patched.setattr("os.write", full)
+        for _ in range(3):
+            agent.poll()
+        _save(file_of(agent), [agent.assessor])
+        written.append(agent.kept.success)
+    assert caplog.text.count("No space left on device") <= 2, "of the state, and of the log of changes"
+    _save(file_of(agent), [agent.assessor])
+    agent.poll()
+    written.append(agent.kept.success)
+    assert written == [False, True]
+    assert sums(on_disk(agent).consumer_totals) == sums(in_memory(agent).consumer_totals)
+
+
+def test_a_record_is_small(tmp_path: Path) -> None:
+    """Names are written once."""
+    agent = Agent(tmp_path, Traffic())
+    sizes = []
+    for _ in range(4):
+        before = file_of(agent)._journal.size
+        agent.poll()
+        sizes.append(file_of(agent)._journal.size - before)
+    assert sizes[0] > len(pack(Record()))
+    assert sizes[1] < sizes[0]

@@ -1,0 +1,147 @@
+"""The agent is told to stop in the very moment in which something else happens to it."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.interleavings import STOP_SECONDS, World, world
+from penstock.agent import Agent
+from penstock.cli import run
+from penstock.core.errors import PenstockError
+from penstock.exposition.self_metrics import SelfMetrics
+
+__all__ = ["world"]
+
+BROKER = "{name: one, kind: artemis, url: 'http://127.0.0.1:1/'}"
+CONFIG = f"interval: 1s\nbrokers: [{BROKER}]\n"
+FOUND = "{name: '{name}', kind: artemis, url: 'http://{host}:1/'}"
+DNS = CONFIG + f"discovery: {{dns: [{{dns: _x._tcp.y, broker: {FOUND}}}]}}\n"
+
+
+@pytest.mark.parametrize("steps", range(5))
+async def test_stops_while_a_change_asks_for_a_save(
+    tmp_path: Path, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.agent.checkpoints.SAVE_PAUSE", 0.0)
+    file = tmp_path / "penstock.yml"
+    file.write_text("brokers: [{name: b, kind: artemis, url: 'http://127.0.0.1:1/jolokia/'}]\n")
+    agent = Agent(file, tmp_path / "data")
+    await agent.start()
+    await asyncio.sleep(0.3)
+
+    async def change() -> None:
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        agent._checkpoints.save_soon()
+
+    changing, stopping = asyncio.create_task(change()), asyncio.create_task(agent.stop())
+    _, pending = await asyncio.wait([changing, stopping], timeout=10)
+    assert not pending
+    await stopping
+
+
+async def in_time(work: Coroutine[Any, Any, None]) -> None:
+    began = time.monotonic()
+    async with asyncio.timeout(10):
+        await work
+    assert time.monotonic() - began < STOP_SECONDS
+
+
+@pytest.fixture
+def dns_hangs(world: World, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """No name server answers; set when it is asked."""
+    asked = asyncio.Event()
+
+    async def resolve(_: object) -> list[Any]:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    world.file.write_text(DNS)
+    monkeypatch.setattr("penstock.agent.discovery.resolve", resolve)
+    return asked
+
+
+async def test_a_stop_ends_a_start_that_waits_for_dns(world: World, dns_hangs: asyncio.Event) -> None:
+    agent = world.agent()
+    starting = asyncio.create_task(agent.start())
+    await dns_hangs.wait()
+    await in_time(agent.stop())
+    with pytest.raises(PenstockError, match="Penstock is stopping"):
+        await starting
+    world.left_nothing()
+    assert world.readers == []
+
+
+async def test_the_command_stops_before_it_has_started(world: World, dns_hangs: asyncio.Event) -> None:
+    stopping = asyncio.Event()
+    watching = asyncio.create_task(run._watch(world.agent(), stopping))
+    await dns_hangs.wait()
+    stopping.set()
+    await in_time(watching)  # type: ignore[arg-type]
+    world.left_nothing()
+
+
+async def test_a_reload_under_way_starts_nothing_after_a_stop(world: World, dns_hangs: asyncio.Event) -> None:
+    world.file.write_text(CONFIG)
+    agent = world.agent()
+    await agent.start()
+    world.file.write_text(DNS.replace("one", "two"))
+    reloading = asyncio.create_task(agent.reload())
+    await dns_hangs.wait()
+    late = asyncio.create_task(agent.reload())
+    await asyncio.sleep(0)
+    await in_time(agent.stop())
+    for one in (reloading, late):
+        with pytest.raises(PenstockError, match="Penstock is stopping"):
+            await one
+    with pytest.raises(PenstockError, match="Penstock is stopping"):
+        await agent.reload()
+    world.left_nothing()
+    assert [reader.name for reader in world.readers] == ["one"]
+
+
+async def test_who_is_cancelled_while_it_stops_is_cancelled_and_the_stop_goes_on(world: World) -> None:
+    world.file.write_text(CONFIG)
+    agent = world.agent()
+    await agent.start()
+    stopping = asyncio.create_task(agent.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    await in_time(agent.stop())
+    await agent.stop()
+    world.left_nothing()
+
+
+async def test_what_was_not_begun_leaves_what_an_earlier_agent_saved(world: World) -> None:
+    world.file.write_text(CONFIG)
+    await world.agent().stop()
+    assert not (world.folder / "data").exists()
+
+
+@pytest.mark.slow  # takes a second
+async def test_one_thread_writes_what_the_agent_shows_of_itself(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads that write would lose what one of them wrote."""
+    threads: set[str] = set()
+
+    def noted(metrics: SelfMetrics, name: str, value: object) -> None:
+        threads.add(threading.current_thread().name)
+        object.__setattr__(metrics, name, value)
+
+    monkeypatch.setattr(SelfMetrics, "__setattr__", noted)
+    world.file.write_text(CONFIG + "history: {enabled: true}\n")
+    agent = world.agent()
+    await agent.start()
+    async with asyncio.timeout(10):
+        while world.readers[0].polls < 2:  # noqa: ASYNC110 - polls set no event
+            await asyncio.sleep(0.01)
+    await agent.reload()
+    await agent.stop()
+    assert threads == {"MainThread"}

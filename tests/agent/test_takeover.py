@@ -1,0 +1,256 @@
+"""Failover pairs, copies of a data directory, crash loops: who goes on with what was known, and what is told."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent.pair import QUEUE, Brokers, Made
+from agent.world import BEGIN
+from penstock.insight.events import Change
+from penstock.model import Role
+from penstock.server.pages import views
+from penstock.server.pages.render import page
+
+DELIVERED = "mq_client_delivered_messages_total"
+ADDED = "mq_queue_messages_added_total"
+
+
+@pytest.fixture
+async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Brokers]:
+    live, backup = Made("live", "n"), Made("backup", "n", role=Role.PASSIVE)
+    brokers = Brokers(tmp_path, monkeypatch, live, backup)
+    await brokers.agent.start()
+    work(live, 10, 100, waits=70)
+    await brokers.poll()
+    work(live, 10, 100, waits=70)
+    await brokers.poll()
+    yield brokers
+    await brokers.agent.stop()
+
+
+def work(one: Made, client: int, messages: float, waits: float = 0) -> None:
+    """The client's consumer gets and settles so many, which came meanwhile."""
+    if client not in one.world.consumers:
+        one.world.consumer(client, QUEUE, f"c{client}")
+    consumer, queue = one.world.consumers[client], one.world.queues[QUEUE]
+    consumer |= {name: consumer[name] + messages for name in ("delivered", "acknowledged")}
+    queue |= {"added": queue["added"] + messages, "acknowledged": queue["acknowledged"] + messages, "messages": waits}
+
+
+def take_over(dead: Made, one: Made, now: float) -> None:
+    """`dead` is killed, and `one` loads what waits."""
+    waits = dead.world.queues[QUEUE]["messages"]
+    dead.up, one.up, one.role = False, True, Role.ACTIVE
+    one.world.consumers, one.world.consumer_rows = {}, {}
+    one.world.queue(QUEUE, "orders", messages=waits, added=waits)
+    dead.started = now
+
+
+def come_back(one: Made, other: Made, now: float) -> None:
+    """The live broker is started again, and its backup is one again."""
+    take_over(other, one, now)
+    one.started = now
+    other.up, other.role, other.started = True, Role.PASSIVE, now
+
+
+async def test_a_failover_is_told_once_and_what_is_reloaded_did_not_come(pair: Brokers) -> None:
+    live, backup = pair.made.values()
+    take_over(live, backup, pair.now)
+    for _ in range(4):
+        await pair.poll()
+    assert pair.events(Change.ROLE) == [("backup", Change.ROLE, "passive to active")]
+    assert pair.events(Change.BROKER_RESTART) == []
+    assert pair.samples(ADDED)["backup"] == 0
+    work(backup, 20, 5, waits=70)
+    await pair.poll()
+    assert pair.samples(ADDED)["backup"] == 5
+
+
+@pytest.mark.slow  # takes a second
+async def test_twenty_failovers_are_told_once_each_and_no_counter_falls(pair: Brokers) -> None:
+    live, backup = pair.made.values()
+    client = 100
+    before: dict[str, float] = {}
+    for number in range(20):
+        for one, to in ((live, take_over), (backup, come_back)):
+            other = backup if one is live else live
+            to(*((one, other, pair.now) if to is take_over else (other, one, pair.now)))
+            client += 1
+            for _ in range(3):
+                work(other, client, 10)
+                other.world.consumer_rows[client] = (other.world.consumer_rows[client][0], QUEUE)
+                await pair.poll()
+                now = pair.samples(DELIVERED, client="c20")
+                assert all(now[name] >= before[name] for name in now if name in before)
+                before |= now
+        told = [("backup", Change.ROLE, "passive to active"), ("backup", Change.ROLE, "active to passive")]
+        assert pair.events(Change.ROLE) == told * (number + 1)
+    assert pair.events(Change.CONDITION_ON) == []
+
+
+async def test_a_failover_while_the_agent_is_away_is_told(pair: Brokers) -> None:
+    live, backup = pair.made.values()
+    await pair.agent.stop()
+    take_over(live, backup, pair.now)
+    pair.agent = pair._new()
+    await pair.agent.start()
+    for _ in range(3):
+        await pair.poll()
+    assert pair.events(Change.ROLE) == [("backup", Change.ROLE, "passive to active")]
+    assert pair.samples(ADDED)["backup"] == 0
+    work(backup, 10, 5)
+    await pair.poll()
+    assert pair.samples(DELIVERED)["backup"] == 205, "of a new series: what is known goes on"
+
+
+async def test_whether_it_took_over_is_not_guessed(pair: Brokers) -> None:
+    """The backup is polled first, when nothing says yet that the live broker is gone."""
+    live, backup = pair.made.values()
+    await pair.save()
+    take_over(live, backup, pair.now)
+    work(backup, 20, 5)
+    await pair.poll("backup")
+    assert "backup" not in pair.samples(DELIVERED)
+    await pair.poll("live", "backup")
+    assert pair.samples(DELIVERED, client="c20")["backup"] == 5
+
+
+@pytest.fixture
+async def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Brokers]:
+    """A copied data directory: one node id, one queue id, and another load."""
+    one, copy = Made("one", "n"), Made("copy", "n", started=BEGIN - 3600)
+    brokers = Brokers(tmp_path, monkeypatch, one, copy)
+    await brokers.agent.start()
+    work(one, 10, 1_009)
+    work(copy, 10, 1_000_002_000)
+    for _ in range(3):
+        await brokers.poll()
+    yield brokers
+    await brokers.agent.stop()
+
+
+async def test_a_copy_does_not_go_on_with_what_the_other_counted(copies: Brokers) -> None:
+    before = copies.samples(DELIVERED)
+    assert before == {"one": 1_009, "copy": 1_000_002_000}
+    await copies.another_agent()
+    for _ in range(3):
+        await copies.poll()
+        assert copies.samples(DELIVERED) == before
+    assert copies.events(Change.ROLE) == []
+
+
+async def test_two_that_are_active_with_one_node_id_are_told(copies: Brokers) -> None:
+    for _ in range(2):
+        await copies.poll()
+    assert copies.samples("mq_broker_unhealthy", cause="two_actives") == {"one": 2, "copy": 2}
+    await copies.another_agent()
+    for _ in range(5):
+        await copies.poll()
+    assert copies.samples("mq_broker_unhealthy", cause="two_actives") == {"one": 2, "copy": 2}
+    told = {one for one, *_ in copies.events(Change.CONDITION_ON)}
+    assert told == {"one", "copy"}
+    assert len(copies.events(Change.CONDITION_ON)) == 2, "once, over a restart of the agent"
+    copies.made["copy"].up = False
+    copies.write("one")
+    await copies.agent.reload()
+    for _ in range(3):
+        await copies.poll("one")
+    assert copies.samples("mq_broker_unhealthy") == {}
+
+
+async def test_the_status_page_names_the_other(copies: Brokers) -> None:
+    for view, given in ((views.overview, {}), (views.broker, {"broker": "one"})):
+        body = page(*view(copies.agent.lookups, given)).decode()
+        assert "also active with its node id: copy;" in body
+    assert '<a href="broker?broker=copy">' in page(*views.overview(copies.agent.lookups, {})).decode()
+
+
+async def test_a_pair_that_fails_over_is_never_two_actives(pair: Brokers) -> None:
+    live, backup = pair.made.values()
+    for order in (("live", "backup"), ("backup", "live")):
+        take_over(live, backup, pair.now)
+        for _ in range(3):
+            await pair.poll(*order)
+        come_back(live, backup, pair.now)
+        for _ in range(3):
+            await pair.poll(*order)
+    assert pair.events(Change.CONDITION_ON) == []
+
+
+async def test_one_broker_under_two_names_is_no_rival_of_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers = Brokers(tmp_path, monkeypatch, Made("one", "n", called="x"), Made("vip", "n", called="x"))
+    await brokers.agent.start()
+    for _ in range(4):
+        await brokers.poll()
+    assert brokers.events(Change.CONDITION_ON) == []
+    await brokers.agent.stop()
+
+
+async def test_a_copy_that_is_watched_while_the_other_is_down_begins_anew(copies: Brokers) -> None:
+    """It ran while the other did: no failover."""
+    one = copies.made["one"]
+    another = copies.made["another"] = Made("another", "n")
+    work(another, 10, 7)
+    copies.write("one", "another")
+    await copies.agent.reload()
+    await copies.poll("one")
+    one.up = False
+    for _ in range(3):
+        await copies.poll("one", "another")
+    assert copies.samples(DELIVERED)["another"] == 7
+
+
+async def test_a_broker_of_another_name_goes_on_as_the_same_process(pair: Brokers) -> None:
+    """The name in the configuration was changed."""
+    live = pair.made["live"]
+    renamed = pair.made["prod"] = Made("prod", "n", started=live.started, called="live")
+    renamed.world = live.world
+    pair.write("prod", "backup")
+    await pair.agent.reload()
+    work(renamed, 10, 5)
+    await pair.poll("prod", "backup")
+    assert pair.samples(DELIVERED)["prod"] == 205
+
+
+async def test_a_crash_loop_is_told_start_by_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process is older at its only poll than the one before was at its own."""
+    one = Made("one", "n")
+    brokers = Brokers(tmp_path, monkeypatch, one)
+    await brokers.agent.start()
+    for number in range(5):
+        one.started = brokers.now - 5 - number
+        await brokers.poll()
+    assert len(brokers.events(Change.BROKER_RESTART)) == 4
+    await brokers.agent.stop()
+
+
+async def test_a_restart_while_the_agent_is_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Made("one", "n", started=BEGIN - 20)
+    brokers = Brokers(tmp_path, monkeypatch, one)
+    await brokers.agent.start()
+    await brokers.poll()
+    await brokers.another_agent()
+    assert brokers.events(Change.BROKER_RESTART) == []
+    one.started = brokers.now - 25
+    await brokers.poll()
+    assert brokers.events(Change.BROKER_RESTART) == [("one", Change.BROKER_RESTART, "")]
+    await brokers.agent.stop()
+
+
+async def test_what_a_broker_reloads_at_its_start_did_not_come(pair: Brokers) -> None:
+    live = pair.made["live"]
+    live.started = pair.now
+    live.world.consumers, live.world.consumer_rows = {}, {}
+    live.world.queue(QUEUE, "orders", messages=75, added=75)
+    for _ in range(2):
+        await pair.poll()
+        assert pair.samples(ADDED)["live"] == 5, "70 waited before"
+    await pair.another_agent()
+    await pair.poll()
+    assert pair.samples(ADDED)["live"] == 5
+    live.world.queues[QUEUE] |= {"added": 3, "acknowledged": 0}
+    await pair.poll()
+    assert pair.samples(ADDED)["live"] == 3, "an operator has set it back"

@@ -1,0 +1,46 @@
+"""The agent and the baseline of the bench, on the same answers, show the same samples with the same values."""
+
+import gzip
+
+import pytest
+from bench.baseline import Baseline
+from bench.harness import Polled
+from bench.world import World, WorldTransport
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.exposition.body import Exposition
+from penstock.exposition.syntax import Format
+
+pytestmark = pytest.mark.slow  # the same thousands of rows by two programs
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def samples(text: str) -> Samples:
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def test_same_samples_poll_after_poll() -> None:
+    world = World(120, 400)  # one page: what stands between two may be shown a poll longer
+    polled, baseline = Polled(WorldTransport(world), page_rows=500), Baseline("bench")
+    exposition = Exposition(lambda _: b"")
+    exposition.set_broker("bench", polled.blocks)
+    for poll in range(8):
+        world.step(churn=0.1)
+        await polled.poll()
+        asked = polled.transport.asked
+        answers = [world.answer(requests) for requests in asked]
+        theirs = samples(gzip.decompress(baseline.body(asked, answers)).decode())
+        ours = samples(b"".join(exposition.chunks(Format.TEXT, gzip=False)).decode())
+        if not poll:
+            continue  # settings of addresses are read behind the addresses and shown from the second poll on
+        assert len(theirs) > 120 * 24 + 400 * 10
+        shown = {key: value for key, value in ours.items() if key in theirs}
+        assert shown == theirs
+        # What the agent alone shows: itself, the broker, connections, what it judges.
+        assert {name for name, _ in ours.keys() - theirs.keys()}.isdisjoint(name for name, _ in theirs)
+    await polled.close()

@@ -1,0 +1,146 @@
+"""A kind of broker of its own, whole: requests, answers, mapping, order of calls. JSON over HTTP."""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from penstock.brokers.cadence import Aged, read_each
+from penstock.brokers.engine import BrokerReader, Poll, unreadable
+from penstock.brokers.kind import Kind
+from penstock.brokers.replies import Decoder, Replies, Reply
+from penstock.brokers.rows import RowT, columns_of, integers, matrix
+from penstock.core.table import Index, Table
+from penstock.model import (
+    AddressRow,
+    Broker,
+    BrokerKind,
+    ConnectionRow,
+    ConsumerRow,
+    Process,
+    QueueKind,
+    QueueRow,
+    RingSource,
+    Role,
+    Snapshot,
+)
+from penstock.transports.transport import Hint, Request
+
+ABOUT = BrokerKind("toy", "Toy Broker", shows_sessions=False)
+
+
+class About(msgspec.Struct):
+    node: str
+    version: str
+    clock: float
+    uptime: float
+
+
+class Queue(msgspec.Struct):
+    id: int
+    name: str
+    messages: float = np.nan
+    delivering: float = np.nan
+    consumers: float = np.nan
+    added: float = np.nan
+    acknowledged: float = np.nan
+
+
+class Consumer(msgspec.Struct):
+    id: int
+    queue: int
+    connection: int
+    client: str
+    buffered: float = np.nan
+    delivered: float = np.nan
+    acknowledged: float = np.nan
+
+
+class Connection(msgspec.Struct):
+    id: int
+    client: str
+
+
+class Settings(msgspec.Struct):
+    limit: float = np.nan
+
+
+ABOUTS, QUEUES, CONSUMERS = Decoder(About), Decoder(Queue), Decoder(Consumer)
+CONNECTIONS, SETTINGS = Decoder(Connection), Decoder(Settings)
+QUEUE_NUMBERS = ("messages", "delivering", "consumers", "added", "acknowledged")
+CONSUMER_NUMBERS = ("buffered", "delivered", "acknowledged")
+
+
+def ask(what: str, name: str = "") -> Request:
+    return {"type": "read", "what": what, "name": name}
+
+
+class ToyReader(BrokerReader[Reply]):
+    replies = Replies(Reply, "The toy: /toy")
+
+    def forget(self) -> None:
+        self._addresses: Index[AddressRow] = Index.empty()
+        self._queues: Index[QueueRow] = Index.empty()
+        self._consumers: Index[ConsumerRow] = Index.empty()
+        self._connections: Index[ConnectionRow] = Index.empty()
+        self._settings: Aged[str, Settings] = Aged()
+
+    async def read(self, poll: Poll[Reply]) -> Snapshot:
+        (reply,) = await poll.begin([ask("about")])
+        about = ABOUTS.one(reply, "about")
+        self.begins(Process(about.node, about.clock, about.uptime))
+        linked = await poll.collect("connections", self._listed(poll, "connections", CONNECTIONS))
+        rows = await poll.collect("consumers", self._listed(poll, "consumers", CONSUMERS))
+        queues = await poll.collect("queues", self._listed(poll, "queues", QUEUES))  # its counters last
+        if queues is not None:
+            await poll.collect("settings", self._read_settings(poll, queues))
+        consumers = None if rows is None else self._consumer_table(rows, {q.id: q.name for q in queues or ()})
+        return Snapshot(
+            poll.now,
+            Broker(ABOUT, about.version, "", about.node, Role.ACTIVE, about.clock, about.uptime),
+            addresses=None if queues is None else self._address_table(queues),
+            queues=None if queues is None else self._queue_table(queues),
+            consumers=consumers,
+            connections=None if linked is None else self._connection_table(linked),
+            consumer_queue=integers(rows or (), "queue"),
+            consumer_connection=integers(rows or (), "connection"),
+            collectors=poll.collectors,
+        )
+
+    async def _listed(self, poll: Poll[Reply], what: str, rows: Decoder[RowT]) -> tuple[list[RowT], str]:
+        (reply,) = await poll.ask([ask(what)])
+        found = await poll.work(rows.listed, reply, what)
+        return found.rows, unreadable([found])
+
+    async def _read_settings(self, poll: Poll[Reply], queues: Sequence[Queue]) -> tuple[None, str]:
+        due = self._settings.due([row.name for row in queues], poll.now)
+        found = await poll.ask([ask("settings", name) for name in due]) if due else []
+        read, error = read_each(due, found, lambda reply, name: SETTINGS.one(reply, f"settings of {name}"))
+        self._settings.note(due, read, poll.now)
+        return None, error
+
+    def _address_table(self, rows: Sequence[Queue]) -> Table[AddressRow]:
+        make = [AddressRow(row.name, "") for row in rows]
+        self._addresses, order = self._addresses.advance(integers(rows, "id"), lambda new: [make[i] for i in new])
+        limits = [self._settings.values.get(row.name, Settings()).limit for row in rows]
+        return Table(self._addresses, {"limit_messages": np.array(limits)[order]})
+
+    def _connection_table(self, rows: Sequence[Connection]) -> Table[ConnectionRow]:
+        make = [ConnectionRow(str(row.id), row.client, "TOY", "", "") for row in rows]
+        self._connections, _ = self._connections.advance(integers(rows, "id"), lambda new: [make[i] for i in new])
+        return Table(self._connections)
+
+    def _queue_table(self, rows: Sequence[Queue]) -> Table[QueueRow]:
+        kind, ring = QueueKind.USER, RingSource.NONE
+        make = [QueueRow(r.name, r.name, "ANYCAST", True, False, "", kind, ring, "", "") for r in rows]
+        self._queues, order = self._queues.advance(integers(rows, "id"), lambda new: [make[i] for i in new])
+        return Table(self._queues, columns_of(QUEUE_NUMBERS, matrix(rows, QUEUE_NUMBERS), order))
+
+    def _consumer_table(self, rows: Sequence[Consumer], queues: dict[int, str]) -> Table[ConsumerRow]:
+        names = [queues.get(row.queue, "") for row in rows]
+        make = [ConsumerRow(str(r.id), n, n, r.client, "", "TOY", "", "", "") for r, n in zip(rows, names, strict=True)]
+        self._consumers, order = self._consumers.advance(integers(rows, "id"), lambda new: [make[i] for i in new])
+        return Table(self._consumers, columns_of(CONSUMER_NUMBERS, matrix(rows, CONSUMER_NUMBERS), order))
+
+
+KIND = Kind(about=ABOUT, reader=ToyReader, hint=Hint(path="the toy serves it at /toy"))

@@ -1,0 +1,110 @@
+"""Asking an agent behind TLS and users, as explain, events and top do."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import bcrypt
+import pytest
+import trustme
+from aiohttp import web
+from click.testing import CliRunner, Result
+
+from penstock.cli import main
+from penstock.server.authentication import Authentication
+from penstock.server.listen import serve
+
+PASSWORD = "a secret of the test"
+
+
+@pytest.fixture
+async def url(tmp_path: Path) -> AsyncIterator[str]:
+    """An agent that wants a user over TLS, and knows no event."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    own = authority.issue_cert("localhost")
+    own.private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
+    (tmp_path / "web.yml").write_text(
+        f"tls_server_config: {{cert_file: server.pem, key_file: server.pem}}\nbasic_auth_users: {{me: '{hashed}'}}\n"
+    )
+    app = web.Application()
+    app.add_routes([web.get("/api/v1/events", _events)])
+    authentication = Authentication(tmp_path / "web.yml")
+    async with serve(app, ["127.0.0.1:0"], authentication=authentication) as (address,):
+        yield f"https://localhost:{address.port}"
+    authentication.close()
+
+
+async def _events(_: web.Request) -> web.Response:
+    return web.json_response({"events": []})
+
+
+async def events(tmp_path: Path, url: str, http: str) -> Result:
+    (tmp_path / "http.yml").write_text(http)
+    arguments = ["events", "--url", url, "--http.config.file", str(tmp_path / "http.yml")]
+    return await asyncio.to_thread(CliRunner().invoke, main, arguments)
+
+
+async def test_with_user_and_authority(tmp_path: Path, url: str) -> None:
+    (tmp_path / "secret.txt").write_text(PASSWORD + "\n")
+    login = "basic_auth: {username: me, password_file: secret.txt}\ntls_config: {ca_file: ca.pem}\n"
+    result = await events(tmp_path, url, login)
+    assert (result.exit_code, result.stderr) == (0, "penstock: nothing changed, of what was asked for\n")
+
+
+@pytest.mark.parametrize(
+    ("http", "told"),
+    [
+        ("tls_config: {ca_file: ca.pem}", "asks for a user and password, or refuses those given"),
+        ("basic_auth: {username: me, password: hush-hush}\ntls_config: {ca_file: ca.pem}", "or refuses those given"),
+        ("basic_auth: {username: me, password: hush-hush}", "tls_config: ca_file"),
+        ("basic_auth: {user: me}", "http.yml:1: basic_auth.user: unknown key; did you mean username?"),
+        ("tls_config: {ca_file: nope.pem}", "cannot read"),
+        ("basic_auth: {username: me, password: '${PENSTOCK_NOT_SET}'}", "PENSTOCK_NOT_SET is not set"),
+    ],
+)
+async def test_what_is_wrong_is_told(tmp_path: Path, url: str, http: str, told: str) -> None:
+    result = await events(tmp_path, url, http)
+    assert result.exit_code in (1, 2)
+    assert told in result.stderr
+    assert "hush-hush" not in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "url", ["http://me:hush@127.0.0.1:1", "ftp://127.0.0.1", "127.0.0.1:19771", "http://", "http://[::"]
+)
+def test_what_is_no_url_of_an_agent(url: str) -> None:
+    result = CliRunner().invoke(main, ["events", "--url", url])
+    assert result.exit_code == 2
+    assert "hush" not in result.output
+    assert "an agent is at http://127.0.0.1:19771" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, "[]"), (200, '{"other": 1}'), (404, "[1]"), (404, '"x"'), (200, "<p>")]
+)
+async def test_what_answers_is_something_else(status: int, body: str) -> None:
+    async def other(_: web.Request) -> web.Response:
+        return web.Response(status=status, text=body)
+
+    app = web.Application()
+    app.add_routes([web.get("/{any:.*}", other)])
+    async with serve(app, ["127.0.0.1:0"]) as (address,):
+        arguments = ["events", "--url", f"http://127.0.0.1:{address.port}"]
+        result = await asyncio.to_thread(CliRunner().invoke, main, arguments)
+    assert (result.exit_code, "is no Penstock of this version" in result.stderr) == (1, True)
+
+
+async def test_plain_http_where_tls_is_spoken(tmp_path: Path, url: str) -> None:
+    result = await events(tmp_path, url.replace("https:", "http:"), "{}")
+    assert result.exit_code == 1
+    assert "no agent answers at http://localhost" in result.stderr
+
+
+def test_top_needs_a_terminal() -> None:
+    result = CliRunner().invoke(main, ["top"])
+    assert (result.exit_code, result.stderr) == (
+        1, "penstock: top needs a terminal; for a table to read or to keep: penstock once --format table\n",
+    )  # fmt: skip

@@ -1,0 +1,89 @@
+"""`falling_behind`: a backlog that rises steadily; no spike, no saw-tooth."""
+
+from typing import Any
+
+import pytest
+
+from conditions.openmq_world import openmq, openmq_polls
+from conditions.world import Judged
+
+
+def behind(depths: list[float], *, step: float = 15.0, each: float = 50.0, settled: float = 50.0, **said: Any) -> bool:
+    judged = Judged(step=step)
+    for n, depth in enumerate(depths):
+        queue = {"A": each * n, "K": settled * n, "M": depth, **said}
+        busy = {"T": 1.0, "N": settled * n, "C": settled * n, "L": judged.now, "Ld": judged.now}
+        judged.poll({"q": queue}, {"c": busy})
+    return "falling_behind" in judged.names
+
+
+RISES = [10.0 * n for n in range(24)]
+
+
+@pytest.mark.parametrize(
+    ("depths", "said", "found"),
+    [
+        (RISES, {}, True),
+        (RISES[:20], {}, False),
+        ([100.0 + depth for depth in RISES], {}, True),
+        ([0.5 * n for n in range(24)], {"each": 0.0}, False),
+        ([n / 1.4 for n in range(24)], {"each": 0.0}, True),
+        (RISES, {"settled": 0.0}, False),
+        ([7.0 * n for n in range(24)], {"each": 51.0}, True),
+        ([7.0 * n for n in range(24)], {"each": 52.0}, False),
+        ([200.0 - depth for depth in RISES], {}, False),
+        ([depth if n % 6 else 0.0 for n, depth in enumerate(RISES)], {}, False),
+        ([100.0] * 12 + [200.0] * 12, {}, False),
+        (RISES, {"ring": 1000.0}, False),
+        (RISES, {"S": 500.0}, True),
+        ([0.1 * n for n in range(14)] + [20.0 * n for n in range(1, 11)], {}, False),  # a spike
+        ([*RISES[:19], 175.0, 170.0, 168.0, 166.0, 164.0], {}, False),  # it has turned
+    ],
+)
+def test_falling_behind(depths: list[float], said: dict[str, Any], found: bool) -> None:
+    assert behind(depths, **said) is found
+
+
+def test_scheduled_messages_are_no_backlog() -> None:
+    judged = Judged()
+    for n in range(24):
+        busy = {"T": 1.0, "N": 50.0 * n, "C": 50.0 * n, "L": judged.now, "Ld": judged.now}
+        judged.poll({"q": {"A": 50.0 * n, "K": 50.0 * n, "M": 10.0 * n, "S": 10.0 * n}}, {"c": busy})
+    assert "falling_behind" not in judged.names
+
+
+@pytest.mark.parametrize("step", [30.0, 60.0, 120.0])
+def test_falling_behind_is_found_at_any_interval(step: float) -> None:
+    assert behind(RISES, step=step)
+
+
+# --- OpenMQ
+
+
+def growing(stuck: int) -> set[str]:
+    """10 a poll come more than a consumer settles; `stuck` of them go to one that settles nothing."""
+    world = openmq()
+    openmq_polls(world, 30, lambda i: {
+        "queues": {"q": {"A": 1000 + 30 * i, "K": 800 + 20 * i, "M": 200 + 10 * i, "D": 100 + stuck * i}},
+        "consumers": {
+            "good": {"client": "good", "N": 810 + 20 * i, "T": 10, "L": world.now + 10},
+            "stuck": {"client": "stuck", "N": 90 + stuck * i, "T": 90 + stuck * i},
+        },
+    })  # fmt: skip
+    return world.names
+
+
+def test_backlog_that_a_stalled_consumer_is_given_is_told_as_that() -> None:
+    assert growing(stuck=10) == {"stalled"}
+
+
+def test_backlog_beyond_what_a_stalled_consumer_holds_is_falling_behind_too() -> None:
+    world = openmq()
+    openmq_polls(world, 30, lambda i: {
+        "queues": {"q": {"A": 1000 + 60 * i, "K": 800 + 20 * i, "M": 200 + 40 * i, "D": 20}},
+        "consumers": {
+            "good": {"client": "good", "N": 810 + 20 * i, "T": 10, "L": world.now + 10},
+            "stuck": {"client": "stuck", "N": 10, "T": 10},
+        },
+    })  # fmt: skip
+    assert world.names == {"stalled", "falling_behind"}

@@ -1,0 +1,77 @@
+"""`hoarding`: one holds what idle ones could work on."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conditions.openmq_world import openmq, openmq_polls
+from conditions.scenarios import FAULTS
+from conditions.world import START, Judged, World
+
+
+@pytest.mark.parametrize(
+    ("most", "other", "pace", "idle", "said", "found"),
+    [
+        (40, 0, 1, True, {}, True),
+        (10, 0, 1 / 4, True, {}, True),
+        (9, 0, 1 / 5, True, {}, False),
+        (40, 10, 1, True, {}, True),
+        (40, 11, 1, True, {}, False),
+        (40, 0, 2, True, {}, False),
+        (40, 0, 0, True, {}, False),
+        (40, 1, 1, False, {}, False),
+        (40, 0, 1, True, {"M": 60}, False),
+        (40, 0, 1, True, {"exclusive": 1}, False),
+        (40, 0, 1, True, {"grouped": 1}, False),
+        (40, 0, 1, True, {"filter": "x"}, False),
+    ],
+)
+def test_hoarding(most: int, other: int, pace: float, idle: bool, said: dict[str, Any], found: bool) -> None:
+    judged = Judged()
+    selector = {"filter": said["filter"]} if "filter" in said else {}
+    for n in range(5):
+        gone = pace * 15 * n
+        queue = {
+            "A": 1000,
+            "K": gone,
+            "M": most + other,
+            "D": most + other,
+            **{k: v for k, v in said.items() if k != "filter"},
+        }
+        now = judged.now + 15
+        pool = {
+            "c": {"T": most, "N": most + gone, "C": gone, "L": now if pace else np.nan, "Ld": now},
+            "d": {"T": other, "N": other, "Ld": now},
+            "e": {"T": 0.0 if idle or n % 2 else 1.0, "N": n, "Ld": now, **selector},
+        }
+        judged.poll({"q": queue}, pool)
+    assert ("hoarding" in judged.names) is found
+
+
+def test_hoarding_outlives_its_consumers_by_a_poll_without_an_error() -> None:
+    world = World()
+    world.run(60, FAULTS["hoarding"][0](world))
+    assert "hoarding" in world.names
+    for consumer in [*world.queues["q"].consumers.values()]:
+        world.queues["q"].close(consumer)
+    world.run(15)
+    assert world.one("hoarding").evidence["most"] == 0
+    world.run(15)
+    assert "hoarding" not in world.names
+
+
+# --- OpenMQ
+
+
+def test_one_that_gives_back_all_it_buffers_is_no_hoarder() -> None:
+    """Hoarding leaves out whom Artemis' rule calls stalled; the one of OpenMQ leaves out consumers that give back."""
+    world = openmq()
+    openmq_polls(world, 24, lambda i: {
+        "queues": {"q": {"A": 30, "K": min(i, 4), "M": 30 - min(i, 4), "D": 30 - min(i, 4), "consumers": 2}},
+        "consumers": {
+            "c": {"N": 30 + 8 * max(i - 4, 0), "T": 30 - min(i, 4), "L": world.now if i <= 4 else START + 60},
+            "idle": {"N": 0, "T": 0},
+        },
+    })  # fmt: skip
+    assert world.names == {"redelivery_loop"}

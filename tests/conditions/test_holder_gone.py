@@ -1,0 +1,34 @@
+"""`holder_gone`: a consumer went that had held messages for long."""
+
+import pytest
+
+from conditions.situations import polls
+from conditions.world import START, Judged
+from penstock.model import QueueKind
+
+
+@pytest.mark.parametrize(
+    ("settled", "age", "kind", "told"),
+    [
+        (0, 60, QueueKind.USER, True),
+        (4, 60, QueueKind.USER, True),
+        (5, 60, QueueKind.USER, False),
+        (0, 30, QueueKind.USER, True),
+        (0, 29, QueueKind.USER, False),
+        (0, 60, QueueKind.TEMPORARY, False),
+        (0, 60, QueueKind.INTERNAL, False),
+    ],
+)
+def test_a_holder_that_vanished(settled: float, age: float, kind: QueueKind, told: bool) -> None:
+    judged = Judged()
+    judged.poll({"q": {"A": 5, "M": 5, "D": 5, "kind": kind}}, {"c": {"T": 5.0, "N": 5.0, "Ld": START + 15 - age}})
+    judged.poll({"q": {"A": 5, "M": 5, "K": settled, "kind": kind}})
+    assert ("holder_gone" in judged.notices) is told
+    if told:
+        condition = judged.one("holder_gone")
+        assert condition.since == START + 15 - age
+        assert condition.evidence == {"held": 5, "age": age, "returned": 5 - settled}
+        polls(judged, 20, {"A": 5, "M": 5, "K": settled})
+        assert "holder_gone" in judged.notices
+        polls(judged, 1, {"A": 5, "M": 5, "K": settled})
+        assert "holder_gone" not in judged.notices

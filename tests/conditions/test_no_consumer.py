@@ -1,0 +1,187 @@
+"""`no_consumer`: messages wait and nobody reads; when an absence begins and ends."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conditions.openmq_world import openmq, openmq_polls, subscription
+from conditions.rules_world import rule, ruled_polls, unread
+from conditions.scenarios import arrivals, consumer_gone
+from conditions.situations import FREE, WAIT, polls
+from conditions.world import START, Judged, World
+from penstock.assessment.assess import Tables
+from penstock.conditions.condition import Severity
+from penstock.model import QueueKind
+from penstock.settings.constants import Constants
+
+
+def test_absence_begins_when_somebody_was_last_there() -> None:
+    judged = polls(Judged(), 4, {**WAIT, "K": 1}, {"c": FREE})
+    last = judged.now
+    polls(judged, 20, {**WAIT, "K": 1})
+    assert not judged.names
+    polls(judged, 1, {**WAIT, "K": 1})
+    assert judged.names == {"no_consumer"}
+    assert judged.one("no_consumer").since == last + 15
+
+
+def test_an_absence_ends_when_something_is_settled_between_two_polls() -> None:
+    judged = Judged()
+    for n in range(60):
+        judged.poll({"q": {**WAIT, "K": n // 10}})
+    assert not judged.conditions
+
+
+@pytest.mark.slow  # a thousand polls
+def test_consumers_that_live_between_two_polls_teach_no_short_absence() -> None:
+    judged = Judged()
+    for n in range(1000):
+        judged.poll({"q": {"A": 50.0 + n, "M": 50.0, "K": float(n)}})
+    for _ in range(18):  # and then none for less than the cold patience
+        judged.poll({"q": {"A": 1049.0, "M": 50.0, "K": 999.0}})
+        assert not judged.conditions
+
+
+@pytest.mark.parametrize(
+    ("said", "comes", "names", "notices"),
+    [
+        ({"K": 1}, 0, {"no_consumer"}, set()),
+        ({}, 0, set(), set()),
+        ({}, 1, set(), {"no_consumer"}),
+        ({"kind": QueueKind.SUBSCRIPTION, "durable": True}, 0, {"no_consumer"}, set()),
+        ({"kind": QueueKind.SUBSCRIPTION, "durable": False}, 1, set(), {"no_consumer"}),
+        ({"K": 1, "kind": QueueKind.DEAD_LETTER}, 1, set(), set()),
+        ({"K": 1, "kind": QueueKind.EXPIRY}, 1, set(), set()),
+        ({"K": 1, "consumers": np.nan}, 1, set(), set()),
+    ],
+)
+def test_no_consumer(said: dict[str, Any], comes: int, names: set[str], notices: set[str]) -> None:
+    judged = Judged()
+    for n in range(30):
+        judged.poll({"q": {**said, "A": 50 + comes * n, "M": 50 + comes * n}})
+    assert (judged.names, judged.notices) == (names, notices)
+
+
+def test_the_first_consumer_that_ever_comes_makes_an_absence_no_worse() -> None:
+    judged = Judged()
+    for n in range(30):
+        judged.poll({"q": {"A": 50 + n, "M": 50 + n}})
+    judged.poll({"q": {"A": 80, "M": 80}}, {"c": FREE})
+    assert (judged.names, judged.notices) == (set(), {"no_consumer"})
+    judged.poll({"q": {"A": 80, "M": 80}}, {"c": FREE})
+    assert not judged.conditions
+    for n in range(30):
+        judged.poll({"q": {"A": 80 + n, "M": 80 + n}})
+    assert judged.names == {"no_consumer"}
+
+
+def test_a_count_of_consumers_that_is_missing_for_a_poll_neither_begins_nor_ends_an_absence() -> None:
+    judged = polls(Judged(), 2, {**WAIT, "K": 1}, {"c": FREE})
+    for n in range(30):
+        judged.poll({"q": {**WAIT, "K": 1, "consumers": np.nan if n % 7 == 3 else 0.0}})
+    assert judged.one("no_consumer").since == START + 45
+
+
+@pytest.mark.parametrize("step", [5.0, 15.0, 30.0])
+def test_after_a_restart_absence_waits_for_clients_to_return(step: float) -> None:
+    """Absences of 10 s were learned, so the patience is at its floor; it still waits for a minute or four polls."""
+    world = World(step=step, constants=Constants(cold=1.0, floor=1.0, floor_polls=0.1))
+    world.run(90, consumer_gone(world))
+    world.restart(0.0)
+    world.first.clear()
+    begin = world.now
+    world.run(400, lambda _: None)
+    assert "no_consumer" in world.names
+    first = world.begin + world.first["no_consumer"] - begin
+    assert max(60, 4 * step) <= first <= max(60, 4 * step) + 3 * step
+
+
+def test_after_a_crash_of_a_young_broker_clients_get_time_to_come_back() -> None:
+    """Last polled at an uptime of 95 s, next at one of 100 s of the process after it: the uptime never falls."""
+    world = World(step=5.0, constants=Constants(cold=1.0, floor=1.0, floor_polls=0.1))
+    world.uptime = 5.0
+    world.run(90, consumer_gone(world))
+    world.restart(95.0)
+    world.first.clear()
+    begin = world.now
+    world.run(200, lambda _: None)
+    assert world.begin + world.first["no_consumer"] - begin >= 60
+
+
+def test_who_read_before_the_restart_is_missed_after_it() -> None:
+    world = World()
+    world.run(90, consumer_gone(world))
+    world.restart()
+    world.run(500, arrivals(world.queues["q"], 1))
+    assert "no_consumer" in world.names
+
+
+def test_messages_that_have_only_come_have_not_waited() -> None:
+    """Nobody was there for ten minutes; what came then waits as long as patience lasts."""
+    judged = polls(Judged(), 40, {"A": 5, "K": 5})
+    polls(judged, 20, {"A": 55, "K": 5, "M": 50})
+    assert not judged.names
+    polls(judged, 2, {"A": 55, "K": 5, "M": 50})
+    assert judged.one("no_consumer").since == START + 41 * 15
+
+
+def test_an_absence_that_cannot_be_counted_any_more_is_not_told() -> None:
+    judged = polls(Judged(), 30, {**WAIT, "K": 1})
+    assert judged.names == {"no_consumer"}
+    polls(judged, 2, {**WAIT, "K": 1, "consumers": np.nan})
+    assert not judged.names
+    polls(judged, 2, {**WAIT, "K": 1})
+    assert judged.one("no_consumer").since == START + 15
+
+
+# --- OpenMQ
+
+
+def test_durable_subscription_without_a_consumer() -> None:
+    world = openmq()
+    openmq_polls(world, 8, lambda i: {"queues": {"s": subscription(M=100 + i, D=0, durable=True)}})
+    assert world.names == {"no_consumer"}
+
+
+def visited(i: int, settles: bool) -> dict[str, Any]:
+    """A poll of a durable subscription that somebody never seen visits between every third poll and the next."""
+    visits = i // 3
+    at = START + 60.0 * visits if settles and visits else np.nan
+    left = 40 * (i % 3)
+    return subscription(M=left + 1 if settles else 40 * i, D=0, durable=True, K=120 * visits, last_acknowledgement=at)
+
+
+@pytest.mark.parametrize(("settles", "told"), [(True, set()), (False, {"no_consumer"})])
+def test_members_that_come_between_two_polls(settles: bool, told: set[str]) -> None:
+    """What they acknowledge ends the absence; what they only took and gave back does not."""
+    world = openmq()
+    openmq_polls(world, 30, lambda i: {"queues": {"s": visited(i, settles)}})
+    assert world.names == told
+
+
+# --- what the operator says
+
+
+def causes(tables: Tables) -> dict[str, float]:
+    table = tables["queue_cause"]
+    return {row.cause: value for row, value in zip(table.index, table["unhealthy"].tolist(), strict=True)}
+
+
+def test_nobody_where_consumers_are_expected_is_a_warning_at_least() -> None:
+    expected = unread(rule(expected_consumers=2))
+    ruled_polls(expected, 8)
+    assert expected.condition("no_consumer").severity is not Severity.INFO
+    assert causes(expected.tables)["no_consumer"] in (1.0, 2.0)
+    unsaid = unread()
+    ruled_polls(unsaid, 8, added=1)
+    assert unsaid.condition("no_consumer").severity is Severity.INFO
+    silent = unread()
+    ruled_polls(silent, 8)
+    assert silent.names() == set()
+
+
+def test_nobody_where_none_is_expected_is_no_condition() -> None:
+    none = unread(rule(expected_consumers=0))
+    ruled_polls(none, 8, added=1)
+    assert none.names() == set()

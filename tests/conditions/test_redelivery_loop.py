@@ -1,0 +1,149 @@
+"""`redelivery_loop`: what keeps coming back, and what may."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conditions.openmq_world import OpenmqJudged, openmq, openmq_polls, subscription
+from conditions.situations import polls
+from conditions.world import Judged
+from penstock.model import AcknowledgeMode, TransactionState
+
+
+@pytest.mark.parametrize(
+    ("attempts", "names"), [(10.0, set()), (2.0, {"redelivery_loop"}), (-1.0, {"redelivery_loop"}), (np.nan, set())]
+)
+def test_what_comes_back_is_lawful_as_far_as_it_ends_in_the_dead_letters(attempts: float, names: set[str]) -> None:
+    """Of a hundred deliveries 20 come back and two are given up: at ten attempts each that is 18 of them."""
+    judged = Judged()
+    for n in range(12):
+        queue = {"A": 1000.0 + 80 * n, "K": 78.0 * n, "X": 2.0 * n, "M": 500.0, "Att": 100.0 * n}
+        consumer = {"T": 10.0, "N": 100.0 * n + 10, "C": 100.0 * n, "L": judged.now + 14}
+        judged.poll({"q": queue}, {"c": consumer}, {"q": {"max_delivery_attempts": attempts}})
+    assert judged.names == names
+    assert ("redelivery_loop" in judged.notices) is not bool(names)
+
+
+def loop(
+    returned: list[float], *, settled: float = 0.0, killed: float = 0.0, delivered: float = 100.0, **said: Any
+) -> Judged:
+    """A consumer of which so many messages come back at each poll, beside those it settles."""
+    judged, numbers = Judged(), {"N": 0.0, "C": 0.0}
+    queue = {"A": 1000.0, "K": 0.0, "X": 0.0, "M": 20.0, "Att": 1.0}
+    for back in [0.0, *returned]:
+        numbers = {"N": numbers["N"] + delivered, "C": numbers["C"] + max(back, 0.0) + settled + killed}
+        settled_more = settled + max(0.0, -back)  # read later than the consumers: settled and not seen to leave
+        queue = {**queue, "K": queue["K"] + settled_more, "X": queue["X"] + killed, **said}
+        judged.poll({"q": queue}, {"c": {**numbers, "T": 20.0, "L": judged.now, "Ld": judged.now}})
+    return judged
+
+
+@pytest.mark.parametrize(
+    ("returned", "found"),
+    [
+        ([5] * 6, True),
+        ([1.5] * 6, True),
+        ([1] * 5, True),
+        ([1] * 4, False),  # at the first of the two polls: 2 beside its largest, below the margin
+        ([1000, 0, 0, 0, 0, 0], False),
+        ([1000, 0, 0, 1, 0, 0], False),
+        ([0, 0, 0, 0, 9, 9], False),
+        ([3, 0, 0, 3, 3, 0], True),
+        ([40, -10, 40, -10, 40, -10], True),
+        ([40, -20, 40, -20, 40, -20], False),
+        ([20, -5, 20, -6, 20, 8, 8, 8], True),
+        ([20, -5, 20, -11, 20, 8, 8, 8], False),
+    ],
+)
+def test_redelivery_is_persistent(returned: list[float], found: bool) -> None:
+    assert ("redelivery_loop" in loop(returned).names) is found
+
+
+def test_redelivery_needs_deliveries() -> None:
+    assert "redelivery_loop" not in loop([5.0] * 6, delivered=0.0).names
+
+
+@pytest.mark.parametrize(
+    ("back", "settled", "killed", "names", "notices"),
+    [
+        (1.9, 98, 0, set(), {"redelivery_loop"}),
+        (3.6, 98, 0, set(), {"redelivery_loop"}),  # of few failures: still within what varies by chance
+        (3.7, 98, 0, {"redelivery_loop"}, set()),
+        (1.9, 0, 0, {"redelivery_loop"}, set()),
+        (10.0, 89, 1.0, set(), {"redelivery_loop", "dead_lettering"}),  # nine of ten returns each end as a dead letter
+        (12.6, 87, 1.0, set(), {"redelivery_loop", "dead_lettering"}),
+        (12.8, 87, 1.0, {"redelivery_loop"}, {"dead_lettering"}),
+    ],
+)
+def test_a_small_share_of_returns_only_informs(
+    back: float, settled: float, killed: float, names: set[str], notices: set[str]
+) -> None:
+    judged = loop([back] * 8, settled=settled, killed=killed)
+    assert (judged.names, judged.notices) == (names, notices)
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [({"Att": 0}, False), ({"Att": 0, "A": 600.0}, False), ({"Att": 0, "A": 599.0}, True), ({"Att": 1}, True)],
+)
+def test_redelivery_of_a_non_destructive_queue_is_unknown(said: dict[str, float], known: bool) -> None:
+    """It settles and attempts nothing; a loop would deliver more than was added."""
+    assert ("redelivery_loop" in loop([5.0] * 6, **said).names) is known
+
+
+def test_a_counter_that_fell_drops_the_window_of_its_queue() -> None:
+    judged = loop([5.0] * 6)
+    assert "redelivery_loop" in judged.names
+    numbers = {"T": 20.0, "N": 700.0, "C": 30.0, "L": judged.now}
+    queue = {"A": 0.0, "K": 0.0, "M": 20.0, "Att": 1.0}
+    polls(judged, 2, queue, {"c": numbers})
+    assert "redelivery_loop" not in judged.names
+
+
+def test_a_loop_is_found_at_polls_of_a_second() -> None:
+    """The same loop that polls of 15 s find: the samples of 5 s hold what came back in them."""
+    judged, numbers = Judged(step=1.0), {"N": 0.0, "C": 0.0}
+    for _ in range(90):
+        numbers = {"N": numbers["N"] + 3, "C": numbers["C"] + 3}
+        holder = {**numbers, "T": 3.0, "L": judged.now, "Ld": judged.now}
+        judged.poll({"q": {"A": 9.0, "M": 9.0, "Att": 1.0}}, {"c": holder})
+    assert "redelivery_loop" in judged.names
+
+
+# --- OpenMQ
+
+
+def rollback_loop(world: OpenmqJudged, **consumer: Any) -> OpenmqJudged:
+    return openmq_polls(world, 12, lambda i: {
+        "queues": {"q": {"A": 20, "K": 0, "M": 20, "D": 20}},
+        "consumers": {"c": {"N": 20 + 5000 * i, "T": 20, "acknowledge_mode": AcknowledgeMode.TRANSACTED, **consumer}},
+    })  # fmt: skip
+
+
+def test_rollback_loop_is_a_loop_and_no_stall() -> None:
+    assert rollback_loop(openmq()).names == {"redelivery_loop"}
+
+
+def test_rollback_loop_in_a_transaction_is_no_open_one() -> None:
+    world = openmq(transactions={"t": {"connection": 7, "state": TransactionState.STARTED, "acknowledgements": 1}})
+    assert rollback_loop(world, connection=7).names == {"redelivery_loop"}
+
+
+def test_debt_of_a_limit_is_no_return() -> None:
+    """Removed from a client's buffer first, settled by it later: one poll each, again and again."""
+    world = openmq()
+    openmq_polls(world, 20, lambda i: {
+        "queues": {"q": {"A": 1000 + 50 * i, "K": 500 + 50 * i, "M": 500, "D": 100}},
+        "consumers": {"c": {"N": 600 + 50 * (i // 2 * 2), "T": 100, "L": world.now + 10}},
+    })  # fmt: skip
+    assert "redelivery_loop" not in world.names
+
+
+def test_consumer_of_a_topic_that_gives_back() -> None:
+    world = openmq()
+    openmq_polls(world, 10, lambda i: {
+        "queues": {"s": subscription(M=5, D=5)},
+        "consumers": {"c": {"queue": "s", "N": 1000 * (i + 1), "T": 5}},
+    })  # fmt: skip
+    assert world.names == {"redelivery_loop"}

@@ -1,0 +1,35 @@
+"""`too_few_consumers`: fewer than the operator expects while messages wait or come."""
+
+import numpy as np
+import pytest
+
+from conditions.rules_world import Q, rule, ruled_polls, unread
+from conditions.world import Judged
+from penstock.conditions import too_few_consumers
+from penstock.observation.facts import Seen, facts
+from penstock.settings.constants import Constants
+
+
+def test_too_few_consumers_by_expectation() -> None:
+    judged = Judged()
+    names = ["few", "enough", "none", "unexpected", "quiet"]
+    queues = {name: {"A": 1.0, "M": 0.0 if name == "quiet" else 1.0, "consumers": 2.0} for name in names}
+    queues["none"]["consumers"] = 0.0
+    found = facts(Seen(), judged.snapshot(queues, {}, {}), Constants())
+    assert found is not None
+    expected = np.array([3, 2, 3, np.nan, 3.0])
+    assert too_few_consumers.too_few(found[1], expected).tolist() == [True, False, False, False, False]
+
+
+# --- what the operator says
+
+
+@pytest.mark.parametrize(("expected", "names"), [(1, set()), (2, {"too_few_consumers"})])
+def test_too_few_consumers(expected: int, names: set[str]) -> None:
+    few = unread(rule(expected_consumers=expected))
+    few.consumer(10, Q, "c")
+    ruled_polls(few, 3, added=1)
+    assert few.names() == names
+    if names:
+        evidence = few.condition("too_few_consumers").evidence
+        assert (evidence["consumers"], evidence["expected"]) == (1, 2)

@@ -1,0 +1,465 @@
+"""
+A broker in a few lines: queues whose messages come, are taken, settled, rolled back and lost, polled by a clock of its
+own and judged as the agent does. Letters as in the rules: A added, K acknowledged, E expired, X killed, M depth,
+D in delivery, S scheduled; of a consumer T held, W uncommitted, N delivered, C left its hands, L and Ld last times.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.assessment.assess import State, Tables, assess
+from penstock.conditions.condition import ActiveCondition, Severity
+from penstock.core.table import Index, Table
+from penstock.model import (
+    AddressRow,
+    Broker,
+    BrokerKind,
+    Collector,
+    ConsumerRow,
+    Observation,
+    Process,
+    QueueKind,
+    QueueRow,
+    RingSource,
+    Role,
+    Snapshot,
+)
+from penstock.settings.constants import Constants
+from penstock.settings.policy import Policy
+
+Numbers = Mapping[str, Any]
+START = 1_700_000_000.0
+
+QUEUE_COLUMNS = {
+    "A": "added", "K": "acknowledged", "E": "expired", "X": "killed", "M": "messages", "D": "delivering",
+    "S": "scheduled", "Att": "acknowledge_attempts", "ring": "ring_limit",
+}  # fmt: skip
+CONSUMER_COLUMNS = {
+    "T": "buffered", "W": "awaiting_commit", "N": "delivered", "C": "acknowledged", "L": "last_acknowledgement",
+    "Ld": "last_delivery",
+}  # fmt: skip
+ZERO = dict.fromkeys(
+    ("added", "acknowledged", "expired", "killed", "messages", "delivering", "scheduled", "consumers", "paused",
+     "last_value", "exclusive", "grouped", "consumers_before_dispatch"), 0.0,
+)  # fmt: skip
+QUEUE = QueueRow(
+    name="",
+    address="",
+    routing_type="anycast",
+    durable=True,
+    temporary=False,
+    filter="",
+    kind=QueueKind.USER,
+    ring_source=RingSource.NONE,
+    dead_letter_address="",
+    expiry_address="",
+)
+TEXTS = {spec.name for spec in fields(QueueRow)}
+
+
+class Things:
+    """Tables of one kind of thing by name, poll by poll, on an index that is followed as a reader does."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, int] = {}
+        self._index: Index[Any] = Index.empty()
+
+    def key(self, name: str) -> int:
+        return self._keys.setdefault(name, len(self._keys) + 1)
+
+    def table(self, rows: Mapping[str, Any], numbers: Mapping[str, Numbers], zero: Numbers) -> Table[Any]:
+        names = list(rows)
+        keys = np.array([self.key(name) for name in names], np.int64)
+        at = self._index.positions(keys)
+        changed = [
+            k for k, name, i in zip(keys, names, at, strict=True) if i >= 0 and self._index.rows[i] != rows[name]
+        ]
+        self._index, order = self._index.advance(
+            keys, lambda new: [rows[names[i]] for i in new], changed=np.array(changed, np.int64)
+        )
+        columns = dict.fromkeys([*zero, *(column for said in numbers.values() for column in said)])
+        values = {
+            column: np.array([{**zero, **numbers[name]}.get(column, np.nan) for name in names], np.float64)[order]
+            for column in columns
+        }
+        return Table(self._index, values)
+
+
+def _columns(said: Numbers, letters: Mapping[str, str]) -> dict[str, float]:
+    return {letters.get(name, name): value for name, value in said.items() if name not in TEXTS and name != "queue"}
+
+
+@dataclass
+class Judged:
+    """What is judged, poll by poll, from plain dicts. `now` is the broker's clock; `skew` it minus the agent's."""
+
+    constants: Constants = field(default_factory=Constants)
+    now: float = START
+    uptime: float = 1e6
+    skew: float = 0.0
+    step: float = 15.0
+    role: Role = Role.ACTIVE
+    about: dict[str, float] = field(default_factory=dict)
+    """Further numbers of the broker: disk, memory."""
+    state: State = field(default_factory=State)
+    tables: Tables = field(default_factory=dict)
+    policy: Policy = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.policy = Policy("b", constants=self.constants)
+        self._queues, self._addresses, self._consumers = Things(), Things(), Things()
+
+    def poll(
+        self,
+        queues: Mapping[str, Numbers],
+        consumers: Mapping[str, Numbers] | None = None,
+        addresses: Mapping[str, Numbers] | None = None,
+        *,
+        after: float | None = None,
+        failed: Sequence[str] = (),
+    ) -> "Judged":
+        """
+        One poll, `after` seconds (default: the step) after the one before.
+
+        queues: letters, columns and texts by name; consumers: letters, `queue` and `client` by id; addresses: columns
+        and `policy` by name. failed: tables that were not read.
+        """
+        after = self.step if after is None else after
+        self.now, self.uptime = self.now + after, self.uptime + after
+        snapshot = self.snapshot(queues, consumers or {}, addresses or {})
+        names = ("broker", "queues", "consumers", "addresses")
+        unread: dict[str, Any] = dict.fromkeys(failed)
+        snapshot = replace(
+            snapshot,
+            collectors={n: Collector(0.1, snapshot.stamp, "no answer" if n in failed else "") for n in names},
+            **unread,
+        )
+        self.state, self.tables = assess(self.state, snapshot, self.policy)
+        return self
+
+    def snapshot(
+        self, queues: Mapping[str, Numbers], consumers: Mapping[str, Numbers], addresses: Mapping[str, Numbers]
+    ) -> Snapshot:
+        rows = {
+            name: replace(QUEUE, **{"name": name, "address": name, **{k: v for k, v in said.items() if k in TEXTS}})
+            for name, said in queues.items()
+        }
+        present = {name: sum(c.get("queue", "q") == name for c in consumers.values()) for name in queues}
+        numbers = {name: {"consumers": present[name], **_columns(said, QUEUE_COLUMNS)} for name, said in queues.items()}
+        clients = {name: _consumer(name, said, rows) for name, said in consumers.items()}
+        counted = {
+            name: {k: v for k, v in _columns(said, CONSUMER_COLUMNS).items() if k not in ("client", "session")}
+            for name, said in consumers.items()
+        }
+        policies = {name: said.get("policy", "page") for name, said in addresses.items()}
+        places = {row.address: AddressRow(row.address, policies.get(row.address, "page")) for row in rows.values()}
+        of_places = {n: {k: v for k, v in addresses.get(n, {}).items() if k != "policy"} for n in places}
+        consumer_table = self._consumers.table(clients, counted, dict.fromkeys(("buffered", "awaiting_commit"), 0.0))
+        queue_table = self._queues.table(rows, numbers, ZERO)
+        at = {row.name: int(key) for key, row in zip(queue_table.index.keys, queue_table.index, strict=True)}
+        broker = Broker(
+            BrokerKind.ARTEMIS, "2.44.0", "", "node", self.role, clock=self.now, uptime=self.uptime, **self.about
+        )
+        return Snapshot(
+            stamp=self.now - self.skew,
+            broker=broker,
+            observation=Observation(Process.of(broker)),
+            queues=queue_table,
+            consumers=consumer_table,
+            addresses=self._addresses.table(places, of_places, {}),
+            consumer_queue=np.array([at.get(row.queue, -1) for row in consumer_table.index], np.int64),
+            consumer_connection=np.full(len(consumer_table), -1, np.int64),
+        )
+
+    # --- what is told
+
+    @property
+    def conditions(self) -> tuple[ActiveCondition, ...]:
+        return self.state.judgement.conditions
+
+    @property
+    def names(self) -> set[str]:
+        """Conditions that warn."""
+        return {c.name for c in self.conditions if c.severity is not Severity.INFO}
+
+    @property
+    def notices(self) -> set[str]:
+        return {c.name for c in self.conditions if c.severity is Severity.INFO}
+
+    def one(self, name: str) -> ActiveCondition:
+        (found,) = [c for c in self.conditions if c.name == name]
+        return found
+
+    def column(self, table: str, name: str, thing: str = "q") -> float:
+        """A number as it is shown of a queue (or, in the table of clients, of the only client of it)."""
+        (value,) = [
+            value
+            for row, value in zip(self.tables[table].index, self.tables[table][name].tolist(), strict=True)
+            if row.queue == thing
+        ]
+        return float(value)
+
+    def evicted(self, queue: str = "q") -> float:
+        """As it is shown; NaN where it is absent."""
+        if "eviction" not in self.tables:
+            return np.nan
+        found = [
+            v for row, v in zip(self.tables["eviction"].index, self.tables["eviction"]["evicted"], strict=True)
+            if row.queue == queue
+        ]  # fmt: skip
+        return float(found[0]) if found else np.nan
+
+
+def _consumer(name: str, said: Numbers, queues: Mapping[str, QueueRow]) -> ConsumerRow:
+    queue = said.get("queue", "q")
+    address = queues[queue].address if queue in queues else queue
+    return ConsumerRow(
+        id=name,
+        queue=queue,
+        address=address,
+        client=said.get("client", "app"),
+        session=said.get("session", "s" + name),
+        protocol="CORE",
+        user="u",
+        remote_host="h",
+        filter=said.get("filter", ""),
+    )
+
+
+# --- queues that live
+
+
+@dataclass
+class Consumer:
+    """Of one queue. window: how many it holds at most."""
+
+    client: str = "app"
+    window: float = 1000
+    filter: str = ""
+    T: int = 0
+    W: int = 0
+    N: int = 0
+    C: int = 0
+    L: float = np.nan
+    Ld: float = np.nan
+
+    def said(self, queue: str) -> dict[str, Any]:
+        return {
+            "queue": queue, "client": self.client, "filter": self.filter,
+            "T": self.T, "W": self.W, "N": self.N, "C": self.C, "L": self.L, "Ld": self.Ld,
+        }  # fmt: skip
+
+
+@dataclass
+class Queue:
+    """One queue, message by message, in numbers. ring: None = no limit. lost: truly; lost_by_consumers: of these."""
+
+    broker: "World"
+    name: str
+    ring: float | None = None
+    said: dict[str, Any] = field(default_factory=dict)
+    address: dict[str, float] = field(default_factory=dict)
+    consumers: dict[str, Consumer] = field(default_factory=dict)
+    A: int = 0
+    K: int = 0
+    E: int = 0
+    X: int = 0
+    waiting: int = 0
+    scheduled: int = 0
+    late: int = 0
+    lost: int = 0
+    lost_by_consumers: int = 0
+    _ids: int = 0
+
+    def join(self, client: str = "app", **options: Any) -> Consumer:
+        self._ids += 1
+        consumer = Consumer(client, **options)
+        self.consumers[f"{self.name}.{self._ids}"] = consumer
+        return consumer
+
+    def come(self, n: int = 1) -> None:
+        self.A += n
+        self._put(n)
+
+    def schedule(self, n: int = 1) -> None:
+        self.A += n
+        self.scheduled += n
+
+    def due(self, n: int = 1) -> None:
+        """Scheduled messages fall due: into a full ring one is lost each."""
+        self.scheduled -= n
+        self._put(n)
+
+    def expire_on_arrival(self, n: int = 1) -> None:
+        """Counted as expired, and by the address as routed, never as added."""
+        self.late += n
+        self.E += n
+
+    def _put(self, n: int) -> None:
+        room = n if self.ring is None else int(min(n, max(0, self.ring - self.waiting)))
+        self.waiting += room
+        self.lost += n - room
+
+    def take(self, consumer: Consumer, n: float = np.inf) -> None:
+        n = int(min(n, self.waiting, consumer.window - consumer.T))
+        if n > 0:
+            self.waiting -= n
+            consumer.T += n
+            consumer.N += n
+            consumer.Ld = self.broker.now
+
+    def settle(self, consumer: Consumer, n: float = np.inf) -> None:
+        self.acknowledge(consumer, n)
+        self.commit(consumer)
+
+    def next(self, consumer: Consumer) -> None:
+        """Its job is done, and the next begins."""
+        self.settle(consumer)
+        self.take(consumer)
+
+    def acknowledge(self, consumer: Consumer, n: float = np.inf) -> None:
+        """In a transaction: counted as acknowledged, and in delivery until the commit."""
+        n = int(min(n, consumer.T))
+        if n > 0:
+            consumer.T -= n
+            consumer.C += n
+            consumer.W += n
+            consumer.L = self.broker.now
+
+    def commit(self, consumer: Consumer) -> None:
+        self.K += consumer.W
+        consumer.W = 0
+
+    def roll_back(self, consumer: Consumer) -> None:
+        """Returns what is uncommitted and all that is prefetched, which counts as acknowledged."""
+        consumer.C += consumer.T
+        consumer.L = self.broker.now
+        back, consumer.T, consumer.W = consumer.T + consumer.W, 0, 0
+        self._return(back)
+
+    def close(self, consumer: Consumer) -> None:
+        self.consumers = {name: c for name, c in self.consumers.items() if c is not consumer}
+        self._return(consumer.T + consumer.W)
+
+    def _return(self, n: int) -> None:
+        before = self.lost
+        self._put(n)
+        self.lost_by_consumers += self.lost - before
+
+    def queue_said(self) -> dict[str, Any]:
+        delivering = sum(c.T + c.W for c in self.consumers.values())
+        numbers: dict[str, Any] = {"A": self.A, "K": self.K, "E": self.E, "X": self.X, "S": self.scheduled}
+        numbers |= {"D": delivering, "M": self.waiting + self.scheduled + delivering}
+        numbers["Att"] = self.K
+        if self.ring is not None:
+            numbers["ring"] = self.ring
+        return {**numbers, "consumers": len(self.consumers), **self.said}
+
+    def consumers_said(self) -> dict[str, Numbers]:
+        return {name: consumer.said(self.name) for name, consumer in self.consumers.items()}
+
+
+class Rate:
+    """So many messages per second, whole ones."""
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second, self._due = per_second, 0.0
+
+    def __call__(self, seconds: float) -> int:
+        self._due += self._per_second * seconds
+        whole = int(self._due + 1e-9)
+        self._due -= whole
+        return whole
+
+
+Live = Callable[[float], None]
+"""What happens in so many seconds."""
+
+
+class World(Judged):
+    """
+    Queues that live, polled every `step` seconds.
+
+    apart: seconds between the reading of the consumers, of the addresses and of the queues. blind: every n-th poll has
+    no consumers. missed: (from, to) seconds since the begin without any poll.
+    """
+
+    def __init__(
+        self,
+        step: float = 15.0,
+        *,
+        apart: float = 0.0,
+        blind: int = 0,
+        missed: tuple[float, float] = (0.0, 0.0),
+        constants: Constants | None = None,
+    ) -> None:
+        super().__init__(constants=constants or Constants(), step=step)
+        self.apart, self.blind, self.missed = apart, blind, missed
+        self.queues: dict[str, Queue] = {}
+        self.polls = 0
+        self.begin = self.now
+        self.first: dict[str, float] = {}
+        """Condition → seconds from the begin to when it was first told, notices with a `?` behind the name."""
+        self.last: dict[str, float] = {}
+
+    def queue(self, name: str = "q", **options: Any) -> Queue:
+        said = {key: options.pop(key) for key in [*options] if key not in ("ring", "address")}
+        self.queues[name] = Queue(self, name, said=said, **options)
+        return self.queues[name]
+
+    @property
+    def seconds(self) -> float:
+        return self.now - self.begin
+
+    def run(self, seconds: float, live: Live = lambda _: None, *, tick: float = 1.0) -> "World":
+        """Let `live` happen in ticks for so long, and poll."""
+        for _ in range(round(seconds / tick)):
+            self._pass(tick, live)
+            if round(self.seconds / tick) % round(self.step / tick) == 0:
+                self.look(live)
+        return self
+
+    def _pass(self, seconds: float, live: Live) -> None:
+        self.now += seconds
+        self.uptime += seconds
+        live(seconds)
+
+    def look(self, live: Live = lambda _: None) -> None:
+        """A poll in the reader's order: consumers, addresses, then the queues."""
+        now, uptime = self.now, self.uptime
+        consumers = {name: said for queue in self.queues.values() for name, said in queue.consumers_said().items()}
+        if self.apart:
+            self._pass(self.apart, live)
+        addresses = {
+            name: {"messages_added": queue.A + queue.late, **queue.address} for name, queue in self.queues.items()
+        }
+        if self.apart:
+            self._pass(self.apart, live)
+        queues = {name: queue.queue_said() for name, queue in self.queues.items()}
+        self.now, self.uptime = now, uptime
+        if self.missed[0] < self.seconds <= self.missed[1]:
+            return
+        self.polls += 1
+        blind = self.blind and self.polls % self.blind == 0
+        self.poll(queues, consumers, addresses, after=0.0, failed=("consumers",) if blind else ())
+        for condition in self.conditions:
+            name = condition.name + ("?" if condition.severity is Severity.INFO else "")
+            self.first.setdefault(name, self.seconds)
+            self.last[name] = self.seconds
+
+    @property
+    def alarms(self) -> set[str]:
+        """Conditions that warned at any time."""
+        return {name for name in self.first if not name.endswith("?")}
+
+    def restart(self, seconds: float = 10.0) -> None:
+        """The broker's process starts anew: counters begin again, what waits is reloaded, consumers are gone."""
+        self.now += seconds
+        self.uptime = seconds
+        for queue in self.queues.values():
+            for consumer in [*queue.consumers.values()]:
+                queue.close(consumer)
+            queue.A, queue.K, queue.E, queue.X = queue.waiting + queue.scheduled, 0, 0, 0

@@ -1,0 +1,129 @@
+"""The rules as such; one more is seen wherever findings are."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from string import Formatter
+
+import msgspec
+import pytest
+
+from conditions.world import Judged
+from penstock import findings
+from penstock.assets.finding_docs import BEGIN, END, page, table
+from penstock.findings import catalogue
+from penstock.findings.catalogue import RULES
+from penstock.findings.context import FindingContext
+from penstock.findings.finding import OPENMQ, FindingRule, FindingScope, Found
+from penstock.findings.subjects import of_queues
+from penstock.insight.explain import BrokerView, explain
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = Path(findings.__file__).parents[1]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_texts_name_only_numbers_that_have_a_unit(rule: FindingRule) -> None:
+    fields = [(name, form) for _, name, form, _ in Formatter().parse(rule.says + rule.advice) if name]
+    assert {name for name, form in fields if form} <= set(rule.units)
+    assert len(rule.units) == sum(len(names) for names in rule.evidence.values())
+    assert all((rule.says, rule.advice, rule.when, rule.arithmetic))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_rule_has_a_file_and_tests_of_its_name(rule: FindingRule) -> None:
+    assert (PACKAGE / "findings" / "rules" / f"{rule.name}.py").is_file()
+    assert (Path(__file__).parent / f"test_{rule.name}.py").is_file()
+
+
+def test_every_file_of_a_rule_is_in_the_catalogue() -> None:
+    files = {file.stem for file in (PACKAGE / "findings" / "rules").glob("*.py")} - {"__init__"}
+    assert [rule.name for rule in RULES] == list(dict.fromkeys(rule.name for rule in RULES))
+    assert {rule.name for rule in RULES} == files
+
+
+def test_the_name_of_a_rule_stands_in_two_files() -> None:
+    """Its own and the catalogue's; `slow_consumer_policy` is also what Artemis calls a setting."""
+    texts = {file: file.read_text(encoding="utf-8") for file in PACKAGE.rglob("*.py")}
+    settings = PACKAGE / "brokers"
+    for rule in RULES:
+        named = [file for file, text in texts.items() if re.search(rf"\b{rule.name}\b", text)]
+        assert len([file for file in named if settings not in file.parents]) == 2, rule.name
+
+
+# --- one more
+
+
+def find(context: FindingContext) -> Found:
+    yield from of_queues(TOY, context, context.queues["messages"] > 2, depth=context.queues["messages"])
+
+
+TOY = FindingRule(
+    name="deeper_than_two",
+    scope=FindingScope.QUEUE,
+    find=find,
+    when="the queue has more than two messages",
+    says="the queue has {depth:.0f} messages",
+    advice="consume {depth:.0f} messages of {other:.0f}",
+    arithmetic="messages",
+    evidence={"messages": ("depth",)},
+)
+
+
+def test_a_rule_that_is_added_is_exported_explained_and_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "RULES", (*RULES, TOY))
+    judged = Judged().poll({"q": {"A": 3.0, "M": 3.0}, "flat": {"A": 1.0, "M": 1.0}})
+    (row,) = judged.tables["finding"].index
+    assert (row.broker, row.scope, row.object, row.rule) == ("b", "queue", "q", "deeper_than_two")
+    snapshot = judged.snapshot({"q": {}}, {}, {})
+    view = BrokerView(judged.state, judged.tables, snapshot, judged.policy, 15.0)
+    assert msgspec.to_builtins(explain(view, "q").findings) == [
+        {
+            "rule": "deeper_than_two",
+            "scope": "queue",
+            "object": "q",
+            "says": "the queue has 3 messages",
+            "evidence": {"depth": {"value": 3, "unit": "messages"}},
+            "advice": "consume 3 messages of an unknown number of",
+        }
+    ]
+    assert (
+        "| `deeper_than_two` | queue | artemis, openmq | the queue has more than two messages | messages |" in table()
+    )
+
+
+def test_a_rule_of_another_kind_of_broker_is_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = FindingRule(
+        name="deeper_than_two",
+        scope=FindingScope.QUEUE,
+        brokers=OPENMQ,
+        find=find,
+        when="w",
+        says="s",
+        advice="a",
+        arithmetic="n",
+        evidence={"messages": ("depth",)},
+    )
+    monkeypatch.setattr(catalogue, "RULES", (toy,))
+    assert not len(Judged().poll({"q": {"A": 3.0, "M": 3.0}}).tables["finding"])
+    assert "| `deeper_than_two` | queue | openmq | w | n |" in table()
+
+
+# --- the page
+
+
+def test_the_pages_table_is_that_of_the_catalogue() -> None:
+    written = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+    assert written == page(written), "run: python -m penstock.assets.finding_docs docs/findings.md"
+
+
+def test_the_command_writes_the_table(tmp_path: Path) -> None:
+    target = tmp_path / "findings.md"
+    target.write_text(f"before\n{BEGIN}old\n{END}after\n", encoding="utf-8")
+    subprocess.run([sys.executable, "-m", "penstock.assets.finding_docs", target], check=True)
+    assert target.read_text(encoding="utf-8") == f"before\n{BEGIN}\n{table()}\n{END}after\n"
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock.assets.finding_docs"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.startswith("usage:")) == (1, True)

@@ -1,0 +1,452 @@
+"""What a ring lost, from its counters alone: never above the truth, and the truth once it is quiet."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conditions.situations import quiet, ring
+from conditions.world import Consumer, Judged, Numbers, Queue, World
+
+
+def seen(world: World, polls: int = 2) -> float:
+    """What is shown after so many polls at which nothing happens."""
+    world.run(15.0 * polls)
+    return world.evicted()
+
+
+# --- the manual's examples
+
+
+def test_a_ring_of_three_pushes_a_out_when_d_comes() -> None:
+    world, queue, _ = ring(3)
+    quiet(world)
+    queue.come(3)
+    assert seen(world) == 0
+    queue.come(1)
+    assert seen(world) == 1 == queue.lost
+    assert world.column("queue", "messages") == 3
+
+
+def test_messages_in_delivery_do_not_count_against_the_ring() -> None:
+    """Three of three in delivery and one more: four in four; the close of the consumer pushes one out."""
+    world, queue, (consumer,) = ring(3, 1)
+    quiet(world)
+    queue.come(3)
+    queue.take(consumer)
+    queue.come(1)
+    assert seen(world) == 0
+    assert (world.column("queue", "messages"), world.column("queue", "delivering")) == (4, 3)
+    assert world.column("queue", "ring_at_risk") == 1
+    queue.close(consumer)
+    assert seen(world) == 1 == queue.lost
+
+
+def test_a_ring_made_smaller_trims_nothing_and_every_arrival_drops_one() -> None:
+    world, queue, _ = ring(10)
+    quiet(world)
+    queue.come(10)
+    queue.ring = 4
+    assert seen(world) == 0
+    assert world.column("queue", "ring_used_ratio") == 2.5
+    assert world.column("queue", "ring_at_risk") == 0
+    assert world.column("queue", "ring_oversize_since") == world.now - 15
+    queue.come(3)
+    assert seen(world) == 3 == queue.lost
+    assert world.column("queue", "messages") == 10
+
+
+def test_scheduled_messages_do_not_count_until_they_fall_due() -> None:
+    """One after the other is scheduled: 1/1, 2/1, 3/1, 4/1; when they fall due one stays."""
+    world, queue, _ = ring(1)
+    quiet(world)
+    for n in range(1, 5):
+        queue.schedule(1)
+        assert seen(world) == 0
+        assert world.column("queue", "messages") == n
+        assert world.column("queue", "ring_scheduled_at_risk") == n - 1
+    queue.due(4)
+    assert seen(world) == 3 == queue.lost
+
+
+# --- lines of the ledger
+
+
+@dataclass
+class Line:
+    """What happens to a ring of 10 with a consumer, and what the ledger says once it is quiet."""
+
+    does: Callable[[Queue, Consumer], None]
+    evicted: float
+
+
+def _overflow(queue: Queue, _: Consumer) -> None:
+    queue.come(25)
+
+
+def _close(queue: Queue, consumer: Consumer) -> None:
+    for _ in range(4):
+        queue.come(10)
+        queue.take(consumer)
+    queue.close(consumer)
+
+
+def _roll_back(queue: Queue, consumer: Consumer) -> None:
+    """The whole prefetch of 38 returns, of 4 that were acknowledged: 28 are lost."""
+    for n in (10, 10, 10, 8):
+        queue.come(n)
+        queue.take(consumer)
+    queue.acknowledge(consumer, 4)
+    queue.roll_back(consumer)
+
+
+def _open_transaction(queue: Queue, consumer: Consumer) -> None:
+    queue.come(10)
+    queue.take(consumer)
+    queue.acknowledge(consumer, 7)
+
+
+def _killed(queue: Queue, consumer: Consumer) -> None:
+    queue.come(10)
+    queue.take(consumer)
+    queue.X += consumer.T
+    consumer.C += consumer.T
+    consumer.T = 0
+
+
+def _expired(queue: Queue, _: Consumer) -> None:
+    queue.come(10)
+    queue.waiting -= 4
+    queue.E += 4
+
+
+def _expired_on_arrival(queue: Queue, _: Consumer) -> None:
+    queue.come(15)
+    queue.expire_on_arrival(100)
+
+
+LINES = {
+    "overflow": Line(_overflow, 15),
+    "close": Line(_close, 30),
+    "rollback": Line(_roll_back, 28),
+    "open transaction": Line(_open_transaction, 0),
+    "killed": Line(_killed, 0),
+    "expired": Line(_expired, 0),
+    "expired on arrival": Line(_expired_on_arrival, 5),
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_of_the_ledger(line: str) -> None:
+    world, queue, (consumer,) = ring(10, 1)
+    quiet(world)
+    LINES[line].does(queue, consumer)
+    assert LINES[line].evicted == queue.lost
+    assert seen(world, 4) == LINES[line].evicted
+
+
+def test_without_the_addresss_count_only_what_is_certain_counts() -> None:
+    """Two queues on the address: what expired on arrival hides as many evictions, later ones count again."""
+    world, queue, (consumer,) = ring(10, 1)
+    other = world.queue("other")
+    other.said["address"] = "q"
+    quiet(world)
+    _expired_on_arrival(queue, consumer)
+    assert seen(world) == 0
+    queue.come(7)
+    assert seen(world) == 7
+
+
+def test_a_fall_of_the_ledger_while_messages_expire_takes_back_what_was_sighted_once() -> None:
+    """M dips by 8 at one poll while a batch returns; at the next it is back, and something expires on arrival."""
+    judged = Judged()
+    base = {"A": 100.0, "K": 80.0, "M": 15.0, "ring": 10.0}
+    other = {"other": {"address": "q"}}
+    judged.poll({"q": base, **other}).poll({"q": base, **other})
+    assert judged.evicted() == 5
+    judged.poll({"q": {**base, "M": 7.0}, **other})
+    judged.poll({"q": {**base, "E": 3.0}, **other})
+    for _ in range(3):
+        judged.poll({"q": {**base, "E": 3.0}, **other})
+    assert judged.evicted() == 5
+
+
+@pytest.mark.slow  # takes a second
+def test_lags_of_the_address_do_not_add_up() -> None:
+    """Something expires in every poll, and the address was read up to 40 messages earlier."""
+    judged = Judged()
+    for n in range(200):
+        added = 1000.0 * n
+        queue = {"A": added, "K": added - n, "E": float(n), "M": 0.0, "ring": 10.0}
+        judged.poll({"q": queue}, {}, {"q": {"messages_added": added - 40.0 * (n % 2)}})
+    assert judged.evicted() == 0
+
+
+def test_a_last_value_queue_does_not_count_in_delivery_in_its_depth() -> None:
+    judged = Judged()
+    for _ in range(3):
+        judged.poll({"q": {"A": 20.0, "K": 5.0, "M": 3.0, "D": 2.0, "last_value": 1.0}})
+    assert judged.evicted() == 10
+    (row,) = judged.tables["eviction"].index
+    assert row.reason == "last_value"
+
+
+LEDGER = {"A": 100.0, "K": 40.0, "E": 10.0, "X": 5.0, "M": 10.0, "ring": 10.0}
+
+
+@pytest.mark.parametrize("said", [{"A": 10.0}, {"K": 0.0}, {"X": 0.0}, {"E": 0.0}, {"A": 0, "K": 0, "E": 0, "X": 0}])
+def test_after_an_operator_set_a_counter_back_nothing_can_be_known(said: Numbers) -> None:
+    judged = Judged().poll({"q": LEDGER}).poll({"q": LEDGER})
+    assert judged.evicted() == 35
+    for more in range(0, 1000, 100):
+        judged.poll({"q": {**LEDGER, **said, "A": said.get("A", 100.0) + more}})
+        assert np.isnan(judged.evicted())
+        assert np.isnan(judged.column("queue", "lost_by_consumer"))
+    assert not judged.notices
+    judged.uptime = 0.0  # the broker starts anew
+    for _ in range(2):
+        judged.poll({"q": {"A": 17.0, "K": 5.0, "M": 10.0, "ring": 10.0}})
+    assert judged.evicted() == 2
+
+
+def test_a_queue_in_a_new_life_begins_anew() -> None:
+    judged = Judged().poll({"q": LEDGER}).poll({"q": LEDGER})
+    for _ in range(2):
+        judged.poll({"q": {"A": 20.0, "K": 8.0, "M": 10.0, "ring": 10.0}})
+    assert judged.evicted() == 2
+
+
+def test_a_queue_without_a_limit_has_no_ledger() -> None:
+    judged = Judged()
+    for _ in range(3):
+        judged.poll({"q": {"A": 20.0, "M": 3.0}})
+    assert np.isnan(judged.evicted())
+    assert np.isnan(judged.column("queue", "lost_by_consumer"))
+    assert np.isnan(judged.column("queue", "ring_at_risk"))
+
+
+def test_while_paging_nothing_is_at_risk_that_is_known() -> None:
+    judged = Judged().poll({"q": {"A": 20.0, "M": 20.0, "ring": 5.0}}, {}, {"q": {"paging": 1.0}})
+    assert np.isnan(judged.column("queue", "ring_at_risk"))
+    assert np.isnan(judged.column("queue", "ring_scheduled_at_risk"))
+
+
+# --- sightings
+
+
+def prefetch(balances: Sequence[float], returning: Sequence[int] = (), step: float = 15.0) -> list[float]:
+    """What is shown of these sums; at the polls `returning` ten more left the consumers' hands than were settled."""
+    judged, shown, left = Judged(step=step), [], 0.0
+    for n, balance in enumerate(balances):
+        left += 10.0 * (n in returning)
+        queue = {"A": 2000.0, "M": 2000.0 - balance, "ring": 10.0}
+        judged.poll({"q": queue}, {"c": {"N": 500.0, "C": left, "T": 1.0, "L": judged.now, "Ld": judged.now}})
+        shown.append(judged.evicted())
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("balances", "returning", "shown"),
+    [
+        ([0, 0], [], [np.nan, 0]),
+        ([0, 0, 5, 5], [], [np.nan, 0, 0, 5]),
+        ([0, 0, 5, 9], [], [np.nan, 0, 0, 5]),
+        ([0, 0, 50, 5, 5], [], [np.nan, 0, 0, 5, 5]),
+        ([-5, -5, 5, 5], [], [np.nan, np.nan, np.nan, 5]),
+        ([0, 0, 5, 5, 5, 5, 5], [2], [np.nan, 0, 0, 0, 0, 5, 5]),
+        ([0, 0, 5, 5, 5, 5, 5], [3], [np.nan, 0, 0, 0, 0, 0, 5]),
+    ],
+)
+def test_a_sighting_counts_when_it_is_seen_twice(
+    balances: list[float], returning: list[int], shown: list[float]
+) -> None:
+    assert prefetch(balances, returning) == pytest.approx(shown, nan_ok=True)
+
+
+def test_under_endless_returns_the_smallest_of_the_last_three_counts_after_a_minute() -> None:
+    shown = prefetch([0, 0, *range(1, 9)], range(2, 20))
+    assert shown[5] == 0  # 60 s after the last usable one
+    assert shown[6] == 3  # of 3, 4, 5
+    assert shown[9] == 6
+
+
+@pytest.mark.parametrize(("growth", "told"), [(4, 0), (5, 5)])
+def test_under_endless_returns_a_sum_that_outgrew_what_is_delivered_twice_counts(growth: int, told: float) -> None:
+    """One is held: five are more than twice that and three."""
+    assert prefetch([0, 0, growth, 2 * growth], range(2, 20))[3] == told
+
+
+@pytest.mark.parametrize(
+    ("left", "went", "usable"),
+    [(3, "", True), (4, "", False), (13, "K", True), (13, "E", True), (13, "X", True), (14, "X", False)],
+)
+def test_a_return_is_under_way_when_more_than_three_left_and_did_not_go(left: float, went: str, usable: bool) -> None:
+    """At the fourth poll so many left the consumer's hands, and ten were settled, expired or killed."""
+    judged = Judged()
+    for n in range(4):
+        gone = 10.0 * bool(went and n == 3)
+        queue = {"A": 1005.0 if n > 1 else 1000.0, "M": 1000.0 - gone, "ring": 10.0, "X": 0.0, went or "X": gone}
+        judged.poll({"q": queue}, {"c": {"N": 9.0, "C": left * (n == 3), "T": 1.0}})
+    assert judged.evicted() == (5 if usable else 0)
+
+
+# --- what consumers cost
+
+
+HOLDS = (9.0,) * 9
+
+
+def lost(
+    arrivals: Sequence[float], evicted: Sequence[float], *, due: float = 0.0, holds: Sequence[float] = HOLDS
+) -> list[float]:
+    """Per poll what is told as lost by consumers, of so many arrivals and evictions at each poll."""
+    judged, shown, queue = Judged(), [], {"A": 1000.0, "M": 1000.0, "S": 100.0, "ring": 10.0}
+    for n, (came, gone) in enumerate(zip(arrivals, evicted, strict=True)):
+        queue = {**queue, "A": queue["A"] + came, "M": queue["M"] + came - gone, "S": queue["S"] - due, "D": holds[n]}
+        judged.poll({"q": queue})
+        shown.append(judged.column("queue", "lost_by_consumer"))
+    return shown[1:]
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "evicted", "by_consumers"),
+    [
+        ([0, 0, 0, 0, 0], [0, 0, 20, 0, 0], [0, 0, 20, 20]),
+        ([0, 0, 0, 0, 0], [0, 0, 4, 0, 0], [0, 0, 4, 4]),
+        ([0, 0, 0, 0, 0], [0, 0, 3, 0, 0], [0, 0, 0, 0]),
+        ([0, 0, 20, 0, 0], [0, 0, 20, 0, 0], [0, 0, 0, 0]),
+        ([0, 0, 20, 0, 0], [0, 0, 23, 0, 0], [0, 0, 0, 0]),
+        ([0, 0, 20, 0, 0], [0, 0, 24, 0, 0], [0, 0, 4, 4]),
+        ([0, 0, 0, 20, 0], [0, 0, 20, 0, 0], [0, 0, 20, 20]),
+        ([0, 30, 30, 30, 30], [0, 30, 30, 30, 30], [0, 0, 0, 0]),
+    ],
+)
+def test_what_arrivals_cannot_explain_was_lost_by_consumers(
+    arrivals: list[float], evicted: list[float], by_consumers: list[float]
+) -> None:
+    assert lost(arrivals, evicted) == by_consumers
+
+
+def test_what_falls_due_explains_as_arrivals_do() -> None:
+    assert lost([0] * 5, [0, 20, 20, 20, 20], due=20.0) == [0, 0, 0, 0]
+    assert lost([0] * 5, [0, 0, 24, 0, 0], due=10.0) == [0, 0, 14, 14]
+
+
+@pytest.mark.parametrize(
+    ("holds", "by_consumers"),
+    [((9, 9, 0, 0, 0), 20), ((0, 0, 9, 0, 0), 20), ((9, 0, 0, 0, 0), 0), ((0, 0, 0, 9, 9), 0)],
+)
+def test_who_held_nothing_lost_nothing(holds: tuple[float, ...], by_consumers: float) -> None:
+    """Evicted at the third poll, told at the fourth: somebody held something at one of the two before it."""
+    assert lost([0] * 5, [0, 0, 20, 0, 0], holds=holds)[2] == by_consumers
+
+
+def test_arrivals_of_polls_that_could_not_be_used_explain_too() -> None:
+    """A small return makes two sightings unusable; the evictions of four polls then come at once."""
+    judged, left = Judged(), 0.0
+    for n in range(12):
+        left += 5.0 * (n == 5)
+        queue = {"A": 1000.0 + 100.0 * n, "M": 900.0, "D": 9.0, "ring": 10.0}
+        judged.poll({"q": queue}, {"c": {"N": 500.0, "C": left, "T": 9.0, "L": judged.now, "Ld": judged.now}})
+    assert judged.evicted() == 1100
+    assert judged.column("queue", "lost_by_consumer") == 0
+
+
+# --- random traffic
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 30)), min_size=0, max_size=6)
+
+
+def _act(queue: Queue, what: int, n: int) -> None:
+    consumers = [*queue.consumers.values()]
+    one = consumers[n % len(consumers)] if consumers else None
+    if what == 0 or one is None:
+        queue.come(n)
+    elif what == 1:
+        queue.take(one, n)
+    elif what == 2:
+        queue.settle(one, n)
+    elif what == 3:
+        queue.roll_back(one)
+    elif what == 4:
+        queue.close(one)
+    elif what == 5:
+        queue.schedule(n)
+        queue.due(min(n, queue.scheduled) // 2)
+    else:
+        queue.expire_on_arrival(n)
+    if n % 7 == 0:
+        queue.join(window=np.inf)
+
+
+def _check(world: World, queue: Queue, before: float) -> float:
+    shown = world.evicted()
+    assert not shown > queue.lost
+    assert not shown < before
+    if not np.isnan(shown):
+        assert 0 <= world.column("queue", "lost_by_consumer") <= shown
+    return before if np.isnan(shown) else shown
+
+
+@pytest.mark.slow  # takes a second
+@settings(deadline=None, max_examples=settings().max_examples * 6 // 10)
+@given(st.lists(st.tuples(STEPS, STEPS, STEPS), min_size=3, max_size=15), st.integers(1, 40), st.booleans())
+def test_never_above_the_truth_and_true_when_quiet(
+    polls: list[tuple[list[tuple[int, int]], ...]], size: int, alone: bool
+) -> None:
+    """Things happen before a poll, between its reading of consumers and addresses, and before that of the queues."""
+    world, queue, _ = ring(size, 2)
+    expires = any(what == 6 for parts in polls for part in parts for what, _ in part)
+    if not alone:
+        world.queue("other").said["address"] = "q"
+    quiet(world)
+    shown = 0.0
+    for before, between, last in polls:
+        for what, n in before:
+            _act(queue, what, n)
+        todo = [between, last]
+
+        def happen(_: float, todo: list[list[tuple[int, int]]] = todo) -> None:
+            for what, n in todo.pop(0):
+                _act(queue, what, n)
+
+        world.apart = 0.01
+        world.now += 15
+        world.look(happen)
+        shown = _check(world, queue, shown)
+    world.apart = 0.0
+    for _ in range(4):
+        world.run(15)
+        shown = _check(world, queue, shown)
+    if not expires:
+        assert shown == queue.lost
+
+
+@settings(deadline=None, max_examples=settings().max_examples * 4 // 10)
+@given(st.integers(1, 30), st.lists(st.tuples(st.integers(0, 2), st.integers(1, 30)), max_size=20))
+def test_what_is_at_risk_is_what_a_close_loses(size: int, steps: list[tuple[int, int]]) -> None:
+    world, queue, (consumer,) = ring(size, 1)
+    quiet(world)
+    for what, n in steps:
+        _act(queue, what, n)
+    world.run(45)
+    lost_before, at_risk = world.evicted(), world.column("queue", "ring_at_risk")
+    assert lost_before == queue.lost
+    for one in [*queue.consumers.values()]:
+        queue.close(one)
+    world.run(45)
+    assert world.evicted() - lost_before == at_risk
+    assert at_risk == queue.lost_by_consumers
+    if at_risk > 3:
+        assert world.column("queue", "lost_by_consumer") == at_risk
+    assert consumer.W == 0
+
+
+def test_scheduled_messages_are_not_at_risk_when_consumers_go() -> None:
+    judged = Judged().poll({"q": {"A": 22.0, "M": 22.0, "D": 8.0, "S": 10.0, "ring": 5.0}})
+    assert judged.column("queue", "ring_at_risk") == 7
+    assert judged.column("queue", "ring_scheduled_at_risk") == 9

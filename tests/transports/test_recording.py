@@ -1,0 +1,200 @@
+"""Recordings: what was recorded comes back, and a file that is none is refused."""
+
+import gzip
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.things import by
+from penstock.assessment.assess import State, Tables, assess
+from penstock.brokers.artemis import ArtemisReader
+from penstock.core.errors import BadAnswer, ConfigError, PenstockError, Unreachable
+from penstock.model import Snapshot
+from penstock.settings.policy import Policy
+from penstock.transports.recording import Recorder, RecordingTransport
+from penstock.transports.transport import Answer, Request
+
+RECORDINGS = Path(__file__).parent.parent / "recordings"
+VERSIONS = ("2.21.0", "2.28.0", "2.44.0")
+ASK: list[Request] = [{"type": "version"}]
+
+
+def recording(version: str) -> Path:
+    return RECORDINGS / f"artemis-{version}.jsonl.gz"
+
+
+async def read(transport: Any, polls: int = 3) -> list[Snapshot]:
+    reader = ArtemisReader(transport)
+    try:
+        return [await reader.poll(30) for _ in range(polls)]
+    finally:
+        await reader.close()
+
+
+def tables(snapshots: list[Snapshot]) -> Tables:
+    state = State()
+    shown: Tables = {}
+    for snapshot in snapshots:
+        state, shown = assess(state, snapshot, Policy("b1"))
+    return shown
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_recording_of_a_recording_gives_the_same_snapshots(version: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.jsonl.gz"
+    first = await read(Recorder(RecordingTransport(recording(version)), copy, "artemis", "b1"))
+    again = await read(RecordingTransport(copy))
+    for one, other in zip(first, again, strict=True):
+        assert (one.stamp, repr(one.broker)) == (other.stamp, repr(other.broker))
+        for name in ("addresses", "queues", "consumers", "connections", "producers", "links"):
+            a, b = getattr(one, name), getattr(other, name)
+            assert list(a.index) == list(b.index)
+            assert a.columns.keys() == b.columns.keys()
+            for column in a.columns:
+                np.testing.assert_array_equal(a[column], b[column])
+        np.testing.assert_array_equal(one.consumer_queue, other.consumer_queue)
+        np.testing.assert_array_equal(one.consumer_connection, other.consumer_connection)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_what_a_real_broker_said_is_what_is_shown(version: str) -> None:
+    """Two clients hold messages of `orders`, a ring of 5 was given 8, three messages were acknowledged."""
+    shown = tables(await read(RecordingTransport(recording(version))))
+    assert by(shown["queue"], "added", "queue").items() >= {"orders": 36.0, "prices": 8.0, "audit": 0.0}.items()
+    assert by(shown["queue"], "delivering", "queue")["orders"] == 6
+    assert by(shown["queue"], "acknowledged", "queue")["orders"] == 3
+    assert by(shown["queue"], "ring_used_ratio", "queue") == {"prices": 1.0}
+    assert {row.queue: row.kind for row in shown["queue"].index}.items() >= {
+        "orders": "user", "audit": "subscription", "DLQ": "dead_letter", "ExpiryQueue": "expiry",
+    }.items()  # fmt: skip
+    assert by(shown["client"], "consumers", "queue", "client") == {("orders", "billing"): 1, ("orders", "shipping"): 1}
+    if version == "2.21.0":
+        assert "buffered" not in shown["client"]
+        assert np.isnan(shown["broker"]["clock_skew"]).all()
+    else:
+        assert by(shown["client"], "buffered", "client") == {"billing": 5, "shipping": 1}
+        assert by(shown["client"], "acknowledged", "client") == {"billing": 0, "shipping": 3}
+    assert by(shown["producer"], "produced", "address", "client").keys() == {("orders", "shop"), ("prices", "ticker")}
+    assert sorted(by(shown["connection"], "sessions", "client")) == ["billing", "shipping", "shop", "ticker"]
+
+
+def lines(*objects: Any) -> bytes:
+    return b"".join(json.dumps(one, separators=(",", ":")).encode() + b"\n" for one in objects)
+
+
+HEADER = {"penstock": 1, "kind": "artemis", "broker": "b1"}
+CALL = {"stamp": 5.0, "seconds": 0.5, "requests": [{"type": "version"}], "answer": [1]}
+
+
+def written(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content, 1))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "No such file"),
+        (b"plain text", "cannot be read as a recording"),
+        (b"", "not a recording"),
+        (gzip.compress(b"", mtime=0)[:7], "not a recording"),
+        (gzip.compress(lines([1]), mtime=0), "not a recording"),
+        (gzip.compress(b"\xff\xfe", mtime=0), "not a recording"),
+        (
+            gzip.compress(lines({"penstock": 2, "kind": "artemis", "broker": "b"}), mtime=0),
+            "format 2; this version reads 1",
+        ),
+    ],
+)
+def test_what_is_no_recording(tmp_path: Path, content: bytes | None, told: str) -> None:
+    path = tmp_path / "file.gz"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=told):
+        RecordingTransport(path)
+
+
+async def test_each_request_gets_what_was_answered_to_it(tmp_path: Path) -> None:
+    other = {"stamp": 6.0, "requests": [{"type": "list"}], "answer": [2]}
+    transport = RecordingTransport(written(tmp_path / "r.gz", lines(HEADER, {"poll": 1}, CALL, other)))
+    await transport.begin_poll()
+    assert (await transport.ask([{"type": "list"}], 1)).body == b"[2]"
+    assert await transport.ask(ASK, 1) == Answer(b"[1]", 5.0, 0.5)
+    with pytest.raises(BadAnswer, match="this poll has no answer to"):
+        await transport.ask(ASK, 1)
+    with pytest.raises(Unreachable, match="the recording has ended"):
+        await transport.begin_poll()
+    await transport.close()
+
+
+async def test_a_recording_that_was_cut_off_ends_where_it_is_whole(tmp_path: Path) -> None:
+    whole = gzip.compress(lines(HEADER, {"poll": 1}, CALL))
+    cut = gzip.compress(lines({"poll": 2}, *[{**CALL, "stamp": n} for n in range(5000)]))
+    path = tmp_path / "r.gz"
+    path.write_bytes(whole + cut[: len(cut) // 2])
+    transport = RecordingTransport(path)
+    await transport.begin_poll()
+    assert (await transport.ask(ASK, 1)).body == b"[1]"
+    await transport.begin_poll()
+    with pytest.raises(Unreachable, match="has ended"):
+        await transport.begin_poll()
+    await transport.close()
+
+
+async def test_a_line_that_is_no_call(tmp_path: Path) -> None:
+    transport = RecordingTransport(written(tmp_path / "r.gz", lines(HEADER, {"poll": 1}, [3])))
+    with pytest.raises(BadAnswer, match="a line is no recorded call"):
+        await transport.begin_poll()
+    await transport.close()
+
+
+class Scripted:
+    """Answers with what it is given; an exception is raised."""
+
+    def __init__(self, *answers: bytes | Exception) -> None:
+        self._answers = list(answers)
+
+    async def begin_poll(self) -> None: ...
+    async def close(self) -> None: ...
+
+    async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002 - the protocol's
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return Answer(answer, 7.0, 0.25)
+
+
+async def test_failed_calls_and_answers_that_are_no_json_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "r.gz"
+    recorder = Recorder(Scripted(b"[1,\r\n2]", Unreachable("nobody home"), b"<html>\n\xff"), path, "artemis", "b1")
+    await recorder.begin_poll()
+    assert (await recorder.ask(ASK, 1)).body == b"[1,\r\n2]"
+    with pytest.raises(Unreachable, match="nobody home"):
+        await recorder.ask(ASK, 1)
+    await recorder.ask(ASK, 1)
+    await recorder.close()
+    transport = RecordingTransport(path)
+    await transport.begin_poll()
+    assert json.loads((await transport.ask(ASK, 1)).body) == [1, 2]
+    with pytest.raises(Unreachable, match="nobody home"):
+        await transport.ask(ASK, 1)
+    assert json.loads((await transport.ask(ASK, 1)).body) == "<html>\n\ufffd"
+    await transport.close()
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be written"):
+        Recorder(Scripted(), tmp_path / "nowhere" / "r.gz", "artemis", "b1")
+
+
+async def test_a_full_disk() -> None:
+    recorder = Recorder(Scripted(json.dumps(os.urandom(500_000).hex()).encode()), Path("/dev/full"), "artemis", "b1")
+    with pytest.raises(PenstockError, match=r"^/dev/full: cannot be written: No space left"):
+        await recorder.ask(ASK, 1)
+    with pytest.raises(PenstockError, match=r"^/dev/full: cannot be written: No space left"):
+        await recorder.close()
