@@ -19,6 +19,7 @@ help:
 	@echo "make unit    the tests that need no broker, Java, Spark or download (1 min)"
 	@echo "make test    all checks and tests, against real brokers (first time 17 min, then 15 min; needs Java 17, Maven)"
 	@echo "make lint    ruff, mypy and the import contracts (1 min)"
+	@echo "make test-again  those alone that failed in make test"
 	@echo "make coverage  how much of each room of the package make unit runs (2 min)"
 	@echo "make judge-recordings [DIR=... COLD=45 TREND=60]  judges recordings of labelled situations (10 s)"
 	@echo "make flowbench [SEED=1 POLL=5 ONLY=...]  labelled faults and look-alikes on real brokers (8 min)"
@@ -59,7 +60,7 @@ lint: $(VENV)/.test
 WORKERS ?= 2
 UNIT = $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not (broker or prometheus or spark or slow)" --hypothesis-profile=quick
 
-.PHONY: unit coverage
+.PHONY: unit coverage test-again
 
 unit: $(VENV)/.test
 	$(UNIT)
@@ -67,6 +68,9 @@ unit: $(VENV)/.test
 test: $(VENV)/.test  # the linters run beside the tests, and are shown after them
 	@mkdir -p build; ($(LINT)) >build/lint.txt 2>&1 & \
 	$(BIN)/pytest -n $(WORKERS) --dist loadscope; tested=$$?; wait $$!; linted=$$?; cat build/lint.txt; [ $$linted = 0 ] || echo "linters: failed"; exit $$((tested || linted))
+
+test-again: $(VENV)/.test
+	$(BIN)/pytest --last-failed --last-failed-no-failures none
 
 coverage: $(VENV)/.test
 	$(UNIT) --quiet --cov --cov-report=

@@ -117,6 +117,29 @@ async def test_what_is_typed_at_once_after_the_slash_is_the_filter(source: Made)
         assert "by worst" in told(pilot)
 
 
+@pytest.mark.parametrize(
+    ("keys", "comes"),
+    [
+        (["enter", "enter"], "> ring > clients "),
+        (["escape", "3"], "b1 > clients "),
+        (["enter", "escape", "s"], "> queues   4   by queue"),
+        (["enter", "slash", "f", "o"], "filter 'fo'"),
+    ],
+    ids=str,
+)
+async def test_no_key_is_lost_that_comes_at_once_after_the_end_of_a_filter(
+    source: Made, keys: list[str], comes: str
+) -> None:
+    async with shown(source) as pilot:
+        await press(pilot, "slash")
+        for key in ("r", "i", *keys):
+            character = key if len(key) == 1 else "/" if key == "slash" else None
+            pilot.app.post_message(Key(key, character))
+        async with asyncio.timeout(10):
+            while comes not in told(pilot):
+                await pilot.pause(0.01)
+
+
 @pytest.mark.parametrize(("key", "comes"), [("enter", "> ring > clients "), ("e", "ring")])
 async def test_a_key_pressed_before_the_rows_have_come_waits_for_them(
     source: Made, monkeypatch: pytest.MonkeyPatch, key: str, comes: str

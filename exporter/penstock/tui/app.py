@@ -19,6 +19,7 @@ from penstock.core.errors import PenstockError
 from penstock.insight.answers import BrokerState
 from penstock.insight.lists import WORST, ListQuery
 from penstock.insight.text import event_line, explanation
+from penstock.tui.filter import FilterEntry
 from penstock.tui.grid import Grid
 from penstock.tui.lines import LEAST, folded, state_word
 from penstock.tui.screens import BROKERS, LEVELS, QUEUES, STYLES, CellContext, Column, Level, Row, brief, style_of
@@ -209,7 +210,7 @@ class Top(App[None]):
         yield Static(id="title", classes="bar")
         yield Static(id="told")
         yield Grid()
-        yield Input(placeholder="part of a name or of a condition; Enter keeps it, Esc ends it", id="filter")
+        yield FilterEntry(self._end_filter)
         yield Footer(compact=True)
 
     async def on_mount(self) -> None:
@@ -372,12 +373,9 @@ class Top(App[None]):
             self._go(self._place.into(row), way=[*self._way, self._place])
 
     def action_up(self) -> None:
-        typing = isinstance(self.focused, Input)
-        if typing:
-            self._end_filter()
         if self._place.text:
             self._go(replace(self._place, text=""))
-        elif self._way and not typing:
+        elif self._way:
             self._go(self._way[-1], way=self._way[:-1])
 
     def action_level(self, number: int) -> None:
@@ -415,26 +413,23 @@ class Top(App[None]):
         self._draw()
 
     def action_filter(self) -> None:
-        entry = self.query_one("#filter", Input)
-        entry.value = self._place.text
-        entry.display = True
-        self.screen.set_focus(entry)  # at once: the next key is a letter of it
+        self.query_one(FilterEntry).open(self._place.text)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        if event.input.display and event.value != self._place.text:
-            self._go(replace(self._place, text=event.value))
+        if event.input.display:
+            self._filter_by(event.value)
 
-    def on_input_submitted(self) -> None:
-        self._end_filter()
+    def _filter_by(self, text: str) -> None:
+        if text != self._place.text:
+            self._go(replace(self._place, text=text))
 
-    def _end_filter(self) -> None:
-        self.query_one("#filter", Input).display = False
+    def _end_filter(self, text: str | None) -> None:
         self.screen.set_focus(self._grid)
+        self._filter_by(text or "")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - textual's
-        """While a filter is typed, keys are its letters; Esc ends it."""
-        typing = isinstance(self.focused, Input)
-        return not typing or action in ("up", "quit", "focus_next")
+        """While a filter is typed, keys are its letters."""
+        return not isinstance(self.focused, Input) or action in ("quit", "focus_next")
 
     # --- pages over it
 
