@@ -17,9 +17,9 @@ need = { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 help:
 	@echo "make demo    a real broker with load and faults, Penstock beside it (first time 1 min, then 15 s; needs Java 17, Maven)"
 	@echo "make unit    the tests that need no broker, Java, Spark or download (1 min)"
-	@echo "make test    all checks and tests, against real brokers (first time 17 min, then 15 min; needs Java 17, Maven)"
+	@echo "make test    all checks and tests, against real brokers (first time 11 min, then 9 min; needs Java 17, Maven)"
 	@echo "make lint    ruff, mypy and the import contracts (1 min)"
-	@echo "make test-again  those alone that failed in make test"
+	@echo "make test-again  those alone that failed in make test (1 min)"
 	@echo "make coverage  how much of each room of the package make unit runs (2 min)"
 	@echo "make judge-recordings [DIR=... COLD=45 TREND=60]  judges recordings of labelled situations (10 s)"
 	@echo "make flowbench [SEED=1 POLL=5 ONLY=...]  labelled faults and look-alikes on real brokers (8 min)"
@@ -57,8 +57,9 @@ LINT = $(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/
 lint: $(VENV)/.test
 	$(LINT)
 
-WORKERS ?= 2
-UNIT = $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not (broker or prometheus or spark or slow)" --hypothesis-profile=quick
+# Of make test: they wait for polls more than they work.
+WORKERS ?= 3
+UNIT = $(BIN)/pytest -n auto --dist worksteal -m "not (broker or prometheus or spark or slow)" --hypothesis-profile=quick
 
 .PHONY: unit coverage test-again
 
