@@ -470,14 +470,22 @@ async def test_each_transport_is_opened_by_its_name(tmp_path: Path, transport: s
 
 def test_gauges_are_shown_as_the_trend_job_wrote_them(tmp_path: Path) -> None:
     """Also beside a row that this version does not know."""
-    limit = {"table": "trend_limit", "labels": {"broker": "b", "limit": "l"}, "values": {"seconds": 60.5}}
+    rows = [
+        {
+            "table": "trend_limit",
+            "labels": {"broker": "b", "limit": "l", "bound": bound},
+            "values": {"seconds": seconds},
+        }
+        for bound, seconds in (("low", 60.5), ("high", "never"))
+    ]
     other = {"table": "other", "labels": {}, "values": {"seconds": 1.0}}
-    (tmp_path / "gauges.json").write_text(json.dumps({"version": 1, "rows": [limit, other]}))
+    (tmp_path / "gauges.json").write_text(json.dumps({"version": 1, "rows": [*rows, other]}))
     trends = Trends(tmp_path / "gauges.json")
     trends.refresh()
     shown = Exposition(lambda _: b"")
     shown.set_broker("", trends.blocks)
     lines = b"".join(shown.chunks(Format.TEXT, gzip=False)).decode().splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
-        'mq_forecast_limit_seconds{broker="b",limit="l",bound=""} 60.5'
+        'mq_forecast_limit_seconds{broker="b",limit="l",bound="low"} 60.5',
+        'mq_forecast_limit_seconds{broker="b",limit="l",bound="high"} +Inf',
     ]

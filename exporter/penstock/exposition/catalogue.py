@@ -48,6 +48,7 @@ class Family:
     column: where its values stand in `table`; NaN = no sample. An info family has 1 where it applies.
     labels: attributes of the row objects that become labels beside the table's own.
     source: where the broker shows it, in words.
+    unbounded: +Inf is a value of it; of any other family it is none, as NaN.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Family:
     column: str
     labels: tuple[str, ...] = ()
     source: str = field(kw_only=True)
+    unbounded: bool = False
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -915,6 +917,7 @@ TREND: Final = (
         "trend_limit",
         "seconds",
         source="the trend job",
+        unbounded=True,
     ),
 )
 

@@ -22,6 +22,7 @@ from penstock.exposition.syntax import label_texts
 BLOCK: Final = 2048
 """Rows per block: fewer cost calls, more cost page faults."""
 
+UNBOUNDED: Final = frozenset(family.name for family in CATALOGUE if family.unbounded)
 _EXACT: Final = 2.0**53  # from here on not every whole number is a float
 
 Texts = NDArray[np.object_]
@@ -171,7 +172,7 @@ class BrokerBlocks:
 
     def _block(self, name: str, labels: Texts, values: Column) -> _Block:
         self.blocks_rendered += 1
-        text, samples = sample_lines(name, labels, values)
+        text, samples = sample_lines(name, labels, values, unbounded=name in UNBOUNDED)
         return _Block(len(values), samples, self._codec.compress(text))
 
 
@@ -272,9 +273,15 @@ def _needless(changed: Mask, moved: Mask | None) -> int:
     return max(int(np.count_nonzero(blocks)) - _blocks(int(np.count_nonzero(changed))), 0)
 
 
-def sample_lines(name: str, labels: Texts, values: Column) -> tuple[bytes, int]:
-    """The lines of a family for rows with these label texts, and how many; a row without a finite value has none."""
+def sample_lines(name: str, labels: Texts, values: Column, *, unbounded: bool = False) -> tuple[bytes, int]:
+    """
+    The lines of a family for rows with these label texts, and how many; a row without a finite value has none.
+
+    unbounded: +Inf is shown, too.
+    """
     shown = np.isfinite(values)
+    if unbounded:
+        shown |= np.isposinf(values)
     if not shown.all():
         labels, values = labels[shown], values[shown]
     count = len(values)
@@ -289,7 +296,9 @@ def sample_lines(name: str, labels: Texts, values: Column) -> tuple[bytes, int]:
 
 
 def _numbers(values: Column) -> list[bytes]:
-    """Finite values as text, as short as their meaning allows: whole numbers without `.0`."""
+    """Values as text, as short as their meaning allows: whole numbers without `.0`, an infinite one as +Inf."""
+    if not np.isfinite(values).all():
+        return [b"+Inf" if np.isposinf(value) else b"%r" % value for value in values.tolist()]
     whole = (values == np.floor(values)).all() and (np.abs(values) < _EXACT).all()
     return orjson.dumps(values.astype(np.int64) if whole else values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(
         b","
