@@ -1,14 +1,14 @@
 """
 Keeping published history small: hours into one file, days into one file, old days away, a bound on the whole.
 
-Each step writes the new file whole; what went into it goes at the tidying after, an hour later, so that a job that has
-listed it can read it. Meanwhile a note says so (`joined`), and being killed in between costs nothing.
+Each step writes the new file whole; what went into it goes about an hour later, so that a job that has listed it can
+read it. Meanwhile a note says so (`joined`), and being killed in between costs nothing.
 """
 
 import hashlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -28,6 +28,8 @@ GRACE = 1800.0
 """Seconds after the end of an hour before its files are joined; one day longer before those of a day are."""
 SURE_SECONDS = 6 * 3600.0
 """For how long a day is too old before it goes."""
+STAY = 50 * 60.0
+"""Seconds for which files that were joined can still be read: a little less than from one tidying to the next."""
 ENOUGH_BYTES = 256 * 1024
 """A file of this size, packed, is large enough as it is."""
 FOOTERS = 500
@@ -52,8 +54,6 @@ class Known:
     too_old: dict[str, float] = field(default_factory=dict)
     """Days that are beyond `keep`: since when, by the steady clock."""
     rows: dict[StoredFile, int] = field(default_factory=dict)
-    notes: Collection[str] = ()
-    """Names of those that were there at the tidying before."""
 
     def sure(self, day: str) -> bool:
         """
@@ -79,7 +79,7 @@ def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> in
     """
     removed = expire(store, keep, now, known.sure if known else lambda _: True)
     notes = read_notes(store)
-    remove_joined(store, {name: note for name, note in notes.items() if known is None or name in known.notes})
+    remove_joined(store, {name: note for name, note in notes.items() if known is None or now - note.at >= STAY})
     known = known or Known()
     entries = current(store)
     days = {partition(entry)[1] for entry in entries if is_too_old(partition(entry)[1], keep, now)}
@@ -93,12 +93,11 @@ def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> in
                 break
             try:
                 for part in parts(store, group, known):
-                    join(store, part)
+                    join(store, part, now)
             except StoreError as error:  # one damaged file keeps no other from being joined
                 failed = failed or error
     finally:
         give_back()
-    known.notes = read_notes(store).keys()
     if failed is not None:
         raise failed
     return removed
@@ -144,8 +143,8 @@ def parts(store: Store, entries: Sequence[StoredFile], known: Known) -> list[lis
     return [part for part in found if len(part) > 1]
 
 
-def join(store: Store, entries: Sequence[StoredFile]) -> None:
-    """Write one file in place of several of one hour, or of one day, which stay until the next tidying."""
+def join(store: Store, entries: Sequence[StoredFile], now: float) -> None:
+    """Write one file in place of several of one hour, or of one day, which stay for STAY seconds."""
     kind, dt, hour = partition(entries[0])
     if len({partition(entry)[2] for entry in entries}) > 1:
         hour = ALL_DAY
@@ -154,7 +153,7 @@ def join(store: Store, entries: Sequence[StoredFile]) -> None:
     target = f"{RAW}/kind={kind}/dt={dt}/hour={hour}/joined-{name}.parquet"
     sources = tuple(entry.path for entry in entries)
     rows = distinct(read(store, sources, ROW_TYPES[kind]), ROW_TYPES[kind])
-    write_note(store, Note(target, sources))
+    write_note(store, Note(target, sources, now))
     store.write_table(target, rows)
 
 

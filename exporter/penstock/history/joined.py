@@ -17,10 +17,11 @@ NOTES = "joined"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """target: the joined file; sources: those that went into it."""
+    """target: the joined file; sources: those that went into it; at: when, by the agent's clock."""
 
     target: str
     sources: tuple[str, ...]
+    at: float = 0.0
 
     @property
     def name(self) -> str:
@@ -46,7 +47,8 @@ def read_notes(store: Store) -> Notes:
     for entry in store.files(NOTES):
         try:
             said = json.loads(store.read_bytes(entry.path) or b"")
-            found[entry.path] = Note(str(said["target"]), tuple(map(str, said["sources"])))
+            sources = tuple(map(str, said["sources"]))
+            found[entry.path] = Note(str(said["target"]), sources, float(said.get("at", 0.0)))
         except (ValueError, KeyError, TypeError):
             found[entry.path] = Note("", ())
     return found
