@@ -319,15 +319,15 @@ class Process:
         """As far as the broker's own numbers tell: for polls that no engine made."""
         return cls(clock=broker.clock, uptime=broker.uptime)
 
-    def same_start(self, before: "Process") -> bool:
+    def same_start(self, before: "Process", noise: float = CLOCK_NOISE) -> bool:
         """By clock - uptime: uptime alone also falls when the clock is set back, and not after a long gap."""
         moved = abs((self.clock - self.uptime) - (before.clock - before.uptime))
-        return not self.uptime < before.uptime if np.isnan(moved) else bool(moved <= CLOCK_NOISE)
+        return not self.uptime < before.uptime if np.isnan(moved) else bool(moved <= noise)
 
-    def follows(self, before: "Process") -> bool:
-        """Whether this is the process of the poll before."""
+    def follows(self, before: "Process", noise: float = CLOCK_NOISE) -> bool:
+        """Whether this is the process of the poll before. noise: seconds by which a start may seem to move."""
         renewed = self.session and before.session and self.session != before.session
-        return self.who == before.who and not renewed and self.same_start(before)
+        return self.who == before.who and not renewed and self.same_start(before, noise)
 
     @property
     def seen(self) -> bool:

@@ -111,7 +111,7 @@ async def test_whether_it_took_over_is_not_guessed(pair: Brokers) -> None:
     take_over(live, backup, pair.now)
     work(backup, 20, 5)
     await pair.poll("backup")
-    assert "backup" not in pair.samples(DELIVERED)
+    assert "backup" not in pair.samples(DELIVERED) | pair.samples(ADDED)
     await pair.poll("live", "backup")
     assert pair.samples(DELIVERED, client="c20")["backup"] == 5
 
@@ -184,6 +184,33 @@ async def test_one_broker_under_two_names_is_no_rival_of_itself(
     brokers = Brokers(tmp_path, monkeypatch, Made("one", "n", called="x"), Made("vip", "n", called="x"))
     await brokers.agent.start()
     for _ in range(4):
+        await brokers.poll()
+    assert brokers.events(Change.CONDITION_ON) == []
+    await brokers.agent.stop()
+
+
+async def test_copies_that_are_started_together_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by one compose file: a second apart, alike in everything else."""
+    copies = (Made("one", "n", called="x"), Made("copy", "n", called="x", started=BEGIN - 86400 + 1))
+    brokers = Brokers(tmp_path, monkeypatch, *copies)
+    await brokers.agent.start()
+    for _ in range(4):
+        await brokers.poll()
+    assert {one for one, *_ in brokers.events(Change.CONDITION_ON)} == {"one", "copy"}
+    await brokers.agent.stop()
+
+
+async def test_a_clock_that_is_set_makes_no_rival_of_one_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, vip = Made("one", "n", called="x"), Made("vip", "n", called="x")
+    brokers = Brokers(tmp_path, monkeypatch, one, vip)
+    await brokers.agent.start()
+    for number in range(8):
+        if number % 4 == 2:
+            one.started += 1.5
+            await brokers.poll("one")
+            vip.started += 1.5
         await brokers.poll()
     assert brokers.events(Change.CONDITION_ON) == []
     await brokers.agent.stop()

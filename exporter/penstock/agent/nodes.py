@@ -14,6 +14,12 @@ import numpy as np
 from penstock.agent.checkpoint import Checkpoint, node_of, same_process
 from penstock.model import Process, Role, Snapshot
 
+AT_ONCE = 0.25
+"""
+Seconds within which two brokers that start count as one that is watched under two names: both kinds tell their start to
+the millisecond.
+"""
+
 
 class Standing(Enum):
     ACTIVE = auto()
@@ -31,6 +37,7 @@ class SeenNode:
     A configured broker as its last poll left it.
 
     first, last: of the polls at which this process was active, by the agent's clock. was_passive: before them.
+    process, begun: as it called itself at the last of them, and at the first.
     """
 
     standing: Standing
@@ -39,6 +46,11 @@ class SeenNode:
     first: float = np.nan
     last: float = np.nan
     was_passive: bool = False
+    begun: Process = field(default_factory=Process)
+
+    def is_one_with(self, other: "SeenNode") -> bool:
+        """Whether both are one process under two names: a clock that is set moves both, but not at one time."""
+        return self.process.follows(other.process, AT_ONCE) or self.begun.follows(other.begun, AT_ONCE)
 
 
 @dataclass(slots=True)
@@ -64,10 +76,10 @@ class Nodes:
             self._seen[name] = SeenNode(Standing.PASSIVE, node_id, process, was_passive=True)
             return
         goes_on = before.node_id == node_id and not process.replaces(before.process) and not np.isnan(before.first)
-        first = before.first if goes_on else snapshot.stamp
+        first, begun = (before.first, before.begun) if goes_on else (snapshot.stamp, process)
         # A replica learns its node id with the first copy.
         was_passive = before.was_passive and before.node_id in (node_id, f"name:{name}")
-        self._seen[name] = SeenNode(Standing.ACTIVE, node_id, process, first, snapshot.stamp, was_passive)
+        self._seen[name] = SeenNode(Standing.ACTIVE, node_id, process, first, snapshot.stamp, was_passive, begun)
 
     def failed(self, name: str) -> None:
         """Note a poll that did not reach it."""
@@ -98,7 +110,7 @@ class Nodes:
                 and seen.node_id == own.node_id
                 and own.first < seen.last
                 and seen.first < own.last
-                and not seen.process.follows(own.process)
+                and not seen.is_one_with(own)
             )
         )
 
