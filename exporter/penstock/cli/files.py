@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from penstock.core.errors import PenstockError
+from penstock.tui.lines import say
 
 directory = click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 
@@ -19,4 +20,4 @@ def write(directory: Path, files: Mapping[str, str]) -> None:
             path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise PenstockError(f"cannot write {path}: {error.strerror or error}") from error
-        click.echo(path)
+        say(str(path))

@@ -15,6 +15,7 @@ from penstock.config.values import parse_duration, parse_size
 from penstock.findings import limits
 from penstock.findings.limits import ConnectionWindow, ConsumerWindow, CreditWindow
 from penstock.insight.client_log import ClientLog, LoggedConsumer, read_client_log
+from penstock.tui.lines import say, say_json
 
 HOW_TO_LOG = (
     "start the client with -Dimq.flowcontrol.debug=true -Dimq.flowcontrol.log=stderr, log"
@@ -298,12 +299,12 @@ def tell_log(path: Path, form: str) -> None:
     if not log.consumers and not log.connections:
         raise click.ClickException(f"{path} holds no flow control of an OpenMQ client: {HOW_TO_LOG}")
     if form == "json":
-        click.echo(json.dumps(plain_log(log), ensure_ascii=False, indent=2))
+        say_json(json.dumps(plain_log(log), ensure_ascii=False, indent=2))
         return
     for entry in (*log.consumers.values(), *log.connections.values()):
-        click.echo("\n".join(entry_told(entry, log.seconds)))
+        say(*entry_told(entry, log.seconds))
     if log.seconds is None:
-        click.echo(f"No times in it: {HOW_TO_LOG}", err=True)
+        say(f"No times in it: {HOW_TO_LOG}", err=True)
 
 
 def plain_log(log: ClientLog) -> Mapping[str, Any]:
@@ -365,11 +366,11 @@ def entry_told(entry: LoggedConsumer, seconds: float | None) -> Iterator[str]:
 
 def show(lines: Sequence[FlowLine], form: str) -> None:
     if form == "json":
-        click.echo(json.dumps({line.name: line.value for line in lines}, indent=2))
+        say_json(json.dumps({line.name: line.value for line in lines}, indent=2))
         return
     width = max(len(line.name) for line in lines)
     for line in lines:
-        click.echo(f"{line.name.replace('_', ' '):{width}}  {line.text}")
+        say(f"{line.name.replace('_', ' '):{width}}  {line.text}")
 
 
 def messages(count: int) -> str:

@@ -14,6 +14,7 @@ from penstock.cli.logs import FORMATS, LEVELS
 from penstock.config import Broker, Config
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.server import DEFAULT_ADDRESS
+from penstock.tui.lines import say
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -100,13 +101,14 @@ def command(function: Callable[..., Coroutine[Any, Any, int] | None]) -> Callabl
             begun = function(*arguments, **options)
             status = 0 if begun is None else asyncio.run(begun)
         except PenstockError as error:
-            click.echo(f"penstock: {error}", err=True)
+            first, *others = error.args if isinstance(error, ConfigError) else (str(error),)
+            say(f"penstock: {first}", *others, err=True)
             status = 2 if isinstance(error, ConfigError) else 1
         except ModuleNotFoundError as error:
             if error.name not in EXTRAS:
                 raise
             needed = f"this needs {error.name}, please: pip install 'penstock[{EXTRAS[error.name]}]'"
-            click.echo(f"penstock: {needed}", err=True)
+            say(f"penstock: {needed}", err=True)
             status = 1
         except KeyboardInterrupt:
             status = 130

@@ -11,6 +11,7 @@ from penstock.cli import logs, options
 from penstock.cli.examples import examples
 from penstock.cli.polling import open_poller
 from penstock.config import load
+from penstock.tui.lines import say
 
 
 @click.command(epilog=examples("penstock record --polls 2 --output demo.jsonl.gz"))
@@ -42,12 +43,12 @@ async def record(config_file: Path, name: str | None, polls: int, output: Path |
             began = time.monotonic()
             poll = await poller.poll()
             failed += poll.result is Result.FAILED
-            click.echo(f"poll {number} of {polls}: {poll.result} {poll.error}".rstrip(), err=True)
+            say(f"poll {number} of {polls}: {poll.result} {poll.error}".rstrip(), err=True)
             if number < polls:
                 await asyncio.sleep(max(0.0, began + interval - time.monotonic()))
     finally:
         await poller.close()
-        click.echo(f"written: {path} ({path.stat().st_size} bytes)", err=True)
+        say(f"written: {path} ({path.stat().st_size} bytes)", err=True)
     return int(failed == polls)
 
 

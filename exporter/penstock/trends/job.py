@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import PenstockError
+from penstock.core.visible import visible
 from penstock.history.compact import read
 from penstock.history.schema import CONDITION
 from penstock.history.store import Store
@@ -147,12 +148,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--master", help="Spark master; default: what spark-submit says, else local[*]")
     given = parser.parse_args(arguments)
     try:
-        facts = run(given.history, given.out, given.master, lambda text: print(text, file=sys.stderr, flush=True))
+        facts = run(given.history, given.out, given.master, say)
     except PenstockError as error:
-        print(f"penstock: {error}", file=sys.stderr)
+        say(f"penstock: {error}")
         return 1
-    print(f"{len(facts['queues'])} queues, {facts['window']['days']} days: {given.out}/{REPORT}", file=sys.stderr)
+    say(f"{len(facts['queues'])} queues, {facts['window']['days']} days: {given.out}/{REPORT}")
     return 0
+
+
+def say(text: str) -> None:
+    print(visible(text), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
