@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from penstock.cli import files as writing
 from penstock.cli import options
 from penstock.cli.backtest import backtest
 from penstock.cli.examples import examples
@@ -51,10 +52,4 @@ def report(out: str, output: Path | None) -> None:
     content = Store(out).read_bytes(FACTS)
     if content is None:
         raise PenstockError(f"{out}: holds no {FACTS}; `penstock trends run` makes it")
-    page = render(json.loads(content))
-    target = output or Path(REPORT)
-    try:
-        target.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise PenstockError(f"{target}: cannot be written: {error.strerror}") from None
-    say(str(target))
+    writing.write_one(output or Path(REPORT), render(json.loads(content)))
