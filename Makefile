@@ -42,6 +42,8 @@ help:
 	@echo "make test-pages  the status page in a real Chromium: three clicks on the demo, accessibility (3 min; needs Chromium)"
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
 	@echo "make test-cluster  the chart on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
+	@echo "make audit   the image's dependencies against known vulnerabilities; fails where one could not be looked up (1 min)"
+	@echo "make licences  deploy/licences.md, the licence of each dependency (10 s)"
 	@echo "make sbom    what the image holds: sbom-agent.json, sbom-trends.json (CycloneDX, 1 min)"
 	@echo "make demo-trends  a report on the imagined history of two brokers, in ./demo-trends (3 min; needs Java 17)"
 	@echo "make docs    the documentation as a site, in build/site; fails at a broken link (20 s)"
@@ -277,13 +279,24 @@ $(TOOLS)/helm:
 test-chart: $(VENV)/.test $(HELM)
 	HELM=$(HELM) $(BIN)/pytest tests/deploy
 
-.PHONY: test-cluster sbom
+.PHONY: test-cluster sbom audit licences
 
 # what the image holds, as CycloneDX; 1 min
 sbom:
 	$(PYTHON) -m venv $(TOOLS)/sbom && $(TOOLS)/sbom/bin/pip install --quiet 'cyclonedx-bom>=6'
 	for one in agent trends; do $(TOOLS)/sbom/bin/cyclonedx-py requirements deploy/image/requirements-$$one.txt \
 		--pyproject pyproject.toml --output-reproducible --output-file sbom-$$one.json; done
+
+# every version that the image holds or is built with; needs the vulnerability data of PyPI; 1 min
+audit:
+	$(PYTHON) -m venv $(TOOLS)/audit && $(TOOLS)/audit/bin/pip install --quiet 'pip-audit>=2.9'
+	$(TOOLS)/audit/bin/pip-audit --strict --disable-pip --require-hashes \
+		$(foreach one,agent trends build,--requirement deploy/image/requirements-$(one).txt)
+
+# from the packages' own metadata; an unknown licence fails tests/deploy/test_supply.py
+licences: $(VENV)/.test
+	$(BIN)/pip install --quiet --require-hashes --requirement deploy/image/requirements-build.txt
+	$(BIN)/python deploy/licences.py deploy/licences.md
 
 $(TOOLS)/etcd:
 	cd deploy/kubernetes/etcd && nice go build -p 2 -ldflags "-s -w" -o $(TOOLS)/etcd go.etcd.io/etcd/server/v3

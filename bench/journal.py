@@ -36,7 +36,7 @@ def main(polls: int, active: float) -> None:
     for queues, consumers in SIZES:
         with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
             result[f"{queues}_queues"] = measured(Path(folder), Scene(queues, consumers, active=active), polls)
-    click.echo(json.dumps({"bench": "journal", "polls": polls, "active": active, **result, **facts()}))
+    print(json.dumps({"bench": "journal", "polls": polls, "active": active, **result, **facts()}))
 
 
 def measured(folder: Path, scene: Scene, polls: int) -> dict[str, float]:

@@ -39,7 +39,7 @@ def sparse_gib(path: Path) -> None:
 
 ODD: dict[str, Callable[[Path], None]] = {
     "a FIFO": os.mkfifo,
-    "a device": link_to_zero,
+    "a link": link_to_zero,
     "a directory": lambda path: path.mkdir(),
     "1,073,741,824 bytes": sparse_gib,
 }

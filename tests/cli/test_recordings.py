@@ -1,6 +1,8 @@
 """The commands on recordings of real brokers: what they print, and their exit status."""
 
 import json
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -143,6 +145,39 @@ def test_what_is_recorded_can_be_replayed(config: Path, tmp_path: Path) -> None:
 
     assert broker_lines(again) == broker_lines(config)
     assert len(broker_lines(again)) > 50
+
+
+def test_a_recording_is_its_owners_only_and_follows_no_link(config: Path, tmp_path: Path) -> None:
+    command = ("record", "--config.file", str(config), "--broker", "new", "--polls", "1", "--output")
+    before = os.umask(0)
+    try:
+        found = run(*command, f"{tmp_path}/r")
+    finally:
+        os.umask(before)
+    assert found.exit_code == 0
+    assert stat.S_IMODE((tmp_path / "r").stat().st_mode) == 0o600
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "link").symlink_to(victim)
+    found = run(*command, f"{tmp_path}/link")
+    assert (found.exit_code, victim.read_text()) == (2, "precious")
+    assert found.stderr == f"penstock: {tmp_path}/link: cannot be written: it is a link; name another file\n"
+
+
+def test_a_recording_that_is_full_ends_with_what_it_has(config: Path, tmp_path: Path) -> None:
+    whole, path = tmp_path / "whole.gz", tmp_path / "r.gz"
+    command = ("record", "--config.file", str(config), "--broker", "new")
+    assert run(*command, "--polls", "1", "--output", str(whole)).exit_code == 0
+    limit = whole.stat().st_size + 500
+    found = run(*command, "--polls", "4", "--max-size", str(limit), "--output", str(path))
+    assert found.exit_code == 1
+    assert "poll 2 of 4" in found.stderr
+    assert "poll 3 of 4" not in found.stderr
+    said = f"penstock: {path}: the last 3 of 4 polls have no room in {limit}B; what was written can be read"
+    assert said in found.stderr
+    assert path.stat().st_size <= limit
+    again = run("replay", str(path))
+    assert (again.exit_code, again.stderr) == (0, "1 polls, 0 changes\n")
 
 
 def test_record_wants_to_know_which_of_several(config: Path) -> None:

@@ -19,6 +19,7 @@ from penstock.cli import main
 from penstock.config import Broker, load
 from penstock.core.errors import Refused
 from penstock.model import Snapshot
+from penstock.transports.recording import RecordingFile
 from penstock.transports.transport import Answer, Request, Transport
 from penstock_demo.artemis import ArtemisBroker
 from penstock_demo.cache import require_java
@@ -201,7 +202,7 @@ async def test_a_recording_of_openmq_comes_back_and_is_judged(
     said = broker_of(tmp_path, configured(openmq, "jolokia"))
     config = load(tmp_path / "penstock.yaml")
     with Load(openmq, "fill", queue, 4), Load(openmq, "consume", queue, 1):
-        live = open_reader(config, said, record=file)
+        live = open_reader(config, said, record=RecordingFile(file))
         try:
             polled = [await live.poll(TIMEOUT) for _ in range(3)]
         finally:

@@ -21,7 +21,7 @@ from penstock.brokers.registry import KINDS
 from penstock.config import Config, load
 from penstock.insight.events import Change, Event
 from penstock.model import Process
-from penstock.transports.recording import Recorder
+from penstock.transports.recording import Recorder, RecordingFile
 from penstock.transports.transport import Answer, Request, Transport
 
 
@@ -128,7 +128,7 @@ class Observer:
         self._state.load()
         file = self.folder / f"{name}-{self._starts[name]}.jsonl.gz"
         clock = self.clocks[name] = Stepped(open_transport(broker))
-        transport = Recorder(clock, file, broker.kind, broker.name)
+        transport = Recorder(clock, RecordingFile(file), broker.kind, broker.name)
         options = ReaderOptions(broker.page_rows, name=broker.name)
         assessor = Assessor(
             policy_of(self.config, broker),

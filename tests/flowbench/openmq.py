@@ -29,6 +29,7 @@ from penstock.agent import Poller
 from penstock.cli.polling import open_poller
 from penstock.conditions.condition import Severity
 from penstock.config import load
+from penstock.transports.recording import RecordingFile
 from penstock_demo.cache import require_java
 from penstock_demo.openmq import GUEST, OpenMQBroker
 
@@ -293,7 +294,7 @@ def scenario_of(address: str) -> str:
 async def watched(file: Path, notes: Notes, begin: float, seconds: float) -> None:
     config = load(file)
     (broker,) = config.brokers
-    poller = open_poller(config, broker, file.with_name("openmq.jsonl.gz"))
+    poller = open_poller(config, broker, RecordingFile(file.with_name("openmq.jsonl.gz")))
     try:
         while time.time() - begin < seconds:
             started = time.monotonic()

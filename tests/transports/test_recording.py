@@ -16,7 +16,8 @@ from penstock.brokers.artemis import ArtemisReader
 from penstock.core.errors import BadAnswer, ConfigError, PenstockError, Unreachable
 from penstock.model import Snapshot
 from penstock.settings.policy import Policy
-from penstock.transports.recording import Recorder, RecordingTransport
+from penstock.transports import recording as recording_module
+from penstock.transports.recording import Recorder, RecordingFile, RecordingTransport
 from penstock.transports.transport import Answer, Request
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
@@ -47,7 +48,7 @@ def tables(snapshots: list[Snapshot]) -> Tables:
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_recording_of_a_recording_gives_the_same_snapshots(version: str, tmp_path: Path) -> None:
     copy = tmp_path / "copy.jsonl.gz"
-    first = await read(Recorder(RecordingTransport(recording(version)), copy, "artemis", "b1"))
+    first = await read(Recorder(RecordingTransport(recording(version)), RecordingFile(copy), "artemis", "b1"))
     again = await read(RecordingTransport(copy))
     for one, other in zip(first, again, strict=True):
         assert (one.stamp, repr(one.broker)) == (other.stamp, repr(other.broker))
@@ -171,7 +172,9 @@ class Scripted:
 
 async def test_failed_calls_and_answers_that_are_no_json_come_back(tmp_path: Path) -> None:
     path = tmp_path / "r.gz"
-    recorder = Recorder(Scripted(b"[1,\r\n2]", Unreachable("nobody home"), b"<html>\n\xff"), path, "artemis", "b1")
+    recorder = Recorder(
+        Scripted(b"[1,\r\n2]", Unreachable("nobody home"), b"<html>\n\xff"), RecordingFile(path), "artemis", "b1"
+    )
     await recorder.begin_poll()
     assert (await recorder.ask(ASK, 1)).body == b"[1,\r\n2]"
     with pytest.raises(Unreachable, match="nobody home"):
@@ -189,12 +192,82 @@ async def test_failed_calls_and_answers_that_are_no_json_come_back(tmp_path: Pat
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be written"):
-        Recorder(Scripted(), tmp_path / "nowhere" / "r.gz", "artemis", "b1")
+        Recorder(Scripted(), RecordingFile(tmp_path / "nowhere" / "r.gz"), "artemis", "b1")
 
 
-async def test_a_full_disk() -> None:
-    recorder = Recorder(Scripted(json.dumps(os.urandom(500_000).hex()).encode()), Path("/dev/full"), "artemis", "b1")
-    with pytest.raises(PenstockError, match=r"^/dev/full: cannot be written: No space left"):
+async def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording_module, "create_named", lambda _: Path("/dev/full").open("wb"))  # noqa: SIM115
+    path = tmp_path / "r.gz"
+    recorder = Recorder(Scripted(random_answer(500_000)), RecordingFile(path), "artemis", "b1")
+    with pytest.raises(PenstockError, match=rf"^{path}: cannot be written: No space left"):
         await recorder.ask(ASK, 1)
-    with pytest.raises(PenstockError, match=r"^/dev/full: cannot be written: No space left"):
+    with pytest.raises(PenstockError, match=rf"^{path}: cannot be written: No space left"):
         await recorder.close()
+
+
+def random_answer(size: int) -> bytes:
+    """Which takes a little more than `size` in a recording."""
+    return json.dumps(os.urandom(size).hex()).encode()
+
+
+async def recorded_polls(path: Path) -> list[int]:
+    """How many answers each poll has."""
+    transport = RecordingTransport(path)
+    found = []
+    try:
+        while True:
+            await transport.begin_poll()
+            found.append(len(transport._calls))
+    except Unreachable:
+        await transport.close()
+    return found
+
+
+@pytest.mark.parametrize("limit", [1_000, 30_000, 75_000, 120_000, 10_000_000])
+async def test_a_recording_holds_whole_polls_and_no_more_than_its_limit(tmp_path: Path, limit: int) -> None:
+    """Ten polls of two answers."""
+    file = RecordingFile(tmp_path / "r.gz", limit)
+    recorder = Recorder(Scripted(*(random_answer(10_000) for _ in range(20))), file, "artemis", "b1")
+    full_at = None
+    for number in range(1, 11):
+        await recorder.begin_poll()
+        for _ in range(2):
+            await recorder.ask(ASK, 1)
+        file.end_poll()
+        full_at = full_at or (number if file.full else None)
+    await recorder.close()
+    fit = min(10, limit // 24_000)
+    assert file.path.stat().st_size <= limit
+    assert await recorded_polls(file.path) == [2] * fit
+    assert (file.polls, file.full, full_at) == (fit, fit < 10, fit + 1 if fit < 10 else None)
+
+
+async def test_a_huge_answer_takes_little_more_than_the_limit_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    cut = RecordingFile._cut
+
+    def measured(file: RecordingFile) -> None:
+        sizes.append(file._file.tell())
+        cut(file)
+
+    monkeypatch.setattr(RecordingFile, "_cut", measured)
+    file = RecordingFile(tmp_path / "r.gz", 3_000_000)
+    recorder = Recorder(Scripted(random_answer(20_000_000)), file, "artemis", "b1")
+    await recorder.begin_poll()
+    await recorder.ask(ASK, 1)
+    await recorder.close()
+    assert [size < 4_500_000 for size in sizes] == [True]
+    assert file.path.stat().st_size < 200
+    assert await recorded_polls(file.path) == []
+
+
+async def test_a_kill_costs_the_poll_under_way_only(tmp_path: Path) -> None:
+    file = RecordingFile(tmp_path / "r.gz")
+    recorder = Recorder(Scripted(*(random_answer(500) for _ in range(3))), file, "artemis", "b1")
+    for _ in range(3):
+        await recorder.begin_poll()
+        await recorder.ask(ASK, 1)
+    assert await recorded_polls(file.path) == [1, 1]
+    await recorder.close()

@@ -301,7 +301,7 @@ async def test_names_cannot_paint_the_screen() -> None:
     world.poll()
     async with shown(Made([world])) as pilot:
         lines = grid(pilot)
-        assert "·[2J[bold]evil" in "\n".join(lines)
+        assert r"\u001b[2J[bold]" in "\n".join(lines)
         assert not any("\x1b" in line for line in lines)
         assert "…" in lines[2]
 

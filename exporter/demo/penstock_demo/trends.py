@@ -6,6 +6,7 @@ import click
 
 from penstock.history.store import Store
 from penstock.trends import job
+from penstock.tui.lines import say
 from penstock_demo.history import Fleet, generate
 
 
@@ -15,11 +16,11 @@ from penstock_demo.history import Fleet, generate
 @click.option("--queues", type=click.IntRange(1, 1000), default=8, show_default=True, help="Queues of each broker.")
 def demo(directory: Path, days: int, queues: int) -> None:
     """Imagine the history of two brokers in DIRECTORY and report on it."""
-    click.echo(f"imagining {days} days of 2 brokers with {queues} queues each", err=True)
+    say(f"imagining {days} days of 2 brokers with {queues} queues each", err=True)
     generate(Store(str(directory / "history")), Fleet(brokers=2, queues=queues, days=days, interval=300, consumers=2))
     results = directory / "trends"
-    job.run(str(directory / "history"), str(results), None, lambda text: click.echo(text, err=True))
-    click.echo(str(results / job.REPORT))
+    job.run(str(directory / "history"), str(results), None, lambda text: say(text, err=True))
+    say(str(results / job.REPORT))
 
 
 if __name__ == "__main__":

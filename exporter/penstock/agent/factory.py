@@ -14,11 +14,13 @@ from penstock.transports.jmx import JmxTarget, JmxTransport
 from penstock.transports.jmxquery import JmxQueryTransport
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport, TlsFiles
 from penstock.transports.portmapper import WithPortMapper
-from penstock.transports.recording import Recorder, RecordingTransport
+from penstock.transports.recording import Recorder, RecordingFile, RecordingTransport
 from penstock.transports.transport import Reader, Transport
 
 
-def open_reader(config: Config, broker: Broker, executor: Executor | None = None, record: Path | None = None) -> Reader:
+def open_reader(
+    config: Config, broker: Broker, executor: Executor | None = None, record: RecordingFile | None = None
+) -> Reader:
     """A reader of `broker`; with `record` every raw answer is also written to that file. Raises ConfigError."""
     transport = open_transport(broker)
     if record is not None:

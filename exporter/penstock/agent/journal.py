@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.agent.safe_files import Unfit, appending, read_file, write_all
+from penstock.core.safe_files import Unfit, appending, make_directory, read_file, write_all
 from penstock.insight.events import Event
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Journal:
         """The lines that wait; they go on waiting when that fails."""
         lines = b"".join(self._waiting)
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(path.parent)
             if not _append(path, lines):
                 path.replace(path.with_name(f"{FILE}.1"))
                 _append(path, lines, whatever=True)

@@ -17,8 +17,8 @@ import msgspec
 from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.packed import pack, unpack
 from penstock.agent.record import Record, applied
-from penstock.agent.safe_files import Unfit, read_file, replace_file
 from penstock.agent.state_journal import FULL, StateJournal
+from penstock.core.safe_files import Unfit, make_directory, read_file, replace_file
 from penstock.insight.events import Event
 
 log = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ class StateFile:
     def save(self) -> bool:
         """Write it, and begin the journal anew; False when that failed. Only the first failure in a row is logged."""
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(self.directory)
             self._take_in_records()
             self._saved.sequence = self.sequence
             replace_file(self.path, encode(self._saved))

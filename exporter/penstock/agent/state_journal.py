@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.agent.safe_files import Unfit, open_to_append, read_file, write_all
+from penstock.core.safe_files import Unfit, make_directory, open_to_append, read_file, write_all
 
 FILE = "state.journal"
 MAGIC = b"penstock journal 1\n"
@@ -61,7 +61,7 @@ class StateJournal:
     def append(self, record: bytes) -> None:
         """Raises OSError; the file is then as it was before, as far as that can be had."""
         if self._descriptor is None:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(self.directory)
             self._descriptor = open_to_append(self.path)
             self.size = min(self.size, os.fstat(self._descriptor).st_size)
             os.ftruncate(self._descriptor, self.size)

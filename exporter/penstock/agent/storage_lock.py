@@ -7,8 +7,8 @@ import logging
 import os
 from pathlib import Path
 
-from penstock.agent.safe_files import open_to_append
 from penstock.core.errors import ConfigError
+from penstock.core.safe_files import make_directory, open_to_append
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class StorageLock:
         """Raises ConfigError while another agent holds it. One that cannot be written is not held."""
         self._descriptor: int | None = None
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(directory)
             descriptor = open_to_append(directory / FILE)
         except OSError as error:
             log.warning("%s cannot be locked (%s): see that no other agent uses it", directory, error.strerror or error)

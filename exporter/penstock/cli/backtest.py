@@ -17,6 +17,7 @@ from penstock.cli import options
 from penstock.cli.examples import examples
 from penstock.config import Config, load_rules
 from penstock.settings.policy import Policy
+from penstock.tui.lines import say, say_json
 
 if TYPE_CHECKING:
     from penstock.trends.backtest import BacktestResult
@@ -77,7 +78,10 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
     span = Span(seconds(when["first"], -float("inf")), seconds(when["last"], float("inf")))
     plan = job.BacktestPlan(span, when["warm_up"] * 3600.0, when["slice_days"])
     found = job.backtest(spark_session(master), Store(history), policies, plan)
-    click.echo(as_json(found) if form == "json" else as_text(found))
+    if form == "json":
+        say_json(as_json(found))
+    else:
+        say(*as_lines(found))
 
 
 def seconds(moment: datetime | None, otherwise: float) -> float:
@@ -122,7 +126,7 @@ def alarming(one: "Episode") -> bool:
     return one.severity != "info" and one.seconds >= ALERT_FOR
 
 
-def as_text(found: "BacktestResult") -> str:
+def as_lines(found: "BacktestResult") -> list[str]:
     """A line per condition, then one per queue or client on which it stood."""
     from penstock.trends.report import lasted  # noqa: PLC0415 - needs the extra
 
@@ -134,7 +138,7 @@ def as_text(found: "BacktestResult") -> str:
         for line in lines_of(found)
     ]  # fmt: skip
     if not rows:
-        return "\n".join([*out, "No condition would have been told, none was told then."])
+        return [*out, "No condition would have been told, none was told then."]
     widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
     out += [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
@@ -147,7 +151,7 @@ def as_text(found: "BacktestResult") -> str:
     for (broker, queue, client, condition), (count, total) in places(found.rules):
         who = f"{client} on {queue}" if client else queue
         out.append(f"{condition}: {who} ({broker}), {count} times, {lasted(total)} in all")
-    return "\n".join(out)
+    return out
 
 
 def places(episodes: "Sequence[Episode]") -> list[tuple[tuple[str, ...], tuple[int, float]]]:

@@ -19,7 +19,7 @@ from penstock.config import Config, load
 from penstock.insight.answers import Finding
 from penstock.insight.explain import findings
 from penstock.model import Role, Snapshot
-from penstock.tui.lines import say
+from penstock.tui.lines import say, say_json
 
 
 @click.command(
@@ -46,14 +46,14 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     for broker in config.brokers:
         open_reader(config, broker)  # certificates and recordings are opened: a ConfigError here is one of the file
     if form == "text":
-        say(valid)
+        say(*valid)
     pollers = [] if offline else await asked(config, config_file)
     if form == "json":
         found = [found_of(url, poller) for url, poller in pollers]
-        click.echo(json.dumps({"valid": valid, "brokers": found}, ensure_ascii=False, indent=2))
+        say_json(json.dumps({"valid": valid, "brokers": found}, ensure_ascii=False, indent=2))
     else:
         for url, poller in pollers:
-            say([f"{poller.name}: {url}", *(f"  {line}" for line in report(poller))])
+            say(f"{poller.name}: {url}", *(f"  {line}" for line in report(poller)))
     return int(any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
 
 

@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from penstock.cli.client import DEFAULT_URL, ask
 from penstock.cli.examples import examples
 from penstock.core.errors import PenstockError
+from penstock.core.visible import visible
 from penstock.insight.answers import LISTS
 
 SHELLS = ("bash", "zsh", "fish")
@@ -39,7 +40,7 @@ def completion(shell: str) -> None:
 
     found = get_completion_class(shell)
     assert found is not None  # noqa: S101 - click has all SHELLS
-    click.echo(found(main, {}, "penstock", "_PENSTOCK_COMPLETE").source())
+    click.echo(found(main, {}, "penstock", "_PENSTOCK_COMPLETE").source())  # noqa: TID251 - a script, which holds no name
 
 
 # --- names
@@ -75,4 +76,4 @@ def _offered(
     except (PenstockError, TimeoutError):
         return []
     names: set[str] = {getattr(row, name) for row in answer.rows}
-    return [CompletionItem(one) for one in sorted(names) if one.startswith(incomplete) and one.isprintable()]
+    return [CompletionItem(one) for one in sorted(names) if one.startswith(incomplete) and visible(one) == one]

@@ -3,7 +3,6 @@
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,9 +14,8 @@ from penstock.cli.client import ask
 from penstock.cli.examples import examples
 from penstock.config.values import parse_duration
 from penstock.insight.answers import EventList
-from penstock.insight.events import Event
 from penstock.insight.text import event_line
-from penstock.tui.lines import say
+from penstock.tui.lines import say, say_json
 
 
 def since_when(_: click.Context, __: click.Parameter, value: str | None) -> float:
@@ -54,12 +52,11 @@ async def events(
     found = await ask(
         url, http_config_file, "/api/v1/events", EventList, broker=broker, queue=queue, since=since, limit=limit
     )
-    say(shown(found.events, form))
+    for event in found.events:
+        if form == "json":
+            say_json(json.dumps(msgspec.to_builtins(event), ensure_ascii=False))
+        else:
+            say(event_line(event))
     if not found.events:
-        click.echo("penstock: nothing changed, of what was asked for", err=True)
+        say("penstock: nothing changed, of what was asked for", err=True)
     return 0
-
-
-def shown(events: Sequence[Event], form: str) -> Iterator[str]:
-    for event in events:
-        yield json.dumps(msgspec.to_builtins(event), ensure_ascii=False) if form == "json" else event_line(event)

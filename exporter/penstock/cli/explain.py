@@ -19,7 +19,7 @@ from penstock.insight.answers import Explanation
 from penstock.insight.explain import NotFound
 from penstock.insight.explain import explain as explain_queue
 from penstock.insight.text import explanation
-from penstock.tui.lines import say
+from penstock.tui.lines import say, say_json
 
 
 @click.command(
@@ -70,9 +70,9 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
     else:
         found = await polled(config_file, broker, queue, address, client, polls)
     if form == "json":
-        click.echo(json.dumps(msgspec.to_builtins(found), ensure_ascii=False, indent=2))
+        say_json(json.dumps(msgspec.to_builtins(found), ensure_ascii=False, indent=2))
     else:
-        say(explanation(found))
+        say(*explanation(found))
     return int(not found.healthy)
 
 
@@ -90,7 +90,7 @@ async def polled(
             polled = await poller.poll()
             if polled.result is Result.FAILED:
                 raise PenstockError(polled.error)
-            click.echo(f"poll {number} of {polls}: {polled.result} {polled.error}".rstrip(), err=True)
+            say(f"poll {number} of {polls}: {polled.result} {polled.error}".rstrip(), err=True)
             if number < polls:
                 await asyncio.sleep(max(0.0, began + interval - time.monotonic()))
     finally:

@@ -6,6 +6,8 @@ from pathlib import Path
 import click
 
 from penstock.core.errors import PenstockError
+from penstock.core.safe_files import FOR_OTHERS, Unfit, check_target, replace_file
+from penstock.tui.lines import say
 
 directory = click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 
@@ -16,7 +18,18 @@ def write(directory: Path, files: Mapping[str, str]) -> None:
         path = directory / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise PenstockError(f"cannot write {path}: {error.strerror or error}") from error
-        click.echo(path)
+        write_one(path, text)
+
+
+def write_one(path: Path, text: str) -> None:
+    """For others to read, as the umask allows; says the name. PenstockError when it cannot."""
+    try:
+        check_target(path)
+        replace_file(path, text.encode(), FOR_OTHERS)
+    except Unfit as error:
+        raise PenstockError(f"cannot write {path}: {error.strerror}; remove it or name another place") from error
+    except OSError as error:
+        raise PenstockError(f"cannot write {path}: {error.strerror or error}") from error
+    say(str(path))

@@ -1,7 +1,6 @@
 """`penstock flow`: the arithmetic of flow control, and what a client itself says of it."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,11 @@ import click
 
 from penstock.cli import options
 from penstock.cli.examples import examples
-from penstock.config.values import parse_duration, parse_size
+from penstock.config.values import parse_duration
 from penstock.findings import limits
 from penstock.findings.limits import ConnectionWindow, ConsumerWindow, CreditWindow
 from penstock.insight.client_log import ClientLog, LoggedConsumer, read_client_log
+from penstock.tui.lines import say, say_json
 
 HOW_TO_LOG = (
     "start the client with -Dimq.flowcontrol.debug=true -Dimq.flowcontrol.log=stderr, log"
@@ -29,19 +29,6 @@ class FlowLine:
     name: str
     value: Any
     text: str
-
-
-class Size(click.ParamType[int]):
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            size = parse_size(int(value) if re.fullmatch(r"-?\d+", str(value)) else value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if size <= 0:
-            self.fail(f"{value}: give more than nothing", param, ctx)
-        return size
 
 
 class Duration(click.ParamType[float]):
@@ -105,8 +92,8 @@ def flow() -> None:
 )
 @click.option("--buffered", type=click.IntRange(min=0), help="Messages in the client now: what the next batch is.")
 @click.option("--consumers", type=COUNT, default=1, show_default=True, help="Consumers on one connection.")
-@click.option("--message-size", type=Size(), help="Mean size of a message, for instance 4kB.")
-@click.option("--memory", type=Size(), help="What the buffers of one client may take, for instance 64MB.")
+@click.option("--message-size", type=options.Size(), help="Mean size of a message, for instance 4kB.")
+@click.option("--memory", type=options.Size(), help="What the buffers of one client may take, for instance 64MB.")
 @click.option("--rate", type=RATE, help="Messages that one consumer takes a second.")
 @click.option("--round-trip", type=Duration(), help="From asking to the first message of the batch, for instance 20ms.")
 @click.option("--connection-limit", type=COUNT, help="imqConnectionFlowLimit, with imqConnectionFlowLimitEnabled=true.")
@@ -164,10 +151,10 @@ def openmq(  # noqa: PLR0913, PLR0917 - the command's options
     show_default=True,
     help="consumerWindowSize of a Core client, bytes; 0 holds nothing in advance, -1 without bound.",
 )
-@click.option("--message-size", type=Size(), default="1kB", show_default=True, help="Mean size of a message.")
+@click.option("--message-size", type=options.Size(), default="1kB", show_default=True, help="Mean size of a message.")
 @click.option("--consumers", type=COUNT, default=1, show_default=True, help="Consumers of the queue.")
 @click.option("--ring", type=COUNT, help="ring-size of the queue: the window at which consumers hold no more than it.")
-@click.option("--memory", type=Size(), help="What the buffers of one client may take.")
+@click.option("--memory", type=options.Size(), help="What the buffers of one client may take.")
 @options.form
 def artemis(window: int, message_size: int, consumers: int, ring: int | None, memory: int | None, form: str) -> None:
     """Flow control of Artemis: the window of a Core client, against messages, a ring, memory."""
@@ -298,12 +285,12 @@ def tell_log(path: Path, form: str) -> None:
     if not log.consumers and not log.connections:
         raise click.ClickException(f"{path} holds no flow control of an OpenMQ client: {HOW_TO_LOG}")
     if form == "json":
-        click.echo(json.dumps(plain_log(log), ensure_ascii=False, indent=2))
+        say_json(json.dumps(plain_log(log), ensure_ascii=False, indent=2))
         return
     for entry in (*log.consumers.values(), *log.connections.values()):
-        click.echo("\n".join(entry_told(entry, log.seconds)))
+        say(*entry_told(entry, log.seconds))
     if log.seconds is None:
-        click.echo(f"No times in it: {HOW_TO_LOG}", err=True)
+        say(f"No times in it: {HOW_TO_LOG}", err=True)
 
 
 def plain_log(log: ClientLog) -> Mapping[str, Any]:
@@ -365,11 +352,11 @@ def entry_told(entry: LoggedConsumer, seconds: float | None) -> Iterator[str]:
 
 def show(lines: Sequence[FlowLine], form: str) -> None:
     if form == "json":
-        click.echo(json.dumps({line.name: line.value for line in lines}, indent=2))
+        say_json(json.dumps({line.name: line.value for line in lines}, indent=2))
         return
     width = max(len(line.name) for line in lines)
     for line in lines:
-        click.echo(f"{line.name.replace('_', ' '):{width}}  {line.text}")
+        say(f"{line.name.replace('_', ' '):{width}}  {line.text}")
 
 
 def messages(count: int) -> str:

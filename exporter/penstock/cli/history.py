@@ -8,6 +8,7 @@ import click
 
 from penstock.cli import options
 from penstock.cli.examples import examples
+from penstock.tui.lines import say
 
 
 @click.group()
@@ -25,15 +26,15 @@ def list_days(url: str) -> None:
 
     found = days(Store(url))
     if not found:
-        click.echo(f"{url}: no history; set history: {{enabled: true}} in the configuration of the agent", err=True)
+        say(f"{url}: no history; set history: {{enabled: true}} in the configuration of the agent", err=True)
         return
     for day in found:
         polls = ", ".join(f"{broker} {number}" for broker, number in day.polls.items())
-        click.echo(f"{day.day}  {day.bytes / 2**20:8.1f} MiB  {day.files:5d} files  polls: {polls}")
+        say(f"{day.day}  {day.bytes / 2**20:8.1f} MiB  {day.files:5d} files  polls: {polls}")
         for gap in day.gaps:
             begin, end = (datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S") for at in (gap.begin, gap.end))
-            click.echo(f"            gap of {gap.broker}: {begin} to {end} UTC")
-    click.echo(f"{len(found)} days, {sum(day.bytes for day in found) / 2**20:.1f} MiB")
+            say(f"            gap of {gap.broker}: {begin} to {end} UTC")
+    say(f"{len(found)} days, {sum(day.bytes for day in found) / 2**20:.1f} MiB")
 
 
 DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
@@ -67,8 +68,8 @@ def import_samples(url: str, target: str, match: str, broker: str, token: Path |
     end = when["last"].replace(tzinfo=UTC).timestamp() if when["last"] else time.time()
     begin = when["first"].replace(tzinfo=UTC).timestamp() if when["first"] else end - DEFAULT_DAYS * 86400
     source = Prometheus(url, match, secret(token) if token else "")
-    found = backfill(source, Store(target), begin, end, broker, lambda text: click.echo(text, err=True))
+    found = backfill(source, Store(target), begin, end, broker, lambda text: say(text, err=True))
     if not found.rows:
-        click.echo(f"{url}: has no samples of queues in this time; see --from, --match", err=True)
+        say(f"{url}: has no samples of queues in this time; see --from, --match", err=True)
         return
-    click.echo(f"{found.queues} queues, {found.hours} hours, {found.rows} rows: {target}")
+    say(f"{found.queues} queues, {found.hours} hours, {found.rows} rows: {target}")

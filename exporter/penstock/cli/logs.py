@@ -6,12 +6,14 @@ import sys
 import warnings
 from datetime import UTC, datetime
 
+from penstock.core.visible import visible
+
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("logfmt", "json")
 
 
 class LogLine(logging.Formatter):
-    """One event in one line; a traceback becomes a field of it."""
+    """One event in one visible line; a traceback becomes a field of it."""
 
     def __init__(self, form: str) -> None:
         super().__init__()
@@ -27,13 +29,13 @@ class LogLine(logging.Formatter):
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
         if self._form == "json":
-            return json.dumps(fields, ensure_ascii=False)
+            return visible(json.dumps(fields, ensure_ascii=False))
         return " ".join(f"{name}={_quoted(value)}" for name, value in fields.items())
 
 
 def _quoted(value: str) -> str:
-    plain = value and all(c.isprintable() and c not in ' ="\\' for c in value)
-    return value if plain else json.dumps(value, ensure_ascii=False)
+    plain = value and visible(value) == value and not any(c in ' ="\\' for c in value)
+    return value if plain else visible(json.dumps(value, ensure_ascii=False))
 
 
 def set_up(level: str, form: str) -> None:

@@ -1,11 +1,14 @@
 """`penstock` and its commands."""
 
+import io
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 
 import click
 
 from penstock import __version__
+from penstock.cli import logs
 from penstock.cli.examples import examples
 
 COMMANDS = (
@@ -43,3 +46,6 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="penstock")
 def main() -> None:
     """Tells what flows through JMS brokers (Apache Artemis, AMQ Broker, Eclipse OpenMQ), what does not, and why."""
+    logs.set_up("warning", "logfmt")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name may have letters that the terminal's encoding lacks
+        sys.stdout.reconfigure(errors="backslashreplace")

@@ -16,6 +16,7 @@ from penstock.config import load
 from penstock.exposition.body import Exposition
 from penstock.exposition.self_metrics import SelfMetrics
 from penstock.exposition.syntax import Format
+from penstock.tui.lines import say
 
 FORMATS = {"metrics": Format.TEXT, "openmetrics": Format.OPENMETRICS}
 
@@ -54,5 +55,5 @@ async def once(config_file: Path, name: str | None, form: str) -> int:
     polls = [(poller.name, poller.last) for poller in pollers if poller.last is not None]
     for broker, poll in polls:
         if poll.result is not Result.OK:
-            click.echo(f"penstock: broker {broker}: {poll.error}", err=True)
+            say(f"penstock: broker {broker}: {poll.error}", err=True)
     return int(any(poll.result is Result.FAILED for _, poll in polls))

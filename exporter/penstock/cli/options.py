@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import re
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -12,10 +13,28 @@ import click
 from penstock.cli.client import DEFAULT_URL
 from penstock.cli.logs import FORMATS, LEVELS
 from penstock.config import Broker, Config
+from penstock.config.values import parse_size
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.server import DEFAULT_ADDRESS
+from penstock.tui.lines import say
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class Size(click.ParamType[int]):
+    """Bytes, more than none; written with a unit or without."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            size = parse_size(int(value) if re.fullmatch(r"-?\d+", str(value)) else value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if size <= 0:
+            self.fail(f"{value}: give more than nothing", param, ctx)
+        return size
+
 
 config_file = click.option(
     "--config.file",
@@ -100,13 +119,14 @@ def command(function: Callable[..., Coroutine[Any, Any, int] | None]) -> Callabl
             begun = function(*arguments, **options)
             status = 0 if begun is None else asyncio.run(begun)
         except PenstockError as error:
-            click.echo(f"penstock: {error}", err=True)
+            first, *others = error.args if isinstance(error, ConfigError) else (str(error),)
+            say(f"penstock: {first}", *others, err=True)
             status = 2 if isinstance(error, ConfigError) else 1
         except ModuleNotFoundError as error:
             if error.name not in EXTRAS:
                 raise
             needed = f"this needs {error.name}, please: pip install 'penstock[{EXTRAS[error.name]}]'"
-            click.echo(f"penstock: {needed}", err=True)
+            say(f"penstock: {needed}", err=True)
             status = 1
         except KeyboardInterrupt:
             status = 130

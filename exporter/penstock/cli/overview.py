@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table as Grid
-from rich.text import Text
 
 from penstock.agent import Poller, Result
 from penstock.assessment.assess import Tables
@@ -15,6 +15,7 @@ from penstock.core.table import Column, Table
 from penstock.insight.explain import BrokerView
 from penstock.insight.lists import ListQuery, condition_list
 from penstock.series.labels import QueueSeries
+from penstock.tui.styled import Line, add_row, styled
 
 ROWS = 20
 """Rows of a grid, the busiest."""
@@ -26,6 +27,8 @@ def overview(pollers: Sequence[Poller], rows: int = ROWS) -> RenderableType:
     for poller in pollers:
         view, tables = poller.assessor.view, poller.assessor.tables
         parts.append(heading(poller))
+        if poller.last is not None and poller.last.error:
+            parts.append(Padding.indent(styled(poller.last.error, "yellow"), 2))
         if view is not None and view.conditions:
             parts.append(conditions(view, rows))
         if "queue" in tables:
@@ -35,16 +38,13 @@ def overview(pollers: Sequence[Poller], rows: int = ROWS) -> RenderableType:
     return Group(*parts)
 
 
-def heading(poller: Poller) -> Text:
+def heading(poller: Poller) -> Line:
     snapshot, last = poller.assessor.snapshot, poller.last
     about = snapshot.broker if snapshot else None
     up = last is not None and last.result is not Result.FAILED
-    text = Text(f"{poller.name}  ", style="bold")
-    text.append("up" if up else "down", style="green" if up else "red")
+    text = styled(f"{poller.name}  ", "bold").append_text(styled("up" if up else "down", "green" if up else "red"))
     if about is not None:
-        text.append(f"  {about.kind} {about.version}  {about.role}", style="default")
-    if last is not None and last.error:
-        text.append(f"\n{last.error}", style="yellow")
+        text.append_text(styled(f"  {about.kind} {about.version}  {about.role}", "default"))
     return text
 
 
@@ -57,8 +57,7 @@ def conditions(view: BrokerView, rows: int = ROWS) -> Grid:
     for one in condition_list([view], ListQuery(limit=rows)).rows:
         where = f"{one.queue}, {one.client}" if one.client else one.queue
         lasts = f"{max(time.time() - one.since, 0):,.0f} s"
-        grid.add_row(Text(one.condition, STYLES[one.severity]), Text(where), lasts, Text(one.advice))
-    grid.columns[-1].no_wrap = False
+        add_row(grid, styled(one.condition, STYLES[one.severity]), where, lasts, styled(one.advice))
     return grid
 
 
@@ -69,9 +68,8 @@ def queues(table: Table[QueueSeries], rows: int = ROWS) -> Grid:
         numbers = [table[name][i] for name in ("messages", "ready", "delivering", "scheduled", "consumers")]
         counters = [table[name][i] for name in ("added", "acknowledged")]
         ring = table["ring_used_ratio"][i]
-        grid.add_row(
-            table.index.rows[i].queue, *map(_number, numbers + counters), "" if math.isnan(ring) else f"{ring:.0%}"
-        )
+        full = "" if math.isnan(ring) else f"{ring:.0%}"
+        add_row(grid, table.index.rows[i].queue, *map(_number, numbers + counters), full)
     return grid
 
 
@@ -83,9 +81,8 @@ def clients(tables: Tables, rows: int = ROWS) -> Grid:
     for i in np.argsort(-held, kind="stable")[:rows].tolist():
         row = table.index.rows[i]
         names = ("consumers", "buffered", "uncommitted", "delivered", "acknowledged")
-        grid.add_row(
-            row.client, row.queue, *(_number(table[name][i]) for name in names), _age(last.get((row.queue, row.client)))
-        )
+        acknowledged = _age(last.get((row.queue, row.client)))
+        add_row(grid, row.client, row.queue, *(_number(table[name][i]) for name in names), acknowledged)
     return grid
 
 
@@ -104,7 +101,7 @@ def _grid(*names: str) -> Grid:
     grid = Grid(box=None, header_style="bold", padding=(0, 1))
     for number, name in enumerate(names):
         text = name in ("queue", "client", "on", "what to do")
-        grid.add_column(name, justify="left" if text or number == 0 else "right", no_wrap=True)
+        grid.add_column(name, justify="left" if text or number == 0 else "right", no_wrap=not text)
     return grid
 
 

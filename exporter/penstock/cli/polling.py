@@ -9,6 +9,7 @@ from penstock.agent import Assessor, Poller
 from penstock.agent.discovery import Discovery
 from penstock.agent.factory import open_reader, policy_of
 from penstock.config import Broker, Config
+from penstock.transports.recording import RecordingFile
 
 
 async def with_found(config: Config, config_file: Path) -> Config:
@@ -28,7 +29,7 @@ async def poll_once(config: Config, brokers: Sequence[Broker]) -> list[Poller]:
     return pollers
 
 
-def open_poller(config: Config, broker: Broker, record: Path | None = None) -> Poller:
+def open_poller(config: Config, broker: Broker, record: RecordingFile | None = None) -> Poller:
     """For single polls; with `record` every raw answer is also written to that file. Raises ConfigError."""
     assessor = Assessor(policy_of(config, broker), config.interval_of(broker))
     return Poller(open_reader(config, broker, record=record), assessor, config.timeout_of(broker))

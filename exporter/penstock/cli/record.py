@@ -11,6 +11,10 @@ from penstock.cli import logs, options
 from penstock.cli.examples import examples
 from penstock.cli.polling import open_poller
 from penstock.config import load
+from penstock.config.values import format_size
+from penstock.core.errors import PenstockError
+from penstock.transports.recording import MAX_BYTES, RecordingFile
+from penstock.tui.lines import say
 
 
 @click.command(epilog=examples("penstock record --polls 2 --output demo.jsonl.gz"))
@@ -22,32 +26,47 @@ from penstock.config import load
     type=click.Path(path_type=Path, dir_okay=False),
     help="The file to write; default BROKER-TIME.jsonl.gz here.",
 )
+@click.option(
+    "--max-size",
+    "limit",
+    type=options.Size(),
+    default=format_size(MAX_BYTES),
+    show_default=True,
+    help="Of the file: a poll that has no room ends it.",
+)
 @options.command
-async def record(config_file: Path, name: str | None, polls: int, output: Path | None) -> int:
+async def record(config_file: Path, name: str | None, polls: int, output: Path | None, limit: int) -> int:
     """
     Poll a broker at its interval and write every raw answer as compressed JSON lines.
 
-    The file holds no credentials of Penstock's, but names of queues, users and clients. Read it back with
-    `transport: recording` and `url: recording:FILE`. Control-C ends early; what was written stays.
+    The file holds no credentials of Penstock's, but names of queues, users and clients; only you can read it. Read it
+    back with `transport: recording` and `url: recording:FILE`. Control-C ends early; what was written stays.
     """
     logs.set_up("error", "logfmt")
     config = load(config_file)
     broker = options.chosen(config, name)
     path = output or Path(f"{_file_name(broker.name)}-{time.strftime('%Y%m%dT%H%M%S')}.jsonl.gz")
     interval = config.interval_of(broker)
-    poller = open_poller(config, broker, path)
+    file = RecordingFile(path, limit)
+    poller = open_poller(config, broker, file)
     failed = 0
     try:
         for number in range(1, polls + 1):
             began = time.monotonic()
             poll = await poller.poll()
             failed += poll.result is Result.FAILED
-            click.echo(f"poll {number} of {polls}: {poll.result} {poll.error}".rstrip(), err=True)
+            say(f"poll {number} of {polls}: {poll.result} {poll.error}".rstrip(), err=True)
+            file.end_poll()
+            if file.full:
+                break
             if number < polls:
                 await asyncio.sleep(max(0.0, began + interval - time.monotonic()))
     finally:
         await poller.close()
-        click.echo(f"written: {path} ({path.stat().st_size} bytes)", err=True)
+        say(f"written: {path} ({path.stat().st_size} bytes, {file.polls} polls)", err=True)
+    if file.full:
+        left_out = f"the last {polls - file.polls} of {polls} polls have no room in {format_size(limit)}"
+        raise PenstockError(f"{path}: {left_out}; what was written can be read, give a larger --max-size for the rest")
     return int(failed == polls)
 
 

@@ -21,6 +21,7 @@ from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.settings.policy import Policy
 from penstock.transports.recording import RecordingTransport
 from penstock.transports.transport import Answer, Request
+from penstock.tui.lines import say, say_json
 
 TIMEOUT = 3600.0
 """No deadline: a recording takes as long as it takes to read."""
@@ -56,8 +57,11 @@ async def replay(file: Path, config_file: Path | None, name: str | None, form: s
         polls += 1
         told += len(events)
         for event in events:
-            click.echo(msgspec.json.encode(event).decode() if form == "json" else event_line(event))
-    click.echo(f"{polls} polls, {told} changes", err=True)
+            if form == "json":
+                say_json(msgspec.json.encode(event).decode())
+            else:
+                say(event_line(event))
+    say(f"{polls} polls, {told} changes", err=True)
     return 0
 
 

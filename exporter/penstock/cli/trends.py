@@ -4,10 +4,12 @@ from pathlib import Path
 
 import click
 
+from penstock.cli import files as writing
 from penstock.cli import options
 from penstock.cli.backtest import backtest
 from penstock.cli.examples import examples
 from penstock.core.errors import PenstockError
+from penstock.tui.lines import say
 
 history = click.option("--history", required=True, help="Where the agent publishes: a directory or s3://BUCKET/PREFIX.")
 out = click.option("--out", required=True, help="Directory or s3://BUCKET/PREFIX of the results.")
@@ -30,11 +32,9 @@ def run(history: str, out: str, master: str | None) -> None:
     """Bring tiers, report and gauges up to date; only days with something new are read."""
     from penstock.trends import job  # noqa: PLC0415 - Spark is loaded for nothing else
 
-    facts = job.run(history, out, master, lambda text: click.echo(text, err=True))
+    facts = job.run(history, out, master, lambda text: say(text, err=True))
     window = facts["window"]
-    click.echo(
-        f"{len(facts['queues'])} queues, {window['days']} days, {window['rolled']} of them new: {out}/{job.REPORT}"
-    )
+    say(f"{len(facts['queues'])} queues, {window['days']} days, {window['rolled']} of them new: {out}/{job.REPORT}")
 
 
 @trends.command(epilog=examples("penstock trends report --out data/trends --output report.html"))
@@ -52,10 +52,4 @@ def report(out: str, output: Path | None) -> None:
     content = Store(out).read_bytes(FACTS)
     if content is None:
         raise PenstockError(f"{out}: holds no {FACTS}; `penstock trends run` makes it")
-    page = render(json.loads(content))
-    target = output or Path(REPORT)
-    try:
-        target.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise PenstockError(f"{target}: cannot be written: {error.strerror}") from None
-    click.echo(str(target))
+    writing.write_one(output or Path(REPORT), render(json.loads(content)))

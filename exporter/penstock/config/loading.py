@@ -48,7 +48,7 @@ def load_as(model: type[ModelT], path: Path, environ: Mapping[str, str], *, flag
     document = read(_text(path, flag))
     found, problems = _validated(model, document, Reading(path.parent, environ))
     if problems:
-        raise ConfigError(_report(path, problems))
+        raise ConfigError(*_report(path, problems))
     assert found is not None  # noqa: S101 - without problems it is there
     return found
 
@@ -83,7 +83,7 @@ def _validated(model: type[ModelT], document: Document, reading: Reading) -> tup
     return found, problems
 
 
-def _report(path: Path, problems: list[Problem]) -> str:
+def _report(path: Path, problems: list[Problem]) -> list[str]:
     problems = sorted(dict.fromkeys(problems), key=lambda problem: problem.line)
     lines = [
         f"{path}:{problem.line}: {shown_path(problem.path)}{': ' if problem.path else ''}{problem.text}"
@@ -91,7 +91,7 @@ def _report(path: Path, problems: list[Problem]) -> str:
     ]
     if len(problems) > MAX_PROBLEMS:
         lines.append(f"{path}: and {len(problems) - MAX_PROBLEMS} more")
-    return "\n".join(lines)
+    return lines
 
 
 def shown_path(path: KeyPath) -> str:

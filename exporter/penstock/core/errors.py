@@ -25,7 +25,10 @@ class Hinted(PenstockError):
 
 
 class ConfigError(PenstockError):
-    """The configuration cannot be used."""
+    """The configuration cannot be used. Each argument is a line."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.args))
 
 
 class SourceError(PenstockError):

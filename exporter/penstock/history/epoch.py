@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from penstock.core.safe_files import replacing
 from penstock.core.table import Index, Keys, Table
 from penstock.model import Process, Snapshot
 
@@ -100,12 +101,10 @@ class CounterEpochs:
                 }
                 batches.append(pa.table(columns))
         if batches:
-            beside = file.with_suffix(".new")
             table = pa.concat_tables(batches)
             table = table.replace_schema_metadata({PROCESSES: msgspec.msgpack.encode(self._processes)})
-            with pa.OSFile(str(beside), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            with replacing(file) as sink, pa.ipc.new_file(sink, table.schema) as writer:
                 writer.write_table(table)
-            beside.replace(file)
 
     def load(self, file: Path) -> None:
         """Take up what an earlier agent left; what cannot be read is told, and every life begins anew."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.core.safe_files import create, make_directory
 from penstock.history.schema import BROKER, ROW_TYPES, fitted
 
 SUFFIX = ".arrows"
@@ -36,7 +37,7 @@ class Segment:
         """Raises OSError; nothing may be appended then any more."""
         for kind in [*(name for name in batches if name != BROKER.name), BROKER.name]:
             if kind not in self._writers:
-                sink = (self.directory / f"{kind}{SUFFIX}").open("wb")
+                sink = create(self.directory / f"{kind}{SUFFIX}")
                 self._writers[kind] = sink, pa.ipc.new_stream(sink, ROW_TYPES[kind].schema)
             sink, writer = self._writers[kind]
             writer.write_batch(batches[kind])
@@ -75,7 +76,8 @@ class Spool:
         if self._segment is None:
             self._number += 1
             directory = self.directory / f"{self.boot}-{self._number:06d}"
-            directory.mkdir(parents=True, mode=0o700)
+            make_directory(self.directory)
+            directory.mkdir(mode=0o700)
             self._segment = Segment(directory, int(stamp // HOUR), stamp)
         try:
             self._segment.append(batches)
@@ -117,7 +119,7 @@ class Spool:
     def set_aside(self, segment: Path) -> Path:
         """Keep a damaged segment, of which all that can be read is published, for people; where it is now."""
         aside = self.directory / DAMAGED
-        aside.mkdir(mode=0o700, exist_ok=True)
+        make_directory(aside)
         kept = segment.rename(aside / segment.name)
         others = sorted(path for path in aside.iterdir() if path != kept)
         while others and sum(map(size, [*others, kept])) > self.limit:

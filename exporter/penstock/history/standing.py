@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.conditions.condition import ActiveCondition
+from penstock.core.safe_files import replace_file
 from penstock.history.exported import Exported, key_of
 
 log = logging.getLogger(__name__)
@@ -19,9 +20,7 @@ _saved = msgspec.msgpack.Decoder(_Saved)
 def save(told: Mapping[str, Exported], file: Path) -> None:
     """Write it beside `file` and rename. Raises OSError."""
     saved: _Saved = {broker: (one.stamp, list(one.standing.values())) for broker, one in told.items()}
-    beside = file.with_suffix(".new")
-    beside.write_bytes(msgspec.msgpack.encode(saved))
-    beside.replace(file)
+    replace_file(file, msgspec.msgpack.encode(saved))
 
 
 def load(file: Path) -> dict[str, Exported]:

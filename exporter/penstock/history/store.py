@@ -1,6 +1,5 @@
 """Where published history stands: a directory or an object store, by one interface. Errors are PenstockErrors."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import pyarrow.fs as pf
 import pyarrow.parquet as pq
 
 from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.safe_files import OWNER_ONLY, make_directory, replacing
 from penstock.history.schema import parquet_options
 
 STAGING = "_tmp"
@@ -36,7 +36,8 @@ class Store:
     """
     Files below the directory or URL `url` (`s3://bucket/prefix?endpoint_override=…`).
 
-    Raises ConfigError for a URL that cannot be used. Credentials come from the environment, never from the URL.
+    Files are their owner's only. Credentials come from the environment, never from the URL. Raises ConfigError for a
+    URL that cannot be used.
     """
 
     def __init__(self, url: str) -> None:
@@ -85,8 +86,8 @@ class Store:
         """What `fill` writes into the file that it is given, there whole or not at all."""
         self._write(name, fill)
 
-    def write_bytes(self, name: str, content: bytes) -> None:
-        self._write(name, lambda sink: sink.write(content))
+    def write_bytes(self, name: str, content: bytes, mode: int = OWNER_ONLY) -> None:
+        self._write(name, lambda sink: sink.write(content), mode)
 
     def read_bytes(self, name: str) -> bytes | None:
         """The content, None when it is not there."""
@@ -111,14 +112,14 @@ class Store:
         with self.errors(name):
             if self.local:
                 aside = Path(self.path(f"{STAGING}/{name.replace('/', '~')}"))
-                aside.parent.mkdir(parents=True, exist_ok=True)
+                make_directory(aside.parent)
                 if not aside.exists():
                     Path(self.path(name)).rename(aside)
                 self.fs.delete_dir(str(aside))
             else:
                 self.fs.delete_dir(self.path(name))
 
-    def _write(self, name: str, fill: Callable[[Any], Any]) -> None:
+    def _write(self, name: str, fill: Callable[[Any], Any], mode: int = OWNER_ONLY) -> None:
         target = self.path(name)
         with self.errors(name):
             if not self.local:
@@ -127,14 +128,10 @@ class Store:
                     fill(sink)
                 return
             path, staged = Path(target), Path(self.path(f"{STAGING}/{name.replace('/', '~')}"))
-            staged.parent.mkdir(parents=True, exist_ok=True)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with staged.open("wb") as sink:
+            make_directory(staged.parent)
+            make_directory(path.parent)
+            with replacing(path, staged, mode) as sink:
                 fill(sink)
-                sink.flush()
-                os.fsync(sink.fileno())
-            staged.replace(path)
-            synced(path.parent)
 
     @contextmanager
     def errors(self, name: str) -> Iterator[None]:
@@ -143,12 +140,3 @@ class Store:
             yield
         except (OSError, pa.ArrowException) as error:
             raise StoreError(f"{self.path(name)}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def synced(directory: Path) -> None:
-    """Make a rename in `directory` durable."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

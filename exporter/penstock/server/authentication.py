@@ -18,6 +18,7 @@ from aiohttp import hdrs, web
 
 from penstock.config.web import OPENSSL_NAMES, VERSIONS, ClientAuth, RateLimit, TlsServer, WebConfig, load_web
 from penstock.core.errors import ConfigError
+from penstock.core.safe_files import replace_file
 
 log = logging.getLogger(__name__)
 
@@ -242,7 +243,7 @@ def _load_certificate(context: ssl.SSLContext, tls: TlsServer) -> None:
         try:
             for file, text in ((cert, cert_text), (key, key_text)):
                 if text is not None:
-                    file.write_text(text)
+                    replace_file(file, text.encode())
             context.load_cert_chain(cert, key, password=_no_password)
         except (OSError, ValueError) as error:
             named = " and ".join(str(file) for file in (tls.cert_file, tls.key_file) if file) or "cert and key"

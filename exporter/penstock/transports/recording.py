@@ -1,7 +1,7 @@
 """
 Recordings: the raw answers of each poll, written as they come and read back in place of a broker.
 
-A file is gzip, one JSON object a line:
+A file is gzip, a member for each poll, one JSON object a line:
     {"penstock": 1, "kind": "artemis", "broker": "b1"}                      the first line
     {"poll": 1}                                                             a poll starts
     {"stamp": 1795.2, "seconds": 0.1, "requests": […], "answer": […]}       one bulk and its raw answer
@@ -15,14 +15,20 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
 from penstock.core.errors import BadAnswer, ConfigError, PenstockError, SourceError, Unreachable
+from penstock.core.safe_files import Unfit, create_named
 from penstock.transports.transport import Answer, Request, Transport
 
 FORMAT = 1
 MAX_LINE = 256 * 1024 * 1024
+MAX_BYTES = 1 << 30
+"""Of a recording, unless another limit is given."""
+PIECE = 1 << 20
+"""Bytes compressed between two looks at the limit."""
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 """What msgspec raises for text that is broken, no UTF-8, or nested without end."""
 
@@ -45,22 +51,105 @@ class Header(msgspec.Struct):
     broker: str
 
 
+class RecordingFile:
+    """
+    A file of at most `limit` bytes, readable by its owner only: whole polls, as many as there is room for.
+
+    Raises PenstockError when it cannot be written.
+    """
+
+    def __init__(self, path: Path, limit: int = MAX_BYTES) -> None:
+        self.path, self.limit = path, limit
+        self.polls = 0
+        """In the file, whole, and ended."""
+        self.full = False
+        """A poll had no room: neither it nor what comes after it is in the file."""
+        self._size = 0
+        self._in_poll = False
+        self._member: gzip.GzipFile | None = None
+        self._file: BinaryIO
+
+    def open(self) -> None:
+        """Make it, in place of an older one. Raises ConfigError."""
+        try:
+            self._file = create_named(self.path)
+        except Unfit as error:
+            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}; name another file") from error
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from error
+
+    def begin_poll(self) -> None:
+        self.end_poll()
+        self._in_poll = True
+
+    def write(self, line: msgspec.Struct) -> None:
+        if self.full:
+            return
+        content = msgspec.json.encode(line) + b"\n"
+        with self._writing():
+            if self._member is None:
+                self._member = gzip.GzipFile("", "wb", 6, self._file)
+            for at in range(0, len(content), PIECE):
+                self._member.write(content[at : at + PIECE])
+                if self._file.tell() > self.limit:
+                    self._cut()
+                    return
+
+    def end_poll(self) -> None:
+        """What was written since the last one is whole."""
+        if self._member is not None:
+            with self._writing():
+                self._member.close()
+                self._member = None
+                self._file.flush()
+                self._size, before = self._file.tell(), self._size
+                if self._size > self.limit:
+                    self._size = before
+                    self._cut()
+        if not self.full:
+            self.polls += self._in_poll
+        self._in_poll = False
+
+    def close(self) -> None:
+        """Of a poll that has not ended the part that there is stays."""
+        self._in_poll = False
+        try:
+            self.end_poll()
+        finally:
+            with self._writing():
+                self._file.close()
+
+    def _cut(self) -> None:
+        """Back to the end of the last whole poll."""
+        self.full = True
+        if self._member is not None:
+            self._member.close()
+            self._member = None
+        self._file.truncate(self._size)
+        self._file.seek(self._size)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise PenstockError(f"{self.path}: cannot be written: {error.strerror or error}") from error
+
+
 class Recorder:
     """A transport that passes everything on to another and writes what it answers."""
 
-    def __init__(self, inner: Transport, path: Path, kind: str, broker: str) -> None:
+    def __init__(self, inner: Transport, file: RecordingFile, kind: str, broker: str) -> None:
         self._inner = inner
-        try:
-            self._file = gzip.open(path, "wb", compresslevel=6)  # noqa: SIM115 - closed in close()
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
-        self._path = path
+        self._file = file
         self._polls = 0
-        self._write(Header(FORMAT, kind, broker))
+        self._file.open()
+        self._file.write(Header(FORMAT, kind, broker))
 
     async def begin_poll(self) -> None:
         self._polls += 1
-        self._write(RecordedCall(poll=self._polls))
+        self._file.begin_poll()
+        self._file.write(RecordedCall(poll=self._polls))
         await self._inner.begin_poll()
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
@@ -69,28 +158,16 @@ class Recorder:
             answer = await self._inner.ask(requests, timeout)
         except SourceError as error:
             seconds = time.monotonic() - began
-            self._write(RecordedCall(stamp=time.time(), seconds=seconds, requests=asked, error=str(error)))
+            self._file.write(RecordedCall(stamp=time.time(), seconds=seconds, requests=asked, error=str(error)))
             raise
-        self._write(
+        self._file.write(
             RecordedCall(stamp=answer.stamp, seconds=answer.seconds, requests=asked, answer=_one_line(answer.body))
         )
         return answer
 
     async def close(self) -> None:
         await self._inner.close()
-        with self._writing():
-            self._file.close()
-
-    def _write(self, line: msgspec.Struct) -> None:
-        with self._writing():
-            self._file.write(msgspec.json.encode(line) + b"\n")
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise PenstockError(f"{self._path}: cannot be written: {error.strerror or error}") from error
+        self._file.close()
 
 
 class RecordingTransport:

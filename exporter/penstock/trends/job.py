@@ -2,7 +2,8 @@
 The whole job: history → tiers → facts → files and report. `python -m penstock.trends.job` is the spark-submit entry.
 
 In the output: `h1/`, `d1/`, `condition/` (Parquet, kept for ever), `facts.json` and `forecast.parquet` (the numbers of
-the report), `report.html`, and `gauges.json`, which the agent shows in /metrics; that is written last.
+the report), `report.html`, and `gauges.json`, which the agent shows in /metrics; that is written last. These two may be
+read by others as the umask allows, all else by its owner only.
 """
 
 import argparse
@@ -21,6 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import PenstockError
+from penstock.core.safe_files import FOR_OTHERS, appending
+from penstock.core.visible import visible
 from penstock.history.compact import read
 from penstock.history.schema import CONDITION
 from penstock.history.store import Store
@@ -78,8 +81,8 @@ def run(
         progress("writing the report")
         target.write_bytes(FACTS, json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).encode())
         target.write_table("forecast.parquet", forecast_table(facts["queues"]))
-        target.write_bytes(REPORT, render(facts).encode())
-        target.write_bytes(GAUGES, json.dumps(gauges(facts, began), sort_keys=True).encode())
+        target.write_bytes(REPORT, render(facts).encode(), FOR_OTHERS)
+        target.write_bytes(GAUGES, json.dumps(gauges(facts, began), sort_keys=True).encode(), FOR_OTHERS)
     return facts
 
 
@@ -90,8 +93,10 @@ def locked(out: Store) -> Iterator[None]:
         yield
         return
     file = Path(out.path("_lock"))
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a") as handle:
+    with contextlib.ExitStack() as stack:
+        with out.errors(file.name):
+            file.parent.mkdir(parents=True, exist_ok=True)  # others read the report in it
+            handle = stack.enter_context(appending(file))
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -147,12 +152,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--master", help="Spark master; default: what spark-submit says, else local[*]")
     given = parser.parse_args(arguments)
     try:
-        facts = run(given.history, given.out, given.master, lambda text: print(text, file=sys.stderr, flush=True))
+        facts = run(given.history, given.out, given.master, say)
     except PenstockError as error:
-        print(f"penstock: {error}", file=sys.stderr)
+        say(f"penstock: {error}")
         return 1
-    print(f"{len(facts['queues'])} queues, {facts['window']['days']} days: {given.out}/{REPORT}", file=sys.stderr)
+    say(f"{len(facts['queues'])} queues, {facts['window']['days']} days: {given.out}/{REPORT}")
     return 0
+
+
+def say(text: str) -> None:
+    print(visible(text), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from rich.text import Text
 from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,6 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
 from penstock.core.errors import PenstockError
+from penstock.core.visible import visible
 from penstock.insight.answers import BrokerState
 from penstock.insight.lists import WORST, ListQuery
 from penstock.insight.text import event_line, explanation
@@ -25,6 +25,7 @@ from penstock.tui.lines import LEAST, folded, state_word
 from penstock.tui.screens import BROKERS, LEVELS, QUEUES, STYLES, CellContext, Column, Level, Row, brief, style_of
 from penstock.tui.source import StatusSource
 from penstock.tui.sparkline import STEP, RecentValues
+from penstock.tui.styled import Line, stacked, styled
 
 MOST_ROWS = 500
 EVENTS = 200
@@ -82,19 +83,22 @@ class TextPage(ModalScreen[None]):
         self._lines = list(lines)
 
     def compose(self) -> ComposeResult:
-        yield Static(Text(self._title, style="bold reverse"), classes="bar")
+        yield Static(styled(self._title, "bold reverse"), classes="bar")
         with VerticalScroll():
             yield Static(id="lines")
         yield Footer()
 
     def on_resize(self, event: Resize) -> None:
-        parts = [part for line in self._lines for part in folded(line, max(event.size.width - 4, LEAST))]
-        self.query_one("#lines", Static).update(Text("\n").join([coloured(part) for part in parts]))
+        lines: list[Line] = []
+        for line in self._lines:
+            first, *others = folded(line, max(event.size.width - 4, LEAST))
+            lines += [coloured(first), *map(styled, others)]
+        self.query_one("#lines", Static).update(stacked(lines))
 
 
-def coloured(line: str) -> Text:
+def coloured(line: str) -> Line:
     """A line of an explanation, the word that tells the state in its colour."""
-    text, word = Text(line), state_word(line)
+    text, word = styled(line), state_word(line)
     if word:
         text.highlight_words([word], STYLES.get(word.lower(), "bold"))
     return text
@@ -307,18 +311,18 @@ class Top(App[None]):
         columns = [column for column in level.columns if not named.get(column.given)]
         self._grid.show(columns, keys, cell, place.sort)
 
-    def _title_line(self) -> Text:
+    def _title_line(self) -> Line:
         at = datetime.fromtimestamp(self._look.at, UTC).strftime("%H:%M:%S UTC") if self._look.at else "not asked yet"
         every = "paused" if self._paused else f"every {self._seconds:g} s"
-        return Text(f"penstock top  {self._where}  {at}, {every}".ljust(500), style="reverse", no_wrap=True)
+        return styled(f"penstock top  {self._where}  {at}, {every}".ljust(500), "reverse", no_wrap=True)
 
-    def _told_lines(self) -> Text:
+    def _told_lines(self) -> Line:
         lines = [self._place_line(), *self._broker_lines()]
         if self._error:
-            lines.append(Text(f"!! {self._error}", STYLES["down"]))
-        return Text("\n").join(lines)
+            lines.append(styled(f"!! {self._error}", STYLES["down"]))
+        return stacked(lines)
 
-    def _place_line(self) -> Text:
+    def _place_line(self) -> Line:
         place, look = self._place, self._look
         names = [place.broker or "all brokers", place.queue, place.client]
         if place.level is BROKERS:
@@ -330,21 +334,21 @@ class Top(App[None]):
             parts.append(f"by {place.sort.removeprefix('-')}{' reversed' if self._reversed() else ''}")
         if place.text:
             parts.append(f"filter {place.text!r}, Esc ends it")
-        return Text("   ".join(parts), style="bold", no_wrap=True, overflow="ellipsis")
+        return styled("   ".join(parts), "bold", no_wrap=True, overflow="ellipsis")
 
     def _reversed(self) -> bool:
         return self._place.sort not in (WORST, *self._place.level.sorts)
 
-    def _broker_lines(self) -> Iterable[Text]:
+    def _broker_lines(self) -> Iterable[Line]:
         """Those that are down, of those that are looked at; the one that is looked at also when it is up."""
         chosen = [one for one in self._look.brokers if self._place.broker in ("", one.name)]
         down = [one for one in chosen if one.up is False]
         for one in down[:MOST_DOWN]:
-            yield Text(f"!! {one.name} DOWN{old(one)}: {one.error}", STYLES["down"])
+            yield styled(f"!! {one.name} DOWN{old(one)}: {one.error}", STYLES["down"])
         if len(down) > MOST_DOWN:
-            yield Text(f"!! and {len(down) - MOST_DOWN} more brokers DOWN", STYLES["down"])
+            yield styled(f"!! and {len(down) - MOST_DOWN} more brokers DOWN", STYLES["down"])
         if self._place.broker and not down:
-            yield from (Text(about(one), style_of(one), overflow="ellipsis", no_wrap=True) for one in chosen)
+            yield from (styled(about(one), style_of(one), overflow="ellipsis", no_wrap=True) for one in chosen)
 
     # --- keys
 
@@ -445,7 +449,7 @@ class Top(App[None]):
         try:
             found = await self._source.explain(row.broker, row.address, row.queue, getattr(row, "client", ""))
         except PenstockError as error:
-            self.notify(str(error), severity="error")
+            self._refuse(error)
             return
         self.push_screen(TextPage(f"{row.broker} / {row.queue}   q: back", explanation(found)))
 
@@ -456,10 +460,13 @@ class Top(App[None]):
         try:
             found = await self._source.events(place.broker, place.queue, EVENTS)
         except PenstockError as error:
-            self.notify(str(error), severity="error")
+            self._refuse(error)
             return
         lines = [event_line(event) for event in reversed(found)] or ["Nothing has changed since the agent began."]
         self.push_screen(TextPage("events, the newest first   q: back", lines))
+
+    def _refuse(self, error: PenstockError) -> None:
+        self.notify(visible(str(error)), severity="error", markup=False)
 
     def action_help(self) -> None:
         self.push_screen(TextPage("help   q: back", HELP.splitlines()))

@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from penstock.core.visible import visible
 from penstock.tui.screens import GAP, Column, fitted
 
 Cell = Callable[[Column, int], tuple[str, str]]
@@ -136,8 +137,8 @@ class Grid(ScrollView, can_focus=True):
 
 
 def sized(text: str, column: Column) -> str:
-    """Exactly as wide as the column; what is longer ends in an ellipsis. Control characters become visible."""
-    text = "".join(one if one.isprintable() else "·" for one in text)
+    """Visible, and exactly as wide as the column; what is longer ends in an ellipsis."""
+    text = visible(text)
     if cell_len(text) > column.width:
         text = set_cell_size(text, column.width - 1) + "…"
     return " " * (column.width - cell_len(text)) + text if column.right else set_cell_size(text, column.width)

@@ -1,13 +1,19 @@
-"""Lines for people: on a terminal folded under their beginning and coloured, elsewhere as they are."""
+"""
+Where text leaves for a terminal. Every command writes by `say` and `say_json`; the linter refuses `click.echo`.
+
+On a terminal lines are folded under their beginning and coloured, elsewhere they are as they are, visible in any case.
+"""
 
 import os
 import re
 import shutil
 import sys
-import textwrap
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Iterator
 
 import click
+
+from penstock.core.visible import visible
 
 COLOURS = {
     "critical": {"fg": "red", "bold": True},
@@ -22,31 +28,66 @@ COLOURS = {
 }
 """By a word that tells the state, in any case: the same is said without colour."""
 _HEAD = re.compile(r"\s*(?:\S+(?: \S+)?\s{2,}|- )?")
+_WORD = re.compile(r" *[^ ]+")
 LEAST = 40
 """Columns; a narrower terminal folds our lines itself."""
+HANG = 2
+"""Columns by which what was folded is moved in at least: a name must not look like a line of ours."""
 
 
-def say(lines: Iterable[str]) -> None:
-    """To standard output. Colours only on a terminal, and not when NO_COLOR is set."""
-    if not sys.stdout.isatty():
+def say(*lines: str, err: bool = False) -> None:
+    """A line each, to standard output or error. Colours only on a terminal, and not when NO_COLOR is set."""
+    if err or not sys.stdout.isatty():
         for line in lines:
-            click.echo(line)
+            _write(visible(line), err=err)
         return
     plain = bool(os.environ.get("NO_COLOR"))
     width = max(shutil.get_terminal_size().columns, LEAST)
     for line in lines:
-        for part in folded(line, width):
-            click.echo(part if plain else coloured(part), color=True)
+        first, *others = folded(line, width)
+        _write(first if plain else coloured(first))
+        for part in others:
+            _write(part)
+
+
+def say_json(text: str) -> None:
+    """A JSON text: the same values, and what would act on a terminal in the escapes that JSON has for it."""
+    for line in text.split("\n"):
+        _write(visible(line))
+
+
+def _write(line: str, *, err: bool = False) -> None:
+    click.echo(line, err=err, color=True)  # noqa: TID251 - the one place
 
 
 def folded(line: str, width: int) -> Iterator[str]:
-    """The line in parts of at most `width` characters, the later ones under the text that follows its first word."""
+    """The visible line in parts of at most `width` columns, the later ones under the text behind its first word."""
+    line = visible(line)
     found = _HEAD.match(line)
-    hang = len(found[0]) if found else 0
+    hang = max(columns(found[0]) if found else 0, HANG)
     if hang > width // 2:
-        hang = 2
-    parts = textwrap.wrap(line, width, subsequent_indent=" " * hang, drop_whitespace=True, break_on_hyphens=False)
-    yield from parts or [""]
+        hang = HANG
+    part, used = "", 0
+    for word in _WORD.findall(line):
+        if part and used + columns(word) > width and hang + columns(word.lstrip(" ")) <= width:
+            yield part
+            part, used, word = " " * hang, hang, word.lstrip(" ")  # noqa: PLW2901
+        for one in word:
+            if used + columns(one) > width:  # no line is long enough for the word
+                yield part
+                part, used = " " * hang, hang
+            part, used = part + one, used + columns(one)
+    yield part
+
+
+def columns(text: str) -> int:
+    """What visible text takes on a terminal, never less: wide characters take two, marks above others none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.category(one) in ("Mn", "Me") else 2 if unicodedata.east_asian_width(one) in "WF" else 1
+        for one in text
+    )
 
 
 def state_word(line: str) -> str:

@@ -1,0 +1,147 @@
+"""
+How every file is written: for its owner only unless it is for others, and never through what stands in its place.
+
+A FIFO, a device or a directory is refused at once, a link is not followed. Directories are the operator's: a link among
+those above a file is followed.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+OWNER_ONLY = 0o600
+"""What is kept holds names of queues, clients and users."""
+FOR_OTHERS = 0o666
+"""As the umask allows: rules, dashboards, reports."""
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+_OPEN = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class Unfit(OSError):
+    """What stands there is no file that Penstock may have written; `strerror` says why."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(errno.EINVAL, why)
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """The content. Raises OSError; Unfit where it is no regular file or longer than `limit` bytes."""
+    descriptor = _open(path, os.O_RDONLY)
+    try:
+        size = regular(os.fstat(descriptor)).st_size
+        if size > limit:
+            raise Unfit(f"it has {size:,} bytes, at most {limit:,} are read")
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(limit)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def appending(path: Path) -> Iterator[int]:
+    """A descriptor that appends; the file is made when it is not there. Raises OSError; Unfit: no regular file."""
+    descriptor = open_to_append(path)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def open_to_append(path: Path) -> int:
+    """Raises OSError; Unfit: no regular file."""
+    # Also to be read: a FIFO opens at once then, reader or not.
+    descriptor = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    try:
+        regular(os.fstat(descriptor))
+    except Unfit:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _open(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, flags | _OPEN, OWNER_ONLY)
+    except IsADirectoryError:
+        raise Unfit("it is a directory") from None
+    except OSError as error:
+        if error.errno == errno.ELOOP and path.is_symlink():
+            raise Unfit("it is a link") from None
+        raise
+
+
+def regular(found: os.stat_result) -> os.stat_result:
+    """Raises Unfit where it is no regular file."""
+    if not stat.S_ISREG(found.st_mode):
+        raise Unfit(f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'no regular file')}")
+    return found
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Raises OSError when not all of it could be written."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def create(path: Path, mode: int = OWNER_ONLY) -> BinaryIO:
+    """A new file under a name of Penstock's own; what a killed agent left there, or a link, goes. Raises OSError."""
+    path.unlink(missing_ok=True)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb")
+
+
+def create_named(path: Path, mode: int = OWNER_ONLY) -> BinaryIO:
+    """The same under a name that somebody gave: only a regular file goes. Raises OSError; Unfit."""
+    check_target(path)
+    return create(path, mode)
+
+
+def check_target(path: Path) -> None:
+    """Raises Unfit where something else than a regular file has the name."""
+    with contextlib.suppress(FileNotFoundError):
+        regular(path.lstat())
+
+
+@contextlib.contextmanager
+def replacing(path: Path, beside: Path | None = None, mode: int = OWNER_ONLY) -> Iterator[BinaryIO]:
+    """
+    A file to fill, there whole or not at all, and lasting: written as `beside`, then renamed. Raises OSError.
+
+    beside: on the same file system; default: the name with `.new` behind it.
+    """
+    new = beside or path.with_name(f"{path.name}.new")
+    with create(new, mode) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def replace_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
+    """`content` as the whole of it, as `replacing` does. Raises OSError."""
+    with replacing(path, mode=mode) as file:
+        file.write(content)
+
+
+def make_directory(path: Path) -> None:
+    """It and all above it that are not there, entered by the owner only. Raises OSError."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)

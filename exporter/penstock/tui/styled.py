@@ -1,0 +1,28 @@
+"""Text for a screen that rich draws. Nothing in it is markup, and what it shows is visible (`core.visible`)."""
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from rich.table import Table
+from rich.text import Text  # noqa: TID251 - here it is made safe
+
+from penstock.core.visible import visible
+
+Line: TypeAlias = Text
+
+
+def styled(text: str, style: str = "", **layout: Any) -> Line:
+    """One line. layout: `no_wrap`, `overflow` … as rich has them."""
+    return Text(visible(text), style, **layout)
+
+
+def stacked(lines: Iterable[Line]) -> Line:
+    """One below the other."""
+    return Text("\n").join(lines)
+
+
+def add_row(table: Table, *cells: str | Line) -> None:
+    """A `str` is one line, cut where its column has no room; left to rich, it would be read as markup."""
+    table.add_row(
+        *(styled(cell, no_wrap=True, overflow="ellipsis") if isinstance(cell, str) else cell for cell in cells)
+    )
