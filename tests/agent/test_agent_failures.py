@@ -361,7 +361,10 @@ async def test_a_broker_is_dropped_while_it_is_polled(running: Running) -> None:
 async def test_a_dropped_broker_is_saved_with_what_was_known(running: Running) -> None:
     await running.agent.start()
     await running.polled()
-    running.file.write_text("brokers: []\ndiscovery: {files: ['*.none']}\n")
+    running.file.write_text(
+        "brokers: []\ndiscovery: {profiles: {p: {kind: artemis, url: 'http://{host}/'}},"
+        " files: [{files: ['*.none'], profiles: [p]}]}\n"
+    )
     await running.agent.reload()
     await running.agent.stop()
     file = StateFile(running.storage)
