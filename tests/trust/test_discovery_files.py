@@ -17,8 +17,9 @@ import yaml
 from aiohttp import web
 from click.testing import CliRunner
 
-from penstock.agent import Agent
-from penstock.agent.discovery import MAX_FILES, Discovery, SourcePlace
+from penstock.agent import Agent, target_files
+from penstock.agent.discovery import Discovery, SourcePlace
+from penstock.agent.target_files import MAX_FILES
 from penstock.cli import main
 from penstock.config import Profile, load, load_targets
 from penstock.core.errors import ConfigError
@@ -375,12 +376,52 @@ async def test_so_many_files_are_read_and_no_more(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert MAX_FILES == 1000
-    monkeypatch.setattr("penstock.agent.discovery.MAX_FILES", 2)
+    monkeypatch.setattr("penstock.agent.target_files.MAX_FILES", 2)
     for n in range(3):
         place.leave({"name": f"b{n}", "host": "h"}, name=f"found{n}.yml")
     found = await Discovery(place.folder).brokers(load(place.main), 0)
     assert [broker.name for broker in found] == ["b0", "b1"]
     assert "matches 3 files, of which the first 2 are read" in caplog.text
+
+
+async def test_so_many_bytes_are_read_and_no_more(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a file beyond them gave before stays, as far as its profile allows it."""
+    discovers, main_file = Discovery(place.folder), load(place.main)
+    for n in range(3):
+        place.leave({"name": f"b{n}", "host": "h"}, name=f"found{n}.yml")
+    assert [broker.name for broker in await discovers.brokers(main_file, 0)] == ["b0", "b1", "b2"]
+    size = (place.folder / "found0.yml").stat().st_size
+    monkeypatch.setattr("penstock.agent.target_files.MAX_BYTES", 2 * size)
+    assert [broker.name for broker in await discovers.brokers(main_file, 5)] == ["b0", "b1", "b2"]
+    assert "found2.yml: is not read: the files of its pattern hold more than" in caplog.text
+    assert [broker.name for broker in await Discovery(place.folder).brokers(main_file, 5)] == ["b0", "b1"]
+
+
+async def test_a_file_that_stays_as_it_is_costs_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is broken neither, but once a minute: the fault may have been the disk's."""
+    reads: list[str] = []
+
+    def counted(file: Path, profiles: Mapping[str, Profile]) -> object:
+        reads.append(file.name)
+        return load_targets(file, profiles)
+
+    monkeypatch.setattr(target_files, "load_targets", counted)
+    monkeypatch.setattr(target_files, "SETTLED_SECONDS", 0.0)
+    place.leave({"name": "b", "host": "h"})
+    (place.folder / "found2.yml").write_text("nonsense")
+    discovers, main_file = Discovery(place.folder), load(place.main)
+    for now in range(0, 60, 5):
+        assert [broker.name for broker in await discovers.brokers(main_file, now)] == ["b"]
+    assert sorted(reads) == ["found.yml", "found2.yml"]
+    assert discovers.failures == 12
+    await discovers.brokers(main_file, 60)
+    assert sorted(reads) == ["found.yml", "found2.yml", "found2.yml"]
+    place.leave({"name": "c", "host": "h"})
+    assert [broker.name for broker in await discovers.brokers(main_file, 65)] == ["c"]
+    place.allow(page_rows=7)
+    assert [broker.page_rows for broker in await discovers.brokers(load(place.main), 70)] == [7]
 
 
 @pytest.mark.timeout(20)

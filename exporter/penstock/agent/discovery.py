@@ -1,8 +1,6 @@
 """Which brokers there are: those of the configuration, those in files, those behind names in DNS."""
 
 import asyncio
-import contextlib
-import glob
 import logging
 import socket
 from collections import Counter
@@ -11,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.config import Broker, Config, DnsTarget, Profile, Records, Target, load_targets
-from penstock.core.errors import ConfigError
+from penstock.agent.target_files import TargetFiles
+from penstock.config import Broker, Config, DnsTarget, Profile, Records
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +19,6 @@ DNS_SECONDS = 60.0
 FILE_SECONDS = 5.0
 """Between two readings of the files."""
 DNS_DEADLINE = 10.0
-MAX_FILES = 1000
-"""Of one pattern that are read."""
 REPORT_SECONDS = 60.0
 """Between two reports of new faults: who writes a file that breaks and heals shall not fill the log of events."""
 
@@ -81,7 +77,7 @@ class Discovery:
     """Why a name in DNS cannot be resolved, as it was said first: the texts of one fault differ."""
     faults: Mapping[str, str] = field(default_factory=dict)
     """Those that there are, by what has them: each is logged once."""
-    _files: dict[Path, tuple[Target, ...]] = field(default_factory=dict)
+    _files: TargetFiles = field(default_factory=TargetFiles)
     _remembered: Mapping[str, Remembered] = field(default_factory=dict)
     _unreported: Mapping[str, str] = field(default_factory=dict)
     _reported_at: float = float("-inf")
@@ -143,7 +139,7 @@ class Discovery:
         found = [await self._in_dns(target, profiles[target.profile], now, faults) for target in config.discovery.dns]
         for entry in config.discovery.files:
             allowed = {name: profiles[name] for name in entry.profiles}
-            found += [(pattern, await self._in_files(pattern, allowed, faults)) for pattern in entry.files]
+            found += [await self._in_files(pattern, allowed, now, faults) for pattern in entry.files]
         return found
 
     async def _in_dns(self, target: DnsTarget, profile: Profile, now: float, faults: dict[str, str]) -> Source:
@@ -178,17 +174,13 @@ class Discovery:
             self._unresolved.pop(source, None)
 
     async def _in_files(
-        self, pattern: str, profiles: Mapping[str, Profile], faults: dict[str, str]
-    ) -> list[tuple[Profile, Broker]]:
-        found: list[tuple[Profile, Broker]] = []
-        for file, read in await asyncio.to_thread(_read, str(self.directory / pattern), profiles):
-            if isinstance(read, ConfigError):
-                self.failures += 1
-                faults[str(file)] = str(read)
-            else:
-                self._files[file] = read
-            found += _asked(self._files.get(file, ()), profiles)
-        return found
+        self, pattern: str, profiles: Mapping[str, Profile], now: float, faults: dict[str, str]
+    ) -> Source:
+        path = str(self.directory / pattern)
+        found, wrong = await asyncio.to_thread(self._files.find, path, profiles, now)
+        self.failures += len(wrong)
+        faults.update(wrong)
+        return pattern, found
 
     def _tell(self, faults: Mapping[str, str], now: float) -> None:
         for what, why in faults.items():
@@ -201,31 +193,6 @@ class Discovery:
             others = f"; and {len(more)} more" if more else ""
             self.report(f"discovery: {what}: {why.splitlines()[0]}; what was known before stays{others}")
             self._unreported, self._reported_at = {}, now
-
-
-def _asked(targets: Iterable[Target], profiles: Mapping[str, Profile]) -> list[tuple[Profile, Broker]]:
-    """The brokers of a file as these profiles ask them, which may be others than when it was read."""
-    found: list[tuple[Profile, Broker]] = []
-    for target in targets:
-        with contextlib.suppress(ValueError):  # the file is refused for it
-            found.append((target.profile_of(profiles), target.broker(profiles)))
-    return found
-
-
-def _read(pattern: str, profiles: Mapping[str, Profile]) -> list[tuple[Path, tuple[Target, ...] | ConfigError]]:
-    """Each file, with its brokers or what is wrong with it."""
-    # Without a wildcard the file must be there.
-    files = sorted(map(Path, glob.glob(pattern))) if glob.has_magic(pattern) else [Path(pattern)]  # noqa: PTH207
-    found: list[tuple[Path, tuple[Target, ...] | ConfigError]] = []
-    for file in files[:MAX_FILES]:
-        try:
-            found.append((file, load_targets(file, profiles)))
-        except ConfigError as error:
-            found.append((file, error))
-    if len(files) > MAX_FILES:
-        too_many = ConfigError(f"matches {len(files)} files, of which the first {MAX_FILES} are read")
-        found.append((Path(pattern), too_many))
-    return found
 
 
 def named(profile: Profile, places: Iterable[SourcePlace]) -> dict[str, SourcePlace]:
