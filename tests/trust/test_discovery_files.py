@@ -16,14 +16,17 @@ import pytest
 import yaml
 from aiohttp import web
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.agent import Agent, target_files
 from penstock.agent.discovery import Discovery, SourcePlace
 from penstock.agent.target_files import MAX_FILES
 from penstock.cli import main
-from penstock.config import Profile, load, load_targets
+from penstock.config import Broker, Profile, Target, load, load_targets
 from penstock.core.errors import ConfigError
 from penstock.exposition.syntax import Format
+from trust.test_fuzz import fuzzed
 
 CANARY = "c4nary-s3cret"
 JAVA = "#!/bin/sh\necho ran >> {ran}\nexit 1\n"
@@ -291,13 +294,30 @@ async def test_dns_names_no_host_that_is_not_allowed(tmp_path: Path, caplog: pyt
     (tmp_path / "p.yml").write_text(yaml.safe_dump({"brokers": [], "discovery": discovery}))
 
     async def resolve(_: object) -> list[SourcePlace]:
-        return [SourcePlace("a.mq.test", 1), SourcePlace("evil.test", 1)]
+        return [SourcePlace("a.mq.test", 1), SourcePlace("evil.test", 1), SourcePlace("evil/x#.mq.test", 1)]
 
     discovers = Discovery(tmp_path, resolve)
     found = await discovers.brokers(load(tmp_path / "p.yml", {}), 0)
     assert [broker.url for broker in found] == ["http://a.mq.test:8161/"]
     assert "SRV _x._tcp.mq.test: evil: has a host that is not among the hosts of its profile" in caplog.text
-    assert discovers.failures == 1
+    assert "SRV _x._tcp.mq.test: evil/x#: has a host that is neither a name nor an address" in caplog.text
+    assert discovers.failures == 2
+
+
+@pytest.mark.parametrize(
+    "host", ["h/x", "u:p@h", "h:1", "h?x", "h#x", "h\\x", "h x", "{port}", "[::1]", "fe80::1%x/y", ""]
+)
+def test_what_dns_says_is_put_into_a_url_only_where_it_is_a_host(host: str) -> None:
+    with pytest.raises(ValueError, match="neither a name nor an address"):
+        profile().broker("b", host)
+
+
+def test_labels_of_the_operator_win(tmp_path: Path) -> None:
+    labels = {"team": "mine", "site": "x"}
+    (tmp_path / "f.yml").write_text(yaml.safe_dump({"brokers": [{"name": "b", "host": "h", "labels": labels}]}))
+    profiles = {"mq": profile(labels={"team": "payments"})}
+    (target,) = load_targets(tmp_path / "f.yml", profiles)
+    assert target.broker(profiles).labels == {"team": "payments", "site": "x"}
 
 
 async def test_what_a_changed_profile_forbids_is_asked_no_more(place: Place) -> None:
@@ -372,6 +392,17 @@ def test_a_file_names_so_many_brokers_and_no_more(tmp_path: Path) -> None:
         targets(tmp_path, "brokers:\n" + "".join(lines))
 
 
+async def test_the_files_of_a_pattern_name_so_many_brokers_and_no_more(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(target_files, "MAX_TARGETS", 3)
+    for n in range(2):
+        place.leave(*({"name": f"b{n}{m}", "host": f"h{n}{m}"} for m in range(2)), name=f"found{n}.yml")
+    found = await Discovery(place.folder).brokers(load(place.main), 0)
+    assert [broker.name for broker in found] == ["b00", "b01", "b10"]
+    assert "names 4 brokers, of which the first 3 are watched" in caplog.text
+
+
 async def test_so_many_files_are_read_and_no_more(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -444,6 +475,42 @@ async def test_a_file_that_breaks_and_heals_fills_no_log_of_events(place: Place)
             await until(lambda: "\npenstock_discovery_faults 0\n" in body(agent))
         await asyncio.sleep(0.2)
         assert len(details(agent)) == 1
+
+
+PIECES = st.sampled_from(
+    [CANARY, "${CANARY}", "h", "h:1", "b", "mq", "other", f"u:{CANARY}@h", "http://h/", "{host}", "fd00::1"]
+)
+WORDS = st.sampled_from(["a", "name", "__a", "password", f"password:{CANARY}", "a b", ""])
+VALUES = st.recursive(
+    PIECES | st.text(max_size=5) | st.integers() | st.none() | st.booleans(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=4,
+)
+OPTIONAL = {key: VALUES for key in [*Target.model_fields, *Broker.model_fields] if key not in ("name", "host")}
+TARGETS = st.lists(
+    st.fixed_dictionaries({"name": PIECES, "host": PIECES}, optional={"profile": PIECES, "labels": VALUES})
+    | st.fixed_dictionaries({"name": VALUES, "host": VALUES}, optional=OPTIONAL),
+    max_size=3,
+)
+
+
+@fuzzed
+@given(found=TARGETS | VALUES)
+def test_whatever_a_file_holds_it_names_allowed_hosts_or_is_refused(
+    tmp_path_factory: pytest.TempPathFactory, found: object
+) -> None:
+    file = tmp_path_factory.mktemp("fuzz") / "f.yml"
+    file.write_text(yaml.safe_dump({"brokers": found}))
+    asks = profile(username="u", password="operators", hosts=["h", "fd00::*"])
+    brokers, refusal = [], ""
+    try:
+        brokers = [target.broker({"mq": asks}) for target in load_targets(file, {"mq": asks})]
+    except ConfigError as error:
+        refusal = str(error)
+    assert all(line.startswith(f"{file}:") for line in refusal.splitlines())
+    assert CANARY not in refusal
+    assert {one.url for one in brokers} <= {"http://h/", "http://h:1/", "http://[fd00::1]/"}
+    assert all((one.kind, one.username) == ("artemis", "u") for one in brokers)
 
 
 # --- the way from the old form
@@ -529,4 +596,11 @@ def test_the_check_says_what_is_wrong_with_a_file_also_offline(tmp_path: Path) -
     assert "brokers[0].url: is not read here" in checked.output
     (tmp_path / "found.yml").write_text("brokers: [{name: b, host: h}]\n")
     checked = CliRunner().invoke(main, ["check", "--offline", "--config.file", str(tmp_path / "p.yml")])
-    assert (checked.exit_code, "FAILED" in checked.output) == (0, False)
+    assert (checked.exit_code, "FAILED" in checked.output, "hosts" in checked.output) == (0, False, False)
+
+
+def test_the_check_names_profiles_whose_user_goes_anywhere(place: Place) -> None:
+    for hosts, named in ([], 1), (["*"], 0):
+        place.allow(username="u", password="x", hosts=hosts)
+        checked = CliRunner().invoke(main, ["check", "--offline", "--config.file", str(place.main)])
+        assert checked.output.count("discovery.profiles.mq: has no hosts; its user goes to any host") == named

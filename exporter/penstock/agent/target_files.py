@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.config import Broker, Profile, Target, load_targets
+from penstock.config.discovery import MAX_TARGETS
 from penstock.core.errors import ConfigError
 
 MAX_FILES = 1000
 """Of one pattern that are read."""
 MAX_BYTES = 2**20
-"""Of the files of one pattern that are read: 20,000 brokers, or 6,000 with 16 labels each."""
+"""Of the files of one pattern that are read; a thousand brokers with 16 labels each are a sixth of it."""
 RETRY_SECONDS = 60.0
 """Until a file that cannot be used is read again, though it has not changed: the fault may have been the disk's."""
 SETTLED_SECONDS = 2.0
@@ -56,7 +57,10 @@ class TargetFiles:
             if one.fault:
                 faults[str(file)] = one.fault
         self._known[pattern] = known
-        return [pair for one in known.values() for pair in one.found], faults
+        found = [pair for one in known.values() for pair in one.found]
+        if len(found) > MAX_TARGETS:
+            faults[pattern] = f"names {len(found)} brokers, of which the first {MAX_TARGETS} are watched"
+        return found[:MAX_TARGETS], faults
 
 
 def _signature(file: Path) -> tuple[int, ...]:

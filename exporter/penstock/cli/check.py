@@ -46,6 +46,9 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
         valid.append(f"{web_config_file}: valid")
     for broker in config.brokers:
         open_reader(config, broker)  # certificates and recordings are opened: a ConfigError here is one of the file
+    for name, profile in config.discovery.profiles.items():
+        if profile.username is not None and not profile.hosts:
+            valid.append(f"discovery.profiles.{name}: has no hosts; its user goes to any host that DNS or a file names")
     if form == "text":
         say(valid)
     config, faults = await with_found(config, config_file, ask_dns=not offline)

@@ -23,6 +23,7 @@ from penstock.config.values import (
     Text,
     between,
     format_duration,
+    is_host,
     shown,
     split_host,
 )
@@ -34,6 +35,7 @@ PORT = "{port}"
 _WITHOUT_PORT = re.compile(r"^(https?://\{host\})(?=[/?#]|$)")
 
 MAX_TARGETS = 1000
+"""In one file, and in all of one pattern."""
 
 
 class Profile(Broker):
@@ -74,6 +76,8 @@ class Profile(Broker):
 
         Raises ValueError, with a text that shows none of these, where the profile is not for such brokers.
         """
+        if not is_host(host):  # a name in DNS may hold any character
+            raise ValueError("has a host that is neither a name nor an address")
         if not self._allows(host):
             raise ValueError("has a host that is not among the hosts of its profile")
         if port is None and PORT in self.url:
@@ -87,7 +91,7 @@ class Profile(Broker):
 
         values = {key: getattr(self, key) for key in Broker.model_fields}
         values |= {key: filled(key, text) for key in ("name", "url", "port_mapper") if (text := values[key])}
-        values["labels"] = {**self.labels, **(labels or {})}
+        values["labels"] = {**(labels or {}), **self.labels}
         if self.tls.server_name is not None:
             server_name = filled("server_name", self.tls.server_name).replace(NAME, name)
             values["tls"] = self.tls.model_copy(update={"server_name": server_name})
@@ -196,7 +200,7 @@ class Target(Section):
     profile: PlainText | None = None
     """The profile by which it is asked, one of those that the main file allows to this file; default: the first."""
     labels: Annotated[dict[str, PlainText], AfterValidator(check_labels)] = Field(default={})
-    """Added to the labels of the profile."""
+    """Beside those of the profile, which win."""
 
     @check("host")
     @classmethod

@@ -227,12 +227,17 @@ def split_host(value: str) -> tuple[str, int | None]:
         host, port = host_port(value if has_port else f"{value}:1")
     except ValueError:
         raise ValueError(_NO_HOST) from None
-    if not (_HOST_NAME.fullmatch(host) or _is_ipv6(host)):
+    if not is_host(host):
         raise ValueError(_NO_HOST)
     return host, port if has_port else None
 
 
 _NO_HOST = "must be HOST or HOST:PORT, a name or an address without scheme, user, password or path"
+
+
+def is_host(text: str) -> bool:
+    """Whether it is a name or an address, and so can be put into a URL."""
+    return _HOST_NAME.fullmatch(text) is not None or _is_ipv6(text)
 
 
 def _is_ipv6(text: str) -> bool:
