@@ -16,7 +16,7 @@ import pytest
 import yaml
 from aiohttp import web
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.agent import Agent, target_files
@@ -487,14 +487,16 @@ VALUES = st.recursive(
     max_leaves=4,
 )
 OPTIONAL = {key: VALUES for key in [*Target.model_fields, *Broker.model_fields] if key not in ("name", "host")}
+NAMES = st.sampled_from(["a", "b", "c", "d"])
 TARGETS = st.lists(
-    st.fixed_dictionaries({"name": PIECES, "host": PIECES}, optional={"profile": PIECES, "labels": VALUES})
+    st.fixed_dictionaries({"name": NAMES, "host": PIECES})
+    | st.fixed_dictionaries({"name": PIECES, "host": PIECES}, optional={"profile": PIECES, "labels": VALUES})
     | st.fixed_dictionaries({"name": VALUES, "host": VALUES}, optional=OPTIONAL),
     max_size=3,
 )
 
 
-@fuzzed
+@settings(fuzzed, max_examples=8 * fuzzed.max_examples)
 @given(found=TARGETS | VALUES)
 def test_whatever_a_file_holds_it_names_allowed_hosts_or_is_refused(
     tmp_path_factory: pytest.TempPathFactory, found: object
