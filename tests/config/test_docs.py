@@ -26,6 +26,7 @@ from penstock.config import (
     Tls,
     json_schema,
     load,
+    load_targets,
 )
 from penstock.config.section import Section
 from penstock.config.values import Reading
@@ -121,6 +122,20 @@ def test_the_example_loads(tmp_path: Path) -> None:
     config = load(tmp_path / "p.yml", {"PENSTOCK_PASSWORD": "y"})
     assert [broker.password() for broker in config.brokers] == ["y", "x"]
     assert config.compiled_rules().resolve("b1", "a", "q", "load-test-7").ignore
+
+
+def test_the_example_of_discovery_fits_its_file(tmp_path: Path) -> None:
+    _, discovery, targets = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    (tmp_path / "p.yml").write_text(discovery)
+    (tmp_path / "secret.txt").write_text("x\n")
+    (tmp_path / "found.yml").write_text(targets)
+    config = load(tmp_path / "p.yml", {"ARTEMIS_PASSWORD": "y"}).discovery
+    allowed = {name: config.profiles[name] for name in config.files[0].profiles}
+    found = [target.broker(allowed) for target in load_targets(tmp_path / "found.yml", allowed)]
+    assert [one.url for one in found] == [
+        "https://10.0.0.7:8161/console/jolokia/",
+        "https://mq-2.example.com:8161/console/jolokia/",
+    ]
 
 
 @pytest.mark.parametrize("section", SECTIONS)
