@@ -34,7 +34,7 @@ _NOW = Row(
         ),
         stat(
             "Brokers watched",
-            "Brokers that the agents watch, configured or found. Fewer than expected: see failures of discovery below.",
+            "Brokers that the agents watch, configured or found. Fewer than expected: see faults of discovery below.",
             f"sum({S('penstock_brokers')})",
             decimals=0,
             width=3,
@@ -166,12 +166,12 @@ _AROUND = Row(
     "Discovery and history",
     (
         graph(
-            "Failures of discovery",
-            "How often a list of brokers could not be read, each second; the brokers found before stay. Look at the"
-            " name or file that the log tells.",
-            Query(f"rate({S('penstock_discovery_failures_total')}[$__rate_interval])", "{{instance}}"),
-            unit="cps",
-            decimals=2,
+            "Faults of discovery",
+            "Names in DNS and files of discovery that cannot be used now; the brokers found before stay. The log and"
+            " penstock check name them.",
+            Query(S("penstock_discovery_faults"), "{{instance}}"),
+            unit="locale",
+            decimals=0,
         ),
         graph(
             "Age of the history",

@@ -39,8 +39,10 @@ SECOND = ("two", "three")
 def configuration(names: tuple[str, ...], *, page_rows: int = 5000, history: bool = False) -> str:
     url = "http://127.0.0.1:1/"
     brokers = [{"name": name, "kind": "artemis", "url": url, "page_rows": page_rows} for name in names]
-    dns = {"dns": "_x._tcp.y", "broker": {"name": "{name}", "kind": "artemis", "url": "http://{host}:1/"}}
-    discovery = {"files": ["found*.yml"], "dns": [dns], "forget": "0s"}
+    profiles = {"mq": {"kind": "artemis", "url": "http://{host}:1/", "page_rows": page_rows}}
+    dns = {"dns": "_x._tcp.y", "profile": "mq"}
+    files = {"files": ["found*.yml"], "profiles": ["mq"]}
+    discovery = {"profiles": profiles, "files": [files], "dns": [dns], "forget": "0s"}
     return yaml.safe_dump({"brokers": brokers, "history": {"enabled": history}, "discovery": discovery})
 
 
@@ -177,7 +179,7 @@ class World:
 
     def leave(self, found: tuple[str, ...]) -> None:
         """A file for discovery."""
-        brokers = yaml.safe_load(configuration(found))["brokers"]
+        brokers = [{"name": name, "host": name} for name in found]
         beside = self.folder / "beside.yml"
         beside.write_text(yaml.safe_dump({"brokers": brokers}))
         beside.replace(self.folder / "found.yml")

@@ -70,7 +70,7 @@ def test_a_state_file_that_cannot_be_read_stays(
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", fails(errno.EACCES))
         file.load()
-    assert file.checkpoint("node-1 b1") is None
+    assert file.of_node("node-1") == []
     assert "cannot be read" in caplog.text
     assert (tmp_path / "state.bin").read_bytes() == b"of another user"
 
@@ -100,7 +100,7 @@ def test_a_full_disk_leaves_the_file_before(
     assert file.save()
     again = StateFile(tmp_path)
     again.load()
-    assert again.checkpoint("node-2 b1") is not None
+    assert [one.node_id for one in again.of_node("node-2")] == ["node-2 b1"]
 
 
 def test_a_file_that_unpacks_to_too_much_is_set_aside(
@@ -361,12 +361,15 @@ async def test_a_broker_is_dropped_while_it_is_polled(running: Running) -> None:
 async def test_a_dropped_broker_is_saved_with_what_was_known(running: Running) -> None:
     await running.agent.start()
     await running.polled()
-    running.file.write_text("brokers: []\ndiscovery: {files: ['*.none']}\n")
+    running.file.write_text(
+        "brokers: []\ndiscovery: {profiles: {p: {kind: artemis, url: 'http://{host}/'}},"
+        " files: [{files: ['*.none'], profiles: [p]}]}\n"
+    )
     await running.agent.reload()
     await running.agent.stop()
     file = StateFile(running.storage)
     file.load()
-    assert file.checkpoint(f"{things.ACTIVE.node_id} one") is not None
+    assert [one.node_id for one in file.of_node(things.ACTIVE.node_id)] == [f"{things.ACTIVE.node_id} one"]
 
 
 async def test_a_broker_of_which_nothing_is_known_is_not_found(running: Running) -> None:

@@ -41,8 +41,7 @@ def checkpoint_in(file: Path, folder: Path) -> Checkpoint:
     shutil.copy(file, folder / "state.bin")
     stored = StateFile(folder)
     stored.load()
-    checkpoint = stored.checkpoint("recorded") or stored.checkpoint("name:recorded")
-    assert checkpoint is not None
+    (checkpoint,) = stored.of_node("recorded") or stored.of_node("name:recorded")
     return checkpoint
 
 

@@ -33,7 +33,10 @@ def set_now() -> tuple[float, tuple[int, int, int]]:
 @pytest.fixture
 def configuration(tmp_path: Path) -> Path:
     path = tmp_path / "p.yml"
-    path.write_text("brokers: []\ndiscovery: {files: [found-*.yml]}\n")
+    path.write_text(
+        "brokers: []\ndiscovery: {profiles: {p: {kind: artemis, url: 'http://{host}/'}},"
+        " files: [{files: [found-*.yml], profiles: [p]}]}\n"
+    )
     return path
 
 

@@ -27,8 +27,7 @@ def file_of(agent: Agent) -> StateFile:
 def on_disk(agent: Agent) -> Checkpoint:
     file = StateFile(agent.directory)
     file.load()
-    found = file.checkpoint("node-1 b1")
-    assert found is not None
+    (found,) = file.of_node("node-1")
     return found
 
 
@@ -163,7 +162,7 @@ def test_a_journal_that_is_cut_off_or_damaged_at_its_end(tmp_path: Path, content
     assert file.record(Record(1, "x", Checkpoint("x", now=2.0)))
     again = StateFile(tmp_path)
     again.load()
-    assert again.checkpoint("x") is not None
+    assert [one.node_id for one in again.of_node("x")] == ["x"]
 
 
 def test_a_full_disk_is_said_once_and_all_is_recorded_after_the_next_save(

@@ -137,8 +137,10 @@ async def test_a_hundred_broken_reloads_change_nothing(
 
 
 async def test_a_refused_reload_forgets_no_broker_of_discovery(running: Agent, world: World) -> None:
-    found = f"brokers: [{BROKER.replace('one', 'gone')}]\n"
-    world.file.write_text(CONFIG + "discovery: {files: [found.yml], forget: 1h}\n")
+    found = "brokers: [{name: gone, host: gone}]\n"
+    profiles = "{p: {kind: artemis, url: 'http://{host}/'}}"
+    discovery = f"discovery: {{profiles: {profiles}, files: [{{files: [found.yml], profiles: [p]}}], forget: 1h}}\n"
+    world.file.write_text(CONFIG + discovery)
     (world.folder / "found.yml").write_text(found)
     await running.reload()
     (world.folder / "found.yml").write_text("brokers: []\n")

@@ -259,7 +259,7 @@ async def test_an_agent_starts_among_odd_files(
         await agent.stop()
     again = StateFile(data)
     again.load()
-    assert again.checkpoint("node-1 b1") is not None
+    assert [one.node_id for one in again.of_node("node-1")] == ["node-1 b1"]
 
 
 async def test_an_agent_that_cannot_start_holds_nothing(

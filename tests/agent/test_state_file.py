@@ -48,10 +48,10 @@ def test_it_is_written_whole_for_its_owner_only(tmp_path: Path, checkpoint: Chec
     assert os.listdir(folder) == ["state.bin"]  # noqa: PTH208
     again = StateFile(folder)
     again.load()
-    found = again.checkpoint("node-1 b1")
-    assert found is not None
+    (found,) = again.of_node("node-1")
+    assert found.node_id == "node-1 b1"
     assert found.queues["seen_added"].tolist() == checkpoint.queues["seen_added"].tolist()
-    assert again.checkpoint("another") is None
+    assert again.of_node("another") == []
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_used_is_set_aside(
     assert f"set aside as {tmp_path / 'state.bin.unusable'}" in caplog.text
     assert (tmp_path / "state.bin.unusable").read_bytes() == content
     assert not file.path.exists()
-    assert file.checkpoint("node-1 b1") is None
+    assert file.of_node("node-1") == []
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
@@ -83,7 +83,7 @@ def test_a_file_that_was_cut_off_is_set_aside(tmp_path: Path, checkpoint: Checkp
     file.path.write_bytes(content[: int(len(content) * share)])
     again = StateFile(tmp_path)
     again.load()
-    assert again.checkpoint("node-1 b1") is None
+    assert again.of_node("node-1") == []
     assert (tmp_path / "state.bin.unusable").exists()
 
 
@@ -105,9 +105,9 @@ def test_a_directory_that_cannot_be_written_is_told_once(
 def test_a_broker_that_is_gone_for_a_month_is_forgotten(tmp_path: Path, checkpoint: Checkpoint) -> None:
     file = saved(tmp_path, checkpoint)
     file.keep([], NOW + FORGET_SECONDS - 1)
-    assert file.checkpoint("node-1 b1") is not None
+    assert [one.node_id for one in file.of_node("node-1")] == ["node-1 b1"]
     file.keep([], NOW + FORGET_SECONDS + 1)
-    assert file.checkpoint("node-1 b1") is None
+    assert file.of_node("node-1") == []
 
 
 # --- changes

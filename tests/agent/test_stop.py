@@ -19,8 +19,8 @@ __all__ = ["world"]
 
 BROKER = "{name: one, kind: artemis, url: 'http://127.0.0.1:1/'}"
 CONFIG = f"interval: 1s\nbrokers: [{BROKER}]\n"
-FOUND = "{name: '{name}', kind: artemis, url: 'http://{host}:1/'}"
-DNS = CONFIG + f"discovery: {{dns: [{{dns: _x._tcp.y, broker: {FOUND}}}]}}\n"
+PROFILE = "{kind: artemis, url: 'http://{host}:1/'}"
+DNS = CONFIG + f"discovery: {{profiles: {{p: {PROFILE}}}, dns: [{{dns: _x._tcp.y, profile: p}}]}}\n"
 
 
 @pytest.mark.parametrize("steps", range(5))

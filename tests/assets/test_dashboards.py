@@ -219,9 +219,11 @@ def test_every_family_of_brokers_is_shown_somewhere() -> None:
 UNSHOWN = {
     "mq_address_limit_messages": "limits in messages are rare, the fill shows both",
     "mq_broker_unhealthy": "PenstockTwoActives is shown with all alerts",
+    "mq_broker_labels": "what its labels are is the operator's; they are for joins",
     "mq_queue_paused": "the condition paused shows it",
     "penstock_config_last_reload_success_timestamp_seconds": "the alert tells it",
     "penstock_config_reload_failures_total": "the alert tells it",
+    "penstock_discovery_failures_total": "what lasts is penstock_discovery_faults",
 }
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from penstock.config import (
@@ -13,24 +14,32 @@ from penstock.config import (
     Config,
     Discovery,
     DnsTarget,
+    FileTargets,
     History,
     Judgement,
+    Profile,
     QueueMatch,
     Rule,
     RuleMatch,
     Series,
+    Target,
     Tls,
     json_schema,
     load,
+    load_targets,
 )
-from penstock.config.model import Section
+from penstock.config.section import Section
+from penstock.config.values import Reading
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 SECTIONS: dict[str, type[Section]] = {
     "config": Config,
     "broker": Broker,
     "discovery": Discovery,
+    "profile": Profile,
     "dns target": DnsTarget,
+    "file targets": FileTargets,
+    "target": Target,
     "tls": Tls,
     "queue match": QueueMatch,
     "rule": Rule,
@@ -50,10 +59,15 @@ def documented(section: str) -> dict[str, str]:
     return dict(re.findall(r"^(\w+): (.*)$", grammar[1], re.MULTILINE))
 
 
+def fields_of(model: type[Section]) -> dict[str, FieldInfo]:
+    """By the keys of the file; of a profile those that are not a broker's."""
+    fields = model.model_fields.items()
+    return {field.alias or key: field for key, field in fields if model is not Profile or key in model.__annotations__}
+
+
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_key_is_documented_and_nothing_else(section: str) -> None:
-    fields = SECTIONS[section].model_fields
-    assert set(documented(section)) == {field.alias or name for name, field in fields.items()}
+    assert set(documented(section)) == set(fields_of(SECTIONS[section]))
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -64,20 +78,27 @@ def test_defaults_are_those_of_the_code(section: str) -> None:
             "rules": [{}],
             "clients": {"map": [{"match": "a", "replace": ""}]},
             "discovery": {
-                "dns": [{"dns": "d", "broker": {"name": "{name}", "kind": "artemis", "url": "http://{host}/"}}]
+                "profiles": {"p": {"kind": "artemis", "url": "http://{host}/"}},
+                "dns": [{"dns": "d", "profile": "p"}],
+                "files": [{"files": ["f"], "profiles": ["p"]}],
             },
-        }
+        },
+        context=Reading(),
     )
+    profiles = defaults.discovery.profiles
+    target = Target.model_validate({"name": "n", "host": "h"}, context=Reading(profiles=profiles))
     examples = {
         "config": defaults, "broker": defaults.brokers[0], "discovery": defaults.discovery,
-        "dns target": defaults.discovery.dns[0], "tls": Tls(), "queue match": QueueMatch(), "rule": Rule(),
+        "profile": profiles["p"], "dns target": defaults.discovery.dns[0],
+        "file targets": defaults.discovery.files[0], "target": target, "tls": Tls(),
+        "queue match": QueueMatch(), "rule": Rule(),
         "rule match": RuleMatch(), "judgement": Judgement(), "series": Series(),
         "clients": Clients(), "client name": defaults.clients.map[0],
         "history": History(),
     }  # fmt: skip
     written = examples[section].model_dump(mode="json", by_alias=True)
     for key, line in documented(section).items():
-        field = next(field for name, field in SECTIONS[section].model_fields.items() if (field.alias or name) == key)
+        field = fields_of(SECTIONS[section])[key]
         said = line.split("#")[0].rpartition(" = ")[2].strip() if " = " in line else None
         if field.default is PydanticUndefined:
             assert said is None, key
@@ -89,7 +110,7 @@ def test_defaults_are_those_of_the_code(section: str) -> None:
 def test_no_section_is_left_out() -> None:
     headings = re.findall(r"^## `<(.*?)>`", PAGE, re.MULTILINE)
     assert headings == list(SECTIONS)
-    assert set(json_schema()["$defs"]) >= {model.__name__ for model in SECTIONS.values()} - {"Config"}
+    assert set(json_schema()["$defs"]) >= {model.__name__ for model in SECTIONS.values()} - {"Config", "Target"}
 
 
 def test_the_example_loads(tmp_path: Path) -> None:
@@ -103,9 +124,25 @@ def test_the_example_loads(tmp_path: Path) -> None:
     assert config.compiled_rules().resolve("b1", "a", "q", "load-test-7").ignore
 
 
+def test_the_example_of_discovery_fits_its_file(tmp_path: Path) -> None:
+    _, discovery, targets = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    (tmp_path / "p.yml").write_text(discovery)
+    (tmp_path / "secret.txt").write_text("x\n")
+    (tmp_path / "found.yml").write_text(targets)
+    config = load(tmp_path / "p.yml", {"ARTEMIS_PASSWORD": "y"}).discovery
+    allowed = {name: config.profiles[name] for name in config.files[0].profiles}
+    found = [target.broker(allowed) for target in load_targets(tmp_path / "found.yml", allowed)]
+    assert [one.url for one in found] == [
+        "https://10.0.0.7:8161/console/jolokia/",
+        "https://mq-2.example.com:8161/console/jolokia/",
+    ]
+
+
 @pytest.mark.parametrize("section", SECTIONS)
 def test_the_schema_describes_every_key_and_allows_no_other(section: str) -> None:
     model = SECTIONS[section]
+    if model is Target:
+        pytest.skip("in no schema: of a file of its own")
     assert [name for name, field in model.model_fields.items() if not field.description] == []
     schema = json_schema()
     assert (schema if model is Config else schema["$defs"][model.__name__])["additionalProperties"] is False

@@ -20,15 +20,18 @@ from penstock.agent.discovery import Discovery, NotResolved, resolve
 from penstock.config import Broker, Config, DnsTarget, Records, load
 from penstock.core.errors import ConfigError
 from penstock.exposition.syntax import Format
+from penstock.transports.recording import RecordingTransport
 
 SERVICE = "_console._tcp.hdls.mq.svc.test."
 TARGET = f"""
 brokers: []
 discovery:
   forget: 100s
+  profiles:
+    mq: {{name: "mq-{{name}}", kind: artemis, url: "http://{{host}}:8161/console/jolokia/"}}
   dns:
     - dns: {SERVICE}
-      broker: {{name: "mq-{{name}}", kind: artemis, url: "http://{{host}}:8161/console/jolokia/"}}
+      profile: mq
 """
 
 
@@ -200,7 +203,7 @@ async def test_a_name_that_two_files_give_to_different_brokers_is_told(
 ) -> None:
     (tmp_path / "found").mkdir()
     (tmp_path / "found" / "1.yml").write_text("brokers:\n" + broker("a") + broker("b"))
-    (tmp_path / "found" / "2.yml").write_text("brokers:\n" + broker("a").replace("8161", "8162") + broker("b"))
+    (tmp_path / "found" / "2.yml").write_text("brokers:\n" + broker("a").replace("host: a", "host: c") + broker("b"))
     discovery, wanted = Discovery(tmp_path), config(tmp_path, FILES)
     for now in (0, 5):
         assert sorted(urls(await discovery.brokers(wanted, now))) == ["a", "b", "own"]
@@ -215,7 +218,7 @@ async def test_what_cannot_be_watched_is_told_once(
         raise ConfigError("no such certificate")
 
     monkeypatch.setattr("penstock.agent.supervisor.FILE_SECONDS", 0.01)
-    (tmp_path / "p.yml").write_text("brokers: []\ndiscovery: {files: ['found*.yml']}\n")
+    (tmp_path / "p.yml").write_text("brokers: []\ndiscovery: " + SOURCES.replace("found/*", "found*"))
     agent = Agent(tmp_path / "p.yml")
     await agent.start()
     monkeypatch.setattr("penstock.agent.supervisor.open_reader", refused)
@@ -241,7 +244,7 @@ async def test_a_name_that_cannot_be_asked_says_why(zone: Zone) -> None:
 async def test_what_can_be_no_name_is_told_and_ends_nothing(
     records: Records, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    text = TARGET.replace(SERVICE, "a" * 70 + ".test").replace("broker:", f"records: {records}\n      broker:")
+    text = TARGET.replace(SERVICE, "a" * 70 + ".test").replace("profile:", f"records: {records}\n      profile:")
     discovery = Discovery(tmp_path)
     assert await discovery.brokers(config(tmp_path, text), 0) == ()
     assert discovery.failures == 1
@@ -257,10 +260,13 @@ async def test_addresses(tmp_path: Path) -> None:
 
 
 def broker(name: str) -> str:
-    return f"- {{name: {name}, kind: artemis, url: 'http://{name}:8161/console/jolokia/'}}\n"
+    return f"- {{name: {name}, host: {name}}}\n"
 
 
-FILES = "brokers:\n" + broker("own") + "discovery: {forget: 10s, files: ['found/*.yml']}\n"
+OWN = "- {name: own, kind: artemis, url: 'http://own:8161/console/jolokia/'}\n"
+MQ = f"{{mq: {{kind: artemis, url: '{URL}'}}}}"
+SOURCES = f"{{forget: 10s, profiles: {MQ}, files: [{{files: ['found/*.yml'], profiles: [mq]}}]}}\n"
+FILES = f"brokers:\n{OWN}discovery: {SOURCES}"
 
 
 async def test_brokers_in_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -288,7 +294,7 @@ async def test_brokers_in_files(tmp_path: Path, caplog: pytest.LogCaptureFixture
 
 
 async def test_a_file_without_wildcard_must_be_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    wanted = config(tmp_path, "brokers: []\ndiscovery: {files: [nowhere.yml]}\n")
+    wanted = config(tmp_path, FILES.replace("found/*.yml", "nowhere.yml").replace(OWN, " []\n"))
     assert await Discovery(tmp_path).brokers(wanted, 0) == ()
     assert "cannot read" in caplog.text
 
@@ -299,9 +305,12 @@ async def test_a_file_without_wildcard_must_be_there(tmp_path: Path, caplog: pyt
         (lambda text: text.replace("mq-{name}", "mq"), "must hold {name}"),
         (lambda text: text.replace("//{host}", "//h"), "must hold {host}"),
         (lambda text: text.split("discovery", maxsplit=1)[0], "must have at least one entry"),
-        (lambda text: text.replace(":8161", ":{port").replace("broker:", "records: A\n      broker:"), "is not a URL"),
         (
-            lambda text: text.replace(":8161", ":{port}").replace("broker:", "records: A\n      broker:"),
+            lambda text: text.replace(":8161", ":{port").replace("profile:", "records: A\n      profile:"),
+            "is not a URL",
+        ),
+        (
+            lambda text: text.replace(":8161", ":{port}").replace("profile:", "records: A\n      profile:"),
             "holds {port}, which only SRV records have",
         ),
     ],
@@ -318,22 +327,24 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-async def test_an_agent_watches_what_is_found_while_it_runs(tmp_path: Path) -> None:
+async def test_an_agent_watches_what_is_found_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recording = Path(__file__).parents[1] / "recordings" / "artemis-2.44.0.jsonl.gz"
-    (tmp_path / "p.yml").write_text("interval: 1s\nbrokers: []\ndiscovery: {forget: 0s, files: [found.yml]}\n")
+    monkeypatch.setattr("penstock.agent.factory.open_transport", lambda _: RecordingTransport(recording))
+    sources = SOURCES.replace("found/*", "found").replace("10s", "0s")
+    (tmp_path / "p.yml").write_text(f"interval: 1s\nbrokers: []\ndiscovery: {sources}")
     (tmp_path / "found.yml").write_text("brokers: []\n")
     agent = Agent(tmp_path / "p.yml")
     await agent.start()
     try:
         assert list(agent.lookups.brokers()) == []
-        (tmp_path / "found.yml").write_text(
-            f"brokers:\n- {{name: f1, kind: artemis, transport: recording, url: 'recording:{recording}'}}\n"
-        )
+        (tmp_path / "found.yml").write_text("brokers:\n- {name: f1, host: h, labels: {team: payments}}\n")
         async with asyncio.timeout(10):
             while [one.up for one in agent.lookups.brokers()] != [True]:  # noqa: ASYNC110 - files tell no event
                 await asyncio.sleep(0.05)
         body = b"".join(agent.exposition.chunks(Format.TEXT, gzip=False))
         assert b"penstock_brokers 1\n" in body
+        assert b'\nmq_broker_labels{broker="f1",label_team="payments"} 1\n' in body
+        assert b"\npenstock_discovery_faults 0\n" in body
         (tmp_path / "found.yml").write_text("brokers: []\n")
         async with asyncio.timeout(10):
             while agent.lookups.brokers():  # noqa: ASYNC110

@@ -40,6 +40,7 @@ def test_reloads(form: Format) -> None:
 @pytest.mark.parametrize("form", Format)
 def test_help_and_type_come_from_the_catalogue(form: Format) -> None:
     own = SelfMetrics("1", asked=lambda: {family.column: 1.0 for family in CATALOGUE if family.table == "agent"})
+    own.watched({"b1": {"team": "payments"}})
     shown = {metric.name: metric for metric in parse(form, own.render(form) + END[form])}
     for family in CATALOGUE:
         if family.table == "agent":
@@ -48,6 +49,20 @@ def test_help_and_type_come_from_the_catalogue(form: Format) -> None:
             ]
             assert metric.documentation == family.documentation
             assert metric.type == ("gauge" if form is Format.TEXT and family.type == "info" else family.type)
+
+
+@pytest.mark.parametrize("form", Format)
+def test_labels_of_brokers_differ_from_row_to_row(form: Format) -> None:
+    own = SelfMetrics("1")
+    own.watched({"b1": {"team": 'a"b\\c\nd'}, "b2": {}, "b3": {"site": "x", "team": ""}})
+    found = samples(form, own.render(form) + END[form])
+    assert {labels: value for (name, labels), value in found.items() if name == "mq_broker_labels"} == {
+        (("broker", "b1"), ("label_team", 'a"b\\c\nd')): 1,
+        (("broker", "b3"), ("label_site", "x"), ("label_team", "")): 1,
+    }
+    assert values(own, form)["penstock_brokers"] == 3
+    own.watched({"b2": {}})
+    assert b"mq_broker_labels" not in own.render(form)
 
 
 @pytest.mark.parametrize("form", Format)

@@ -19,10 +19,15 @@ from agent.test_state_file import Reader, until_polled
 from agent.world import World
 from penstock import __version__
 from penstock.agent import Agent, supervisor
+from penstock.brokers.registry import KINDS
 from penstock.cli import main
 from penstock.conditions.evidence import UNITS
+from penstock.core.errors import Hinted
+from penstock.insight.explain import NotFound
 from penstock.server import make_app, serve
 from penstock.server.api import ROUTES, openapi
+from penstock.server.parameters import BadRequest
+from penstock.server.request_limit import Busy
 
 STRANGE = "a/b %2F c?#&+ü{x}\"'<b>"
 RECORDED = Path(__file__).with_name("answers.json")
@@ -348,6 +353,35 @@ async def test_no_secret_in_any_answer(server: Server) -> None:
     for path in ("brokers", "queues", "events", "openapi.json", "explain?broker=b1&queue=orders"):
         _, answer = await server.get(f"/api/v1/{path}")
         assert "secret-word" not in json.dumps(answer)
+
+
+class TooOld(NotFound):
+    """A kind of NotFound that the server was not written for."""
+
+
+class NotNow(Hinted):
+    """A refusal that the server was not written for."""
+
+
+STATUS = [(NotFound, 404), (TooOld, 404), (BadRequest, 400), (NotNow, 400), (Busy, 503)]
+
+
+@pytest.mark.parametrize(("error", "status"), STATUS)
+async def test_every_refusal_has_a_status_and_its_hint(
+    server: Server, monkeypatch: pytest.MonkeyPatch, error: type[Hinted], status: int
+) -> None:
+    def refuse(_: object) -> None:
+        raise error("not so", "But so")
+
+    monkeypatch.setattr("penstock.agent.lookups.Lookups.brokers", refuse)
+    assert await server.get("/api/v1/brokers") == (status, {"error": "not so", "hint": "But so"})
+    async with server.client.get(f"{server.url}/broker?broker=b1") as page:
+        assert page.status == status
+        assert "But so" in await page.text()
+
+
+def test_the_kinds_of_brokers_are_those_that_there_are() -> None:
+    assert openapi()["components"]["schemas"]["BrokerState"]["properties"]["kind"]["enum"] == list(KINDS)
 
 
 async def test_the_description_is_that_of_the_routes(server: Server) -> None:

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from html import unescape
@@ -17,14 +18,15 @@ import bcrypt
 import pytest
 import trustme
 
-from e2e.agent import Agent
+from e2e.agent import PENSTOCK, Agent
 from penstock.agent import Agent as InProcess
 from penstock.config.web import load_web
 from penstock.server.authentication import Authentication
 from penstock_demo.ports import free_port
 from rig.waiting import eventually
 
-PASSWORDS = {kind: f"canary-{kind}-p4ss" for kind in ("inline", "file", "environment", "found", "jmx", "user", "s3")}
+KINDS = ("inline", "file", "environment", "url", "found", "jmx", "user", "s3")
+PASSWORDS = {kind: f"canary-{kind}-p4ss" for kind in KINDS}
 FORMS = (str, lambda text: quote(text, safe=""), lambda text: base64.b64encode(text.encode()).decode().rstrip("="))
 PAGES = [
     *(
@@ -67,11 +69,15 @@ class Home:
         (folder / "secret").write_text(PASSWORDS["file"] + "\n")
         self.found = folder / "found.json"
         dead = {"kind": "artemis", "url": f"http://127.0.0.1:{free_port()}/console/jolokia/", "username": "u"}
-        self.found.write_text(json.dumps({"brokers": [{**dead, "name": "found", "password": PASSWORDS["found"]}]}))
+        in_url = f"http://{{host}}:{free_port()}/${{PENSTOCK_URL_CANARY}}/jolokia/"
+        self.profiles = {"mq": {**dead, "url": in_url, "password": PASSWORDS["found"]}}
+        self.found.write_text(json.dumps({"brokers": [{"name": "found", "host": "127.0.0.1"}]}))
         self.brokers = [
             {**dead, "name": "inline", "password": PASSWORDS["inline"]},
             {**dead, "name": "file", "password_file": str(folder / "secret")},
             {**dead, "name": "environment", "password": "${PENSTOCK_CANARY}"},
+            {**dead, "name": "url", "url": "http://127.0.0.1:1/x-${PENSTOCK_URL_CANARY}/"},
+            {**dead, "name": "host", "url": "http://${PENSTOCK_URL_CANARY}.invalid/"},
             {
                 **dead,
                 "name": "jmx",
@@ -89,7 +95,10 @@ class Home:
         bucket = f"s3://bucket/x?scheme=http&region=eu&endpoint_override=127.0.0.1:{free_port()}"
         self.configuration: dict[str, Any] = {
             "brokers": self.brokers,
-            "discovery": {"files": [str(self.found)]},
+            "discovery": {
+                "profiles": self.profiles,
+                "files": [{"files": [str(self.found)], "profiles": ["mq"]}],
+            },
             "history": {"enabled": True, "url": bucket, "publish": "10s"},
         }
 
@@ -97,6 +106,7 @@ class Home:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setenv("PENSTOCK_CANARY", PASSWORDS["environment"])
+    monkeypatch.setenv("PENSTOCK_URL_CANARY", PASSWORDS["url"])
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "someone")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", PASSWORDS["s3"])
     return Home(tmp_path)
@@ -133,6 +143,8 @@ def test_a_running_agent_tells_none(home: Home, tmp_path: Path) -> None:
             answers.append(asked(agent.port, "/-/reload", "POST"))
         texts = dict(enumerate(answers)) | {"log": agent.log.read_text()}
         command = Path(f"/proc/{agent.pid}/cmdline").read_text()
+        home.found.write_text(json.dumps({"brokers": [{"name": PASSWORDS["found"], "password": PASSWORDS["found"]}]}))
+        eventually(lambda: "found.json:1: brokers[0].password: belongs into" in agent.log.read_text(), expected=True)
     texts["log"] += agent.log.read_text()
     assert {name: found for name, text in texts.items() if (found := shown(text))} == {}
     assert shown(command) == []
@@ -142,6 +154,17 @@ def test_a_running_agent_tells_none(home: Home, tmp_path: Path) -> None:
     for line in home.told.read_text().splitlines():
         child = json.loads(line)
         assert shown(json.dumps([child["environ"], child["cmdline"]])) == []
+
+
+@pytest.mark.slow  # asks every broker
+@pytest.mark.parametrize("command", [["check"], ["check", "--format", "json"], ["once"]])
+def test_commands_show_none(home: Home, tmp_path: Path, command: list[str]) -> None:
+    file = Agent(tmp_path / "agent", **home.configuration).file
+    arguments = [str(PENSTOCK), *command, "--config.file", str(file)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
+    assert shown(done.stdout + done.stderr) == []
+    if command[0] == "check":
+        assert "/x-${PENSTOCK_URL_CANARY}/" in done.stdout
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Which brokers there are: those of the configuration, those in files, those behind names in DNS."""
 
 import asyncio
-import glob
 import logging
 import socket
 from collections import Counter
@@ -10,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.config import Broker, Config, DnsTarget, Records, load_brokers
-from penstock.core.errors import ConfigError
+from penstock.agent.target_files import TargetFiles
+from penstock.config import Broker, Config, DnsTarget, Profile, Records
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +19,8 @@ DNS_SECONDS = 60.0
 FILE_SECONDS = 5.0
 """Between two readings of the files."""
 DNS_DEADLINE = 10.0
+REPORT_SECONDS = 60.0
+"""Between two reports of new faults: who writes a file that breaks and heals shall not fill the log of events."""
 
 
 class SourcePlace(NamedTuple):
@@ -37,11 +38,16 @@ class NotResolved(Exception):
 
 
 class Remembered(NamedTuple):
-    """When a broker was found last (seconds of a clock that never goes back), and where."""
+    """When a broker was found last (seconds of a clock that never goes back), where, and by which profile."""
 
     at: float
     source: str
+    profile: Profile
     broker: Broker
+
+
+Source = tuple[str, Sequence[tuple[Profile, Broker]]]
+"""What it is called, and what it gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +63,24 @@ class Discovery:
     """
     Finds brokers again and again; keeps what a source gave while it fails, and a broker for a while after it is gone.
 
-    directory: relative file names are relative to it.
+    directory: relative file names are relative to it. report: called with new faults, beside the log.
     """
 
     directory: Path
     resolve: Resolve = field(default_factory=lambda: resolve)
+    report: Callable[[str], object] = field(default=lambda _: None)
     failures: int = 0
     """How often a source could not be used."""
     _resolved_at: dict[str, float] = field(default_factory=dict)
     _resolved: dict[str, tuple[SourcePlace, ...]] = field(default_factory=dict)
     _unresolved: dict[str, str] = field(default_factory=dict)
     """Why a name in DNS cannot be resolved, as it was said first: the texts of one fault differ."""
-    _files: dict[Path, tuple[Broker, ...]] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """Those that there are, by what has them: each is logged once."""
+    _files: TargetFiles = field(default_factory=TargetFiles)
     _remembered: Mapping[str, Remembered] = field(default_factory=dict)
-    _told: Mapping[str, str] = field(default_factory=dict)
-    """The faults that there are, by what has them: each is told once."""
+    _unreported: Mapping[str, str] = field(default_factory=dict)
+    _reported_at: float = float("-inf")
     _refused: str = ""
 
     async def brokers(self, config: Config, now: float) -> tuple[Broker, ...]:
@@ -87,7 +96,7 @@ class Discovery:
         found: dict[str, Remembered] = {}
         sources = await self._sources(config, now, faults)
         for source, brokers in sources:
-            for broker in brokers:
+            for profile, broker in brokers:
                 before = found.get(broker.name)
                 clash = f"broker {broker.name} of {source}"
                 if taken.setdefault(broker.name, source) != source:
@@ -95,16 +104,18 @@ class Discovery:
                     continue
                 if before is not None and before.broker != broker:
                     faults[clash] = "is there twice and differs; the last one counts"
-                found[broker.name] = Remembered(now, source, broker)
-        self._tell(faults)
+                found[broker.name] = Remembered(now, source, profile, broker)
+        self._tell(faults, now)
         names = {source for source, _ in sources}
-        # A broker that has another name now is not gone.
+        profiles = list(config.discovery.profiles.values())
+        # A broker that has another name now is not gone; one whose profile has changed may not be asked as before.
         present = {(one.source, one.broker.url) for one in found.values()}
         gone = {
             name: one
             for name, one in self._remembered.items()
             if name not in taken
             and one.source in names
+            and one.profile in profiles
             and (one.source, one.broker.url) not in present
             and now - one.at <= config.discovery.forget
         }
@@ -123,16 +134,27 @@ class Discovery:
         before, self._refused = self._refused, why
         return why != before
 
-    async def _sources(self, config: Config, now: float, faults: dict[str, str]) -> list[tuple[str, Sequence[Broker]]]:
-        found: list[tuple[str, Sequence[Broker]]] = []
-        for target in config.discovery.dns:
-            source = f"{target.records} {target.dns}"
-            await self._resolve(source, target, now)
-            if source in self._unresolved:
-                faults[source] = self._unresolved[source]
-            places = named(target, self._resolved.get(source, ()))
-            found.append((source, [target.broker.broker(name, *place) for name, place in places.items()]))
-        return [*found, *[(pattern, await self._in_files(pattern, faults)) for pattern in config.discovery.files]]
+    async def _sources(self, config: Config, now: float, faults: dict[str, str]) -> list[Source]:
+        profiles = config.discovery.profiles
+        found = [await self._in_dns(target, profiles[target.profile], now, faults) for target in config.discovery.dns]
+        for entry in config.discovery.files:
+            allowed = {name: profiles[name] for name in entry.profiles}
+            found += [await self._in_files(pattern, allowed, now, faults) for pattern in entry.files]
+        return found
+
+    async def _in_dns(self, target: DnsTarget, profile: Profile, now: float, faults: dict[str, str]) -> Source:
+        source = f"{target.records} {target.shown('dns')}"
+        await self._resolve(source, target, now)
+        if source in self._unresolved:
+            faults[source] = self._unresolved[source]
+        found: list[tuple[Profile, Broker]] = []
+        for name, place in named(profile, self._resolved.get(source, ())).items():
+            try:
+                found.append((profile, profile.broker(name, *place)))
+            except ValueError as error:
+                self.failures += 1
+                faults[f"{source}: {name}"] = str(error)
+        return source, found
 
     async def _resolve(self, source: str, target: DnsTarget, now: float) -> None:
         if now - self._resolved_at.get(source, float("-inf")) < DNS_SECONDS:
@@ -143,52 +165,44 @@ class Discovery:
                 self._resolved[source] = tuple(sorted(set(await self.resolve(target))))
         except (NotResolved, TimeoutError) as error:
             self.failures += 1
-            self._unresolved.setdefault(source, str(error) or f"no answer within {DNS_DEADLINE:g} s")
+            why = target.mask(str(error)) or f"no answer within {DNS_DEADLINE:g} s"
+            self._unresolved.setdefault(source, why)
         except asyncio.CancelledError:
             del self._resolved_at[source]  # the next look asks
             raise
         else:
             self._unresolved.pop(source, None)
 
-    async def _in_files(self, pattern: str, faults: dict[str, str]) -> list[Broker]:
-        found: list[Broker] = []
-        for file, read in await asyncio.to_thread(_read, str(self.directory / pattern)):
-            if isinstance(read, ConfigError):
-                self.failures += 1
-                faults[str(file)] = str(read)
-            else:
-                self._files[file] = read
-            found += self._files.get(file, ())
-        return found
+    async def _in_files(
+        self, pattern: str, profiles: Mapping[str, Profile], now: float, faults: dict[str, str]
+    ) -> Source:
+        path = str(self.directory / pattern)
+        found, wrong = await asyncio.to_thread(self._files.find, path, profiles, now)
+        self.failures += len(wrong)
+        faults.update(wrong)
+        return pattern, found
 
-    def _tell(self, faults: Mapping[str, str]) -> None:
+    def _tell(self, faults: Mapping[str, str], now: float) -> None:
         for what, why in faults.items():
-            if self._told.get(what) != why:
+            if self.faults.get(what) != why:
                 log.warning("discovery: %s: %s; what was known before stays", what, why)
-        self._told = faults
+        new = {what: why for what, why in faults.items() if what in self._unreported or what not in self.faults}
+        self.faults, self._unreported = faults, new
+        if new and now - self._reported_at >= REPORT_SECONDS:
+            (what, why), *more = new.items()
+            others = f"; and {len(more)} more" if more else ""
+            self.report(f"discovery: {what}: {why.splitlines()[0]}; what was known before stays{others}")
+            self._unreported, self._reported_at = {}, now
 
 
-def _read(pattern: str) -> list[tuple[Path, tuple[Broker, ...] | ConfigError]]:
-    """Each file, with its brokers or what is wrong with it."""
-    # Without a wildcard the file must be there.
-    files = sorted(map(Path, glob.glob(pattern))) if glob.has_magic(pattern) else [Path(pattern)]  # noqa: PTH207
-    found: list[tuple[Path, tuple[Broker, ...] | ConfigError]] = []
-    for file in files:
-        try:
-            found.append((file, load_brokers(file)))
-        except ConfigError as error:
-            found.append((file, error))
-    return found
-
-
-def named(target: DnsTarget, places: Iterable[SourcePlace]) -> dict[str, SourcePlace]:
+def named(profile: Profile, places: Iterable[SourcePlace]) -> dict[str, SourcePlace]:
     """
     Places by their names: an address, or the first label of a host where no other has the same, else the whole host.
 
     A host with several ports is several brokers only where the broker's URL takes its port from DNS, and is named with
     its port then. The names follow from what DNS says now, so that all agents give the same.
     """
-    if not target.broker.takes_port():
+    if not profile.takes_port():
         places = {place.host: place for place in places}.values()
     places = list(places)
     forms = [

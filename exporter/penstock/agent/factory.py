@@ -8,11 +8,13 @@ from penstock.brokers.clients import NameMap
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.registry import KINDS
 from penstock.config import Broker, Config, TemporaryQueues
-from penstock.config.model import Transport as Via
+from penstock.config import Transport as Via
+from penstock.core.errors import ConfigError
 from penstock.settings.policy import Limits, Policy
 from penstock.transports.jmx import JmxTarget, JmxTransport
 from penstock.transports.jmxquery import JmxQueryTransport
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport, TlsFiles
+from penstock.transports.masking import WithMaskedErrors
 from penstock.transports.portmapper import WithPortMapper
 from penstock.transports.recording import Recorder, RecordingFile, RecordingTransport
 from penstock.transports.transport import Reader, Transport
@@ -21,8 +23,15 @@ from penstock.transports.transport import Reader, Transport
 def open_reader(
     config: Config, broker: Broker, executor: Executor | None = None, record: RecordingFile | None = None
 ) -> Reader:
-    """A reader of `broker`; with `record` every raw answer is also written to that file. Raises ConfigError."""
-    transport = open_transport(broker)
+    """
+    A reader of `broker`, whose errors show nothing that the environment put into its settings. Raises ConfigError.
+
+    record: a file to which every raw answer is written too.
+    """
+    try:
+        transport: Transport = WithMaskedErrors(open_transport(broker), broker.mask)
+    except ConfigError as error:
+        raise ConfigError(*(broker.mask(str(line)) for line in error.args)) from None
     if record is not None:
         transport = Recorder(transport, record, broker.kind, broker.name)
     options = ReaderOptions(broker.page_rows, name_map(config), broker.name)

@@ -45,7 +45,12 @@ class HistorySink:
         config = config.model_copy(update={"trends": None})  # where trends are read from concerns no writer
         if config == self._config:
             return HistoryPlan(config, self._writer)
-        return HistoryPlan(config, open_writer(config, storage) if config.enabled and storage is not None else None)
+        if not config.enabled or storage is None:
+            return HistoryPlan(config, None)
+        try:
+            return HistoryPlan(config, open_writer(config, storage))
+        except ConfigError as error:
+            raise ConfigError(config.mask(str(error))) from None
 
     def switch(self, plan: HistoryPlan) -> None:
         """Write so from now on. The writer before publishes what it has, beside; the new one begins after it."""

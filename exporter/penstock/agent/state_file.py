@@ -130,9 +130,6 @@ class StateFile:
         self._recorded.add(record.key)
         return True
 
-    def checkpoint(self, node_id: str) -> Checkpoint | None:
-        return self._saved.brokers.get(node_id)
-
     def of_node(self, node: str) -> list[Checkpoint]:
         """What is known of a node id, under any name."""
         return [one for one in self._saved.brokers.values() if one.node == node]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from penstock import __version__
@@ -51,7 +52,7 @@ class Agent:
         self._shard = shard
         self._written = load(config_file)
         """The configuration as the file has it, without the brokers of discovery."""
-        self._discovery = Discovery(config_file.parent)
+        self._discovery = Discovery(config_file.parent, report=partial(self._record, Change.CONFIG_REFUSED))
         self._history = HistorySink()
         self._trends: Trends | None = None
         self._journal = Journal(storage)
@@ -214,7 +215,7 @@ class Agent:
         self._history.switch(plan.history)
         self._fleet.switch(plan.fleet)
         self._discovery.keep(plan.found)
-        self._self_metrics.watched(len(plan.fleet.config.brokers))
+        self._self_metrics.watched({broker.name: broker.labels for broker in plan.fleet.config.brokers})
         if plan.trends is not self._trends:
             self._trends = plan.trends
             # Beside the brokers; a broker's name is never empty.
@@ -257,7 +258,12 @@ class Agent:
 
     def _counted(self) -> Mapping[str, float]:
         """What others count, for the agent's own metrics."""
-        return {"discovery_failures": float(self._discovery.failures), **self._history.numbers()}
+        discovery = self._discovery
+        return {
+            "discovery_failures": float(discovery.failures),
+            "discovery_faults": float(len(discovery.faults)),
+            **self._history.numbers(),
+        }
 
     def _record(self, change: Change, detail: str) -> asyncio.Future[bool]:
         """Begin to write it down, behind what the worker has to do already; not to be cancelled, wait for it."""

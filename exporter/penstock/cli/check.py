@@ -35,7 +35,8 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     Check the configuration, then ask each broker: reachable, authenticated, which rights are missing, how many series,
     what in its settings will hurt.
 
-    Exit status 2 when the configuration is wrong, 1 when a broker cannot be read in full.
+    Exit status 2 when the configuration is wrong, 1 when a broker cannot be read in full or a source of discovery is
+    wrong.
     """
     logs.set_up("error", "logfmt")
     config = load(config_file)
@@ -45,23 +46,28 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
         valid.append(f"{web_config_file}: valid")
     for broker in config.brokers:
         open_reader(config, broker)  # certificates and recordings are opened: a ConfigError here is one of the file
+    for name, profile in config.discovery.profiles.items():
+        if profile.username is not None and not profile.hosts:
+            valid.append(f"discovery.profiles.{name}: has no hosts; its user goes to any host that DNS or a file names")
     if form == "text":
         say(*valid)
-    pollers = [] if offline else await asked(config, config_file)
+    config, faults = await with_found(config, config_file, ask_dns=not offline)
+    pollers = [] if offline else await asked(config)
     if form == "json":
         found = [found_of(url, poller) for url, poller in pollers]
-        say_json(json.dumps({"valid": valid, "brokers": found}, ensure_ascii=False, indent=2))
+        made = {"valid": valid, "discovery": faults, "brokers": found}
+        say_json(json.dumps(made, ensure_ascii=False, indent=2))
     else:
+        say(*(f"FAILED    discovery: {source}: {why}" for source, why in faults.items()))
         for url, poller in pollers:
             say(f"{poller.name}: {url}", *(f"  {line}" for line in report(poller)))
-    return int(any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
+    return int(bool(faults) or any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
 
 
-async def asked(config: Config, config_file: Path) -> list[tuple[str, Poller]]:
-    """The URL of each broker, those of discovery too, and what one poll of it found."""
-    config = await with_found(config, config_file)
+async def asked(config: Config) -> list[tuple[str, Poller]]:
+    """The URL of each broker, and what one poll of it found."""
     pollers = await poll_once(config, config.brokers)
-    return [(broker.url, poller) for broker, poller in zip(config.brokers, pollers, strict=True)]
+    return [(broker.shown("url"), poller) for broker, poller in zip(config.brokers, pollers, strict=True)]
 
 
 def found_of(url: str, poller: Poller) -> dict[str, Any]:

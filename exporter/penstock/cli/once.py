@@ -40,7 +40,7 @@ async def once(config_file: Path, name: str | None, form: str) -> int:
     Exit status 1 when a broker could not be read.
     """
     logs.set_up("error", "logfmt")
-    config = await with_found(load(config_file), config_file)
+    config, _ = await with_found(load(config_file), config_file)
     brokers = config.brokers if name is None else (options.chosen(config, name),)
     pollers = await poll_once(config, brokers)
     if form == "table":

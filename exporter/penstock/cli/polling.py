@@ -1,21 +1,26 @@
 """Single polls for the commands that do not stay: each broker asked once, without a server."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 from penstock.agent import Assessor, Poller
-from penstock.agent.discovery import Discovery
+from penstock.agent.discovery import Discovery, SourcePlace, resolve
 from penstock.agent.factory import open_reader, policy_of
-from penstock.config import Broker, Config
+from penstock.config import Broker, Config, DnsTarget
 from penstock.transports.recording import RecordingFile
 
 
-async def with_found(config: Config, config_file: Path) -> Config:
-    """`config` with the brokers that discovery finds now; what it cannot read is logged."""
-    brokers = await Discovery(config_file.parent).brokers(config, 0.0)
-    return config.model_copy(update={"brokers": brokers})
+async def with_found(config: Config, config_file: Path, *, ask_dns: bool = True) -> tuple[Config, Mapping[str, str]]:
+    """`config` with the brokers that discovery finds now, and what it cannot use, by its source; that is logged too."""
+    discovery = Discovery(config_file.parent, resolve if ask_dns else _nothing)
+    brokers = await discovery.brokers(config, 0.0)
+    return config.model_copy(update={"brokers": brokers}), discovery.faults
+
+
+async def _nothing(_: DnsTarget) -> Sequence[SourcePlace]:
+    return ()
 
 
 async def poll_once(config: Config, brokers: Sequence[Broker]) -> list[Poller]:

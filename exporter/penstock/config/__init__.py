@@ -1,30 +1,25 @@
 """
 The configuration: one YAML file, read whole or refused with every problem and its line.
 
-document (YAML → plain values and lines) → model (pydantic: types, defaults, checks) → loading (the two together).
+document (YAML → plain values and lines) → model with broker and discovery (pydantic: types, defaults, checks) → loading
+(the two together).
 
 Says what is wanted; does nothing with it.
 """
 
-from penstock.config.loading import load, load_brokers, load_rules
+from penstock.config.broker import Broker, QueueMatch, Tls, Transport
+from penstock.config.discovery import Discovery, DnsTarget, FileTargets, Profile, Records, Target
+from penstock.config.loading import load, load_rules, load_targets
 from penstock.config.model import (
-    Broker,
     ClientName,
     Clients,
     Config,
-    Discovery,
-    DnsTarget,
-    Found,
     History,
     Judgement,
-    QueueMatch,
-    Records,
     Rule,
     RuleMatch,
     Series,
     TemporaryQueues,
-    Tls,
-    Transport,
     json_schema,
 )
 
@@ -35,19 +30,21 @@ __all__ = [
     "Config",
     "Discovery",
     "DnsTarget",
-    "Found",
+    "FileTargets",
     "History",
     "Judgement",
+    "Profile",
     "QueueMatch",
     "Records",
     "Rule",
     "RuleMatch",
     "Series",
+    "Target",
     "TemporaryQueues",
     "Tls",
     "Transport",
     "json_schema",
     "load",
-    "load_brokers",
     "load_rules",
+    "load_targets",
 ]

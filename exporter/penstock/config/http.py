@@ -6,7 +6,7 @@ from pydantic import StrictBool, ValidationInfo
 from pydantic import field_validator as check
 
 from penstock.config.loading import load_as
-from penstock.config.model import Section
+from penstock.config.section import Section
 from penstock.config.values import EnvSecret, EnvText, File, Text, read_password
 
 

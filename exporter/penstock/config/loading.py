@@ -8,19 +8,21 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from penstock.config.discovery import Profile, Target, TargetFile
 from penstock.config.document import Document, Problem, read
 from penstock.config.document import Path as KeyPath
-from penstock.config.model import Broker, BrokerFile, Config, RulesFile
-from penstock.config.values import Reading, read_file
+from penstock.config.model import Config, RulesFile
+from penstock.config.section import Section
+from penstock.config.values import Reading, mask, read_file
 from penstock.core.errors import ConfigError
 
 MAX_BYTES = 2**20
 MAX_PROBLEMS = 50
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
+ModelT = TypeVar("ModelT", bound=Section)
 
 
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> Config:
@@ -32,10 +34,10 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None)
     return load_as(Config, Path(path), os.environ if environ is None else environ, flag="--config.file")
 
 
-def load_brokers(path: Path, environ: Mapping[str, str] | None = None) -> tuple[Broker, ...]:
-    """The brokers in a file of `discovery.files`. Raises ConfigError as `load` does."""
-    environ = os.environ if environ is None else environ
-    return load_as(BrokerFile, path, environ, flag="discovery.files").brokers
+def load_targets(path: Path, profiles: Mapping[str, Profile]) -> tuple[Target, ...]:
+    """The brokers in a file of discovery, each fit for the one of `profiles` that it names. Raises ConfigError."""
+    reading = Reading(path.parent, environ={}, profiles=profiles)
+    return _load(TargetFile, path, reading, flag="discovery.files", regular=True).brokers
 
 
 def load_rules(path: Path, environ: Mapping[str, str] | None = None) -> Config:
@@ -45,17 +47,21 @@ def load_rules(path: Path, environ: Mapping[str, str] | None = None) -> Config:
 
 def load_as(model: type[ModelT], path: Path, environ: Mapping[str, str], *, flag: str) -> ModelT:
     """The file as a `model`; `flag` is where an operator names the file. Raises ConfigError as `load` does."""
-    document = read(_text(path, flag))
-    found, problems = _validated(model, document, Reading(path.parent, environ))
+    return _load(model, path, Reading(path.parent, environ), flag=flag)
+
+
+def _load(model: type[ModelT], path: Path, reading: Reading, *, flag: str, regular: bool = False) -> ModelT:
+    document = read(_text(path, flag, regular=regular))
+    found, problems = _validated(model, document, reading)
     if problems:
-        raise ConfigError(*_report(path, problems))
+        raise ConfigError(*(mask(line, reading.expanded) for line in _report(path, problems)))
     assert found is not None  # noqa: S101 - without problems it is there
     return found
 
 
-def _text(path: Path, flag: str) -> str:
+def _text(path: Path, flag: str, *, regular: bool) -> str:
     try:
-        content = read_file(path, limit=MAX_BYTES + 1)
+        content = read_file(path, limit=MAX_BYTES + 1, regular=regular)
     except ValueError as error:
         raise ConfigError(f"{error}; give the configuration file with {flag}") from None
     if len(content) > MAX_BYTES:
@@ -111,7 +117,7 @@ def _word(key: str) -> str:
     return re.split(r"[^A-Za-z0-9_-]", key[:40], maxsplit=1)[0]
 
 
-def _told(model: type[BaseModel], detail: ErrorDetails) -> str:
+def _told(model: type[Section], detail: ErrorDetails) -> str:
     """What pydantic found, in words that say what is allowed and show no value."""
     if detail["type"] == "extra_forbidden":
         return _unknown_key(model, detail["loc"])
@@ -119,21 +125,25 @@ def _told(model: type[BaseModel], detail: ErrorDetails) -> str:
     return told if isinstance(told, str) else told(detail.get("ctx", {}))
 
 
-def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:
+def _unknown_key(model: type[Section], path: KeyPath) -> str:
     *parent, key = path
-    allowed = sorted(_keys(_annotation(model, tuple(parent))))
+    section = _annotation(model, tuple(parent))
+    advice: str | None = section.ELSEWHERE.get(str(key))
+    if advice is not None:
+        return advice
+    allowed = sorted(_keys(section))
     near = difflib.get_close_matches(_word(str(key)).lower(), allowed, 1)
     return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; allowed: {', '.join(allowed)}"
 
 
 def _annotation(model: Any, path: KeyPath) -> Any:
-    """The type that the configuration declares at a path, None and lists taken off."""
-    if not path:
-        return model
-    key, *rest = path
-    if isinstance(key, str):
-        model = _plain(next(field.annotation for name, field in _fields(model) if name == key))
-    return _annotation(model, tuple(rest))
+    """The type that the configuration declares at a path, None, lists and the keys of mappings taken off."""
+    for key in path:
+        if get_origin(model) is dict:
+            model = _plain(get_args(model)[1])
+        elif isinstance(key, str):
+            model = _plain(next(field.annotation for name, field in _fields(model) if name == key))
+    return model
 
 
 def _plain(annotation: Any) -> Any:
@@ -142,11 +152,11 @@ def _plain(annotation: Any) -> Any:
     return annotation
 
 
-def _fields(model: type[BaseModel]) -> Iterator[tuple[str, Any]]:
+def _fields(model: type[Section]) -> Iterator[tuple[str, Any]]:
     return ((field.alias or name, field) for name, field in model.model_fields.items())
 
 
-def _keys(model: type[BaseModel]) -> Iterator[str]:
+def _keys(model: type[Section]) -> Iterator[str]:
     return (name for name, _ in _fields(model))
 
 
@@ -161,6 +171,8 @@ _TOLD: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
     "path_type": "must be text; put it in quotes",
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
+    "too_long": lambda context: f"must have at most {context['max_length']} entries",
+    "dict_type": "must be a mapping (key: value)",
     "bool_type": "must be true or false",
     "int_type": "must be a whole number",
     "finite_number": "must be a finite number",

@@ -1,21 +1,15 @@
-"""The configuration as typed, frozen values. Docstrings of fields are the descriptions in the JSON schema."""
+"""The main file as typed, frozen values. Docstrings of fields are the descriptions in the JSON schema."""
 
 import re
-from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import yaml
 from pydantic import (
-    AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
-    SecretStr,
     StrictBool,
     StrictInt,
     ValidationInfo,
@@ -23,49 +17,14 @@ from pydantic import (
 )
 from pydantic import field_validator as check
 
-from penstock.brokers.registry import KINDS
-from penstock.config.values import (
-    Duration,
-    EnvSecret,
-    EnvText,
-    File,
-    Reading,
-    Size,
-    Text,
-    between,
-    check_host_port,
-    check_origin,
-    existing_file,
-    format_duration,
-    format_size,
-    host_port,
-    http_url,
-    jmx_url,
-    read_password,
-)
-from penstock.core.errors import ConfigError
+from penstock.config.broker import MARGIN, Broker, Interval, Pattern, QueueMatch, Timeout, check_timeout
+from penstock.config.discovery import Discovery
+from penstock.config.section import Section
+from penstock.config.values import Duration, EnvText, Reading, Size, Text, between, format_duration, format_size
 from penstock.model import QueueKind
 from penstock.settings import rules as flow
 from penstock.settings.business_hours import ALLOWED, Hours, parse_hours
 from penstock.settings.constants import Constants
-
-MARGIN = 0.5
-"""Seconds left between a poll's deadline and the next poll."""
-
-Interval = Annotated[Duration, between(1, 3600, format_duration)]
-Timeout = Annotated[Duration, between(0.1, 3600, format_duration)]
-Pattern = Text
-
-
-def read_kind(value: object) -> str:
-    if not isinstance(value, str) or value not in KINDS:
-        raise ValueError(f"must be one of {' or '.join(map(repr, KINDS))}")
-    return value
-
-
-KindName = Annotated[
-    str, BeforeValidator(read_kind), WithJsonSchema({"type": "string", "enum": list(KINDS)}, mode="validation")
-]
 
 
 def read_hours(value: object) -> Hours:
@@ -88,207 +47,11 @@ Seconds = Annotated[Duration, between(1, 7 * 86400, format_duration)]
 Count = Annotated[StrictInt, Field(ge=1, le=1000)]
 
 
-class Transport(StrEnum):
-    """How a broker is asked."""
-
-    JOLOKIA = "jolokia"
-    JMX = "jmx"
-    JMXQUERY = "jmxquery"
-    RECORDING = "recording"
-
-
 class TemporaryQueues(StrEnum):
     """Whether temporary queues are shown as one sum or each by its name."""
 
     SUMMED = "summed"
     EACH = "each"
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
-        validate_by_alias=True,
-    )
-
-
-class Tls(Section):
-    """TLS to the broker; the system's authorities are trusted where nothing else is said."""
-
-    ca_file: File | None = None
-    """Authorities to trust, PEM."""
-    cert_file: File | None = None
-    """The client's certificate, PEM."""
-    key_file: File | None = None
-    """Its key, PEM; may be left out when cert_file holds both."""
-    insecure: StrictBool = False
-    """Trust any certificate. For tests only: whoever is in between reads the password."""
-    server_name: Text | None = None
-    """Name expected in the broker's certificate, when it is not the URL's host."""
-
-    @check("key_file")
-    @classmethod
-    def _with_certificate(cls, value: Path | None, info: ValidationInfo) -> Path | None:
-        if value is not None and info.data.get("cert_file", value) is None:
-            raise ValueError("needs a cert_file beside it")
-        return value
-
-
-class QueueMatch(Section):
-    """Queues of one broker by pattern."""
-
-    address: Pattern = "*"
-    """Pattern on the address."""
-    queue: Pattern = "*"
-    """Pattern on the queue."""
-
-    def compiled(self) -> flow.Match:
-        return flow.Match(address=self.address, queue=self.queue)
-
-
-class Broker(Section):
-    """One broker: where it is and how it is asked."""
-
-    name: EnvText
-    """Its name: the label `broker` of every metric; unique."""
-    kind: KindName
-    """`artemis` or `openmq`."""
-    allow_password_in_process_list: StrictBool = False
-    """Needed for `jmxquery`, which shows the password to whoever may list processes on the agent's machine."""
-    transport: Transport = Transport.JOLOKIA
-    """How it is asked: `jolokia`, `jmx`, `jmxquery` (attributes only, a Java process a call) or `recording`."""
-    url: EnvText
-    """Its Jolokia URL, such as http://127.0.0.1:8161/console/jolokia/; over JMX `service:jmx:…` or, for OpenMQ, its
-    port mapper as mq://127.0.0.1:7676; for a recording `recording:FILE`."""
-    username: EnvText | None = None
-    """User with the right to read management attributes."""
-    inline_password: EnvSecret | None = Field(default=None, alias="password")
-    """The user's password, best as ${VARIABLE}."""
-    password_file: File | None = None
-    """File that holds the password; read at each use, so that it can be rotated."""
-    origin: Annotated[EnvText, AfterValidator(check_origin)] | None = None
-    """Origin header to send, where the broker checks it."""
-    tls: Tls = Tls()
-    """TLS to the broker, for an https URL."""
-    interval: Interval | None = None
-    """Time between two polls of this broker, when not the general one."""
-    timeout: Timeout | None = None
-    """Deadline of a whole poll of this broker, when not the general one."""
-    include: tuple[QueueMatch, ...] = ()
-    """Only queues that one of these matches; none = all."""
-    exclude: tuple[QueueMatch, ...] = ()
-    """Not the queues that one of these matches."""
-    port_mapper: Annotated[EnvText, AfterValidator(check_host_port)] | None = None
-    """HOST:PORT of an OpenMQ port mapper, where it is not reached at the URL's host and the broker's own port."""
-    java: File | None = None
-    """The `java` (11 or later) of jmx and jmxquery, when not that of JAVA_HOME or PATH."""
-    imqjmx_jar: File | None = None
-    """OpenMQ's `imqjmx.jar`, which `jmx` needs where the broker runs with `imq.hostname`."""
-    page_rows: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 5000
-    """Consumers of an Artemis asked for in one call."""
-    max_answer: Annotated[Size, between(2**16, 2**32, format_size)] = 64 * 2**20
-    """Largest answer that is read; a larger one fails its collector."""
-
-    @check("name")
-    @classmethod
-    def _unique(cls, value: str, info: ValidationInfo) -> str:
-        if not value.isprintable():
-            raise ValueError("must hold printable characters only")
-        names = Reading.of(info).names
-        if value in names:
-            raise ValueError("is the name of an earlier broker; names are unique")
-        names.add(value)
-        return value
-
-    @check("transport")
-    @classmethod
-    def _allowed_transport(cls, value: Transport, info: ValidationInfo) -> Transport:
-        if value is Transport.JMXQUERY and not info.data.get("allow_password_in_process_list"):
-            raise ValueError(
-                "jmxquery shows the password in the list of processes; use jolokia or jmx, or say"
-                " allow_password_in_process_list: true beside it"
-            )
-        return value
-
-    @check("url")
-    @classmethod
-    def _usable_url(cls, value: str, info: ValidationInfo) -> str:
-        transport = info.data.get("transport")
-        if transport is None:  # refused above: what its URL would have to be is not known
-            return value
-        if value.startswith("recording:"):
-            if transport is not Transport.RECORDING:
-                raise ValueError("a recording needs transport: recording beside it")
-            file = value.removeprefix("recording:")
-            if not file:
-                raise ValueError("recording: must be followed by the name of a file")
-            return f"recording:{existing_file(file, info)}"
-        if transport is Transport.RECORDING:
-            raise ValueError("must be recording:FILE, as transport is recording")
-        if transport is Transport.JOLOKIA:
-            http_url(value)
-        else:
-            kind = KINDS.get(info.data.get("kind", ""))
-            jmx_url(value, port_mapper=kind is not None and kind.port_mapper)
-        return value
-
-    @check("inline_password", "password_file")
-    @classmethod
-    def _with_user(cls, value: SecretStr | Path | None, info: ValidationInfo) -> SecretStr | Path | None:
-        if value is not None and info.data.get("username", "") is None:
-            raise ValueError("needs a username beside it")
-        return value
-
-    @check("password_file")
-    @classmethod
-    def _one_password(cls, value: Path | None, info: ValidationInfo) -> Path | None:
-        if value is not None:
-            if info.data.get("inline_password") is not None:
-                raise ValueError("stands beside password; give only one of the two")
-            read_password(value)
-        return value
-
-    @check("tls")
-    @classmethod
-    def _over_https(cls, value: Tls, info: ValidationInfo) -> Tls:
-        if value != Tls() and not info.data.get("url", "https:").startswith("https:"):
-            raise ValueError("needs an https URL")
-        return value
-
-    @check("timeout")
-    @classmethod
-    def _within_interval(cls, value: float | None, info: ValidationInfo) -> float | None:
-        if "interval" not in info.data:  # refused above
-            return value
-        return check_timeout(value, info.data["interval"] or Reading.of(info).interval)
-
-    def password(self) -> str | None:
-        """The password as it is now; None = none configured. ConfigError when its file cannot be read any more."""
-        if self.password_file is None:
-            return None if self.inline_password is None else self.inline_password.get_secret_value()
-        try:
-            return read_password(self.password_file)
-        except ValueError as error:
-            raise ConfigError(f"broker {self.name}: password_file: {error}") from None
-
-    @property
-    def recording(self) -> Path | None:
-        """The file to read in place of a broker."""
-        return Path(self.url.removeprefix("recording:")) if self.transport is Transport.RECORDING else None
-
-    def port_mapper_at(self) -> tuple[str, int | None]:
-        """Host and port of the OpenMQ port mapper; None: at the port that the broker says."""
-        if self.port_mapper is not None:
-            return host_port(self.port_mapper)
-        parts = urlsplit(self.url)
-        return parts.hostname or "", parts.port if parts.scheme == "mq" else None
-
-    def selection(self) -> flow.Selection:
-        return flow.Selection(
-            tuple(match.compiled() for match in self.include), tuple(match.compiled() for match in self.exclude)
-        )
 
 
 class RuleMatch(QueueMatch):
@@ -430,92 +193,6 @@ class Clients(Section):
     """Replacements, applied in this order."""
 
 
-class Records(StrEnum):
-    """Which DNS records name the brokers."""
-
-    SRV = "SRV"
-    A = "A"
-
-
-HOST = "{host}"
-NAME = "{name}"
-PORT = "{port}"
-_WITHOUT_PORT = re.compile(r"^(https?://\{host\})(?=[/?#]|$)")
-
-
-class Found(Broker):
-    """A broker for each thing found: `{name}` stands for what it is called, `{host}` for where it is, `{port}` for the
-    port of its SRV record, which is also used where an HTTP url names none.
-    """
-
-    @check("name")
-    @classmethod
-    def _distinct(cls, value: str) -> str:
-        if NAME not in value:
-            raise ValueError(f"must hold {NAME}, so that each broker found has a name of its own")
-        return value
-
-    @check("url")
-    @classmethod
-    def _usable_url(cls, value: str, info: ValidationInfo) -> str:
-        super()._usable_url(value.replace(PORT, "1"), info)
-        return value
-
-    @check("url")
-    @classmethod
-    def _somewhere(cls, value: str) -> str:
-        if HOST not in value:
-            raise ValueError(f"must hold {HOST}, which stands for each broker found")
-        return value
-
-    def takes_port(self) -> bool:
-        """Whether the port that DNS names is used: the URL asks for it, or is one of HTTP that names no other."""
-        return PORT in self.url or _WITHOUT_PORT.search(self.url) is not None
-
-    def broker(self, name: str, host: str, port: int | None = None) -> Broker:
-        """The broker `name` at `host` (a name or an address; IPv6 is put into brackets). port: of its SRV record."""
-        where, url = f"[{host}]" if ":" in host else host, self.url
-        if port is not None:
-            url = _WITHOUT_PORT.sub(rf"\1:{PORT}", url).replace(PORT, str(port))
-        values = {key: getattr(self, key) for key in Broker.model_fields}
-        values["name"] = self.name.replace(NAME, name)
-        values["url"] = url.replace(HOST, where)
-        if self.tls.server_name is not None:
-            values["tls"] = self.tls.model_copy(
-                update={"server_name": self.tls.server_name.replace(HOST, host).replace(NAME, name)}
-            )
-        return Broker.model_construct(**values)
-
-
-class DnsTarget(Section):
-    """Brokers behind a name in DNS, such as a headless Service; asked again each minute."""
-
-    dns: EnvText
-    """The name. SRV: `_PORT._tcp.SERVICE.NAMESPACE.svc`, each target a broker; A: each address (A, AAAA) a broker."""
-    records: Records = Records.SRV
-    """SRV names pods, and so keeps a broker's name when its address changes; A has addresses only."""
-    broker: Found
-    """How each is watched."""
-
-    @check("broker")
-    @classmethod
-    def _with_port(cls, value: Found, info: ValidationInfo) -> Found:
-        if PORT in value.url and info.data.get("records") is Records.A:
-            raise ValueError(f"url holds {PORT}, which only SRV records have")
-        return value
-
-
-class Discovery(Section):
-    """Brokers that are not known in advance."""
-
-    dns: tuple[DnsTarget, ...] = ()
-    """Names in DNS."""
-    files: tuple[Text, ...] = ()
-    """Files with a list `brokers:` each, `*` and `?` allowed in the last part; read anew when they change."""
-    forget: Annotated[Duration, between(0, 30 * 86400, format_duration)] = 900.0
-    """A broker that is found no more is still asked for so long, so that an alert can tell that it is gone."""
-
-
 class History(Section):
     """The history of every poll, as Parquet, for the trend reports. Needs `pip install 'penstock[history]'`."""
 
@@ -610,9 +287,8 @@ class Config(Section):
         return flow.Rules(tuple(rule.compiled() for rule in self.rules))
 
     def masked_yaml(self) -> str:
-        """The configuration as YAML, defaults included, every secret as `<secret>`; fit to be served."""
-        masked = _masked(self.model_dump(by_alias=True, exclude_none=True))
-        return yaml.safe_dump(masked, sort_keys=False, allow_unicode=True)
+        """The configuration as YAML, defaults included, masked as `Section.masked` says; fit to be served."""
+        return yaml.safe_dump(self.masked(), sort_keys=False, allow_unicode=True)
 
 
 class RulesFile(Config):
@@ -624,33 +300,6 @@ class RulesFile(Config):
     @classmethod
     def _some(cls, value: tuple[Broker, ...], info: ValidationInfo) -> tuple[Broker, ...]:  # noqa: ARG003
         return value
-
-
-class BrokerFile(Section):
-    """A file of `discovery.files`."""
-
-    brokers: tuple[Broker, ...]
-    """The brokers it names; may be empty."""
-
-
-def check_timeout(timeout: float | None, interval: float | None) -> float | None:
-    if timeout is not None and interval is not None and timeout >= interval:
-        raise ValueError(f"must be less than the interval, {format_duration(interval)}")
-    return timeout
-
-
-def _masked(value: Any) -> Any:
-    match value:
-        case SecretStr():
-            return "<secret>"
-        case StrEnum():
-            return value.value
-        case Mapping():
-            return {key: _masked(item) for key, item in value.items()}
-        case tuple() | list():
-            return [_masked(item) for item in value]
-        case _:
-            return value
 
 
 def json_schema() -> dict[str, Any]:

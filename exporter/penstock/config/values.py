@@ -1,12 +1,15 @@
 """The kinds of value that a configuration holds: durations, sizes, texts with `${ENV}`, patterns, files."""
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +24,11 @@ from pydantic import (
 DURATION_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 SIZE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
+_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+NAME_IN_BRACES = rf"\$\{{({_VARIABLE})\}}"
+SHORTEST_SECRET = 4
+"""Characters; what is shorter is part of too many words, and keeps nothing secret."""
+
 _NUMBER = r"\d{1,12}(?:\.\d{1,9})?"
 _DURATION = "".join(f"(?:({_NUMBER}){unit})?" for unit in DURATION_UNITS)
 _SIZE = rf"({_NUMBER}) ?({'|'.join(SIZE_UNITS)})"
@@ -32,11 +40,15 @@ class Reading:
 
     directory: Path = Path()
     """Relative file names are relative to it: the directory of the configuration file."""
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     names: set[str] = field(default_factory=set)
     """Names of brokers met so far."""
     interval: float | None = None
     """The general interval, which a broker's timeout must stay below; None while it is not known."""
+    profiles: Mapping[str, Any] | None = None
+    """The connection profiles that a source of brokers may name, the usual one first; None while not known."""
+    expanded: dict[str, str] = field(default_factory=dict, repr=False)
+    """What was taken from the environment so far, by the name of the variable."""
 
     @classmethod
     def of(cls, info: ValidationInfo) -> "Reading":
@@ -109,7 +121,8 @@ def expand(value: object, info: ValidationInfo) -> object:
     """`${NAME}` → the environment's value, `$$` → `$`. The error names the variable, never a value."""
     if not isinstance(value, str):
         return value
-    environ = Reading.of(info).environ
+    reading = Reading.of(info)
+    environ = reading.environ
 
     def one(found: re.Match[str]) -> str:
         name: str | None = found["name"]
@@ -121,9 +134,26 @@ def expand(value: object, info: ValidationInfo) -> object:
             raise ValueError(f"environment variable {name} is not set; set it, or for a literal $ write $$")
         if re.search("[\ud800-\udfff]", environ[name]):  # how Python carries bytes that are no text
             raise ValueError(f"environment variable {name} is not UTF-8 text")
+        reading.expanded[name] = environ[name]
         return environ[name]
 
-    return re.sub(r"\$\$|\$\{(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)\})?", one, value)
+    return re.sub(rf"\$\$|\$\{{(?:(?P<name>{_VARIABLE})\}})?", one, value)
+
+
+def mask(text: str, expanded: Mapping[str, str]) -> str:
+    """`text` with `${NAME}` in place of each value of `expanded` that is long enough to be a secret."""
+    for name, value in sorted(expanded.items(), key=lambda item: -len(item[1])):
+        if len(value) >= SHORTEST_SECRET:
+            for form in (value, value.lower(), quote(value), quote(value, safe="")):  # as URLs and hosts are written
+                text = text.replace(form, f"${{{name}}}")
+    return text
+
+
+def not_expanded(value: str) -> str:
+    """For texts of files that the operator does not write alone."""
+    if "${" in value:
+        raise ValueError("may take nothing from the environment; ${NAME} is for the main configuration file")
+    return value
 
 
 def check_origin(value: str) -> str:
@@ -181,6 +211,42 @@ def http_url(value: str) -> "SplitUrl":
     return SplitUrl(parts.scheme, host, parts.path)
 
 
+_HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
+
+
+def split_host(value: str) -> tuple[str, int | None]:
+    """
+    Host and port of `HOST` or `HOST:PORT`; IPv6 in brackets where there is a port.
+
+    A host is a name or an address and nothing else. The errors never show the value: it may hold a password.
+    """
+    if _is_ipv6(value):
+        return value, None
+    has_port = re.search(r":[0-9]+$", value) is not None
+    try:
+        host, port = host_port(value if has_port else f"{value}:1")
+    except ValueError:
+        raise ValueError(_NO_HOST) from None
+    if not is_host(host):
+        raise ValueError(_NO_HOST)
+    return host, port if has_port else None
+
+
+_NO_HOST = "must be HOST or HOST:PORT, a name or an address without scheme, user, password or path"
+
+
+def is_host(text: str) -> bool:
+    """Whether it is a name or an address, and so can be put into a URL."""
+    return _HOST_NAME.fullmatch(text) is not None or _is_ipv6(text)
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return "%" not in text and bool(IPv6Address(text))  # a zone may hold anything
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class SplitUrl:
     scheme: str
@@ -199,15 +265,27 @@ def existing_file(value: object, info: ValidationInfo) -> object:
     return path.absolute()
 
 
-def read_file(path: Path, *, limit: int) -> bytes:
-    """At most `limit` bytes of it. ValueError when it cannot be read, with the reason."""
+def read_file(path: Path, *, limit: int, regular: bool = False) -> bytes:
+    """
+    At most `limit` bytes of it. ValueError when it cannot be read, with the reason.
+
+    regular: refuse at once what is no regular file, such as a FIFO, which could keep the reader waiting.
+    """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_open_regular if regular else None) as file:
             return file.read(limit)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError:
         raise ValueError("is not a file name") from None
+
+
+def _open_regular(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return descriptor
 
 
 MAX_PASSWORD_BYTES = 4096
@@ -247,6 +325,7 @@ Size = Annotated[
     _json(type=["string", "integer"], description="Size such as 64MiB; a number is bytes"),
 ]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+PlainText = Annotated[Text, AfterValidator(not_expanded)]
 EnvText = Annotated[Text, BeforeValidator(expand), _escape_dollar]
 EnvSecret = Annotated[SecretStr, StringConstraints(min_length=1), BeforeValidator(expand)]
 File = Annotated[

@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr, StrictBool, StrictInt, ValidationInfo
 from pydantic import field_validator as check
 
 from penstock.config.loading import load_as
-from penstock.config.model import Section
+from penstock.config.section import Section
 from penstock.config.values import Duration, File, Text, between, format_duration
 
 OPENSSL_NAMES = {

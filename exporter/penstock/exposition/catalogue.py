@@ -1053,6 +1053,14 @@ AGENT: Final = (
         source="Penstock",
     ),
     Family(
+        "penstock_discovery_faults",
+        "gauge",
+        "Sources of brokers (a name in DNS, a file) that cannot be used now; the log and `penstock check` name them.",
+        "agent",
+        "discovery_faults",
+        source="Penstock",
+    ),
+    Family(
         "penstock_history_success",
         "gauge",
         "1 when the history could be spooled and published at the last try, else 0; absent without history.",
@@ -1090,6 +1098,15 @@ AGENT: Final = (
         "Parts of the spool of which some polls could not be read, nor published; they are kept in spool/_damaged.",
         "agent",
         "history_damaged_segments",
+        source="Penstock",
+    ),
+    Family(
+        "mq_broker_labels",
+        "gauge",
+        "The labels of the broker's configuration or target, each as `label_NAME`; always 1, absent without labels.",
+        "agent",
+        "broker_labels",
+        ("broker",),
         source="Penstock",
     ),
 )

@@ -9,9 +9,12 @@ from prometheus_client import CollectorRegistry, disable_created_metrics, genera
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.process_collector import ProcessCollector
 
-from penstock.exposition.catalogue import AGENT
+from penstock.exposition.catalogue import AGENT, Family
 from penstock.exposition.render import sample_lines
-from penstock.exposition.syntax import END, Format, header, label_texts
+from penstock.exposition.syntax import END, Format, header, label_text, label_texts
+
+LABELS: Final = "broker_labels"
+"""Column of the family that shows what operators say of brokers."""
 
 
 class SelfMetrics:
@@ -33,6 +36,7 @@ class SelfMetrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         ProcessCollector(registry=self.registry)
         self._asked = asked
+        self._labelled: Mapping[str, Mapping[str, str]] = {}
         self._values: dict[str, float] = {"build_info": 1.0, "config_reload_failures": 0.0}
 
     def config_loaded(self, timestamp: float) -> None:
@@ -48,9 +52,10 @@ class SelfMetrics:
         """Note that the state file was written, or could not be."""
         self._note(state_save_success=float(success))
 
-    def watched(self, brokers: int) -> None:
-        """Note how many brokers are watched."""
-        self._note(brokers=float(brokers))
+    def watched(self, brokers: Mapping[str, Mapping[str, str]]) -> None:
+        """Note which brokers are watched: their labels by their names."""
+        self._note(brokers=float(len(brokers)))
+        self._labelled = {name: labels for name, labels in brokers.items() if labels}
 
     def _note(self, **values: float) -> None:
         self._values = {**self._values, **values}
@@ -60,12 +65,24 @@ class SelfMetrics:
         values = {**self._values, **self._asked()}
         own = []
         for family in AGENT:
-            if not np.isnan(values.get(family.column, np.nan)):
+            if family.column == LABELS:
+                own.append(self._labels(family, form))
+            elif not np.isnan(values.get(family.column, np.nan)):
                 labels = np.array(label_texts(family.label_names, [self]), np.object_)
                 own.append(
                     header(family, form) + sample_lines(family.name, labels, np.array([values[family.column]]))[0]
                 )
         return b"".join(own) + self._registered(form)
+
+    def _labels(self, family: Family, form: Format) -> bytes:
+        """The family whose labels differ from row to row."""
+        rows = [
+            label_text({"broker": name} | {f"label_{key}": text for key, text in labels.items()})
+            for name, labels in self._labelled.items()
+        ]
+        if not rows:
+            return b""
+        return header(family, form) + sample_lines(family.name, np.array(rows, np.object_), np.ones(len(rows)))[0]
 
     def _registered(self, form: Format) -> bytes:
         if form is Format.TEXT:

@@ -1,7 +1,7 @@
 """The syntax of both text formats: Prometheus text 0.0.4 and OpenMetrics 1.0. Sample lines are the same in both."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import Final
@@ -47,6 +47,12 @@ def label_texts(names: Sequence[str], rows: Sequence[object]) -> list[bytes]:
     template = "{" + ",".join(f'{name}="%s"' for name in names) + "} "
     columns = [_label_values(name, rows) for name in names]
     return [(template % values).encode() for values in zip(*columns, strict=True)]
+
+
+def label_text(labels: Mapping[str, str]) -> bytes:
+    """The same of one row with labels of its own."""
+    pairs = (f'{name}="{_SPECIAL.sub(_escape, value)}"' for name, value in labels.items())
+    return f"{{{','.join(pairs)}}} ".encode()
 
 
 def _label_values(name: str, rows: Sequence[object]) -> list[str]:

@@ -17,7 +17,7 @@ from penstock.conditions.condition import Severity
 from penstock.findings.finding import FindingScope
 from penstock.insight.events import Event
 from penstock.insight.formatting import duration
-from penstock.model import QueueKind, RingSource
+from penstock.model import BROKER_KINDS, QueueKind, RingSource
 
 
 def _one_of(names: Iterable[str]) -> Meta:
@@ -136,7 +136,7 @@ class BrokerState(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    kind: Annotated[str, Meta(description="As in the configuration.")]
+    kind: Annotated[str, Meta(description="As in the configuration."), _one_of(BROKER_KINDS)]
     version: str
     role: str
     up: bool | None

@@ -24,7 +24,8 @@ from penstock.server.parameters import DEFAULT_ROWS, LIMIT, POINTS, BadRequest, 
 from penstock.server.request_limit import Busy, RequestLimit
 from penstock.server.view import AgentView
 
-STATUS: Mapping[type[Hinted], int] = {BadRequest: 400, NotFound: 404, Busy: 503}
+STATUS: Mapping[type[Hinted], int] = {NotFound: 404, Busy: 503, Hinted: 400}
+"""The first that fits."""
 RETRY: Mapping[int, Mapping[str, str]] = {503: {hdrs.RETRY_AFTER: "1"}}
 """Headers of these statuses."""
 
@@ -43,10 +44,15 @@ async def _answer(route: Route, agent: AgentView, look_ups: RequestLimit, reques
         async with look_ups.turn():
             body = await asyncio.to_thread(_body, route, agent, _given(route, request))
     except Hinted as error:
-        status, body = STATUS[type(error)], msgspec.json.encode(answers.Error(str(error), error.hint))
+        status, body = status_of(error), msgspec.json.encode(answers.Error(str(error), error.hint))
     return web.Response(
         body=body + b"\n", status=status, headers=RETRY.get(status), content_type="application/json", charset="utf-8"
     )
+
+
+def status_of(error: Hinted) -> int:
+    """The status of an answer that says `error`."""
+    return next(status for kind, status in STATUS.items() if isinstance(error, kind))
 
 
 def _body(route: Route, agent: AgentView, given: Given) -> bytes:

@@ -31,8 +31,8 @@ class JmxTarget:
     password: called for each connection, so that a rotated file is picked up.
     """
 
-    url: str
-    username: str | None = None
+    url: str = field(repr=False)  # may hold something of the environment
+    username: str | None = field(default=None, repr=False)
     password: Callable[[], str] | None = field(default=None, repr=False)
     java: Path | None = None
     jars: Sequence[Path] = ()

@@ -36,10 +36,10 @@ class TlsFiles:
 class JolokiaTarget:
     """Where and as whom to ask. `password` is called for each connection, so that a rotated file is picked up."""
 
-    url: str
-    username: str | None = None
+    url: str = field(repr=False)  # may hold something of the environment
+    username: str | None = field(default=None, repr=False)
     password: Callable[[], str] | None = field(default=None, repr=False)
-    origin: str | None = None
+    origin: str | None = field(default=None, repr=False)
     tls: TlsFiles | None = None
     max_answer_bytes: int = 64 * 1024 * 1024
     reuse_connections: bool = True
@@ -89,24 +89,24 @@ class JolokiaTransport:
                     allow_redirects=False,
                 ) as response:
                     self._check(response)
-                    answer = await read_capped(response, self._target.max_answer_bytes)
+                    answer = await read_capped(response, self._target.max_answer_bytes, self._target.url)
         except TimeoutError as error:
-            raise Unreachable(f"{self._url}: no answer within {timeout:.1f} s") from error
+            raise Unreachable(f"{self._target.url}: no answer within {timeout:.1f} s") from error
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
             raise self._lost(error) from error
         except aiohttp.ClientError as error:
-            raise BadAnswer(f"{self._url}: the answer breaks HTTP: {_text(error)}") from error
+            raise BadAnswer(f"{self._target.url}: the answer breaks HTTP: {_text(error)}") from error
         except (UnicodeError, ValueError) as error:
-            raise Unreachable(f"{self._url}: cannot be asked: {_text(error)}") from error
+            raise Unreachable(f"{self._target.url}: cannot be asked: {_text(error)}") from error
         seconds = time.monotonic() - began
         return Answer(answer, wall + seconds / 2, seconds)
 
     def _lost(self, error: aiohttp.ClientError) -> SourceError:
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-            return Unreachable(f"{self._url}: TLS failed: {_text(error)}; see tls: ca_file, server_name")
+            return Unreachable(f"{self._target.url}: TLS failed: {_text(error)}; see tls: ca_file, server_name")
         if isinstance(error, aiohttp.ClientConnectorError):
-            return Unreachable(f"{self._url}: cannot connect: {_text(error)}; is the broker's web server up?")
-        return _Dropped(f"{self._url}: the connection was lost: {_text(error)}")
+            return Unreachable(f"{self._target.url}: cannot connect: {_text(error)}; is the broker's web server up?")
+        return _Dropped(f"{self._target.url}: the connection was lost: {_text(error)}")
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -136,29 +136,29 @@ class JolokiaTransport:
         status = response.status
         user = f"user {self._target.username!r}" if self._target.username else "no user"
         if status in (401, 403):
-            raise Refused(f"{self._url}: HTTP {status} for {user}: {self._target.hint.refused}")
+            raise Refused(f"{self._target.url}: HTTP {status} for {user}: {self._target.hint.refused}")
         if status == 429:
             wait = _seconds(response.headers.get("Retry-After"))
             raise Refused(
-                f"{self._url}: HTTP 429: the broker throttles {user} after failed logins;"
+                f"{self._target.url}: HTTP 429: the broker throttles {user} after failed logins;"
                 " check the password and give Penstock an account of its own",
                 retry_after=wait,
             )
         if status == 404:
-            raise BadAnswer(f"{self._url}: HTTP 404: no Jolokia here; {self._target.hint.path}")
+            raise BadAnswer(f"{self._target.url}: HTTP 404: no Jolokia here; {self._target.hint.path}")
         if 300 <= status < 400:
             to = response.headers.get("Location", "nowhere")[:200]
-            raise BadAnswer(f"{self._url}: HTTP {status} to {to!r}: give the URL that answers itself")
+            raise BadAnswer(f"{self._target.url}: HTTP {status} to {to!r}: give the URL that answers itself")
         if status != 200:
-            raise BadAnswer(f"{self._url}: HTTP {status}; expected Jolokia's 200")
+            raise BadAnswer(f"{self._target.url}: HTTP {status}; expected Jolokia's 200")
 
 
 class _Dropped(SourceError):
     """The connection broke while a request was under way: reads may be asked again."""
 
 
-async def read_capped(response: aiohttp.ClientResponse, cap: int) -> bytes:
-    """The body, unpacked; `BadAnswer` above `cap` bytes, before they are in memory."""
+async def read_capped(response: aiohttp.ClientResponse, cap: int, url: str) -> bytes:
+    """The body, unpacked; `BadAnswer` above `cap` bytes, before they are in memory. url: as errors name it."""
     unpack = zlib.decompressobj(31) if response.headers.get("Content-Encoding", "").lower() == "gzip" else None
     body = io.BytesIO()  # joined parts would be there twice for a moment
     size = 0
@@ -166,15 +166,15 @@ async def read_capped(response: aiohttp.ClientResponse, cap: int) -> bytes:
         try:
             part = unpack.decompress(chunk, cap - size + 1) if unpack else chunk
         except zlib.error as error:
-            raise BadAnswer(f"{response.url}: the answer's gzip is broken: {error}") from error
+            raise BadAnswer(f"{url}: the answer's gzip is broken: {error}") from error
         size += len(part)
         if size > cap:
             raise BadAnswer(
-                f"{response.url}: the answer is larger than {cap} bytes; raise max_answer if the broker is that large"
+                f"{url}: the answer is larger than {cap} bytes; raise max_answer if the broker is that large"
             )
         body.write(part)
     if unpack and not unpack.eof:
-        raise BadAnswer(f"{response.url}: the answer's gzip breaks off")
+        raise BadAnswer(f"{url}: the answer's gzip breaks off")
     return body.getvalue()
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from aiohttp import hdrs, web
 
 from penstock.core.errors import Hinted
-from penstock.server.api import RETRY, STATUS
+from penstock.server.api import RETRY, status_of
 from penstock.server.pages import render
 from penstock.server.pages.views import VIEWS, View
 from penstock.server.request_limit import RequestLimit
@@ -36,7 +36,7 @@ async def _page(agent: AgentView, look_ups: RequestLimit, view: View, request: w
         async with look_ups.turn():
             body = await asyncio.to_thread(_made, agent, view, request.query)
     except Hinted as error:
-        status = STATUS[type(error)]
+        status = status_of(error)
         shown = {"title": TITLES[status], "error": str(error), "hint": error.hint, "reloads": False, "given": {}}
         body = render.page("error.html", shown)
     response = web.Response(
