@@ -23,7 +23,8 @@ def open_reader(config: Config, broker: Broker, executor: Executor | None = None
     transport = open_transport(broker)
     if record is not None:
         transport = Recorder(transport, record, broker.kind, broker.name)
-    options = ReaderOptions(broker.page_rows, name_map(config), broker.name)
+    budgets = config.budgets_of(broker).rows()
+    options = ReaderOptions(broker.page_rows, name_map(config), broker.name, budgets)
     return KINDS[broker.kind].reader(transport, options, executor)
 
 
@@ -82,7 +83,7 @@ def name_map(config: Config) -> NameMap:
 
 
 def policy_of(config: Config, broker: Broker) -> Policy:
-    series = config.series
+    series, budgets = config.series, config.budgets_of(broker)
     return Policy(
         broker=broker.name,
         rules=config.compiled_rules(),
@@ -92,6 +93,8 @@ def policy_of(config: Config, broker: Broker) -> Policy:
             consumers_per_queue=series.consumers_per_queue,
             connections=series.connections,
             clients=series.clients,
+            series=budgets.series,
+            label_length=budgets.label_length,
         ),
         constants=config.judgement.compiled(),
         sum_temporary=config.temporary_queues is TemporaryQueues.SUMMED,

@@ -9,6 +9,7 @@ Says what is wanted; does nothing with it.
 from penstock.config.loading import load, load_brokers, load_rules
 from penstock.config.model import (
     Broker,
+    Budgets,
     ClientName,
     Clients,
     Config,
@@ -30,6 +31,7 @@ from penstock.config.model import (
 
 __all__ = [
     "Broker",
+    "Budgets",
     "ClientName",
     "Clients",
     "Config",

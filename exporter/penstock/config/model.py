@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +24,7 @@ from pydantic import (
 )
 from pydantic import field_validator as check
 
+from penstock.brokers.budget import RowBudgets
 from penstock.brokers.registry import KINDS
 from penstock.config.values import (
     Duration,
@@ -48,6 +50,7 @@ from penstock.model import QueueKind
 from penstock.settings import rules as flow
 from penstock.settings.business_hours import ALLOWED, Hours, parse_hours
 from penstock.settings.constants import Constants
+from penstock.settings.policy import Limits
 
 MARGIN = 0.5
 """Seconds left between a poll's deadline and the next poll."""
@@ -82,6 +85,7 @@ BusinessHours = Annotated[
     WithJsonSchema({"type": "string", "description": "Business hours such as Mon-Fri 08:00-18:00 Europe/Berlin"}),
 ]
 DEFAULTS = Constants()
+LIMITS = Limits()
 Span = Annotated[Duration, between(1, 3600, format_duration)]
 """Polls of every queue are held for so long, faster ones summed up."""
 Seconds = Annotated[Duration, between(1, 7 * 86400, format_duration)]
@@ -134,6 +138,36 @@ class Tls(Section):
         if value is not None and info.data.get("cert_file", value) is None:
             raise ValueError("needs a cert_file beside it")
         return value
+
+
+ROWS = RowBudgets()
+RowCount = Annotated[StrictInt, Field(ge=1, le=10_000_000)]
+
+
+class Budgets(Section):
+    """How much of a broker is read and shown; what is beyond is left out and counted."""
+
+    queues: RowCount = ROWS.queues
+    """Queues read; of more, those with the most messages (OpenMQ: destinations)."""
+    addresses: RowCount = ROWS.addresses
+    """Addresses read; of more, the largest."""
+    consumers: RowCount = ROWS.consumers
+    """Consumers read; of more, the oldest, as of all that follow."""
+    connections: RowCount = ROWS.connections
+    """Connections read."""
+    sessions: RowCount = ROWS.sessions
+    """Sessions read (Artemis)."""
+    producers: RowCount = ROWS.producers
+    """Producers read."""
+    listing_bytes: Annotated[Size, between(2**20, 2**36, format_size)] = ROWS.listing_bytes
+    """Largest listing in all its pages (Artemis); a larger one fails its collector."""
+    series: Annotated[StrictInt, Field(ge=1000, le=100_000_000)] = LIMITS.series
+    """Series shown in /metrics; of more, those of what is unhealthy, then of the largest backlogs."""
+    label_length: Annotated[StrictInt, Field(ge=64, le=65_536)] = LIMITS.label_length
+    """Bytes of the value of a label in /metrics; a longer one is cut, and ends with ~ and a hash of the whole."""
+
+    def rows(self) -> RowBudgets:
+        return RowBudgets(**{one.name: getattr(self, one.name) for one in fields(RowBudgets)})
 
 
 class QueueMatch(Section):
@@ -190,6 +224,8 @@ class Broker(Section):
     """Consumers of an Artemis asked for in one call."""
     max_answer: Annotated[Size, between(2**16, 2**32, format_size)] = 64 * 2**20
     """Largest answer that is read; a larger one fails its collector."""
+    budgets: Annotated[Budgets, PlainSerializer(lambda own: own.model_dump(exclude_unset=True))] = Budgets()
+    """How much of this broker is read and shown: what is said here, in place of the general budgets."""
 
     @check("name")
     @classmethod
@@ -570,6 +606,8 @@ class Config(Section):
     """The constants of the rules."""
     series: Series = Series()
     """How many series are shown."""
+    budgets: Budgets = Budgets()
+    """How much of each broker is read and shown."""
     clients: Clients = Clients()
     """How clients are named."""
     history: History = History()
@@ -605,6 +643,11 @@ class Config(Section):
         if broker.timeout is not None:
             return broker.timeout
         return self.timeout if self.timeout is not None and self.timeout < interval else interval - MARGIN
+
+    def budgets_of(self, broker: Broker) -> Budgets:
+        """The general ones with what the broker's own say."""
+        own = broker.budgets
+        return self.budgets.model_copy(update={key: getattr(own, key) for key in own.model_fields_set})
 
     def compiled_rules(self) -> flow.Rules:
         return flow.Rules(tuple(rule.compiled() for rule in self.rules))
