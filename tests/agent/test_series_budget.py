@@ -126,4 +126,4 @@ def test_series_of_the_tables_are_what_is_counted(all_of_them: int) -> None:
     shown = Shown(all_of_them // 3)
     shown.poll(4)
     text = sum(one.count for one in shown.publisher.blocks.published.families.values())
-    assert text == own.series(shown.publisher._shown(PollResult(Result.OK), dict.fromkeys(Result, 0)))  # noqa: SLF001
+    assert text == own.series(shown.publisher._shown(PollResult(Result.OK), dict.fromkeys(Result, 0)))

@@ -8,6 +8,7 @@ from pydantic_core import PydanticUndefined
 
 from penstock.config import (
     Broker,
+    Budgets,
     ClientName,
     Clients,
     Config,
@@ -37,6 +38,7 @@ SECTIONS: dict[str, type[Section]] = {
     "rule match": RuleMatch,
     "judgement": Judgement,
     "series": Series,
+    "budgets": Budgets,
     "clients": Clients,
     "client name": ClientName,
     "history": History,
@@ -71,7 +73,7 @@ def test_defaults_are_those_of_the_code(section: str) -> None:
     examples = {
         "config": defaults, "broker": defaults.brokers[0], "discovery": defaults.discovery,
         "dns target": defaults.discovery.dns[0], "tls": Tls(), "queue match": QueueMatch(), "rule": Rule(),
-        "rule match": RuleMatch(), "judgement": Judgement(), "series": Series(),
+        "rule match": RuleMatch(), "judgement": Judgement(), "series": Series(), "budgets": Budgets(),
         "clients": Clients(), "client name": defaults.clients.map[0],
         "history": History(),
     }  # fmt: skip
