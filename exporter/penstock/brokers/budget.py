@@ -22,12 +22,12 @@ class RowBudgets:
     queues fits in.
     """
 
-    queues: int = 150_000
-    addresses: int = 150_000
-    consumers: int = 150_000
-    connections: int = 150_000
-    sessions: int = 300_000
-    producers: int = 150_000
+    queues: int = 110_000
+    addresses: int = 110_000
+    consumers: int = 110_000
+    connections: int = 110_000
+    sessions: int = 220_000
+    producers: int = 110_000
     listing_bytes: int = 256 * 2**20
 
 

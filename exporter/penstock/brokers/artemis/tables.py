@@ -254,7 +254,7 @@ class QueueBuilder:
 
     def _told(self, fresh: Mapping[int, QueueText]) -> Keys:
         """Keep the texts of queues that are new; keys of those that had their names before, else -1."""
-        new = {key: text for key, text in fresh.items() if key not in self._texts_by_id}
+        new = {key: _interned(text) for key, text in fresh.items() if key not in self._texts_by_id}
         self._texts_by_id |= new
         return self.keys_of([text.name for text in new.values()])
 
@@ -292,10 +292,7 @@ class QueueBuilder:
         """Keys of known queues whose rows read otherwise under these roles and texts."""
         before = self._texts_by_id
         other = {key: text for key, text in texts.items() if before.get(key) != text}
-        for text in other.values():
-            text.name, text.address = intern(text.name), intern(text.address)
-            text.routing_type = intern(text.routing_type)
-        before.update(other)
+        before.update({key: _interned(text) for key, text in other.items()})
         suspects = np.array(list(other), dtype=np.int64) if roles is self._roles else self._index.keys
         self._roles = roles
         at = self._index.positions(suspects)
@@ -334,6 +331,13 @@ class QueueBuilder:
             dead_letter_address=dead_letter,
             expiry_address=expires_to,
         )
+
+
+def _interned(text: QueueText) -> QueueText:
+    """With its texts kept once: a queue and its address mostly have the same name."""
+    text.name, text.address = intern(text.name), intern(text.address)
+    text.routing_type = intern(text.routing_type)
+    return text
 
 
 @dataclass(slots=True)
