@@ -15,6 +15,7 @@ from penstock.brokers.budget import Budget, RowBudgets
 from penstock.brokers.engine import ReaderOptions
 from penstock.core.table import Index
 from penstock.model import LeftOut, Snapshot
+from penstock.observation.activity import DELIVERED
 from penstock.settings.policy import Policy
 
 TEN = [f"q{number}" for number in range(10)]
@@ -51,7 +52,8 @@ class Fleet(Broker):
         return super().queue_row(number, name) | told | ({"temporary": "true"} if self.temporary else {})
 
     def consumer_row(self, number: int, queue: str) -> dict[str, Any]:
-        told = {"clientID": f"client-{number}", "messagesAcknowledged": str(self.settled[number])}
+        settled = str(self.settled[number])
+        told = {"clientID": f"client-{number}", "messagesAcknowledged": settled, "messagesDelivered": settled}
         return super().consumer_row(number, queue) | told
 
 
@@ -86,6 +88,22 @@ async def test_a_queue_that_grows_comes_into_view_and_none_is_shown_with_old_num
     assert messages(await polled(artemis, broker)) == {"q0": 1000, "q8": 80, "q9": 90}
     broker.depth["q0"] = 0
     assert messages(await polled(artemis, broker)) == {"q7": 70, "q8": 80, "q9": 90}
+
+
+async def test_pages_sorted_by_size_prove_nothing_and_no_row_stays_with_old_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.brokers.artemis.reader.QUEUE_PAGE_ROWS", 2)
+    broker = Fleet(TEN)
+    artemis = reader(broker, queues=6, addresses=6)
+    await polled(artemis, broker)
+    for turn in range(4):
+        broker.depth |= {"q0": 1000 if turn % 2 == 0 else 0, "q4": 40 + turn}
+        found = await polled(artemis, broker)
+        largest = sorted(broker.depth, key=lambda name: -broker.depth[name])[:6]
+        assert messages(found) == {name: broker.depth[name] for name in largest}
+        assert calls(broker).count("listQueues") == 3
+        assert "queues" not in found.observation.inconsistent
 
 
 async def test_of_a_broker_that_shrinks_again_all_is_read() -> None:
@@ -195,14 +213,16 @@ async def test_what_a_late_consumer_did_before_is_no_progress_of_this_poll() -> 
     broker = Fleet(["q"], 2)
     agent = Agent(broker, reader(broker, consumers=1))
     await agent.poll()
-    broker.work(1_000_000)
+    broker.settled[101] = 1_000_000
     await agent.poll()
     del broker.consumers[100]
     await agent.poll()
-    facts = agent.assessor.state.judgement.seen
-    assert facts.consumers.index.keys.tolist() == [101]
-    rates = agent.assessor.state.judgement.activity
-    assert not np.nansum(np.abs(np.asarray(rates.trend.settled))) if hasattr(rates.trend, "settled") else True
+    activity = agent.assessor.state.judgement.activity
+    assert agent.assessor.state.judgement.seen.consumers.index.keys.tolist() == [101]
+    assert activity.window.sum(DELIVERED).tolist() == [0], "and not a million, none of which came in this poll"
+    broker.work(7)
+    await agent.poll()
+    assert agent.assessor.state.judgement.activity.window.sum(DELIVERED).tolist() == [7]
 
 
 async def test_a_summed_queue_that_leaves_and_returns_is_not_counted_twice() -> None:
@@ -264,7 +284,8 @@ def test_late_is_what_a_cut_reading_may_have_hidden() -> None:
         budget.read(len(keys), of)
         index, _ = index.advance(np.array(keys, np.int64), lambda new: ["x"] * len(new))
         budget.shown(index)
-        return budget.late.tolist()
+        late: list[int] = budget.late.tolist()
+        return late
 
     assert reading([1, 2], 2) == []
     assert reading([1, 3], 3) == [], "before, all were in view"
