@@ -20,7 +20,9 @@ def test_what_a_window_says_is_what_all_its_values_say(seed: int) -> None:
         if poll % 4 == 3:
             gone, came = int(random.integers(len(keys))), int(keys.max()) + 1
             keys = np.append(np.delete(keys, gone), came)
-            everything = [np.append(np.delete(one, gone, axis=1), np.zeros((2, 1)), axis=1) for one in everything]
+            everything = [
+                np.append(np.delete(one, gone, axis=1), np.zeros((2, 1), np.float32), axis=1) for one in everything
+            ]
             missing = [np.append(np.delete(one, gone, axis=1), np.ones((2, 1), bool), axis=1) for one in missing]
         index, _ = index.advance(keys, lambda new: ["x"] * len(new))
         values = np.where(random.random((2, 12)) < 0.7, 0, random.integers(-5, 50, (2, 12))).astype(np.float32)
