@@ -22,12 +22,12 @@ class RowBudgets:
     queues fits in.
     """
 
-    queues: int = 110_000
-    addresses: int = 110_000
-    consumers: int = 110_000
-    connections: int = 110_000
-    sessions: int = 220_000
-    producers: int = 110_000
+    queues: int = 101_000
+    addresses: int = 101_000
+    consumers: int = 101_000
+    connections: int = 101_000
+    sessions: int = 200_000
+    producers: int = 101_000
     listing_bytes: int = 256 * 2**20
 
 
