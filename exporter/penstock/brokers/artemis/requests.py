@@ -44,7 +44,7 @@ ALL_ROWS = 100_000
 
 # The empty filter that every version understands; an empty string fails before 2.40.
 _NO_FILTER = '{"field":"","operation":"","value":"","searchFilters":[]}'
-# The field is a `sortColumn` before 2.3x, a `sortField` later.
+# The field is a `sortColumn` on 2.21 and 2.28, a `sortField` on the newest; 2.44 takes both.
 _SORTED = _NO_FILTER[:-1] + ',"sortField":"%s","sortColumn":"%s","sortOrder":"desc"}'
 
 
