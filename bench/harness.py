@@ -109,9 +109,9 @@ class _Blocks(BrokerBlocks):
         super().__init__(families)
         self._stages = stages
 
-    def update(self, tables: Mapping[str, Table[Any]]) -> None:
+    def update(self, tables: Mapping[str, Table[Any]], label_length: int = 1024) -> None:
         self._stages.end("record")
-        super().update(tables)
+        super().update(tables, label_length)
         self._stages.end("render + compress")
 
 

@@ -97,6 +97,7 @@ class World:
         self._settled_at = np.full(consumers, int(EPOCH * 1000) - 60_000)
         self._texts: dict[str, list[str]] = {}
         self._rows: dict[str, list[str]] = {}
+        self._sorted: dict[str, tuple[int, list[str]]] = {}
         self._render(np.arange(queues), np.arange(consumers))
 
     @property
@@ -159,9 +160,20 @@ class World:
         operation = request["operation"].partition("(")[0]
         if operation == "getAddressSettingsAsJSON":
             return _SETTINGS
-        _, page, rows = request["arguments"]
+        options, page, rows = request["arguments"]
         listed = self._rows[operation]
+        if "sortOrder" in options:
+            listed = self._largest_first(operation)
         return f'"{{\\"data\\":[{",".join(listed[(page - 1) * rows : page * rows])}],\\"count\\":{len(listed)}}}"'
+
+    def _largest_first(self, operation: str) -> list[str]:
+        """The rows of listQueues or listAddresses, sorted by messages; made once a step."""
+        known = self._sorted.get(operation)
+        if known is None or known[0] != self.steps:
+            rows = self._rows[operation]
+            known = self.steps, [rows[n] for n in np.argsort(-self._messages, kind="stable").tolist()]
+            self._sorted[operation] = known
+        return known[1]
 
     def _read(self, request: Mapping[str, Any]) -> str | None:
         mbean, first = request["mbean"], request["attribute"][0]

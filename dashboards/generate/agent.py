@@ -202,9 +202,10 @@ _COST = Row(
         graph(
             "Series",
             "Series shown for each broker, which Prometheus has to store. Too many: lower the limits in the agent's"
-            " configuration; what they hold back is shown too.",
+            " configuration; what they hold back is shown too, and rows of the broker that its budgets leave unread.",
             Query(largest(_BY_BROKER, S("penstock_series")), "{{broker}}"),
             Query(largest(_BY_BROKER, S("penstock_series_dropped")), "{{broker}} held back"),
+            Query(largest(_BY_BROKER, S("penstock_rows_dropped")), "{{broker}} rows not read"),
             unit="locale",
             decimals=0,
             width=6,

@@ -340,6 +340,18 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What a budget leaves out: `count` of `of` things, or series; `what` is also the budget's name."""
+
+    what: str
+    count: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.count:,} of {self.of:,} {self.what} (budgets.{self.what})"
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """
     What one poll is of, said once, by the poll engine.
@@ -350,11 +362,15 @@ class Observation:
     inconsistent: for information: the tables that were read in pages between which rows moved. What was there before
     and no page showed stays with its last numbers until it is proven gone; what had just come may be missing until
     the next poll.
+    left_out: what is beyond the budgets of the broker. late: by table, keys of rows that were out of view until this
+    poll: what their counters say came before it.
     """
 
     process: Process = field(default_factory=Process)
     rivals: tuple[str, ...] = ()
     inconsistent: frozenset[str] = frozenset()
+    left_out: tuple[LeftOut, ...] = ()
+    late: Mapping[str, Keys] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,3 +205,16 @@ async def test_trends_of_no_file_any_more_are_not_shown(world: World) -> None:
         assert SHOWN not in body(agent)
     finally:
         await agent.stop()
+
+
+async def test_other_budgets_of_rows_need_another_reader_one_of_series_does_not(running: Agent, world: World) -> None:
+    (first,) = running.pollers()
+    world.file.write_text(CONFIG + "budgets: {series: 1000, label_length: 100}\n")
+    await running.reload()
+    (same,) = running.pollers()
+    assert same is first
+    assert (same.assessor.next_policy.limits.series, same.assessor.next_policy.limits.label_length) == (1000, 100)
+    world.file.write_text(CONFIG + "budgets: {queues: 5}\n")
+    await running.reload()
+    (another,) = running.pollers()
+    assert another is not first

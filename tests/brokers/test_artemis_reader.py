@@ -76,24 +76,27 @@ class Broker:
 
     def text(self, operation: str, arguments: list[Any]) -> str:
         if operation == "getAddressSettingsAsJSON":
-            return json.dumps({"addressFullMessagePolicy": "PAGE", "maxSizeBytes": 1000})
-        _, page, rows = arguments
+            return json.dumps({"addressFullMessagePolicy": "PAGE", "maxSizeBytes": 1000, "deadLetterAddress": "DLQ"})
+        options, page, rows = arguments
         of: dict[str, list[dict[str, Any]]] = {
             "listQueues": [self.queue_row(i, name) for i, name in self.queues.items()],
             "listAddresses": [{"name": name, "addressSize": "5"} for name in self.queues.values()],
-            "listConsumers": [
-                {"id": str(i), "queue": q, "address": q, "session": f"s{i}", "messagesInTransit": "2"}
-                for i, q in self.consumers.items()
-            ],
+            "listConsumers": [self.consumer_row(i, q) for i, q in self.consumers.items()],
             "listSessions": [{"id": f"s{i}", "connectionID": f"c{i}", "consumerCount": 1} for i in self.consumers],
             "listConnections": [{"connectionID": f"c{i}", "clientID": f"client{i}"} for i in self.consumers],
             "listProducers": [],
         }
-        found = of[operation]
+        found, wanted = of[operation], json.loads(options)
+        if "sortOrder" in wanted:
+            found = sorted(found, key=lambda row: -int(row[wanted["sortField"]]))
         return json.dumps({"data": found[(page - 1) * rows : page * rows], "count": len(found)})
 
     def queue_row(self, number: int, name: str) -> dict[str, str]:
         return {"id": str(number), "name": name, "address": name, "messageCount": str(number), "consumerCount": "1"}
+
+    def consumer_row(self, number: int, queue: str) -> dict[str, Any]:
+        session = f"s{number}"
+        return {"id": str(number), "queue": queue, "address": queue, "session": session, "messagesInTransit": "2"}
 
     def read(self, request: Request) -> dict[str, dict[str, Any]]:
         mbean, broker = request["mbean"], prefixed("b")

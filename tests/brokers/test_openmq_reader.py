@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from penstock.brokers.budget import RowBudgets
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.openmq import OpenMQReader
 from penstock.brokers.openmq.requests import OPERATIONS
 from penstock.core.errors import SourceError, Unreachable
-from penstock.model import Snapshot, TransactionState
+from penstock.model import LeftOut, Snapshot, TransactionState
 from penstock.transports.portmapper import request_epoch
 from penstock.transports.transport import Answer, Request
 
@@ -42,6 +43,8 @@ class Broker:
         self.lists["getConsumerInfo"] = [consumer(1)]
         self.of_connection: list[str] = ["1"]
         self.by_id: dict[str, Any] = {}
+        self.more: dict[str, dict[str, Any]] = {}
+        """What more destinations say, in place of the numbers of the first."""
         self.destination: dict[str, Any] = {
             "Name": "q", "Type": "q", "State": 0, "Temporary": False, "NumMsgsIn": 20, "NumMsgsOut": 8,
             "MsgBytesIn": 2000, "MsgBytesOut": 800, "NumConsumers": 1, "NumActiveConsumers": 1, "NumProducers": 0,
@@ -99,7 +102,8 @@ class Broker:
         if "Config" in request["mbean"]:
             return {"Name": "q", "Type": "q", "LimitBehavior": "REJECT_NEWEST", "MaxNumMsgs": -1}
         row = {name: value for name, value in self.destination.items() if name in request["attribute"]}
-        return {"x": row} if "*" in request["mbean"] else row
+        others = {name: row | {"Name": name} | said for name, said in self.more.items()}
+        return {"x": row} | others if "*" in request["mbean"] else row
 
 
 def errors(snapshot: Snapshot) -> dict[str, str]:
@@ -134,6 +138,28 @@ async def test_a_poll(broker: Broker, reader: OpenMQReader) -> None:
     operations = {request["operation"] for request in broker.asked if request["type"] == "exec"}
     assert operations <= set(OPERATIONS)
     assert {request["type"] for request in broker.asked if request != request_epoch(7676)} <= {"read", "exec"}
+
+
+async def test_of_more_than_may_be_read_the_deepest_destinations_and_the_oldest_consumers_are(broker: Broker) -> None:
+    broker.more = {f"q{number}": {"NumMsgsIn": 100 * number, "NumMsgsOut": 50 * number} for number in range(5)}
+    broker.lists["getConsumerInfo"] = [consumer(number) for number in (5, 3, 9, 4)]
+    reader = OpenMQReader(broker, ReaderOptions(name="o", budgets=RowBudgets(queues=2, consumers=3)))
+    for _ in range(2):
+        found = await reader.poll(10)
+        assert not errors(found)
+        assert found.queues is not None
+        assert found.consumers is not None
+        assert {row.name for row in found.queues.index} == {"q3", "q4"}
+        assert [row.id for row in found.consumers.index] == ["3", "4", "5"]
+        assert found.observation.left_out == (LeftOut("queues", 4, 6), LeftOut("consumers", 1, 4))
+        assert "not read: 4 of 6 queues (budgets.queues)" in found.notes
+        assert not found.observation.late
+    del broker.more["q4"]
+    found = await reader.poll(10)
+    assert found.queues is not None
+    assert {row.name for row in found.queues.index} == {"q2", "q3"}
+    (late,) = found.observation.late["queues"]
+    assert found.queues.index.rows[found.queues.index.positions(np.array([late]))[0]].name == "q2"
 
 
 async def test_versions_without_delayed_delivery_have_none(broker: Broker, reader: OpenMQReader) -> None:

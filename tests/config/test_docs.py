@@ -9,6 +9,7 @@ from pydantic_core import PydanticUndefined
 
 from penstock.config import (
     Broker,
+    Budgets,
     ClientName,
     Clients,
     Config,
@@ -46,6 +47,7 @@ SECTIONS: dict[str, type[Section]] = {
     "rule match": RuleMatch,
     "judgement": Judgement,
     "series": Series,
+    "budgets": Budgets,
     "clients": Clients,
     "client name": ClientName,
     "history": History,
@@ -92,7 +94,7 @@ def test_defaults_are_those_of_the_code(section: str) -> None:
         "profile": profiles["p"], "dns target": defaults.discovery.dns[0],
         "file targets": defaults.discovery.files[0], "target": target, "tls": Tls(),
         "queue match": QueueMatch(), "rule": Rule(),
-        "rule match": RuleMatch(), "judgement": Judgement(), "series": Series(),
+        "rule match": RuleMatch(), "judgement": Judgement(), "series": Series(), "budgets": Budgets(),
         "clients": Clients(), "client name": defaults.clients.map[0],
         "history": History(),
     }  # fmt: skip

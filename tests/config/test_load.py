@@ -6,12 +6,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from penstock.agent.factory import policy_of
+from penstock.brokers.budget import RowBudgets
 from penstock.config import Broker, Config, TemporaryQueues, Transport, load
 from penstock.core.errors import ConfigError
 from penstock.model import QueueKind
+from penstock.settings.policy import Limits
 
 CANARY = "c4nary-Sq1"
 URL = "http://127.0.0.1:8161/console/jolokia/"
@@ -629,3 +633,36 @@ def test_whatever_the_bytes_a_config_or_a_config_error(content: bytes, write: Wr
     else:
         lines = [f"{path}:"]
     assert all(line.startswith(f"{path}:") for line in lines)
+
+
+def test_budgets_of_a_broker_stand_for_the_general_ones_key_by_key(tmp_path: Path) -> None:
+    file = tmp_path / "p.yml"
+    file.write_text(
+        "budgets: {queues: 10, series: 2000, label_length: 100}\n"
+        "brokers:\n"
+        "- {name: a, kind: artemis, url: 'http://h/', budgets: {queues: 20, listing_bytes: 2MiB}}\n"
+        "- {name: b, kind: artemis, url: 'http://h/'}\n"
+    )
+    config = load(file)
+    a, b = (config.budgets_of(broker) for broker in config.brokers)
+    assert (a.queues, a.series, a.label_length, a.listing_bytes) == (20, 2000, 100, 2 * 2**20)
+    assert (b.queues, b.series, b.rows().queues, b.rows().consumers) == (10, 2000, 10, RowBudgets().consumers)
+    assert policy_of(config, config.brokers[0]).limits == Limits(series=2000, label_length=100)
+    assert yaml.safe_load(config.masked_yaml())["brokers"][0]["budgets"] == {"queues": 20, "listing_bytes": "2MiB"}
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("{queues: 0}", "budgets.queues: must be at least 1"),
+        ("{label_length: 10}", "budgets.label_length: must be at least 64"),
+        ("{listing_bytes: 1KiB}", "budgets.listing_bytes: must be at least 1MiB"),
+        ("{topics: 1}", "budgets.topics: unknown key"),
+    ],
+)
+def test_a_budget_that_cannot_be_is_refused(tmp_path: Path, said: str, error: str) -> None:
+    file = tmp_path / "p.yml"
+    file.write_text(MINIMAL + f"budgets: {said}\n")
+    with pytest.raises(ConfigError) as found:
+        load(file)
+    assert error in str(found.value)

@@ -18,7 +18,7 @@ from penstock.conditions.condition import Severity
 from penstock.core.table import Table
 from penstock.insight.events import ConditionKey, Event, StatusSummary, changes, summarize
 from penstock.insight.explain import BrokerView
-from penstock.model import Collector, Role, Snapshot
+from penstock.model import Collector, LeftOut, Role, Snapshot
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.series.queues import COUNTERS
@@ -49,6 +49,8 @@ class Assessor:
     state: State = field(default_factory=State)
     collectors: Mapping[str, Collector] = field(default_factory=dict)
     """Each as it last was."""
+    series_left_out: LeftOut | None = None
+    """What the publisher held back of the last poll; noted by the worker thread, as all else."""
     written: Written | None = None
     """What the state file and its journal have of it; None: nothing that a record can rest on."""
     _next_policy: Policy | None = None
@@ -96,6 +98,7 @@ class Assessor:
             self.policy, self.state = self.next_policy, self.state.with_new_labels()
         self.nodes.polled(self.name, snapshot)
         snapshot = with_rivals(snapshot, self.nodes.rivals(self.name))
+        snapshot = with_left_out(snapshot, self.series_left_out)
         if self._summary is None:
             self._summary = self._as_left(snapshot)
         last_good, completed = keep_last_good(self._last_good, snapshot, self.keep_seconds)
@@ -204,6 +207,13 @@ def without_counters(queues: Table[Any]) -> Table[Any]:
 
 def with_rivals(snapshot: Snapshot, rivals: tuple[str, ...]) -> Snapshot:
     return replace(snapshot, observation=replace(snapshot.observation, rivals=rivals)) if rivals else snapshot
+
+
+def with_left_out(snapshot: Snapshot, series: LeftOut | None) -> Snapshot:
+    if series is None:
+        return snapshot
+    observation = replace(snapshot.observation, left_out=(*snapshot.observation.left_out, series))
+    return replace(snapshot, observation=observation, notes=(*snapshot.notes, f"not shown in /metrics: {series}"))
 
 
 def conditions_of(told: Sequence[tuple[ConditionKey, Severity, float]]) -> dict[ConditionKey, tuple[Severity, float]]:

@@ -34,7 +34,8 @@ def open_reader(
         raise ConfigError(*(broker.mask(str(line)) for line in error.args)) from None
     if record is not None:
         transport = Recorder(transport, record, broker.kind, broker.name)
-    options = ReaderOptions(broker.page_rows, name_map(config), broker.name)
+    budgets = config.budgets_of(broker).rows()
+    options = ReaderOptions(broker.page_rows, name_map(config), broker.name, budgets)
     return KINDS[broker.kind].reader(transport, options, executor)
 
 
@@ -93,7 +94,7 @@ def name_map(config: Config) -> NameMap:
 
 
 def policy_of(config: Config, broker: Broker) -> Policy:
-    series = config.series
+    series, budgets = config.series, config.budgets_of(broker)
     return Policy(
         broker=broker.name,
         rules=config.compiled_rules(),
@@ -103,6 +104,8 @@ def policy_of(config: Config, broker: Broker) -> Policy:
             consumers_per_queue=series.consumers_per_queue,
             connections=series.connections,
             clients=series.clients,
+            series=budgets.series,
+            label_length=budgets.label_length,
         ),
         constants=config.judgement.compiled(),
         sum_temporary=config.temporary_queues is TemporaryQueues.SUMMED,

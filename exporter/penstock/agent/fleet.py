@@ -88,6 +88,7 @@ class Fleet:
             polled is None
             or polled.broker != broker
             or config.clients != self.config.clients
+            or config.budgets_of(broker).rows() != self.config.budgets_of(polled.broker).rows()
             or polled.poller.interval != config.interval_of(broker)
             or polled.poller.timeout != config.timeout_of(broker)
         )

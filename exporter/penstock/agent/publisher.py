@@ -9,6 +9,7 @@ import numpy as np
 from penstock.agent import tables as own
 from penstock.agent.assessor import Assessor
 from penstock.agent.result import PollResult, Result
+from penstock.agent.series_budget import SERIES, SeriesBudget
 from penstock.assessment.assess import Tables
 from penstock.exposition.render import BrokerBlocks
 from penstock.insight.events import Event
@@ -29,6 +30,7 @@ class Publisher:
     record: Callable[[Sequence[Event]], None] = lambda _: None
     """Called in the worker thread with the same before the poll is shown: what is shown must not be lost."""
     blocks: BrokerBlocks = field(default_factory=BrokerBlocks)
+    budget: SeriesBudget = field(default_factory=SeriesBudget)
     fresh_until: float = np.inf
     """When what is shown becomes too old, by the monotonic clock; inf while nothing is."""
 
@@ -40,7 +42,7 @@ class Publisher:
         changed = list(self.assessor.changes(poll))
         self.record(changed)
         try:
-            self.blocks.update(self._shown(poll, polls))
+            self.blocks.update(self._shown(poll, polls), self.assessor.policy.limits.label_length)
         finally:
             self.on_change(changed)
         if self.assessor.view is None:
@@ -57,6 +59,7 @@ class Publisher:
     def _shown(self, poll: PollResult, polls: Mapping[Result, int]) -> Tables:
         """The tables of the assessment and those of the agent; how many samples there are is counted last."""
         broker, snapshot = self.assessor.name, self.assessor.snapshot
+        left_out = () if snapshot is None else snapshot.observation.left_out
         tables = {
             **self.assessor.tables,
             "collector": own.collector_table(broker, self.assessor.collectors),
@@ -66,10 +69,14 @@ class Publisher:
             "up": float(poll.result is not Result.FAILED),
             "poll_duration": round(poll.seconds, 6),
             "poll_timestamp": np.nan if snapshot is None else round(snapshot.stamp, 3),
-            "series_dropped": float(own.series_of_hidden(self.assessor.hidden())),
+            "series_dropped": 0.0,
+            "rows_dropped": float(sum(one.count for one in left_out if one.what != SERIES)),
             "series": 0.0,
         }
         tables["broker"] = own.with_poll(tables, broker, numbers)
+        tables = self.budget.fitted(tables, self.assessor.policy)
+        self.assessor.series_left_out = self.budget.left_out
+        numbers["series_dropped"] = float(own.series_of_hidden(self.assessor.hidden()) + self.budget.dropped)
         numbers["series"] = float(own.series(tables))
         tables["broker"] = own.with_poll(tables, broker, numbers)
         return tables

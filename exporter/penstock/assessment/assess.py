@@ -84,9 +84,9 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         if snapshot.broker.role is Role.PASSIVE:
             state = replace(state, queues=state.queues.passive())
     if snapshot.queues is not None:
-        process = snapshot.observation.process
         counts_reloaded = snapshot.broker is not None and snapshot.broker.kind.counts_reloaded
-        queues = state.queues.advance(snapshot.queues, policy, process, counts_reloaded=counts_reloaded)
+        observation = snapshot.observation
+        queues = state.queues.advance(snapshot.queues, policy, observation, counts_reloaded=counts_reloaded)
         state = replace(state, queues=queues)
         tables["queue"] = queue_table(state.queues, snapshot.queues, snapshot.addresses)
     if snapshot.addresses is not None:
@@ -115,7 +115,9 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         state = replace(state, findings=findings)
         tables["finding"] = findings.table()
     if snapshot.producers is not None:
-        state = replace(state, producers=state.producers.advance(snapshot.producers, state.addresses.grouping, policy))
+        late = snapshot.observation.late.get("producers")
+        producers = state.producers.advance(snapshot.producers, state.addresses.grouping, policy, late)
+        state = replace(state, producers=producers)
         tables["producer"] = state.producers.table()
     if snapshot.connections is not None:
         connections, tables["connection"] = state.connections.advance(snapshot.connections, snapshot, policy)

@@ -9,11 +9,12 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from penstock.brokers.budget import Budget, Budgets, RowBudgets
 from penstock.brokers.clients import NameMap
 from penstock.brokers.replies import Replies, Response
 from penstock.brokers.sight import Sight
@@ -56,6 +57,7 @@ class ReaderOptions:
     names: NameMap = ()
     name: str = ""
     """The broker's name in the configuration: its identity where it shows none of its own."""
+    budgets: RowBudgets = field(default_factory=RowBudgets)
 
 
 class Poll(Generic[ReplyT]):
@@ -132,13 +134,25 @@ class Poll(Generic[ReplyT]):
             self.inconsistent.add(table)
 
     @staticmethod
-    async def pages(page: Callable[[int], Awaitable[PageT]], rows: int) -> list[PageT]:
-        """All pages of a listing by their number, from 1; `rows`: of a full one."""
+    async def pages(
+        page: Callable[[int, int], Awaitable[PageT]], rows: int, budget: Budget, sight: Sight | None = None
+    ) -> list[PageT]:
+        """
+        The pages of a listing, each by its number, from 1, and its rows, about `rows`: all, or what the budget allows.
+
+        A listing that turns out to have more rows than that is begun again: its pages are others. They are the same
+        at each poll, so that none of the rows at their end comes and goes.
+        """
         pages: list[PageT] = []
         while True:
-            pages.append(await page(len(pages) + 1))
+            size, most = budget.pages(rows) if budget.over else (sight.page_rows(rows) if sight else rows, 0)
+            pages.append(await page(len(pages) + 1, size))
+            total = pages[-1].total
+            if total > budget.most and not budget.over:
+                budget.over, pages = True, []
             # By the total alone: a page may be short of rows that went away while it was written, or are unreadable.
-            if not len(pages[-1]) or len(pages) * rows >= pages[-1].total:
+            elif not len(pages[-1]) or len(pages) * size >= total or len(pages) == most:
+                budget.read(sum(map(len, pages)), total)
                 return pages
 
 
@@ -154,6 +168,7 @@ class BrokerReader(ABC, Generic[ReplyT]):
         self._transport = transport
         self._executor = executor
         self.process = Process()
+        self.budgets = Budgets(self.options.budgets)
         self.forget()
 
     async def close(self) -> None:
@@ -167,14 +182,21 @@ class BrokerReader(ABC, Generic[ReplyT]):
         `Snapshot.collectors`.
         """
         poll = Poll(self._transport, self._executor, timeout, self.replies)
+        for budget in self.budgets:
+            budget.begin_poll()
         snapshot = await self.read(poll)
-        return replace(snapshot, observation=Observation(self.process, inconsistent=frozenset(poll.inconsistent)))
+        left_out = tuple(found for budget in self.budgets if (found := budget.left_out()))
+        late = {budget.what: budget.late for budget in self.budgets if len(budget.late)}
+        observation = Observation(self.process, inconsistent=frozenset(poll.inconsistent), left_out=left_out, late=late)
+        notes = (*snapshot.notes, *(f"not read: {one}" for one in left_out))
+        return replace(snapshot, observation=observation, notes=notes)
 
     def begins(self, process: Process) -> bool:
         """Note which process answers; True, and everything learned is forgotten, when it is not that of before."""
         before, self.process = self.process, process
         new = not process.follows(before)
         if new:
+            self.budgets = Budgets(self.options.budgets)
             self.forget()
         return new
 

@@ -95,6 +95,16 @@ class Sight:
         self._keys, self._numbers, self.began = keys, numbers, True
         return keys, numbers
 
+    def part(self, keys: Values, numbers: NDArray[np.float64]) -> tuple[Values, NDArray[np.float64]]:
+        """The same of some pages of a listing that is sorted otherwise: what they do not show does not stay."""
+        self._stay, self._counts = keys[:0], np.zeros((2, 0), np.intp)
+        _, first = ascending(keys)
+        if len(first) < len(keys):
+            first = np.sort(first)
+            keys, numbers = keys[first], numbers[:, first]
+        self._keys, self._numbers, self.began = keys, numbers, True
+        return keys, numbers
+
     def _staying(self, missing: Positions, pages: Sequence[tuple[Values, NDArray[np.float64]]]) -> Positions:
         """Which of the missing rows stay, and count that. pages: keys and numbers of each."""
         if not len(missing):

@@ -93,6 +93,7 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
         "findings": msgspec.to_builtins(findings_of(poller)),
         "series": own.series(assessor.tables),
         "series_held_back": own.series_of_hidden(assessor.hidden()),
+        "series_beyond_budget": poller.publisher.budget.dropped,
     }
 
 
@@ -113,8 +114,11 @@ def report(poller: Poller) -> Iterator[str]:
     for finding in findings_of(poller):
         yield f"finding   {finding.rule}, {finding.scope} {finding.object}: {finding.says}"
         yield f"          {finding.advice}"
-    held_back = own.series_of_hidden(poller.assessor.hidden())
-    yield f"export    {own.series(poller.assessor.tables)} series, {held_back} held back by the series limits"
+    held_back, beyond = own.series_of_hidden(poller.assessor.hidden()), poller.publisher.budget.dropped
+    made = own.series(poller.assessor.tables) - beyond
+    yield f"export    {made} series, {held_back} held back by the series limits"
+    if beyond:
+        yield f"over      {beyond} more series are beyond budgets.series; the smallest healthy queues are not shown"
 
 
 def error_of(poller: Poller) -> str:

@@ -71,7 +71,8 @@ def as_configured(config: Config | None, name: str) -> tuple[Policy, ReaderOptio
         return Policy(name), ReaderOptions()
     for broker in config.brokers:
         if broker.name == name:
-            return policy_of(config, broker), ReaderOptions(broker.page_rows, name_map(config))
+            budgets = config.budgets_of(broker).rows()
+            return policy_of(config, broker), ReaderOptions(broker.page_rows, name_map(config), budgets=budgets)
     policy = Policy(name, rules=config.compiled_rules(), constants=config.judgement.compiled())
     return policy, ReaderOptions(names=name_map(config))
 

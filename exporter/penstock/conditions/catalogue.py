@@ -17,6 +17,7 @@ from penstock.conditions.no_consumer import NO_CONSUMER
 from penstock.conditions.not_dispatching import NOT_DISPATCHING
 from penstock.conditions.open_transaction import OPEN_TRANSACTION
 from penstock.conditions.orphaned import ORPHANED
+from penstock.conditions.over_budget import OVER_BUDGET
 from penstock.conditions.paused import PAUSED
 from penstock.conditions.producer_transaction_open import PRODUCER_TRANSACTION_OPEN
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
@@ -55,6 +56,7 @@ _ALL = (
     REMOVED_UNSETTLED,
     HOLDER_GONE,
     TWO_ACTIVES,
+    OVER_BUDGET,
     UNKNOWN,
 )
 

@@ -8,6 +8,7 @@ Says what is wanted; does nothing with it.
 """
 
 from penstock.config.broker import Broker, QueueMatch, Tls, Transport
+from penstock.config.budgets import Budgets
 from penstock.config.discovery import Discovery, DnsTarget, FileTargets, Profile, Records, Target
 from penstock.config.loading import load, load_rules, load_targets
 from penstock.config.model import (
@@ -25,6 +26,7 @@ from penstock.config.model import (
 
 __all__ = [
     "Broker",
+    "Budgets",
     "ClientName",
     "Clients",
     "Config",

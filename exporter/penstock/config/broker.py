@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic import field_validator as check
 
 from penstock.brokers.registry import KINDS
+from penstock.config.budgets import OwnBudgets
 from penstock.config.section import Section
 from penstock.config.values import (
     Duration,
@@ -175,6 +176,8 @@ class Broker(Section):
     """Consumers of an Artemis asked for in one call."""
     max_answer: Annotated[Size, between(2**16, 2**32, format_size)] = 64 * 2**20
     """Largest answer that is read; a larger one fails its collector."""
+    budgets: OwnBudgets = OwnBudgets()
+    """How much of this broker is read and shown: what is said here, in place of the general budgets."""
     labels: Annotated[dict[str, Text], AfterValidator(check_labels)] = Field(default={})
     """Said about the broker itself: labels of mq_broker_labels, `label_` before their names."""
 

@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic import field_validator as check
 
 from penstock.config.broker import MARGIN, Broker, Interval, Pattern, QueueMatch, Timeout, check_timeout
+from penstock.config.budgets import Budgets
 from penstock.config.discovery import Discovery
 from penstock.config.section import Section
 from penstock.config.values import Duration, EnvText, Reading, Size, Text, between, format_duration, format_size
@@ -247,6 +248,8 @@ class Config(Section):
     """The constants of the rules."""
     series: Series = Series()
     """How many series are shown."""
+    budgets: Budgets = Budgets()
+    """How much of each broker is read and shown."""
     clients: Clients = Clients()
     """How clients are named."""
     history: History = History()
@@ -282,6 +285,11 @@ class Config(Section):
         if broker.timeout is not None:
             return broker.timeout
         return self.timeout if self.timeout is not None and self.timeout < interval else interval - MARGIN
+
+    def budgets_of(self, broker: Broker) -> Budgets:
+        """The general ones with what the broker's own say."""
+        own = broker.budgets
+        return self.budgets.model_copy(update={key: getattr(own, key) for key in own.model_fields_set})
 
     def compiled_rules(self) -> flow.Rules:
         return flow.Rules(tuple(rule.compiled() for rule in self.rules))

@@ -8,6 +8,7 @@ PenstockError
     ├── Unreachable        no connection, or none in time
     ├── Refused            the broker answered, but refused: credentials, origin, rights, throttling
     ├── BadAnswer          the answer is not what the protocol promises: wrong path, not JSON, too large
+    │   └── OverBudget         a listing is larger than its budget allows
     └── Unsupported        a broker or version that this reader cannot read
 """
 
@@ -49,6 +50,10 @@ class Refused(SourceError):
 
 class BadAnswer(SourceError):
     """The answer is not what the protocol promises."""
+
+
+class OverBudget(BadAnswer):
+    """A listing is larger than its budget allows."""
 
 
 class Unsupported(SourceError):

@@ -44,36 +44,69 @@ class Sample:
     One poll, or several: `first` and `stamp` are the first and the last of them, `begin` is the one before; seconds,
     NaN where there was none.
 
-    values, missing: (variables, rows); 0 where the value is missing: what changed, or what was so at the end.
+    size: how many rows there are. rows: ascending, those with anything but zeros, as most have nothing to do.
+    values, missing: (variables, rows of these); 0 where the value is missing: what changed, or what was so at the end.
     """
 
     begin: float
     first: float
     stamp: float
     polls: int
+    size: int
+    rows: NDArray[np.int32]
     values: Values
     missing: NDArray[np.bool_]
 
-    def reindexed(self, index: Index[Any], before: Index[Any]) -> "Sample":
-        return replace(
-            self,
-            values=reindex(index, before, self.values, 0.0),
-            missing=reindex(index, before, self.missing, True),
+    @classmethod
+    def of(
+        cls, begin: float, first: float, stamp: float, polls: int, values: Values, missing: NDArray[Any]
+    ) -> "Sample":
+        """values, missing: (variables, all rows)."""
+        rows = np.flatnonzero((values != 0).any(axis=0) | missing.any(axis=0))
+        return cls(
+            begin, first, stamp, polls, values.shape[1], rows.astype(np.int32), values[:, rows], missing[:, rows]
         )
 
+    def all_values(self) -> Values:
+        """(variables, all rows)."""
+        return self._filled(self.values)
+
+    def all_missing(self) -> NDArray[np.bool_]:
+        return self._filled(self.missing)
+
+    def _filled(self, values: NDArray[T]) -> NDArray[T]:
+        filled = np.zeros((len(values), self.size), values.dtype)
+        filled[:, self.rows] = values
+        return filled
+
+    def at(self, variable: int, rows: Positions) -> tuple[Values, NDArray[np.bool_]]:
+        """The variable's values at some rows, and where they are missing."""
+        if not len(self.rows):
+            return np.zeros(len(rows), np.float32), np.zeros(len(rows), np.bool_)
+        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        here = self.rows[at] == rows
+        return np.where(here, self.values[variable, at], np.float32(0)), here & self.missing[variable, at]
+
+    def reindexed(self, index: Index[Any], before: Index[Any]) -> "Sample":
+        if not len(self.rows) and not len(index.new_since(before)):
+            return replace(self, size=len(index))
+        values = reindex(index, before, self.all_values(), 0.0)
+        missing = reindex(index, before, self.all_missing(), True)
+        return Sample.of(self.begin, self.first, self.stamp, self.polls, values, missing)
+
     def without(self, rows: Positions) -> "Sample":
-        values, missing = self.values.copy(), self.missing.copy()
+        values, missing = self.all_values(), self.all_missing()
         values[:, rows], missing[:, rows] = 0.0, True
-        return replace(self, values=values, missing=missing)
+        return Sample.of(self.begin, self.first, self.stamp, self.polls, values, missing)
 
     def joined(self, later: "Sample", levels: Sequence[int]) -> "Sample":
         """With the next one as one sample. levels: variables that are no changes."""
-        values = self.values + later.values
+        mine, others, unknown = self.all_values(), later.all_values(), later.all_missing()
+        values = mine + others
         for level in levels:
-            values[level] = np.where(later.missing[level], self.values[level], later.values[level])
-        return Sample(
-            self.begin, self.first, later.stamp, self.polls + later.polls, values, self.missing & later.missing
-        )
+            values[level] = np.where(unknown[level], mine[level], others[level])
+        missing = self.all_missing() & unknown
+        return Sample.of(self.begin, self.first, later.stamp, self.polls + later.polls, values, missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +144,8 @@ class Window:
         """
         missing = np.isnan(values)
         last = self.samples[-1] if self.samples else None
-        sample = Sample(
-            last.stamp if last else np.nan, stamp, stamp, 1, np.where(missing, np.float32(0), values), missing
-        )
+        begin = last.stamp if last else np.nan
+        sample = Sample.of(begin, stamp, stamp, 1, np.where(missing, np.float32(0), values), missing)
         kept = [one for one in self.samples if one.stamp > stamp - seconds - 1e-6]
         if kept and stamp - kept[-1].begin <= resolution:
             sample = kept.pop().joined(sample, levels)
@@ -123,7 +155,7 @@ class Window:
         """Per row over all samples."""
         total = np.zeros(len(self.index))
         for sample in self.samples:
-            total += sample.values[variable]
+            total[sample.rows] += sample.values[variable]
         return total
 
     def rate(self, variable: int, total: Column | None = None) -> Column:
@@ -135,10 +167,9 @@ class Window:
         total = self.sum(variable) if total is None else total
         samples, unknown = self.samples, np.zeros(len(self.index))
         if samples and np.isnan(samples[0].begin):
-            total, samples = total - samples[0].values[variable], samples[1:]
+            total, samples = total - samples[0].all_values()[variable], samples[1:]
         for sample in samples:
-            if sample.missing[variable].any():
-                unknown[np.flatnonzero(sample.missing[variable])] += sample.stamp - sample.begin
+            unknown[sample.rows[sample.missing[variable]]] += sample.stamp - sample.begin
         seconds = sum(sample.stamp - sample.begin for sample in samples) - unknown
         return total / np.where(seconds > 1e-3, seconds, np.nan)
 
@@ -146,16 +177,19 @@ class Window:
         """Where the last sample's value is above the first one's, or one of them is missing."""
         if not self.samples:
             return np.zeros(len(self.index), np.bool_)
-        first, last = self.samples[0], self.samples[-1]
-        return (last.values[variable] > first.values[variable]) | first.missing[variable] | last.missing[variable]
+        everything = np.arange(len(self.index))
+        first, unknown = self.samples[0].at(variable, everything)
+        last, gone = self.samples[-1].at(variable, everything)
+        return (last > first) | unknown | gone
 
     def of(self, variable: int, rows: Positions, missing: float = 0.0) -> Column:
         """(samples, rows) of some rows; `missing` where a value is."""
         if not self.samples:
             return np.empty((0, len(rows)))
-        values = np.stack([sample.values[variable, rows] for sample in self.samples]).astype(np.float64)
+        found = [sample.at(variable, rows) for sample in self.samples]
+        values = np.stack([one for one, _ in found]).astype(np.float64)
         if missing != 0.0:
-            values[np.stack([sample.missing[variable, rows] for sample in self.samples])] = missing
+            values[np.stack([unknown for _, unknown in found])] = missing
         return values
 
     def covers(self, rows: Positions, variable: int, seconds: float, interval: float, least: int = 3) -> Mask:
@@ -167,7 +201,7 @@ class Window:
         if not self.samples:
             return np.zeros(len(rows), np.bool_)
         expected = max(seconds / max(interval, 1e-9), 1.0)
-        there = np.stack([~sample.missing[variable, rows] for sample in self.samples])
+        there = np.stack([~sample.at(variable, rows)[1] for sample in self.samples])
         polls, begins = (np.array([getattr(sample, name) for sample in self.samples]) for name in ("polls", "first"))
         first = np.where(there.any(axis=0), begins[np.argmax(there, axis=0)], np.inf)
         spans = self.samples[-1].stamp - first >= seconds - 1.5 * interval

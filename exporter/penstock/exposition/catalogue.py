@@ -992,6 +992,15 @@ POLLING: Final = (
         "series_dropped",
         source="Penstock",
     ),
+    Family(
+        "penstock_rows_dropped",
+        "gauge",
+        "Queues, addresses, consumers, connections, sessions and producers of the broker that are not read, as there"
+        " are more than its budgets allow.",
+        "broker",
+        "rows_dropped",
+        source="Penstock",
+    ),
 )
 
 AGENT: Final = (

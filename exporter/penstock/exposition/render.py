@@ -99,15 +99,17 @@ class BrokerBlocks:
             self._groups.setdefault((family.table, family.label_names), []).append(family)
         self._sections: dict[_Group, _Section] = {}
         self._updates = 0
+        self._label_length = 0
 
-    def update(self, tables: Mapping[str, Table[Any]]) -> None:
+    def update(self, tables: Mapping[str, Table[Any]], label_length: int = 1024) -> None:
         """
-        Publish `tables`, by table name.
+        Publish `tables`, by table name. label_length: bytes of a label's value; another one needs tables of new rows.
 
         A family whose table or column is not there, or whose column is all NaN, is left out. Columns belong to the
         renderer from here on: they must not be written to again.
         """
         self.blocks_rendered = 0
+        self._label_length = label_length
         self._updates += 1
         sections: dict[_Group, _Section] = {}
         for group, families in self._groups.items():
@@ -139,7 +141,7 @@ class BrokerBlocks:
                 layout, places = layout.by_activity()
                 texts, needless = texts[places], 0
                 changed = dict.fromkeys(columns, np.ones(len(layout), np.bool_))
-        lines = _Labels(labels, layout, texts)
+        lines = _Labels(labels, layout, texts, self._label_length)
         return _Section(layout, texts, self._render(lines, columns, changed, old), needless)
 
     def _render(
@@ -205,6 +207,7 @@ class _Labels:
     names: Sequence[str]
     layout: Layout
     texts: Texts
+    longest: int
 
     def made(self, places: slice) -> Texts:
         """Those of a block."""
@@ -212,7 +215,7 @@ class _Labels:
         rows = self.layout.rows[places]
         at = np.flatnonzero(~texts.astype(np.bool_) & (rows >= 0))
         if len(at):
-            texts[at] = label_texts(self.names, self.layout.index.rows[rows[at]].tolist())
+            texts[at] = label_texts(self.names, self.layout.index.rows[rows[at]].tolist(), self.longest)
         return texts
 
     def dropped(self, places: slice) -> Texts:

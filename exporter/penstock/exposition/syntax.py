@@ -6,6 +6,8 @@ from enum import Enum
 from operator import attrgetter
 from typing import Final
 
+from xxhash import xxh3_64_hexdigest
+
 from penstock.exposition.catalogue import Family
 
 
@@ -40,12 +42,16 @@ def openmetrics_name(family: Family) -> str:
     return family.name.removesuffix(suffix)
 
 
-def label_texts(names: Sequence[str], rows: Sequence[object]) -> list[bytes]:
-    """What stands between name and value, per row: its attributes `names` as labels, and a space."""
+def label_texts(names: Sequence[str], rows: Sequence[object], longest: int = 1024) -> list[bytes]:
+    """
+    What stands between name and value, per row: its attributes `names` as labels, and a space.
+
+    longest: bytes of a label's value, before it is escaped; see `shortened`.
+    """
     if not names:
         return [b" "] * len(rows)
     template = "{" + ",".join(f'{name}="%s"' for name in names) + "} "
-    columns = [_label_values(name, rows) for name in names]
+    columns = [_label_values(name, rows, longest) for name in names]
     return [(template % values).encode() for values in zip(*columns, strict=True)]
 
 
@@ -55,8 +61,18 @@ def label_text(labels: Mapping[str, str]) -> bytes:
     return f"{{{','.join(pairs)}}} ".encode()
 
 
-def _label_values(name: str, rows: Sequence[object]) -> list[str]:
+def shortened(value: str, longest: int) -> str:
+    """A text of at most so many bytes: a longer one is cut, and ends with `~` and 16 digits that no other text has."""
+    octets = value.encode(errors="surrogatepass")
+    if len(octets) <= longest:
+        return value
+    return f"{octets[: longest - 17].decode(errors='ignore')}~{xxh3_64_hexdigest(octets)}"
+
+
+def _label_values(name: str, rows: Sequence[object], longest: int) -> list[str]:
     values = [value if type(value) is str else _text(value) for value in map(attrgetter(name), rows)]
+    if 4 * max(map(len, values), default=0) > longest:  # some may be: UTF-8 has up to four bytes a character
+        values = [shortened(value, longest) if 4 * len(value) > longest else value for value in values]
     # One look at all of them: there is rarely anything to escape.
     if _SPECIAL.search("".join(values)):
         values = [_SPECIAL.sub(_escape, value) for value in values]

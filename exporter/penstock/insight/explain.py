@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from penstock.assessment.assess import State, Tables
 from penstock.conditions.catalogue import on
-from penstock.conditions.condition import ActiveCondition
+from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.evidence import UNITS
 from penstock.conditions.wording import action, rule
 from penstock.core.errors import Hinted
@@ -141,6 +141,12 @@ def findings_of(view: BrokerView, series: QueueSeries) -> list[Finding]:
 # --- one queue
 
 
+def speaks_of_queue(condition: ActiveCondition) -> bool:
+    """Whether it makes the queue that it is shown with unhealthy; a warning of the broker is none of its queues'."""
+    of_broker = (condition.address, condition.queue) == OF_BROKER
+    return condition.severity > (Severity.WARNING if of_broker else Severity.INFO)
+
+
 def explain(
     view: BrokerView, queue: str, *, address: str | None = None, client: str | None = None
 ) -> answers.Explanation:
@@ -161,7 +167,7 @@ def explain(
         kind=str(series.kind),
         routing_type=series.routing_type,
         stamp=round(view.snapshot.stamp, 3),
-        healthy=not any(one.severity > 0 for one in here if not one.silenced),
+        healthy=not any(speaks_of_queue(one) for one in here if not one.silenced),
         conditions=[condition_in_full(one, view) for one in sorted(here, key=lambda one: (-one.severity, one.since))],
         numbers=numbers_at(table, QUEUE_NUMBERS, i),
         rate_in=flow.get("rate_in"),
@@ -195,6 +201,9 @@ def find_queue(view: BrokerView, queue: str, address: str | None) -> tuple[Queue
     for i, row in enumerate(rows):
         if row.queue == queue and address in (None, row.address):
             return row, i
+    unread = [one for one in view.snapshot.observation.left_out if one.what == "queues"]
+    if unread:
+        raise NotFound(f"queue {queue!r} of broker {broker} is not known", f"not read: {unread[0]}")
     raise NotFound(f"broker {broker} has no queue {queue!r}", near(queue, [row.queue for row in rows], "queues"))
 
 

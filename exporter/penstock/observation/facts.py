@@ -288,7 +288,8 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         before = Seen()
     change = queue_changes(before.queues, queues)
     join = before.queue_of.advance(consumers.index, queues.index, snapshot.consumer_queue)
-    said, consumer = consumer_facts(before, consumers, join, change.known)
+    late = np.isin(consumers.index.keys, snapshot.observation.late.get("consumers", ()))
+    said, consumer = consumer_facts(before, consumers, join, change.known, late)
     addresses = before.addresses.advance(queues.index, snapshot.addresses)
     seen_queues, seen_consumers = SeenQueues(queues.index, change.seen), SeenConsumers(consumers.index, said)
     seen = Seen(seen_queues, seen_consumers, times, addresses, join)
@@ -441,13 +442,13 @@ def address_facts(join: AddressJoin, addresses: Table[AddressRow] | None, d_adde
 
 
 def consumer_facts(
-    before: Seen, consumers: Table[ConsumerRow], join: Join, known: Mask
+    before: Seen, consumers: Table[ConsumerRow], join: Join, known: Mask, late: Mask
 ) -> tuple[Numbers, ConsumerFacts]:
-    """By `CONSUMER_NUMBERS` what is seen now, and the facts. known: of the queues."""
+    """By `CONSUMER_NUMBERS` what is seen now, and the facts. known: of the queues. late: of consumers."""
     numbers = np.stack([consumers[name] for name in CONSUMER_NUMBERS])
     past = before.consumers.reindexed(consumers.index).numbers
     new = np.isnan(past[0])
-    delivered, left, uncommitted = consumer_changes(numbers, past, new, join, known)
+    delivered, left, uncommitted = consumer_changes(numbers, past, new & ~late, join, known)
     return since_said(numbers, past), ConsumerFacts(
         index=consumers.index,
         queue=join.at,

@@ -4,12 +4,11 @@ What the judgement measures of each queue and client beside its conditions. Wher
 Times by the broker's clock, seconds.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column, unindexed
 from penstock.core.table import Column, Index, Positions
@@ -22,29 +21,68 @@ POINTS = 64
 """Points of the arrival history: it covers ever longer times, ever more coarsely."""
 
 
+class Point(NamedTuple):
+    """At a point of the arrival history the rows, ascending, with another number than at the next one, and that."""
+
+    rows: NDArray[np.int32]
+    added: Column
+
+    def at(self, rows: Positions, next_one: Column) -> Column:
+        """The numbers at some rows. next_one: those at the next point."""
+        if not len(self.rows):
+            return next_one
+        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return np.where(self.rows[at] == rows, self.added[at], next_one)
+
+    def joined(self, later: "Point") -> "Point":
+        """As it is without the point after it."""
+        more = ~np.isin(later.rows, self.rows)
+        rows, added = np.append(self.rows, later.rows[more]), np.append(self.added, later.added[more])
+        order = np.argsort(rows)
+        return Point(rows[order], added[order])
+
+
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """When how much had come: stamps, and at each of them what had been added, by the rows of `index`; oldest first."""
+    """
+    When how much had come, by the rows of `index`: stamps, oldest first; what had been added at the last of them, and
+    what differed at each one before it. Most queues have nothing to do: they take no place.
+    """
 
     index: Index[Any] = field(default_factory=Index.empty)
     stamps: Column = field(default_factory=lambda: np.empty(0))
-    added: tuple[Column, ...] = ()
+    last: Column = field(default_factory=lambda: np.empty(0))
+    points: tuple[Point, ...] = ()
 
     def advance(self, found: Facts) -> "Arrivals":
-        past = self._of(found)
-        stamps, added = np.append(self.stamps, found.now), (*past, found.added.copy())
+        last, points = self._of(found)
+        stamps = np.append(self.stamps, found.now)
+        if len(self.stamps):
+            rows = np.flatnonzero((last != found.added) & ~(np.isnan(last) & np.isnan(found.added)))
+            points.append(Point(rows.astype(np.int32), last[rows]))
         if len(stamps) > POINTS:
             # Of the older three quarters every second point goes: what is recent stays fine.
-            kept = np.ones(len(stamps), np.bool_)
-            kept[1 : 3 * POINTS // 4 : 2] = False
-            stamps, added = stamps[kept], tuple(compress(added, kept))
-        return Arrivals(found.queues, stamps, added)
+            for point in range(3 * POINTS // 4 - 1, 0, -2):
+                points[point - 1] = points[point - 1].joined(points.pop(point))
+                stamps = np.delete(stamps, point)
+        return Arrivals(found.queues, stamps, found.added.copy(), tuple(points))
 
-    def _of(self, found: Facts) -> Sequence[Column]:
+    def _of(self, found: Facts) -> tuple[Column, list[Point]]:
         """What had been added, by the queues of now; NaN where one was not there, or is another since."""
-        past = [reindex(found.queues, self.index, added, np.nan) for added in self.added]
+        last, points = self.last, list(self.points)
+        if found.queues is not self.index:
+            last = reindex(found.queues, self.index, last, np.nan)
+            points = [self._moved(point, found.queues) for point in points]
         anew = np.flatnonzero(~found.known & (found.queues.positions_in(self.index) >= 0))
-        return [np.where(found.known, added, np.nan) for added in past] if len(anew) else past
+        if len(anew):
+            last = np.where(found.known, last, np.nan)
+            stays = [~np.isin(point.rows, anew) for point in points]
+            points = [Point(one.rows[here], one.added[here]) for one, here in zip(points, stays, strict=True)]
+        return last, points
+
+    def _moved(self, point: Point, queues: Index[Any]) -> Point:
+        at = queues.positions(self.index.keys[point.rows])
+        return Point(at[at >= 0].astype(np.int32), point.added[at >= 0])
 
     def time_of(self, number: Column, rows: Positions) -> Column:
         """When the message with this number came to these rows, between two points; NaN where before the first."""
@@ -57,19 +95,21 @@ class Arrivals:
 
     def _around(self, number: Column, rows: Positions) -> tuple[tuple[Column, Positions], tuple[Column, Positions]]:
         """What had been added at the last point below the number and at the next one known, and which these are."""
-        low, high = self.added[0][rows], self.added[1][rows]
+        low, high = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
         at_low, at_high = np.zeros(len(rows), np.intp), np.ones(len(rows), np.intp)
         last = len(self.stamps) - 1
-        left, above, at_above = np.arange(len(rows)), self.added[last][rows], np.full(len(rows), last)
+        left, above, at_above = np.arange(len(rows)), self.last[rows], np.full(len(rows), last)
+        next_one = above
         # From the newest point: most of what is there has come lately.
         for point in range(last - 1, -1, -1):
-            here = self.added[point][rows[left]]
+            here = self.points[point].at(rows[left], next_one)
+            low[left], high[left] = here, next_one  # where none is below the number: of the first two
             found = here < number[left]
             of = left[found]
             low[of], high[of], at_low[of], at_high[of] = here[found], above[found], point, at_above[found]
             known, stay = ~np.isnan(here), ~found
             above, at_above = np.where(known, here, above)[stay], np.where(known, point, at_above)[stay]
-            left = left[stay]
+            left, next_one = left[stay], here[stay]
             if not len(left):
                 break
         return (low, at_low), (high, at_high)

@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.core.table import Column
 from penstock.core.windows import Mask
-from penstock.model import Broker
+from penstock.model import Broker, LeftOut
 from penstock.observation.activity import Activity, Returns, Trend
 from penstock.observation.facts import Facts
 from penstock.observation.openmq import Openmq
@@ -58,6 +58,8 @@ class RuleInputs:
     service_rate: Column
     rivals: tuple[str, ...] = ()
     """Other brokers that are active with the same node id."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What is beyond the broker's budgets."""
     openmq: Openmq | None = None
     """Of an OpenMQ broker."""
     eager: Column = field(default_factory=lambda: np.empty(0))

@@ -133,7 +133,7 @@ def judge(
     openmq, found, progress = as_its_broker_counts(state, found, snapshot, constants)
     now = advance(state, found, progress, groups, constants)
     poll = rule_inputs(now, found, snapshot.broker, groups, snapshot.stamp, constants, openmq)
-    poll = replace(poll, rivals=snapshot.observation.rivals)
+    poll = replace(poll, rivals=snapshot.observation.rivals, left_out=snapshot.observation.left_out)
     churn = state.churn.advance(
         found, now.unacked, groups.clients, poll.client_patience, state.seen, state.unacked, constants.churn_ids
     )

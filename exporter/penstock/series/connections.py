@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.core.table import Column, Index, Table
+from penstock.core.table import Column, Index, Keys, Table
 from penstock.core.top_k import TopK, top_k
 from penstock.model import ConnectionRow, LinkRow, ProducerRow, Snapshot
 from penstock.series.labels import HIDDEN, AddressSeries, ConnectionSeries, Grouping, LinkSeries, ProducerSeries, sum_by
@@ -27,11 +27,18 @@ class Producers:
     totals: Totals[ProducerSeries] = field(default_factory=Totals)
     by: Grouping[AddressSeries] | None = None
 
-    def advance(self, producers: Table[ProducerRow], addresses: Grouping[AddressSeries], policy: Policy) -> "Producers":
+    def advance(
+        self,
+        producers: Table[ProducerRow],
+        addresses: Grouping[AddressSeries],
+        policy: Policy,
+        late: Keys | None = None,
+    ) -> "Producers":
+        """late: as of `Totals.advance`."""
         grouping = self.grouping
         if producers.index is not grouping.source or addresses is not self.by:
             grouping = advance_producers(grouping, producers.index, addresses, policy)
-        return Producers(grouping, self.totals.advance(grouping, [producers["produced"]]), addresses)
+        return Producers(grouping, self.totals.advance(grouping, [producers["produced"]], late=late), addresses)
 
     def table(self) -> Table[ProducerSeries]:
         return Table(self.grouping.index, {"produced": self.totals.sum_of(0)})

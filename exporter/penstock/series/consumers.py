@@ -42,7 +42,8 @@ class Consumers:
     ) -> "Consumers":
         """With the clients of this poll and their totals."""
         clients = advance_clients(self.clients, snapshot, consumers, queues, policy)
-        totals = self.totals.advance(clients, [consumers[name] for name in COUNTERS])
+        late = snapshot.observation.late.get("consumers")
+        totals = self.totals.advance(clients, [consumers[name] for name in COUNTERS], late=late)
         return replace(self, clients=clients, totals=totals)
 
     def show(

@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock.core.state import By, RowState, column, unindexed
 from penstock.core.table import Column, Table
-from penstock.model import AddressRow, Process, QueueKind, QueueRow, RingSource
+from penstock.model import AddressRow, Observation, Process, QueueKind, QueueRow, RingSource
 from penstock.series.labels import NON_DURABLE, TEMPORARY, Grouping, QueueSeries
 from penstock.series.totals import Totals
 from penstock.settings.policy import Policy
@@ -57,12 +57,15 @@ class Queues:
     totals: Totals[QueueSeries] = field(default_factory=Totals)
     reloaded: Reloaded = field(default_factory=Reloaded)
 
-    def advance(self, queues: Table[QueueRow], policy: Policy, process: Process, *, counts_reloaded: bool) -> "Queues":
+    def advance(
+        self, queues: Table[QueueRow], policy: Policy, observation: Observation, *, counts_reloaded: bool
+    ) -> "Queues":
         rows = queues.index.rows
         grouping = self.grouping.advance(queues.index, lambda new: [queue_series(rows[i], policy) for i in new])
         # A queue that is a series of its own shows the broker's counters: there is nothing to keep when it goes.
-        totals = self.totals.advance(grouping, [queues[name] for name in COUNTERS], lambda series: series.summed)
-        reloaded = self.reloaded.advance(queues, process) if counts_reloaded else self.reloaded
+        counters = [queues[name] for name in COUNTERS]
+        totals = self.totals.advance(grouping, counters, lambda series: series.summed, observation.late.get("queues"))
+        reloaded = self.reloaded.advance(queues, observation.process) if counts_reloaded else self.reloaded
         return Queues(grouping, totals, reloaded)
 
     def passive(self) -> "Queues":

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.table import Column, Index
+from penstock.core.table import Column, Index, Keys
 from penstock.series.labels import Grouping
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
@@ -43,18 +43,26 @@ class Totals(Generic[SeriesT]):
     capacity: int = 0
 
     def advance(
-        self, grouping: Grouping[SeriesT], counters: list[Column], keeps: Callable[[SeriesT], bool] = lambda _: True
+        self,
+        grouping: Grouping[SeriesT],
+        counters: list[Column],
+        keeps: Callable[[SeriesT], bool] = lambda _: True,
+        late: Keys | None = None,
     ) -> "Totals[SeriesT]":
         """
         The totals after a poll in which the rows of `grouping` said `counters`.
 
         A row that is new counts from 0, one whose counter fell counts anew, a missing value adds nothing.
-        keeps: whether the total of a series is kept when its last row goes.
+        keeps: whether the total of a series is kept when its last row goes. late: as in `Observation`; such rows count
+        from now on, as they may have been counted before.
         """
         now = np.stack(counters)
         before = np.full_like(now, np.nan)
         if self.last is not None:
             before = np.stack([grouping.source.carry(self.source, row, np.nan) for row in self.last])
+        if late is not None:
+            entered = np.isin(grouping.source.keys, late)
+            before[:, entered] = np.where(np.isnan(before), now, before)[:, entered]
         known = ~np.isnan(before)
         grown = np.where(known & (now >= before), now - np.where(known, before, 0), now)
         capacity = dormant_capacity(self.capacity, len(grouping.index))

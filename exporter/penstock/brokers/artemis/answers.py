@@ -266,6 +266,11 @@ class AddressSettings(msgspec.Struct, rename="camel"):
     """Seconds."""
     slow_consumer_policy: str = "NOTIFY"
 
+    @property
+    def dead_letters(self) -> str:
+        """Address of dead letters, empty where there is none."""
+        return self.dead_letter_address or self.old_dead_letter_address or ""
+
 
 _settings = RowByRow(AddressSettings)
 

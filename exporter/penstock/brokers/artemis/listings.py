@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from penstock.brokers.artemis import answers as wire
+from penstock.brokers.budget import Budget
 from penstock.brokers.rows import UNREADABLE, RowByRow, Rows, RowT, repaired
 from penstock.core.errors import BadAnswer
 from penstock.core.table import Keys, Positions
@@ -210,6 +211,13 @@ class Numbers:
             return self
         keys, values = np.delete(self.keys, at), np.delete(self.values, at, axis=1)
         return Numbers(keys, values, NO_HASHES, self.total, self.unreadable + len(at), self.lost + len(at))
+
+    def largest(self, budget: Budget, field: int) -> "Numbers":
+        """Those of these rows, which are all that there are, that may be kept: the largest by their value `field`."""
+        at = budget.largest(self.values[field])
+        if len(at) == len(self):
+            return self
+        return Numbers(self.keys[at], self.values[:, at], NO_HASHES, self.total, self.unreadable, self.lost)
 
 
 NO_HASHES: Keys = np.empty(0, np.int64)

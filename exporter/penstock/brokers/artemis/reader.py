@@ -21,12 +21,13 @@ from penstock.brokers.artemis.connections import ConnectionBuilder, ConnectionPa
 from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.links import LinkBuilder, LinkState
 from penstock.brokers.artemis.listings import ListingPage, Numbers, listing_page
+from penstock.brokers.budget import Budget
 from penstock.brokers.cadence import Aged, Cadence, read_each
 from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, left_out, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.sight import Sight
-from penstock.core.errors import BadAnswer, SourceError, Unreachable
+from penstock.core.errors import BadAnswer, OverBudget, SourceError, Unreachable
 from penstock.core.table import Index, Keys, Table
 from penstock.model import (
     AddressRow,
@@ -111,8 +112,11 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     async def _read(self, poll: Poll, broker: Broker, links: Sequence[wire.Reply]) -> Snapshot:
         consumers = await poll.collect("consumers", self._read_consumers(poll))
         addresses = await poll.collect("addresses", self._read_addresses(poll))
-        sizes = await poll.collect("sizes", self._read_queue_sizes(poll))
-        refresh = self._roles_read.due(poll.now, NEW_QUEUES_WAIT if self._unknown_roles else ROLES_AGE)
+        sizes = None
+        if not self._too_many_for_patterns:
+            sizes = await poll.collect("sizes", self._read_queue_sizes(poll))
+        soon = self._unknown_roles and not self._too_many_for_patterns
+        refresh = self._roles_read.due(poll.now, NEW_QUEUES_WAIT if soon else ROLES_AGE)
         if refresh:
             refresh = await poll.collect("roles", self._refresh_roles(poll)) is not None
         queues = await poll.collect("queues", self._read_queues(poll, refresh=refresh))
@@ -141,7 +145,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 consumers, connections, lambda row: row.session, self._connections.keys_of
             ),
             collectors=poll.collectors,
-            notes=_notes(self._version),
+            notes=_notes(self._version, by_patterns=not self._too_many_for_patterns),
         )
 
     async def _pages(
@@ -150,23 +154,33 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         operation: str,
         rows: int,
         decode: Callable[[ListingPage], PageT],
+        sight: Sight | None = None,
         share: float = 1.0,
         tries: int = TRIES,
     ) -> list[PageT]:
-        """All pages of a listing, each decoded and dropped before the next is asked."""
+        """The pages of a listing, as far as its budget goes, each decoded and dropped before the next is asked."""
+        budget, read = self._budget(operation), 0
 
-        async def listed(number: int) -> ListingPage:
-            request = ask.listing(self._name, operation, number, rows)
-            return await poll.work(listing_page, (await poll.call([request], share)).body)
+        async def listed(number: int, rows: int) -> ListingPage:
+            nonlocal read
+            request = ask.listing(self._name, operation, number, rows, largest_first=budget.over)
+            body = (await poll.call([request], share)).body
+            read = len(body) if number == 1 else read + len(body)
+            self.budgets.check_bytes(operation, read)
+            return await poll.work(listing_page, body)
 
-        async def page(number: int) -> PageT:
+        async def page(number: int, rows: int) -> PageT:
             for _ in range(tries):
-                found = await listed(number)
+                found = await listed(number, rows)
                 if not found.reply.vanished_meanwhile:
                     break
             return await poll.work(decode, found)
 
-        return await poll.pages(page, rows)
+        return await poll.pages(page, rows, budget, sight)
+
+    def _budget(self, operation: str) -> Budget:
+        """Of one of `ask.LISTINGS`."""
+        return self.budgets[operation.removeprefix("list").lower()]
 
     async def _all_pages(
         self,
@@ -182,11 +196,11 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
         table: makes the table, so that what was hidden from the first reading and is in the second joins it.
         """
-        rows, began = sight.page_rows(self.options.page_rows), poll.asked
-        pages = await self._pages(poll, operation, rows, decode)
+        rows, began = self.options.page_rows, poll.asked
+        pages = await self._pages(poll, operation, rows, decode, sight)
         if len(pages) > 1 and not sight.began and poll.left() > MUCH_LEFT * (poll.asked - began):
             await poll.work(table, pages)
-            pages = await self._pages(poll, operation, rows, decode)
+            pages = await self._pages(poll, operation, rows, decode, sight)
         return pages
 
     async def _read_consumers(self, poll: Poll) -> tuple[Table[ConsumerRow], str]:
@@ -194,13 +208,20 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         pages = await self._all_pages(poll, "listConsumers", consumers.page, consumers.table, consumers.sight)
         table = await poll.work(consumers.table, pages)
         poll.note("consumers", consumers.sight)
+        self.budgets["consumers"].shown(table.index)
         return table, unreadable(pages)
 
     async def _read_queues(self, poll: Poll, *, refresh: bool) -> tuple[Table[QueueRow], str]:
         async def in_pages() -> list[tables.Page[tables.QueueText]]:
-            rows = self._queues.sight.page_rows(QUEUE_PAGE_ROWS)
+            made = self._queues
             return await self._pages(
-                poll, "listQueues", rows, lambda r: self._queues.page(r, refresh=refresh), LISTING_SHARE, 2
+                poll,
+                "listQueues",
+                QUEUE_PAGE_ROWS,
+                lambda r: made.page(r, refresh=refresh),
+                made.sight,
+                LISTING_SHARE,
+                2,
             )
 
         async def by_pattern() -> list[tables.Page[tables.QueueText]]:
@@ -208,8 +229,13 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             return [await poll.work(self._queues.attributes, reply)]
 
         pages, replaced = await self._unless_locked(poll, "listQueues", in_pages, by_pattern)
-        before = self._queues
-        table = await poll.work(lambda: before.table(pages, self._roles, from_attributes=replaced))
+        before, budget = self._queues, self.budgets["queues"]
+        if replaced:
+            pages = [tables.largest_queues(page, budget) for page in pages]
+        table = await poll.work(
+            lambda: before.table(pages, self._roles, from_attributes=replaced, by_size=budget.was_over)
+        )
+        budget.shown(table.index)
         if table.index is not self._judged[0] or self._roles is not self._judged[1]:
             self._judged = table.index, self._roles
             self._unknown_roles = any(row.name not in self._roles.dead_letters for row in table.index)
@@ -218,19 +244,22 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
     async def _read_addresses(self, poll: Poll) -> tuple[Table[AddressRow], str]:
         async def in_pages() -> list[Numbers]:
-            rows = self._addresses.sight.page_rows(QUEUE_PAGE_ROWS)
-            return await self._pages(poll, "listAddresses", rows, self._addresses.page, LISTING_SHARE, 2)
+            made = self._addresses
+            return await self._pages(poll, "listAddresses", QUEUE_PAGE_ROWS, made.page, made.sight, LISTING_SHARE, 2)
 
         async def by_pattern() -> list[Numbers]:
             (reply,) = await poll.ask([ask.addresses(self._name)])
             return [await poll.work(self._addresses.attributes, reply)]
 
         if self._version >= versions.FULL_ADDRESS_ROWS:
-            pages, _ = await self._unless_locked(poll, "listAddresses", in_pages, by_pattern)
+            pages, replaced = await self._unless_locked(poll, "listAddresses", in_pages, by_pattern)
         else:
-            pages = await by_pattern()
+            pages, replaced = await by_pattern(), True
         before, settings, blocked = self._addresses, self._settings.values, self._blocked
-        table = await poll.work(before.table, pages, settings, blocked)
+        budget = self.budgets["addresses"]
+        if replaced:
+            pages = [tables.largest_addresses(page, budget) for page in pages]
+        table = await poll.work(lambda: before.table(pages, settings, blocked, by_size=budget.was_over))
         poll.note("addresses", before.sight)
         return table, unreadable(pages)
 
@@ -241,13 +270,21 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         in_pages: Callable[[], Awaitable[list[ResultT]]],
         by_pattern: Callable[[], Awaitable[list[ResultT]]],
     ) -> tuple[list[ResultT], bool]:
-        """What `operation` lists, or the lock-free pattern read in its place; whether the latter."""
+        """
+        What `operation` lists, or the lock-free pattern read in its place; whether the latter.
+
+        A pattern read cannot be told to stop: where there are more rows than may be read, nothing takes its place.
+        """
+        if self._budget(operation).over:
+            return await in_pages(), False
         if poll.now >= self._avoid.get(operation, -np.inf):
             try:
                 return await in_pages(), False
             except Unreachable:
                 # Each call that waits holds a thread of the broker's web server: do not pile them up.
                 self._avoid[operation] = poll.now + AFTER_LOCK
+            except OverBudget:
+                raise
             except BadAnswer:
                 pass
         return await by_pattern(), True
@@ -261,8 +298,17 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
         return await poll.work(decode)
 
+    @property
+    def _too_many_for_patterns(self) -> bool:
+        """A pattern read of queues or addresses answers for all of them, however many are read."""
+        return self.budgets["queues"].over or self.budgets["addresses"].over
+
     async def _refresh_roles(self, poll: Poll) -> tuple[Roles, str]:
         """Dead-letter and expiry addresses of all queues, and whether an operator blocks an address's producers."""
+        if self._too_many_for_patterns:
+            self._roles_read, self._blocked = Cadence(poll.now), None
+            self._roles = self._roles_with(await poll.work(self._dead_letters_by_settings))
+            return self._roles, ""
         requests = [ask.queues(self._name, ask.DEAD_LETTER_ATTRIBUTES)]
         if self._version >= versions.BLOCKED_ATTRIBUTE:
             requests.append(ask.addresses(self._name, ask.BLOCKED_ATTRIBUTES))
@@ -287,6 +333,13 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
         self._roles, error = await poll.work(decode)
         return self._roles, error
+
+    def _dead_letters_by_settings(self) -> dict[str, tuple[str, str]]:
+        """The same as far as the settings of addresses are known; else as it was."""
+        settings, before = self._settings.values, self._roles.dead_letters
+        found = [(row.name, settings.get(row.address)) for row in self._judged[0]]
+        known = {name: before[name] for name, one in found if one is None and name in before}
+        return known | {name: (one.dead_letters, one.expiry_address or "") for name, one in found if one is not None}
 
     def _roles_with(self, dead_letters: Mapping[str, tuple[str, str]]) -> Roles:
         """The roles in force; the same object when nothing changed, so that rows are not made again for nothing."""
@@ -315,7 +368,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     async def _read_connections(self, poll: Poll) -> tuple[tuple[Table[ConnectionRow], Table[ProducerRow]], str]:
         began, rows = poll.asked, self.options.page_rows
         made, addresses = self._connections, self._addresses.names
-        sessions = await self._pages(poll, "listSessions", made.session_sight.page_rows(rows), made.sessions)
+        sessions = await self._pages(poll, "listSessions", rows, made.sessions, made.session_sight)
         connections: list[ConnectionPage] = []
         if made.unknown():
             connections = await self._pages(poll, "listConnections", rows, made.connections)
@@ -332,6 +385,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             return made.table(sessions, connections), made.producer_table(producers, addresses)
 
         tables = await poll.work(build)
+        self.budgets["producers"].shown(tables[1].index)
         poll.note("connections", made.session_sight)
         poll.note("producers", made.producer_sight)
         return tables, unreadable([*connections, *sessions, *producers])
@@ -432,7 +486,10 @@ def _broker(attributes: wire.BrokerAttributes) -> Broker:
     )
 
 
-def _notes(version: versions.Version) -> tuple[str, ...]:
-    if version >= versions.CONSUMER_NUMBERS:
-        return ()
-    return ("this version shows no numbers per consumer; they come with Artemis 2.28 (AMQ Broker 7.11)",)
+def _notes(version: versions.Version, *, by_patterns: bool) -> tuple[str, ...]:
+    notes = []
+    if version < versions.CONSUMER_NUMBERS:
+        notes.append("this version shows no numbers per consumer; they come with Artemis 2.28 (AMQ Broker 7.11)")
+    if not by_patterns:
+        notes.append("with more queues or addresses than are read: no bytes per queue, no acknowledgement attempts")
+    return tuple(notes)

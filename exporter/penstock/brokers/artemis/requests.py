@@ -37,11 +37,15 @@ QUEUE_ATTRIBUTES = (
 )  # fmt: skip
 
 LISTINGS = ("listConsumers", "listQueues", "listAddresses", "listConnections", "listSessions", "listProducers")
+LARGEST_FIRST = {"listQueues": "messageCount", "listAddresses": "addressSize"}
+"""Field by which listings are sorted that have more rows than are read; others keep their order, the oldest first."""
 ALL_ROWS = 100_000
 """Rows of a page that is meant to hold everything."""
 
 # The empty filter that every version understands; an empty string fails before 2.40.
 _NO_FILTER = '{"field":"","operation":"","value":"","searchFilters":[]}'
+# The field is a `sortColumn` on 2.21 and 2.28, a `sortField` on the newest; 2.44 takes both.
+_SORTED = _NO_FILTER[:-1] + ',"sortField":"%s","sortColumn":"%s","sortOrder":"desc"}'
 
 
 def read(mbean: str, attributes: Sequence[str]) -> Request:
@@ -85,11 +89,15 @@ def first_message_age(broker: str, address: str, queue: str, routing_type: str) 
     )
 
 
-def listing(broker: str, operation: str, page: int = 1, rows: int = ALL_ROWS) -> Request:
-    """Page `page` (from 1) of one of `LISTINGS`."""
+def listing(
+    broker: str, operation: str, page: int = 1, rows: int = ALL_ROWS, *, largest_first: bool = False
+) -> Request:
+    """Page `page` (from 1) of one of `LISTINGS`. largest_first: as `LARGEST_FIRST` has it, where it does."""
     if operation not in LISTINGS:
         raise ValueError(f"{operation} is not a listing that may be asked")
-    return _call(broker, f"{operation}(java.lang.String,int,int)", [_NO_FILTER, page, rows])
+    field = LARGEST_FIRST.get(operation)
+    options = _SORTED % (field, field) if largest_first and field else _NO_FILTER
+    return _call(broker, f"{operation}(java.lang.String,int,int)", [options, page, rows])
 
 
 def address_settings(broker: str, address: str) -> Request:

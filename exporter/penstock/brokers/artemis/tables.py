@@ -18,6 +18,7 @@ from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import requests as ask
 from penstock.brokers.artemis.kinds import Roles, ordinary_kind, queue_kind, ring_source
 from penstock.brokers.artemis.listings import NO_HASHES, ListingDecoder, ListingPage, Numbers, NumbersReader
+from penstock.brokers.budget import Budget
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.replies import Decoder
 from penstock.brokers.rows import Rows, columns_of, integers, lost_rows, matrix, present
@@ -106,6 +107,12 @@ class Page(Generic[TextT]):
     @property
     def lost(self) -> int:
         return self.numbers.lost
+
+    def largest(self, budget: Budget, column: int) -> "Page[TextT]":
+        """Those rows that may be kept, by their number `column`."""
+        numbers = self.numbers.largest(budget, column)
+        kept = set(numbers.keys.tolist())
+        return Page(numbers, {key: text for key, text in self.fresh.items() if key in kept})
 
 
 def _ids(rows: Sequence[msgspec.Struct]) -> Keys:
@@ -218,11 +225,17 @@ class QueueBuilder:
             {row.id: row for row in found.rows},
         )
 
-    def table(self, pages: Sequence[Page[QueueText]], roles: Roles, *, from_attributes: bool) -> Table[QueueRow]:
+    def table(
+        self, pages: Sequence[Page[QueueText]], roles: Roles, *, from_attributes: bool, by_size: bool = False
+    ) -> Table[QueueRow]:
+        """by_size: the listing is not sorted as usual, and not whole."""
         listed = self._numbers.together([page.numbers for page in pages])
         fresh = {key: text for page in pages for key, text in page.fresh.items()}
         replaced = self._told(fresh) if len(pages) > 1 or lost_rows(pages) else ()
-        keys, numbers = self.sight.whole([len(page) for page in pages], *listed, replaced, lost=lost_rows(pages))
+        if by_size:
+            keys, numbers = self.sight.part(*listed)
+        else:
+            keys, numbers = self.sight.whole([len(page) for page in pages], *listed, replaced, lost=lost_rows(pages))
         changed = self._changed(roles, fresh)
         index, order = self._index.advance(keys, lambda new: self._rows([int(keys[i]) for i in new]), changed=changed)
         if index is not self._index:
@@ -241,7 +254,7 @@ class QueueBuilder:
 
     def _told(self, fresh: Mapping[int, QueueText]) -> Keys:
         """Keep the texts of queues that are new; keys of those that had their names before, else -1."""
-        new = {key: text for key, text in fresh.items() if key not in self._texts_by_id}
+        new = {key: _interned(text) for key, text in fresh.items() if key not in self._texts_by_id}
         self._texts_by_id |= new
         return self.keys_of([text.name for text in new.values()])
 
@@ -279,10 +292,7 @@ class QueueBuilder:
         """Keys of known queues whose rows read otherwise under these roles and texts."""
         before = self._texts_by_id
         other = {key: text for key, text in texts.items() if before.get(key) != text}
-        for text in other.values():
-            text.name, text.address = intern(text.name), intern(text.address)
-            text.routing_type = intern(text.routing_type)
-        before.update(other)
+        before.update({key: _interned(text) for key, text in other.items()})
         suspects = np.array(list(other), dtype=np.int64) if roles is self._roles else self._index.keys
         self._roles = roles
         at = self._index.positions(suspects)
@@ -323,6 +333,13 @@ class QueueBuilder:
         )
 
 
+def _interned(text: QueueText) -> QueueText:
+    """With its texts kept once: a queue and its address mostly have the same name."""
+    text.name, text.address = intern(text.name), intern(text.address)
+    text.routing_type = intern(text.routing_type)
+    return text
+
+
 @dataclass(slots=True)
 class ByQueueName:
     """Turns the answer of a pattern read over queues into values by queue name; MBean names are parsed once."""
@@ -353,6 +370,16 @@ def size_columns(keys: Keys, numbers: NDArray[np.float64], queues: Table[QueueRo
 
 def size_matrix(rows: Sequence[wire.QueueSizes]) -> NDArray[np.float64]:
     return matrix(rows, list(_SIZE_FIELDS.values()))
+
+
+def largest_queues(found: Page[QueueText], budget: Budget) -> Page[QueueText]:
+    """Those that may be kept."""
+    return found.largest(budget, list(_QUEUE_FIELDS).index("messages"))
+
+
+def largest_addresses(found: Numbers, budget: Budget) -> Numbers:
+    """Those that may be kept."""
+    return found.largest(budget, list(_ADDRESS_FIELDS).index("memory_bytes"))
 
 
 def address_numbers(found: Rows[wire.AddressAttributes]) -> Numbers:
@@ -396,11 +423,18 @@ class AddressBuilder:
         pages: Sequence[Numbers],
         settings: Mapping[str, wire.AddressSettings],
         blocked: Mapping[str, bool] | None,
+        *,
+        by_size: bool = False,
     ) -> Table[AddressRow]:
-        """`settings` and `blocked` are looked at again only when they are other objects than the last time."""
-        keys, numbers = self.sight.whole(
-            [len(page) for page in pages], *self._numbers.together(pages), lost=lost_rows(pages)
-        )
+        """
+        `settings` and `blocked` are looked at again only when they are other objects than the last time. by_size: as
+        of queues.
+        """
+        listed = self._numbers.together(pages)
+        if by_size:
+            keys, numbers = self.sight.part(*listed)
+        else:
+            keys, numbers = self.sight.whole([len(page) for page in pages], *listed, lost=lost_rows(pages))
         names: list[str] = keys.tolist()
         if names != self._names or settings is not self._told[0] or blocked is not self._told[1]:
             self._advance(names, settings, blocked)

@@ -152,13 +152,16 @@ class OpenMQReader(BrokerReader[wire.Reply]):
 
     async def _read_connections(self, poll: Poll, reply: wire.Reply) -> tuple[list[wire.Connection], str]:
         _, found = await poll.work(_CONNECTION.many, reply, "connections")
-        return found.rows, unreadable([found])
+        rows = self.budgets["connections"].largest_of(found.rows, lambda row: -row.connection_id)  # the oldest
+        return list(rows), unreadable([found])
 
     async def _read_consumers(
         self, poll: Poll, connections: Mapping[int, wire.Connection]
     ) -> tuple[tables.Listing, str]:
         found = await self._listed(poll, ask.consumers(), _CONSUMER, "getConsumerInfo", LISTING_SHARE)
-        rows = [row for row in found.rows if row.service_name != tables.ADMIN]
+        rows = self.budgets["consumers"].largest_of(
+            [row for row in found.rows if row.service_name != tables.ADMIN], lambda row: -row.consumer_id
+        )
         single = [row for row in rows if not row.is_subscription]
         subscriptions = [row for row in rows if row.is_subscription]
         members: list[tables.Member] = []
@@ -231,7 +234,8 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         producers = await poll.collect("producers", listed(0, _PRODUCER, "getProducerInfo"))
         if producers is not None:
             rows = [row for row in producers.rows if row.service_name != tables.ADMIN]
-            producers = Rows(rows, len(rows))
+            kept = self.budgets["producers"].largest_of(rows, lambda row: -row.producer_id)
+            producers = Rows(list(kept), len(kept))
         transactions = await poll.collect("transactions", listed(1, _TRANSACTION, "getTransactionInfo"))
         if transactions is not None:
             open_now = [row for row in transactions.rows if row.state is not None]
@@ -249,7 +253,10 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         began = poll.asked
         (reply,) = await poll.ask([ask.destinations(attributes)])
         _, found = await poll.work(decoder.many, reply, "destinations")
-        rows = [row for row in found.rows if not _of_admin(row, connections)]
+        rows = self.budgets["queues"].largest_of(
+            [row for row in found.rows if not _of_admin(row, connections)],
+            lambda row: row.num_msgs_in - row.num_msgs_out,
+        )
         depths.forget_all_but(rows)
         if everything:
             depths.spend_on_all(messages, len(rows), poll.asked - began)
@@ -257,7 +264,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
                 depths.note(row, _depth(row))
         else:
             await self._read_depths(poll, rows)
-        return rows, unreadable([found])
+        return list(rows), unreadable([found])
 
     async def _read_depths(self, poll: Poll, rows: Sequence[wire.Destination]) -> None:
         """The expensive attributes of those destinations whose turn it is; one that is gone is passed over."""
@@ -299,10 +306,9 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         depths = [self._depths.carried(row) for row in rows]
         held = tables.delivering(rows, depths, single)
         called, settings = self._called, self._settings.values
-        return (
-            self._destinations.addresses(rows, depths, held, settings, called),
-            self._destinations.queues(rows, depths, held, settings, called, self._listing),
-        )
+        queues = self._destinations.queues(rows, depths, held, settings, called, self._listing)
+        self.budgets["queues"].shown(queues.index)
+        return self._destinations.addresses(rows, depths, held, settings, called), queues
 
     def _snapshot(
         self,
@@ -320,8 +326,12 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         by_end = {(row.host or "", row.port or 0): row for row in rows}
         made, called, keys = self._connection_tables, self._called, self._destinations.queue_keys
         consumers = self._consumers.table(listing, called, keys) if listing else (None, none, none)
+        if consumers[0] is not None:
+            self.budgets["consumers"].shown(consumers[0].index)
         connections = None if linked is None else made.table(rows)
         sent = (None, none) if producers is None else made.producers(producers.rows, by_id, called)
+        if sent[0] is not None:
+            self.budgets["producers"].shown(sent[0].index)
         open_now = (None, none) if transactions is None else made.transactions(transactions.rows, by_end)
         return Snapshot(
             stamp=poll.now,
