@@ -138,8 +138,8 @@ class Agent:
         self.publisher = Publisher(self.assessor, self._tell, lambda events: self.kept.record(self.assessor, events))
         show = self.publisher.blocks.update
 
-        def update(tables: Tables) -> None:
-            show(tables)
+        def update(tables: Tables, label_length: int) -> None:
+            show(tables, label_length)
             self.shown = counters(tables)
 
         self.publisher.blocks = type("Blocks", (), {"update": staticmethod(update)})()

@@ -190,10 +190,10 @@ async def test_what_cannot_be_rendered_anew_goes_in_time(clock: Clock, monkeypat
     await one.poll()
     update = BrokerBlocks.update
 
-    def only_small(blocks: BrokerBlocks, tables: Any) -> None:
+    def only_small(blocks: BrokerBlocks, tables: Any, label_length: int) -> None:
         if "queue" in tables:
             raise MemoryError
-        update(blocks, tables)
+        update(blocks, tables, label_length)
 
     monkeypatch.setattr(BrokerBlocks, "update", only_small)
     await run_until(one, clock, 10_080, monkeypatch)
