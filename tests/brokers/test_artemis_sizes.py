@@ -1,16 +1,19 @@
 """Which queues are asked for their sizes, by name or by pattern, and that no number is older than the listing."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from brokers.test_artemis_reader import NULL_POINTER, Broker, errors, polled
-from penstock.brokers.artemis import ArtemisReader, requests, sizes
-from penstock.core.errors import BadAnswer, Unreachable
+from penstock.brokers.artemis import ArtemisReader, reader, requests, sizes
+from penstock.cli.replay import Recorded
+from penstock.core.errors import BadAnswer, SourceError, Unreachable
 from penstock.model import Snapshot
-from penstock.transports.transport import Request
+from penstock.transports.transport import Answer, Request
 
 NAMES = tuple(f"q{number}" for number in range(10))
 GONE = {"status": 404, "error_type": "javax.management.InstanceNotFoundException", "error": "gone"}
@@ -195,15 +198,24 @@ async def test_a_listing_by_pattern_says_as_well_what_changed() -> None:
     assert shown(await once(artemis, broker)) == broker.sizes
 
 
-async def test_a_row_out_of_sight_counts_as_changed() -> None:
+async def test_a_row_that_moved_out_of_sight_between_two_pages_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its counters are those of an earlier poll."""
+    monkeypatch.setattr(reader, "QUEUE_PAGE_ROWS", 4)
     broker = Idle()
     artemis = await settled(broker)
-    queues = (await once(artemis, broker)).queues
-    assert queues is not None
-    at = artemis._sizes.due(queues, queues.index.keys[4:5], broker.stamp + 1)
-    assert at is not None
-    assert at.tolist() == [4]
+    broker.send("q4")
+    broker.settle("q4")
+
+    def first_page() -> dict[str, Any]:
+        page = {"status": 200, "value": broker.text("listQueues", ["", 1, 4])}
+        del broker.queues[10]
+        return page
+
+    broker.wrong = {"listQueues": [first_page]}
+    found = await once(artemis, broker)
+    assert found.observation.inconsistent == {"queues"}
+    assert broker.asked_sizes() == ["q4"]
+    assert shown(found)["q4"] == [10, 0, 0]
 
 
 # --- what fails
@@ -319,3 +331,41 @@ def test_bulks_are_bounded_by_number_and_by_length() -> None:
     long = [requests.sizes_of("b", "a", "x" * requests.BULK_CHARACTERS, "anycast") for _ in range(3)]
     assert [len(bulk) for bulk in requests.in_bulks(long)] == [1, 1, 1]
     assert list(requests.in_bulks([])) == []
+
+
+# --- recordings of versions that asked for all at each poll
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+
+
+async def replayed(
+    path: Path, monkeypatch: pytest.MonkeyPatch, share: float
+) -> tuple[list[dict[str, list[float]]], int]:
+    """Sizes of all queues at each poll, and how many reads by name there were; share: see `BY_NAME`."""
+    monkeypatch.setattr(sizes, "BY_NAME", share)
+    transport, polls, by_name = Recorded(path), [], 0
+    ask = transport.ask
+
+    async def counted(asked: Sequence[Request], timeout: float) -> Answer:
+        nonlocal by_name
+        by_name += sum(r.get("attribute") == list(requests.SIZE_ATTRIBUTES) and "=*" not in r["mbean"] for r in asked)
+        return await ask(asked, timeout)
+
+    monkeypatch.setattr(transport, "ask", counted)
+    artemis = ArtemisReader(transport)
+    while not transport.ended:
+        with suppress(SourceError):
+            found = await artemis.poll(3600)
+            assert "sizes" not in errors(found)
+            polls.append(shown(found))
+    await artemis.close()
+    return polls, by_name
+
+
+@pytest.mark.parametrize("name", ["artemis-2.21.0", "artemis-2.28.0", "artemis-2.44.0", "demo-artemis"])
+async def test_a_recording_of_reads_by_pattern_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = RECORDINGS / f"{name}.jsonl.gz"
+    all_read, none = await replayed(path, monkeypatch, -1.0)
+    found, some = await replayed(path, monkeypatch, 1.0)
+    assert (none, some > 0) == (0, True)
+    np.testing.assert_equal(found, all_read)
