@@ -41,6 +41,7 @@ from penstock_demo.ports import free_port
 
 LARGE = 5_000
 """Queues from which on polls are further apart and the heap is larger."""
+START_SECONDS = 60
 TICKS = os.sysconf("SC_CLK_TCK")
 _POLLS = re.compile(rb'^penstock_polls_total\{.*result="(?:ok|partial)".*\} (\d+)', re.MULTILINE)
 """Those that were made: while it is halted others are skipped."""
@@ -93,6 +94,15 @@ class Agent:
 
     def halt(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
+
+    def wait_until_up(self, log: Path) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while self.process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                self.polls()
+                return
+            time.sleep(0.1)
+        raise SystemExit(f"an agent did not start: {log.read_text(encoding='utf-8')[-400:]}")
 
     def polls(self) -> int:
         """How many it has made; not to be asked while it is halted."""
@@ -172,9 +182,10 @@ def running_agent(
     command = [sys.executable, "-m", "penstock", "run", "--config.file", str(config)]
     log = (folder / f"{broker.name}-{name}.log").open("wb")
     path = {"PYTHONPATH": str(checkout / "exporter")} if checkout else {}
-    command += ["--web.listen-address", f"127.0.0.1:{port}"]
+    command += ["--web.listen-address", f"127.0.0.1:{port}", "--storage.path", str(folder / f"{broker.name}-{name}")]
     agent = Agent(subprocess.Popen(command, stderr=log, env={**os.environ, **path}), port)
     try:
+        agent.wait_until_up(Path(log.name))
         yield agent
     finally:
         agent.go_on()
