@@ -30,13 +30,20 @@ COUNTED = 5
 QUEUE_ROWS = 20_000
 
 
-def asked(name: str) -> dict[str, list[Request]]:
-    """What a poll asks, by what it is about; roles, sessions, connections and producers are not asked at every poll."""
+def asked(name: str, queues: Sequence[str]) -> dict[str, list[Request]]:
+    """
+    What a poll asks, by what it is about; of sizes either the pattern or names. Roles, sessions, connections and
+    producers are not asked at every poll.
+    """
     return {
         "broker, links": [ask.brokers(), ask.bridges(), ask.broker_connections()],
         "listConsumers": [ask.listing(name, "listConsumers", 1, 5_000)],
         "listAddresses": [ask.listing(name, "listAddresses", 1, QUEUE_ROWS)],
         "sizes": [ask.queues(name, ask.SIZE_ATTRIBUTES)],
+        **{
+            f"sizes of {share:.0%} by name": [ask.sizes_of(name, q, q, "anycast") for q in queues[:: round(1 / share)]]
+            for share in (0.1, 0.5, 1)
+        },
         "listQueues": [ask.listing(name, "listQueues", 1, QUEUE_ROWS)],
         "roles": [ask.queues(name, ask.DEAD_LETTER_ATTRIBUTES)],
         "listSessions": [ask.listing(name, "listSessions", 1, 5_000)],
@@ -69,7 +76,7 @@ async def measured(broker: ArtemisBroker, queues: Sequence[str], rounds: int, ti
             began = time.monotonic()
             idle = await cpu_of(broker, transport, [], times)
             idle /= (time.monotonic() - began) / times
-            for name, requests in asked(BROKER).items():
+            for name, requests in asked(BROKER, queues).items():
                 began = time.monotonic()
                 cpu = await cpu_of(broker, transport, requests, times)
                 found.setdefault(name, []).append(cpu - idle * (time.monotonic() - began) / times)

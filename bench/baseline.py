@@ -54,7 +54,8 @@ class Baseline:
                 if request["type"] == "exec":
                     self._called(request, json.loads(reply["value"]), pages)
                 elif "AcknowledgeAttempts" in request["attribute"]:
-                    self._sizes = {_properties(name)["queue"]: row for name, row in reply["value"].items()}
+                    rows = reply["value"] if "*" in request["mbean"] else {request["mbean"]: reply["value"]}
+                    self._sizes |= {_properties(name)["queue"]: row for name, row in rows.items()}
                 elif "DeadLetterAddress" in request["attribute"]:
                     self._dead_letters = {
                         _properties(name)["queue"]: (row["DeadLetterAddress"] or "", row["ExpiryAddress"] or "")

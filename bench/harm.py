@@ -8,6 +8,9 @@ nothing attached, over the polls in it, is what a poll costs. Penstock is the re
 
 The exporter reads the attributes of queues and addresses that Penstock reads, as far as it can be told to
 (`bench.jmx_exporter`).
+
+All queues work, then, on the same brokers, a tenth of them (`--working`). With `--before CHECKOUT` the Penstock of
+another checkout takes its turns beside this one's.
 """
 
 import asyncio
@@ -38,6 +41,7 @@ from penstock_demo.ports import free_port
 
 LARGE = 5_000
 """Queues from which on polls are further apart and the heap is larger."""
+START_SECONDS = 60
 TICKS = os.sysconf("SC_CLK_TCK")
 _POLLS = re.compile(rb'^penstock_polls_total\{.*result="(?:ok|partial)".*\} (\d+)', re.MULTILINE)
 """Those that were made: while it is halted others are skipped."""
@@ -57,6 +61,10 @@ class Size:
     """Polls before the first window: of the first some read settings, and the JVM compiles."""
     exporter_warm_up: int
     """Scrapes of the exporter before the first window."""
+    working: Sequence[float]
+    """Shares of the queues that get messages, one after the other."""
+    before: Path | None
+    """Another checkout, whose Penstock takes turns with this one's."""
 
 
 @dataclass(slots=True)
@@ -87,6 +95,15 @@ class Agent:
     def halt(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
 
+    def wait_until_up(self, log: Path) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while self.process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                self.polls()
+                return
+            time.sleep(0.1)
+        raise SystemExit(f"an agent did not start: {log.read_text(encoding='utf-8')[-400:]}")
+
     def polls(self) -> int:
         """How many it has made; not to be asked while it is halted."""
         url = f"http://127.0.0.1:{self.port}/metrics?name[]=penstock_polls_total"
@@ -107,11 +124,12 @@ class Side:
 
     broker: ArtemisBroker
     load: Load
-    agent: Agent
+    agents: dict[str, Agent]
     exporter: Exporter | None = None
     exported: int = 0
     """Samples of queues and addresses in its last answer."""
-    windows: dict[str, list[Window]] = field(default_factory=dict)
+    windows: dict[float, dict[str, list[Window]]] = field(default_factory=dict)
+    """By the share that works and by what was attached."""
 
 
 def cpu_seconds(pid: int) -> float:
@@ -144,9 +162,11 @@ def running_broker(
 
 
 @contextlib.contextmanager
-def running_agent(broker: ArtemisBroker, folder: Path, interval: float) -> Iterator[Agent]:
-    """The real agent, polling each `interval`."""
-    config = folder / f"{broker.name}-penstock.yaml"
+def running_agent(
+    broker: ArtemisBroker, folder: Path, interval: float, name: str, checkout: Path | None
+) -> Iterator[Agent]:
+    """The real agent, this one's or a checkout's, polling each `interval`."""
+    config = folder / f"{broker.name}-{name}.yaml"
     config.touch(mode=0o600)
     account = broker.accounts["exporter"]
     about = {
@@ -160,9 +180,12 @@ def running_agent(broker: ArtemisBroker, folder: Path, interval: float) -> Itera
     config.write_text(json.dumps({"interval": interval, "brokers": [about]}), encoding="utf-8")
     port = free_port()
     command = [sys.executable, "-m", "penstock", "run", "--config.file", str(config)]
-    log = (folder / f"{broker.name}-penstock.log").open("wb")
-    agent = Agent(subprocess.Popen([*command, "--web.listen-address", f"127.0.0.1:{port}"], stderr=log), port)
+    log = (folder / f"{broker.name}-{name}.log").open("wb")
+    path = {"PYTHONPATH": str(checkout / "exporter")} if checkout else {}
+    command += ["--web.listen-address", f"127.0.0.1:{port}", "--storage.path", str(folder / f"{broker.name}-{name}")]
+    agent = Agent(subprocess.Popen(command, stderr=log, env={**os.environ, **path}), port)
     try:
+        agent.wait_until_up(Path(log.name))
         yield agent
     finally:
         agent.go_on()
@@ -177,33 +200,35 @@ def heap_bytes(manage: Management) -> float:
 
 async def measure(side: Side, attached: str, polls: int, interval: float) -> Window:
     """
-    One window of `polls` intervals with `attached`: nothing, penstock or exporter.
+    One window of `polls` intervals with `attached`: nothing, penstock, before or exporter.
 
-    With Penstock it lasts to the end of a poll, and the polls in it are counted: one that is due comes at once.
+    With Penstock it lasts to the end of a poll, and the polls in it are counted: one that is due comes at once, and
+    asks what is asked once a minute, which counts more here than in an agent that is never halted.
     """
     side.load.forget()
-    if attached == "penstock":
-        side.agent.go_on()
-        before = await asyncio.to_thread(side.agent.polls)
-    cpu, agent = cpu_seconds(side.broker.pid), cpu_seconds(side.agent.process.pid)
+    agent = side.agents.get(attached)
+    if agent:
+        agent.go_on()
+        before = await asyncio.to_thread(agent.polls)
+    cpu, agent_cpu = cpu_seconds(side.broker.pid), cpu_seconds(agent.process.pid) if agent else 0.0
     began = time.monotonic()
     for poll in range(polls):
         if attached == "exporter" and side.exporter:
             side.exported = await asyncio.to_thread(side.exporter.scrape)
         await asyncio.sleep(max(0.0, began + (poll + 1) * interval - time.monotonic()))
     made = polls
-    if attached == "penstock":
-        made = await asyncio.to_thread(side.agent.polls_when_one_ends) - before
+    if agent:
+        made = await asyncio.to_thread(agent.polls_when_one_ends) - before
     window = Window(
         time.monotonic() - began,
         made,
         cpu_seconds(side.broker.pid) - cpu,
-        cpu_seconds(side.agent.process.pid) - agent,
+        (cpu_seconds(agent.process.pid) if agent else 0.0) - agent_cpu,
         await asyncio.to_thread(heap_bytes, side.broker.manage),
         side.load.latencies,
     )
-    if attached == "penstock":
-        side.agent.halt()
+    if agent:
+        agent.halt()
     return window
 
 
@@ -216,36 +241,45 @@ async def side_under_load(folder: Path, name: str, size: Size, *, with_exporter:
         load = Load(broker.endpoint(), [queues[i % size.queues] for i in range(size.consumers)], size.rate)
         await load.start()
         try:
-            agent = stack.enter_context(running_agent(broker, folder, size.interval))
-            side = Side(broker, load, agent, exporter)
+            trees = {"penstock": None, **({"before": size.before} if size.before else {})}
+            agents = {
+                name: stack.enter_context(running_agent(broker, folder, size.interval, name, tree))
+                for name, tree in trees.items()
+            }
+            side = Side(broker, load, agents, exporter)
             await asyncio.sleep(size.warm_up * size.interval)
             if exporter:
                 for _ in range(size.exporter_warm_up):
                     await asyncio.to_thread(exporter.scrape)
-            agent.halt()
+            for agent in agents.values():
+                agent.halt()
             yield side
         finally:
             await load.stop()
 
 
-async def compare(size: Size) -> dict[str, float]:
-    """All windows of both brokers, one broker after the other: both would not leave a core for either."""
+async def compare(size: Size) -> dict[float, dict[str, float]]:
+    """
+    By the share of queues that works the figures of all windows of both brokers, one broker after the other: both would
+    not leave a core for either.
+    """
     sides = {}
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as text:
         for name, with_exporter in (("guarded", False), ("with-exporter", True)):
             async with side_under_load(Path(text), name, size, with_exporter=with_exporter) as side:
-                attachments = ("nothing", "penstock", "exporter") if with_exporter else ("nothing", "penstock")
-                for _ in range(size.runs):
-                    for attached in attachments:
-                        window = await measure(side, attached, size.polls, size.interval)
-                        side.windows.setdefault(attached, []).append(window)
+                for share in size.working:
+                    side.load.work_on(share)
+                    windows = side.windows.setdefault(share, {})
+                    for _ in range(size.runs):
+                        for attached in ("nothing", *side.agents, *(["exporter"] if with_exporter else [])):
+                            window = await measure(side, attached, size.polls, size.interval)
+                            windows.setdefault(attached, []).append(window)
             sides[name] = side.windows
             exported = side.exported
             unwanted = side.exporter.unwanted if side.exporter else 0
+    about = {"jmx_exporter_samples": exported, "jmx_exporter_unwanted_attributes": unwanted}
     return {
-        **figures(sides["guarded"], sides["with-exporter"]),
-        "jmx_exporter_samples": exported,
-        "jmx_exporter_unwanted_attributes": unwanted,
+        share: {**figures(sides["guarded"][share], sides["with-exporter"][share]), **about} for share in size.working
     }
 
 
@@ -256,7 +290,17 @@ def figures(guarded: dict[str, list[Window]], both: dict[str, list[Window]]) -> 
     agent = median(window.agent_cpu / window.polls for window in guarded["penstock"])
     p50 = {name: quantile(windows, 0.5) for name, windows in guarded.items()}
     p99 = {name: quantile(windows, 0.99) for name, windows in guarded.items()}
+    before = {}
+    if "before" in guarded:
+        cpu = added(guarded, "before")
+        before = {
+            "before_broker_cpu_s_per_poll": cpu,
+            "before_agent_cpu_s_per_poll": median(window.agent_cpu / window.polls for window in guarded["before"]),
+            "before_ratio": cpu / exporter,
+            "before_ratio_same_guard": added(both, "before") / exporter,
+        }
     return {
+        **before,
         "broker_cpu_s_per_poll": penstock,
         "agent_cpu_s_per_poll": agent,
         "total_cpu_s_per_poll": penstock + agent,
@@ -299,7 +343,24 @@ def quantile(windows: Sequence[Window], share: float) -> float:
 @click.option("--rate", default=200.0, show_default=True, help="Messages a second in all.")
 @click.option("--runs", default=7, show_default=True, help="Windows of each kind.")
 @click.option("--interval", default=None, type=float, help="Seconds between polls; default 2, from 5,000 queues on 10.")
-def main(queues: tuple[int, ...], consumers: int, rate: float, runs: int, interval: float | None) -> None:
+@click.option(
+    "--working",
+    multiple=True,
+    type=float,
+    default=(1.0, 0.1),
+    show_default=True,
+    help="Shares of queues with messages.",
+)
+@click.option("--before", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Another checkout.")
+def main(
+    queues: tuple[int, ...],
+    consumers: int,
+    rate: float,
+    runs: int,
+    interval: float | None,
+    working: tuple[float, ...],
+    before: Path | None,
+) -> None:
     """Measure and print a table, and as the last line one JSON object."""
     results = {}
     for count in queues:
@@ -314,22 +375,27 @@ def main(queues: tuple[int, ...], consumers: int, rate: float, runs: int, interv
             runs=runs,
             warm_up=30 if large else 60,
             exporter_warm_up=6 if large else 60,  # of ten times as much each
+            working=working,
+            before=before,
         )
-        results[count] = asyncio.run(compare(size))
-    grid = Table("figure", *(f"{count:,} queues" for count in results), box=None)
+        for share, found in asyncio.run(compare(size)).items():
+            results[count, share] = found
+    grid = Table("figure", *(f"{count:,} queues, {share:.0%} work" for count, share in results), box=None)
     for name in next(iter(results.values())):
         grid.add_row(name, *(f"{result[name]:.4g}" for result in results.values()))
     Console(width=120).print(grid)
     # A comparison where the exporter reads what Penstock reads; it cannot be told so for the largest.
     fair = max(
-        (count for count in results if not results[count]["jmx_exporter_unwanted_attributes"]), default=max(results)
+        (scene for scene in results if not results[scene]["jmx_exporter_unwanted_attributes"]), default=max(results)
     )
     told = {name: round(value, 4) for name, value in results[fair].items()}
     by_size = {
-        str(count): {name: round(value, 4) for name, value in result.items()} for count, result in results.items()
+        f"{count}, {share} working": {name: round(value, 4) for name, value in result.items()}
+        for (count, share), result in results.items()
     }
     machine = {"cores": os.cpu_count(), "python": sys.version.split()[0]}
-    print(json.dumps({"bench": "broker", "queues": fair, "consumers": consumers, **told, "sizes": by_size, **machine}))
+    about = {"bench": "broker", "queues": fair[0], "working": fair[1], "consumers": consumers}
+    print(json.dumps({**about, **told, "sizes": by_size, **machine}))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ BEAT_SECONDS = 10
 
 class Load:
     """
-    One producer at `rate` messages a second over `queues` in turn, one consumer a queue.
+    One producer at `rate` messages a second over the queues that work in turn, at first all; one consumer a queue.
 
     latencies: seconds from send to receipt, since the last `forget`.
     """
@@ -24,6 +24,7 @@ class Load:
     def __init__(self, endpoint: Endpoint, queues: Sequence[str], rate: float) -> None:
         self._endpoint = endpoint
         self._queues = list(queues)
+        self._working = cycle(self._queues)
         self._rate = rate
         self._tasks: list[asyncio.Task[None]] = []
         self._writers: list[asyncio.StreamWriter] = []
@@ -50,6 +51,10 @@ class Load:
                 await task
         for writer in self._writers:
             writer.close()
+
+    def work_on(self, share: float) -> None:
+        """From now on only so many of the queues get messages, spread over all."""
+        self._working = cycle(self._queues[:: round(1 / share)])
 
     def forget(self) -> None:
         self.latencies = []
@@ -85,11 +90,14 @@ class Load:
                 writer.write(b"\n")
 
     async def _send(self, writer: asyncio.StreamWriter) -> None:
-        queues = cycle(self._queues)
         due = time.monotonic()
         while True:
             body = repr(time.time()).encode()
-            headers = {"destination": next(queues), "destination-type": "ANYCAST", "content-length": str(len(body))}
+            headers = {
+                "destination": next(self._working),
+                "destination-type": "ANYCAST",
+                "content-length": str(len(body)),
+            }
             writer.write(frame("SEND", headers, body))
             await writer.drain()
             self.sent += 1

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.brokers.artemis.requests import key_of
 from penstock.transports.transport import Answer
 
 BROKER = "bench"
@@ -84,6 +85,7 @@ class World:
         self.steps = 0
         self.consumers = consumers
         self.names = [f"orders.region-{n % 40:02d}.step-{n:06d}" for n in range(queues)]
+        self._numbered = {name: n for n, name in enumerate(self.names)}
         self.clients = [f"worker-{n:06d}.site-{n % 7}" for n in range(consumers)]
         self.works = self._random.permutation(queues) < round(active * queues)
         self._messages = np.where(self.works, self._random.integers(0, 1_000, queues), 0)
@@ -179,6 +181,9 @@ class World:
         mbean, first = request["mbean"], request["attribute"][0]
         if mbean == f"{_DOMAIN}:broker=*":
             return json.dumps({f'{_DOMAIN}:broker="{BROKER}"': self._broker()}, separators=(",", ":"))
+        if "*" not in mbean and first in self._rows:
+            row = self._numbered.get(key_of(mbean, "queue"))
+            return None if row is None else "{" + self._rows[first][row].partition('":{')[2]
         if first in self._rows:
             return "{" + ",".join(self._rows[first]) + "}"
         return None

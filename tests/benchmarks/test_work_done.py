@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow  # thousands of rows, polled until they are at res
 QUEUES, CONSUMERS = 3_000, 9_000
 POLLS_TO_REST = 24
 """After these nothing within the five minutes that rates look back on has moved."""
-EVERY_POLL = ["broker", "listConsumers", "listAddresses", "sizes", "listQueues", "listSessions", "listProducers"]
+EVERY_POLL = ["broker", "listConsumers", "listAddresses", "listQueues", "sizes", "listSessions", "listProducers"]
 
 
 @pytest.fixture
@@ -222,12 +222,14 @@ async def test_a_steady_poll_keeps_nothing_and_holds_one_page_at_a_time(world: W
         for _ in range(2):
             world.step(churn=0)
             await polled.poll()
+        polled.transport.asked.clear()  # the bench's own: reads by name are many more than one by pattern
         before = sys.getallocatedblocks()
         tracemalloc.reset_peak()
         held = tracemalloc.get_traced_memory()[0]
         world.step(churn=0)
         await polled.poll()
         peak = tracemalloc.get_traced_memory()[1]
+        polled.transport.asked.clear()
         kept = sys.getallocatedblocks() - before
     finally:
         tracemalloc.stop()

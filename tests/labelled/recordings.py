@@ -19,7 +19,7 @@ import numpy as np
 from labelled import openmq
 from penstock.assessment.assess import State, assess
 from penstock.brokers.artemis import answers as wire
-from penstock.brokers.artemis import tables
+from penstock.brokers.artemis import sizes, tables
 from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.listings import ListingPage
 from penstock.brokers.rows import Rows, lenient
@@ -47,8 +47,8 @@ class Samples:
         )
         numbers, _ = lenient(wire.QueueSizes, queue)
         assert numbers is not None
-        sizes = tables.size_columns(queues.index.keys, tables.size_matrix([numbers]), queues)
-        queues = Table(queues.index, {**queues.columns, **sizes})
+        said = dict(zip(sizes.COLUMNS, tables.size_matrix([numbers]), strict=True))
+        queues = Table(queues.index, {**queues.columns, **said})
         consumers = self._consumers.table([self._consumers.page(_listing(sample["consumers"]))])
         address, _ = lenient(wire.AddressAttributes, sample["address"])
         assert address is not None

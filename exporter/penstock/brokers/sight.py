@@ -49,6 +49,11 @@ class Sight:
         return bool(len(self._stay))
 
     @property
+    def hidden(self) -> Values:
+        """Keys of those that stay."""
+        return self._stay
+
+    @property
     def leaving(self) -> Values:
         """Keys of those that stay although they were proven gone, for want of another proof."""
         leaving: Values = self._stay[self._counts[1] > 0]

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -206,6 +206,9 @@ class RecordingTransport:
                 if not answer:
                     raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
                 return Answer(answer, call.stamp, call.seconds)
+        for call in self._calls:
+            if (found := by_pattern(requests, call)) is not None:
+                return Answer(found, call.stamp, call.seconds)
         raise BadAnswer(f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}")
 
     async def close(self) -> None:
@@ -243,6 +246,45 @@ class RecordingTransport:
                 return
             except UNREADABLE as error:
                 raise BadAnswer(f"{self._path}: a line is no recorded call: {error}") from error
+
+
+class _Named(msgspec.Struct):
+    """The response to a pattern read: values by the names of their MBeans."""
+
+    status: int
+    value: dict[str, msgspec.Raw] = {}
+
+
+class _Response(msgspec.Struct, omit_defaults=True):
+    status: int
+    value: msgspec.Raw = msgspec.Raw()
+    error_type: str | None = None
+    error: str | None = None
+
+
+_REQUESTS = msgspec.json.Decoder(list[dict[str, Any]])
+_NAMED = msgspec.json.Decoder(list[_Named])
+
+
+def by_pattern(requests: Sequence[Request], call: RecordedCall) -> bytes | None:
+    """
+    The answer to reads by name out of a recorded read of the same by one pattern; None where the call is none.
+
+    For recordings of versions that read everything by pattern.
+    """
+    try:
+        (pattern,) = _REQUESTS.decode(call.requests)
+        same = all({**pattern, "mbean": request.get("mbean")} == request for request in requests)
+        if "*" not in pattern.get("mbean", "") or not requests or not same:
+            return None
+        (named,) = _NAMED.decode(call.answer)
+    except (*UNREADABLE, ValueError):  # broken, or another number of them
+        return None
+    if named.status not in (200, 404):
+        return None
+    gone = _Response(404, error_type="javax.management.InstanceNotFoundException", error="not in the recorded answer")
+    values = [named.value.get(request["mbean"]) for request in requests]
+    return msgspec.json.encode([gone if value is None else _Response(200, value) for value in values])
 
 
 def _one_line(body: bytes) -> msgspec.Raw:

@@ -1,8 +1,9 @@
 """
 One poll of an Artemis broker: which calls, in which order, what to do when one fails.
 
-Order. Consumers, then addresses and acknowledgement attempts, then the queues' own counters last: whatever is
-compared with a queue's counters was read before them, so that differences err towards "nothing lost".
+Order. Consumers, then addresses, then the queues' own counters: whatever is compared with a queue's counters was read
+before them, so that differences err towards "nothing lost". The sizes of queues follow, as the counters say which
+queues are to be asked.
 
 Locks. listQueues and listAddresses wait while an operator's bulk operation walks a big queue. They get a part of the
 poll's time; after a time-out their lock-free pattern read replaces them for a while.
@@ -21,14 +22,15 @@ from penstock.brokers.artemis.connections import ConnectionBuilder, ConnectionPa
 from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.links import LinkBuilder, LinkState
 from penstock.brokers.artemis.listings import ListingPage, Numbers, listing_page
+from penstock.brokers.artemis.sizes import Sizes
 from penstock.brokers.budget import Budget
 from penstock.brokers.cadence import Aged, Cadence, read_each
-from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, left_out, unreadable
+from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, ValuesLeftOut, left_out, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.sight import Sight
 from penstock.core.errors import BadAnswer, OverBudget, SourceError, Unreachable
-from penstock.core.table import Index, Keys, Table
+from penstock.core.table import Column, Index, Keys, Positions, Table
 from penstock.model import (
     AddressRow,
     Broker,
@@ -81,6 +83,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._addresses = tables.AddressBuilder()
         self._connections = ConnectionBuilder(names)
         self._queue_names = tables.ByQueueName()
+        self._sizes = Sizes()
         self._link_tables = LinkBuilder()
         self._connection_tables: tuple[Table[ConnectionRow], Table[ProducerRow]] | None = None
         self._connections_read = Cadence()
@@ -112,17 +115,16 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     async def _read(self, poll: Poll, broker: Broker, links: Sequence[wire.Reply]) -> Snapshot:
         consumers = await poll.collect("consumers", self._read_consumers(poll))
         addresses = await poll.collect("addresses", self._read_addresses(poll))
-        sizes = None
-        if not self._too_many_for_patterns:
-            sizes = await poll.collect("sizes", self._read_queue_sizes(poll))
         soon = self._unknown_roles and not self._too_many_for_patterns
         refresh = self._roles_read.due(poll.now, NEW_QUEUES_WAIT if soon else ROLES_AGE)
         if refresh:
             refresh = await poll.collect("roles", self._refresh_roles(poll)) is not None
         queues = await poll.collect("queues", self._read_queues(poll, refresh=refresh))
+        sizes = None
+        if not self._too_many_for_patterns:
+            sizes = await poll.collect("sizes", self._read_sizes(poll, queues))
         if queues is not None and sizes is not None:
-            keys, numbers = self._queues.keys_of_all(sizes[0]), sizes[1]
-            queues = Table(queues.index, {**queues.columns, **tables.size_columns(keys, numbers, queues)})
+            queues = Table(queues.index, {**queues.columns, **sizes})
         if addresses is not None:
             await poll.collect("settings", self._refresh_settings(poll, addresses))
         if queues is not None and self._guard_tried.due(poll.now, GUARD_AGE):
@@ -289,12 +291,42 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 pass
         return await by_pattern(), True
 
-    async def _read_queue_sizes(self, poll: Poll) -> tuple[tuple[Sequence[str], np.typing.NDArray[np.float64]], str]:
+    async def _read_sizes(self, poll: Poll, queues: Table[QueueRow] | None) -> tuple[dict[str, Column], str]:
+        if queues is None:
+            raise BadAnswer("not known while the queues cannot be read")
+        at = self._sizes.due(queues, self._queues.sight.hidden, poll.now)
+        error = await (self._all_sizes(poll) if at is None else self._sizes_by_name(poll, queues.index, at))
+        return self._sizes.columns(), error
+
+    async def _all_sizes(self, poll: Poll) -> str:
         (reply,) = await poll.ask([ask.queues(self._name, ask.SIZE_ATTRIBUTES)])
 
-        def decode() -> tuple[tuple[Sequence[str], np.typing.NDArray[np.float64]], str]:
+        def decode() -> str:
             mbeans, found = _SIZES.many(reply, "queue sizes")
-            return (self._queue_names.names(mbeans), tables.size_matrix(found.rows)), unreadable([found])
+            keys = self._queues.keys_of_all(self._queue_names.names(mbeans))
+            self._sizes.found_all(keys, tables.size_matrix(found.rows), poll.now)
+            return unreadable([found])
+
+        return await poll.work(decode)
+
+    async def _sizes_by_name(self, poll: Poll, index: Index[QueueRow], at: Positions) -> str:
+        rows: Sequence[QueueRow] = index.rows[at].tolist()
+        requests = [ask.sizes_of(self._name, row.address, row.name, row.routing_type) for row in rows]
+        replies = [reply for bulk in ask.in_bulks(requests) for reply in await poll.ask(bulk)]
+
+        def decode() -> str:
+            # A queue that went away since it was listed is no error.
+            here = [i for i, reply in enumerate(replies) if not reply.nothing_found]
+            read, error = read_each(
+                here, [replies[i] for i in here], lambda reply, i: _SIZES.counted(reply, f"sizes of {rows[i].name!r}")
+            )
+            if error and not read:
+                raise BadAnswer(error)
+            values = np.full((len(ask.SIZE_ATTRIBUTES), len(at)), np.nan)
+            values[:, list(read)] = tables.size_matrix([row for row, _ in read.values()])
+            self._sizes.found(at, values, np.delete(at, here), poll.now)
+            missing = sum(missing for _, missing in read.values())
+            return error or (ValuesLeftOut(left_out(missing)) if missing else "")
 
         return await poll.work(decode)
 

@@ -8,7 +8,7 @@ broker would let us), and attributes that wait for an operator's bulk operation
 (an address's MessageCount, a queue's Paused) outside the listings, which have a deadline of their own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.core.errors import BadAnswer
 from penstock.transports.transport import Request
@@ -41,6 +41,10 @@ LARGEST_FIRST = {"listQueues": "messageCount", "listAddresses": "addressSize"}
 """Field by which listings are sorted that have more rows than are read; others keep their order, the oldest first."""
 ALL_ROWS = 100_000
 """Rows of a page that is meant to hold everything."""
+
+BULK = 1_000
+BULK_CHARACTERS = 1_000_000
+"""Of the names in a bulk, where they are long."""
 
 # The empty filter that every version understands; an empty string fails before 2.40.
 _NO_FILTER = '{"field":"","operation":"","value":"","searchFilters":[]}'
@@ -87,6 +91,29 @@ def first_message_age(broker: str, address: str, queue: str, routing_type: str) 
         f"routing-type={quote(routing_type.lower())},queue={quote(queue)}",
         ("FirstMessageAge",),
     )
+
+
+def sizes_of(broker: str, address: str, queue: str, routing_type: str) -> Request:
+    """SIZE_ATTRIBUTES of one queue. Its name has the order in which the answer to a pattern has it."""
+    return read(
+        f"address={quote(address)},broker={quote(broker)},component=addresses,queue={quote(queue)},"
+        f"routing-type={quote(routing_type.lower())},subcomponent=queues",
+        SIZE_ATTRIBUTES,
+    )
+
+
+def in_bulks(requests: Iterable[Request]) -> Iterator[list[Request]]:
+    """Reads by name, as many at once as one answer may hold: it repeats each name."""
+    bulk: list[Request] = []
+    length = 0
+    for request in requests:
+        if bulk and (len(bulk) == BULK or length + len(request["mbean"]) > BULK_CHARACTERS):
+            yield bulk
+            bulk, length = [], 0
+        bulk.append(request)
+        length += len(request["mbean"])
+    if bulk:
+        yield bulk
 
 
 def listing(

@@ -61,11 +61,7 @@ _QUEUE_ATTRIBUTE_FIELDS = {
     for column, name in _QUEUE_FIELDS.items()
     if column != "paused"
 }
-_SIZE_FIELDS = {
-    "acknowledge_attempts": "acknowledge_attempts",
-    "bytes": "persistent_size",
-    "delivering_bytes": "delivering_size",
-}
+_SIZE_FIELDS = ("acknowledge_attempts", "persistent_size", "delivering_size")
 _ADDRESS_FIELDS = {
     "paused": "paused",
     "paging": "paging",
@@ -356,20 +352,9 @@ class ByQueueName:
         return self._queues
 
 
-def size_columns(keys: Keys, numbers: NDArray[np.float64], queues: Table[QueueRow]) -> dict[str, Column]:
-    """Columns of the sizes, which are by `keys`, by the rows of `queues`; NaN where a queue came or went in between."""
-    at = queues.index.positions(keys)
-    here = at >= 0
-    columns = {}
-    for name, values in zip(_SIZE_FIELDS, numbers, strict=True):
-        column = np.full(len(queues), np.nan)
-        column[at[here]] = values[here]
-        columns[name] = column
-    return columns
-
-
 def size_matrix(rows: Sequence[wire.QueueSizes]) -> NDArray[np.float64]:
-    return matrix(rows, list(_SIZE_FIELDS.values()))
+    """Of shape (3, rows), in the order of `SIZE_ATTRIBUTES`."""
+    return matrix(rows, _SIZE_FIELDS)
 
 
 def largest_queues(found: Page[QueueText], budget: Budget) -> Page[QueueText]:
