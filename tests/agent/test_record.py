@@ -172,12 +172,13 @@ def test_a_full_disk_is_said_once_and_all_is_recorded_after_the_next_save(
     for _ in range(3):
         agent.poll()
 
-    def full(*_: object) -> int:
+    def full(*_: object) -> Any:
         raise OSError(28, "No space left on device")
 
     written = []
     with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
         patched.setattr("os.write", full)
+        patched.setattr("penstock.core.safe_files.create", full)
         for _ in range(3):
             agent.poll()
         _save(file_of(agent), [agent.assessor])

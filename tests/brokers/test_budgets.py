@@ -245,7 +245,7 @@ async def test_a_summed_queue_that_leaves_and_returns_is_not_counted_twice() -> 
 async def test_a_listing_of_names_without_end_fails_alone_and_says_why() -> None:
     broker = Fleet([f"{number}-" + 65_000 * "x" for number in range(40)], 1)
     found = await polled(reader(broker, listing_bytes=2**20), broker)
-    assert list(errors(found)) == ["addresses", "queues", "links"]
+    assert list(errors(found)) == ["addresses", "queues", "sizes", "links"]
     assert "larger than 1048576 bytes" in errors(found)["queues"]
     assert "budgets.listing_bytes" in errors(found)["queues"]
     assert found.consumers is not None

@@ -86,7 +86,7 @@ class Budget:
         return LeftOut(self.what, self._left_out, self._of) if self._left_out else None
 
 
-class Budgets:
+class ListingBudgets:
     """Those of all listings of one broker."""
 
     def __init__(self, most: RowBudgets) -> None:

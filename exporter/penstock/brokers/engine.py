@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from penstock.brokers.budget import Budget, Budgets, RowBudgets
+from penstock.brokers.budget import Budget, ListingBudgets, RowBudgets
 from penstock.brokers.clients import NameMap
 from penstock.brokers.replies import Replies, Response
 from penstock.brokers.sight import Sight
@@ -168,7 +168,7 @@ class BrokerReader(ABC, Generic[ReplyT]):
         self._transport = transport
         self._executor = executor
         self.process = Process()
-        self.budgets = Budgets(self.options.budgets)
+        self.budgets = ListingBudgets(self.options.budgets)
         self.forget()
 
     async def close(self) -> None:
@@ -196,7 +196,7 @@ class BrokerReader(ABC, Generic[ReplyT]):
         before, self.process = self.process, process
         new = not process.follows(before)
         if new:
-            self.budgets = Budgets(self.options.budgets)
+            self.budgets = ListingBudgets(self.options.budgets)
             self.forget()
         return new
 
