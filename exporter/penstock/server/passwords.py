@@ -1,11 +1,13 @@
-"""Whether a user's password is right: bcrypt checked one at a time, in a line that guesses cannot fill."""
+"""Whether a user's password is right: bcrypt checked one at a time, in lines that guesses cannot fill."""
 
 import asyncio
 import base64
 import binascii
 import hmac
+import os
 import secrets
-from collections import deque
+import sys
+import threading
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -23,6 +25,10 @@ WRONG_KEPT = 100
 """Wrong ones that are remembered, the latest: a client that has one sends it again and again."""
 MAX_WAITING = 128
 """In all lines; each check takes some 50 ms of CPU."""
+NICE = 5
+"""Of the thread that checks: a crowd of guesses keeps it busy."""
+WAIT_SECONDS = 5.0
+"""For a check to begin; scrapes time out after ten."""
 
 
 class Login(Enum):
@@ -42,7 +48,7 @@ class Passwords:
     def __init__(self, hashes: Mapping[str, bytes]) -> None:
         self._hashes = hashes
         self._key = secrets.token_bytes(32)
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-users")
+        self._executor = ThreadPoolExecutor(1, "penstock-users", initializer=_give_way)
         self._lines = Lines(MAX_WAITING)
         self._right: dict[str, bytes] = {}
         """By user, a digest of user, hash and password."""
@@ -66,7 +72,7 @@ class Passwords:
         if (known := self._known(user, digest)) is not None:
             return known
         try:
-            # Guesses for a user, or from an address, delay one another.
+            # Guesses at a user, or from an address, delay one another.
             async with self._lines.turn((user if user in self._hashes else None, request.remote)):
                 if (known := self._known(user, digest)) is not None or request.transport is None:
                     return known or Login.MISSING
@@ -94,22 +100,33 @@ class Passwords:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
+def _give_way() -> None:
+    """Of this thread: polls and answers get a core first."""
+    if sys.platform == "linux":  # elsewhere a priority is the whole process's
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
 class LineFull(Exception):
-    """Too many wait."""
+    """Too many wait, or it took too long."""
 
 
 class Lines:
-    """One has the turn; those that wait for it stand in a line by key. The lines take turns, each in its order."""
+    """
+    One has the turn; those that wait for it stand in a line by key, and the lines take turns.
+
+    In its line the newest is the next. A crowd of which each waits for its answer sends as many as are answered, so
+    that one that comes now is the newest when the turn ends, however many wait; they would delay it in their order.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._taken = False
-        self._lines: dict[object, deque[asyncio.Future[None]]] = {}
+        self._lines: dict[object, list[asyncio.Future[None]]] = {}
         """None is empty; the one whose turn was last comes last."""
 
     @asynccontextmanager
     async def turn(self, key: object) -> AsyncIterator[None]:
-        """Wait for it, and have it while the context lasts. LineFull: for this one, or to let another line grow."""
+        """Wait for it, and have it while the context lasts. Raises LineFull, for want of room or after WAIT_SECONDS."""
         if self._taken:
             await self._wait(key)
         self._taken = True
@@ -119,41 +136,42 @@ class Lines:
             self._next()
 
     async def _wait(self, key: object) -> None:
-        self._make_room(key)
-        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._lines.setdefault(key, deque()).append(mine)
+        if sum(map(len, self._lines.values())) >= self._most:
+            longest = max(self._lines, key=lambda one: len(self._lines[one]))
+            _refuse(self._taken_from(longest, 0))
+        loop = asyncio.get_running_loop()
+        mine: asyncio.Future[None] = loop.create_future()
+        self._lines.setdefault(key, []).append(mine)
+        too_long = loop.call_later(WAIT_SECONDS, _refuse, mine)
         try:
             await mine
         except asyncio.CancelledError:
             if mine.done() and not mine.cancelled() and mine.exception() is None:  # it had the turn just now
                 self._next()
             raise
-
-    def _make_room(self, key: object) -> None:
-        """The last of the longest line goes, where that is not this one's own."""
-        if sum(map(len, self._lines.values())) < self._most:
-            return
-        longest = max(self._lines, key=lambda one: len(self._lines[one]))
-        line = self._lines[longest]
-        if len(self._lines.get(key, ())) >= len(line):
-            raise LineFull
-        last = line.pop()
-        if not line:
-            del self._lines[longest]
-        if not last.done():
-            last.set_exception(LineFull())
+        finally:
+            too_long.cancel()
 
     def _next(self) -> None:
         while self._lines:
-            key = next(iter(self._lines))
-            line = self._lines.pop(key)
-            first = line.popleft()
-            if line:
-                self._lines[key] = line
-            if not first.done():
-                first.set_result(None)
+            newest = self._taken_from(next(iter(self._lines)), -1)
+            if not newest.done():
+                newest.set_result(None)
                 return
         self._taken = False
+
+    def _taken_from(self, key: object, at: int) -> asyncio.Future[None]:
+        """Out of this line, which then comes last."""
+        line = self._lines.pop(key)
+        one = line.pop(at)
+        if line:
+            self._lines[key] = line
+        return one
+
+
+def _refuse(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_exception(LineFull())
 
 
 def _credentials(header: str) -> tuple[str, bytes] | None:
