@@ -222,6 +222,8 @@ UNSHOWN = {
     "mq_queue_paused": "the condition paused shows it",
     "penstock_config_last_reload_success_timestamp_seconds": "the alert tells it",
     "penstock_config_reload_failures_total": "the alert tells it",
+    "penstock_logins_refused_total": "the event login_refused says it",
+    "penstock_logins_unchecked_total": "the event login_refused says it",
 }
 
 

@@ -15,7 +15,7 @@ from penstock.cli import logs, options
 from penstock.cli.examples import examples
 from penstock.core.errors import PenstockError
 from penstock.core.tasks import end
-from penstock.server import Guard, Refused, make_app, make_probe_app, serve
+from penstock.server import Guard, RefusedLogin, make_app, make_probe_app, serve
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ async def run(
     """
     Watch the configured brokers and serve /metrics.
 
-    SIGHUP reads the configuration anew, and so does POST /-/reload where that is enabled; SIGTERM and SIGINT stop.
+    SIGHUP reloads the configuration, and so does POST /-/reload with --web.enable-lifecycle; SIGTERM and SIGINT stop.
     """
     process.tune()
     logs.set_up(log_level, log_format)
@@ -99,7 +99,7 @@ async def _watch(agent: Agent, stopping: asyncio.Event) -> None:
         await end(starting, told)
 
 
-def authentication_of(web_config_file: Path | None, refused: Refused | None = None) -> Guard | None:
+def authentication_of(web_config_file: Path | None, refused: RefusedLogin | None = None) -> Guard | None:
     """What the web configuration says; `refused` notes logins that are. ConfigError when it cannot be taken."""
     if web_config_file is None:
         return None

@@ -5,7 +5,7 @@ Looks up through `AgentView` only; knows no polling and decides nothing.
 """
 
 from penstock.server.app import make_app, make_probe_app
-from penstock.server.listen import DEFAULT_ADDRESS, DEFAULT_PORT, Address, Guard, Refused, parse_address, serve
+from penstock.server.listen import DEFAULT_ADDRESS, DEFAULT_PORT, Address, Guard, RefusedLogin, parse_address, serve
 from penstock.server.view import AgentView, Body
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "AgentView",
     "Body",
     "Guard",
-    "Refused",
+    "RefusedLogin",
     "make_app",
     "make_probe_app",
     "parse_address",

@@ -126,7 +126,7 @@ async def _reload(agent: AgentView, line: RequestLimit, _: web.Request) -> web.R
         return web.Response(
             status=500, text=f"The old configuration stays in force; the new one is refused:\n{error}\n"
         )
-    return web.Response(text="The configuration was read anew.\n")
+    return web.Response(text="The configuration was reloaded.\n")
 
 
 class Metrics:

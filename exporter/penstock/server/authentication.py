@@ -13,7 +13,7 @@ from aiohttp import hdrs, web
 from penstock.config.web import OPENSSL_NAMES, VERSIONS, ClientAuth, RateLimit, TlsServer, WebConfig, load_web
 from penstock.core.errors import ConfigError
 from penstock.server.connection_limit import PROBE_PATHS
-from penstock.server.listen import Refused
+from penstock.server.listen import RefusedLogin
 from penstock.server.passwords import Login, Passwords
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Authentication:
     refused: called in the event loop for each login that is refused.
     """
 
-    def __init__(self, path: Path, refused: Refused | None = None) -> None:
+    def __init__(self, path: Path, refused: RefusedLogin | None = None) -> None:
         self._path = path
         self._config = load_web(path)
         self._seen = self._signature()

@@ -78,7 +78,7 @@ class Guard(Protocol):
         """Give everything back."""
 
 
-class Refused(Protocol):
+class RefusedLogin(Protocol):
     """Notes a login that was refused, by the address that it came from; not checked: too many waited."""
 
     def __call__(self, address: str, *, checked: bool) -> None: ...
