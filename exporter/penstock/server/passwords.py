@@ -27,8 +27,8 @@ MAX_WAITING = 128
 """In all lines; each check takes some 50 ms of CPU."""
 NICE = 5
 """Of the thread that checks: a crowd of guesses keeps it busy."""
-WAIT_SECONDS = 5.0
-"""For a check to begin; scrapes time out after ten."""
+WAIT_SECONDS = 30.0
+"""For a check to begin. Longer than clients wait: each guess that is refused is soon another new one."""
 
 
 class Login(Enum):
