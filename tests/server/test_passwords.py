@@ -149,7 +149,7 @@ async def test_a_right_password_passes_among_guesses_at_the_same_user_from_the_s
     world: World, checked: list[bytes]
 ) -> None:
     """At one of a few tries of a second each: behind those that came first none of them would, 100 checks take two."""
-    answers = []
+    answers: list[int] = []
     async with world.guessed_at("late", HERE, 100):
         await until(lambda: len(checked) > 20)
         while 200 not in answers and len(answers) < 8:
