@@ -222,7 +222,7 @@ bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (6 min)
 bench-jmx: $(VENV)/.test  # asking an OpenMQ: a poll over Jolokia, the JMX helper beside jmxquery (15 min)
 	PYTHONPATH=tests $(BIN)/python -m bench.jmx
 
-bench-trust: $(VENV)/.test  # 100 scrapers, 1,000 slow connections: polls, health, who is refused (3 min)
+bench-trust: $(VENV)/.test  # 100 scrapers, 1,000 slow connections, wrong passwords: polls, health, logins, who is refused (3 min)
 	$(BIN)/python -m bench.trust measure
 
 bench-broker: $(VENV)/.test  # harm to a real Artemis, beside the JMX exporter's agent (40 min, alone on the machine)

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +24,7 @@ brokers:
   - {{name: bench, kind: artemis, url: "{url}"}}
 series: {{consumers_per_broker: 100000, consumers_per_queue: 100000, clients: 1000000}}
 """
-_LISTENS = re.compile(r"serving /metrics on \S*:(\d+)")
+_LISTENS = re.compile(r"serving probes on \S*:(\d+)[\s\S]*serving /metrics on \S*:(\d+)")
 _WARM_POLLS = 3
 
 
@@ -34,6 +34,7 @@ class Agent:
 
     port: int
     pid: int
+    probe_port: int
 
     def peak_mb(self) -> float:
         """Highest resident memory so far, in MB."""
@@ -79,9 +80,9 @@ class Agent:
 
 
 @contextlib.contextmanager
-def running(broker: Broker, addresses: int, interval: int = 2) -> Iterator[Agent]:
+def running(broker: Broker, addresses: int, interval: int = 2, options: Sequence[str] = ()) -> Iterator[Agent]:
     """
-    `penstock run` on `broker` to the end of the context.
+    `penstock run` on `broker` to the end of the context, with these further options.
 
     With short intervals from when it knows the settings of all addresses, of which it asks 500 a poll.
     """
@@ -89,15 +90,15 @@ def running(broker: Broker, addresses: int, interval: int = 2) -> Iterator[Agent
         config = Path(folder, "penstock.yaml")
         config.write_text(_CONFIG.format(interval=interval, url=broker.url))
         command = [str(Path(sys.executable).with_name("penstock")), "run", "--config.file", str(config)]
-        command += ["--web.listen-address", "127.0.0.1:0"]
+        command += ["--web.listen-address", "127.0.0.1:0", "--web.probe-listen-address", "127.0.0.1:0", *options]
         log = Path(folder, "log")
         with (
             log.open("wb") as out,
             subprocess.Popen(command, stdout=out, stderr=out, env=dict(os.environ), cwd=folder) as process,
         ):
             try:
-                port = _wait(lambda: _LISTENS.search(log.read_text()), process, log)
-                agent = Agent(int(port[1]), process.pid)
+                ports = _wait(lambda: _LISTENS.search(log.read_text()), process, log)
+                agent = Agent(int(ports[2]), process.pid, int(ports[1]))
                 for _ in _polls(broker, _WARM_POLLS + (addresses // 500 if interval <= 5 else 0)):
                     if process.poll() is not None:
                         raise SystemExit(f"the agent ended:\n{log.read_text()}")

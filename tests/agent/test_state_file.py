@@ -14,7 +14,7 @@ from agent.test_restart import busy, work
 from agent.world import World
 from penstock.agent import Agent, Poller, supervisor
 from penstock.agent.checkpoint import Checkpoint, checkpoint_of
-from penstock.agent.journal import FILE, KEPT, Journal
+from penstock.agent.journal import AGENT_FILE, AGENT_KEPT, FILE, KEPT, Journal
 from penstock.agent.state_file import FORGET_SECONDS, MAGIC, StateFile
 from penstock.conditions.condition import Severity
 from penstock.exposition.syntax import Format
@@ -173,6 +173,39 @@ def test_the_journal_is_bounded_in_memory_and_on_disk(tmp_path: Path, monkeypatc
     assert again.last(5) == journal.last(5)
 
 
+def test_what_operators_and_clients_cause_pushes_no_condition_out(tmp_path: Path) -> None:
+    """Neither out of memory nor out of the files; and the other way round."""
+    journal = Journal(tmp_path)
+    on = Event(NOW, Change.CONDITION_ON, "b", "a", "q", "c", "stalled", "warning", 50.0)
+    start = Event(NOW + 1, Change.AGENT_START, detail="version 1")
+    journal.add([on, start])
+    for i in range(KEPT + 5):
+        journal.add([Event(NOW + 2 + i, Change.CONFIG_REFUSED, detail="x" * 1_500)])
+    again = Journal(tmp_path)
+    again.load()
+    for one in (journal, again):
+        assert one.last(KEPT, broker="b") == [on]
+        assert one.last(KEPT * 3)[0] == on
+        assert 100 < len(one.last(KEPT * 3)) <= 1 + AGENT_KEPT
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2**20
+    journal = Journal()
+    journal.add([start])
+    journal.add(Event(NOW + 2 + i, Change.CONDITION_ON, "b", condition="stalled") for i in range(KEPT + 5))
+    assert journal.last(KEPT * 3)[0] == start
+
+
+def test_both_kinds_of_changes_are_told_in_their_order(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    mixed = [Event(NOW + i, Change.ROLE, "b" * (i % 3 != 0), detail=str(i)) for i in range(10)]
+    journal.add(mixed)
+    again = Journal(tmp_path)
+    again.load(mixed[:3])
+    for one in (journal, again):
+        assert one.last(100) == mixed
+        assert one.last(4) == mixed[-4:]
+        assert one.last(100, since=NOW + 5) == mixed[5:]
+
+
 def test_the_journal_is_asked_by_time_broker_and_queue() -> None:
     journal = Journal()
     assert journal.add([]) is False
@@ -233,7 +266,8 @@ async def test_a_condition_goes_on_over_a_restart_of_the_agent(
     world.queues[2]["added"] += 20
     second, still_since, _ = await run(1)
     assert (second, still_since) == (first, since)
-    told = [json.loads(line) for line in (data / FILE).read_text().splitlines()]
+    files = data / FILE, data / AGENT_FILE
+    told = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     counts = [event["condition"] for event in told if event["change"] == "condition_on"]
     assert sorted(counts) == first, "what goes on is not told again"
     assert [event["change"] for event in told].count("agent_start") == 2

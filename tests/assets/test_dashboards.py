@@ -224,6 +224,8 @@ UNSHOWN = {
     "penstock_config_last_reload_success_timestamp_seconds": "the alert tells it",
     "penstock_config_reload_failures_total": "the alert tells it",
     "penstock_discovery_failures_total": "what lasts is penstock_discovery_faults",
+    "penstock_logins_refused_total": "the event login_refused says it",
+    "penstock_logins_unchecked_total": "the event login_refused says it",
 }
 
 

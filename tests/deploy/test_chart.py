@@ -12,8 +12,10 @@ import yaml
 
 from deploy import chart
 from deploy.custom import SPECS
+from deploy.test_examples import probed_port
 from penstock.config import load
 from penstock.config.web import WebConfig
+from penstock.server import DEFAULT_PORT
 from rig import prometheus
 
 KUBERNETES = {"1.25": "1.25.0", "newest": "1.37.0"}
@@ -68,6 +70,16 @@ def test_the_rendered_configuration_is_valid(variant: str, tmp_path: Path) -> No
     file.write_text(one(variant, "ConfigMap", "r-penstock")["data"]["penstock.yaml"])
     config = load(file, {"B1_PASSWORD": "x", "ARTEMIS_PASSWORD": "x"})
     assert config.brokers or config.discovery.dns
+
+
+@pytest.mark.parametrize("variant", chart.VARIANTS)
+def test_the_agent_is_probed_where_nothing_else_is_served(variant: str) -> None:
+    """Also with TLS and users; and no other pod reaches it where there is a network policy."""
+    (workload,) = (one for one in chart.golden(variant) if one["kind"] in {"Deployment", "StatefulSet"})
+    port = probed_port(workload["spec"]["template"]["spec"]["containers"][0])
+    assert port not in (DEFAULT_PORT, None)
+    for policy in (one for one in chart.golden(variant) if one["kind"] == "NetworkPolicy"):
+        assert {rule["port"] for ingress in policy["spec"]["ingress"] for rule in ingress["ports"]} == {"http"}
 
 
 def test_the_rendered_web_configuration_is_valid(tmp_path: Path) -> None:

@@ -103,3 +103,17 @@ def test_the_unit_starts_a_command_that_there_is() -> None:
     _, command, *options = unit["Service"]["ExecStart"].split()
     known = {option for parameter in main.get_command(None, command).params for option in parameter.opts}  # type: ignore[arg-type,union-attr]
     assert {option.partition("=")[0] for option in options} <= known
+
+
+def test_a_sidecar_is_probed_where_nothing_else_is_served() -> None:
+    (container,) = PATCHES["plain"]()["spec"]["template"]["spec"]["containers"]
+    assert probed_port(container) not in (DEFAULT_PORT, None)
+
+
+def probed_port(container: dict[str, Any]) -> int | None:
+    """Where all probes go, if the agent serves them there."""
+    probes = [container[one] for one in ("livenessProbe", "readinessProbe") if one in container]
+    (name,) = {one["httpGet"]["port"] for one in probes}
+    assert not any("scheme" in one["httpGet"] for one in probes), "this address has no TLS"
+    port: int = {one["name"]: one["containerPort"] for one in container["ports"]}[name]
+    return port if f"--web.probe-listen-address=:{port}" in container["args"] else None

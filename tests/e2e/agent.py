@@ -83,7 +83,8 @@ class Agent(Process):
         self.port = port
         self.configure(**configuration)
         address = f"127.0.0.1:{port}"
-        said = ["--config.file", str(self.file), "--web.listen-address", address, "--log.level", log_level, *options]
+        said = ["--config.file", str(self.file), "--web.listen-address", address, "--web.enable-lifecycle"]
+        said += ["--log.level", log_level, *options]
         in_work = ["env", "-C", str(self.work), f"TMPDIR={self.work}"]
         super().__init__("penstock", [*in_work, *program, "run", *said], folder / "agent.log")
 

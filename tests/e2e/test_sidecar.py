@@ -1,7 +1,9 @@
 """The shipped sidecar configuration beside a real broker on loopback: named as its pod, probed as in the pod."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 import yaml
@@ -22,14 +24,19 @@ def sidecar(artemis: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("POD_NAME", "ex-aao-ss-0")
     monkeypatch.setenv("PENSTOCK_PASSWORD", artemis.accounts["exporter"].password)
     assert configuration["brokers"][0]["username"] == "exporter"
-    with Agent(tmp_path, **configuration) as agent:
+    with Agent(tmp_path, options=["--web.probe-listen-address", "127.0.0.1:0"], **configuration) as agent:
         yield agent
 
 
 def test_a_sidecar_is_named_as_its_pod_and_answers_its_probes(sidecar: Agent) -> None:
     patch = yaml.safe_load((DEPLOY / "statefulset-patch.yaml").read_text())
     container = patch["spec"]["template"]["spec"]["containers"][0]
-    assert sidecar.request(container["livenessProbe"]["httpGet"]["path"])[0] == 200
+    path = container["livenessProbe"]["httpGet"]["path"]
+    assert sidecar.request(path)[0] == 200
+    probed = re.search(r"serving probes on (\S+?:\d+)", sidecar.log.read_text())
+    assert probed
+    with urlopen(f"http://{probed[1]}{path}", timeout=5) as answer:
+        assert answer.status == 200
     scrape = sidecar.until(
         lambda scrape: scrape.find("mq_up", broker="ex-aao-ss-0"), [({"broker": "ex-aao-ss-0"}, 1.0)]
     )

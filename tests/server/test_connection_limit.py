@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from penstock.server import serve
+from penstock.server import connection_limit, serve
 from penstock.server.connection_limit import RESERVE, SILENT_SECONDS, ConnectionLimit
 
 HEAD = b"GET /-/ready HTTP/1.1\r\n\r\n"
@@ -31,6 +31,11 @@ class Transport(asyncio.Transport):
         self.closed = True
 
     abort = close
+
+    def pause_reading(self) -> None:
+        pass
+
+    resume_reading = pause_reading
 
 
 class Handler(asyncio.Protocol):
@@ -108,6 +113,48 @@ async def test_the_handler_gets_everything_from_the_first_head_on() -> None:
     protocol.connection_lost(lost)
     (handler,) = world.handlers
     assert handler.calls == ["made", HEAD, b"more", "pause", "resume", "eof", lost]
+
+
+class Lingering(Transport):
+    """Is closing until it is aborted, as one whose reader takes nothing, or says no farewell in TLS."""
+
+    aborted = False
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+async def test_one_that_makes_room_and_does_not_end_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_limit, "SILENT_SECONDS", 0.01)
+    world = World()
+    protocol, lingering = world.limit(), Lingering()
+    protocol.connection_made(lingering)
+    protocol.data_received(HEAD)
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response()
+
+    await world.handle(lingering, answer)
+    await world.let_in()
+    world.limit()
+    assert (lingering.closed, lingering.aborted) == (True, False)
+    await asyncio.sleep(0.05)
+    assert lingering.aborted
+
+
+async def test_one_that_came_only_now_does_not_make_room_for_those_that_ask() -> None:
+    """It may be a probe; a crowd with whole heads waits for its handlers."""
+    world = World()
+    for _ in range(RESERVE):
+        protocol, _ = world.connect()
+        protocol.data_received(HEAD.replace(b"/-/ready", b"/metrics"))
+    _, new = world.connect()
+    for _ in range(4):
+        protocol, refused = world.limit(), Transport()
+        protocol.connection_made(refused)
+    assert not new.closed
+    protocol.data_received(HEAD.replace(b"/-/ready", b"/metrics"))
+    assert refused.written.startswith(b"HTTP/1.1 503 ")
 
 
 async def test_an_idle_connection_makes_room_and_a_busy_one_does_not() -> None:

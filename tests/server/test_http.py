@@ -15,7 +15,6 @@ from aiohttp import ClientSession, web
 
 from exposition.tables import blocks, everything
 from penstock.core.errors import ConfigError, PenstockError
-from penstock.core.tasks import Stopped
 from penstock.exposition.body import Exposition
 from penstock.exposition.family_filter import FamilyFilter
 from penstock.exposition.self_metrics import SelfMetrics
@@ -104,9 +103,9 @@ class Server:
 
 @asynccontextmanager
 async def running(
-    agent: AgentView, idle_seconds: float = 75.0, max_connections: int = 0, **limits: float
+    agent: AgentView, idle_seconds: float = 75.0, max_connections: int = 0, **how: Any
 ) -> AsyncIterator[Server]:
-    made = make_app(agent, **limits)  # type: ignore[arg-type]
+    made = make_app(agent, **how)
     listening = ["127.0.0.1:0"]
     async with (
         serve(made, listening, idle_seconds=idle_seconds, grace_seconds=0.2, max_connections=max_connections) as (
@@ -277,23 +276,6 @@ async def test_health_and_readiness() -> None:
         assert (status, body) == (503, b"Penstock is not ready: broker b1 was not asked yet\n")
         agent.state = (True, "")
         assert (await request(server, "/-/ready"))[0] == 200
-
-
-async def test_reload() -> None:
-    agent = Agent(refusal="p.yml:3: brokers[0].url: is missing; it is required")
-    async with running(agent) as server:
-        status, _, body = await request(server, "/-/reload", "POST")
-        assert (status, agent.reloads) == (500, 0)
-        assert b"p.yml:3: brokers[0].url: is missing; it is required" in body
-        agent.refusal = ""
-        assert (await request(server, "/-/reload", "POST"))[0] == 200
-        assert agent.reloads == 1
-
-
-async def test_a_reload_while_the_agent_stops_is_answered() -> None:
-    async with running(Agent(refusal="reload: Penstock is stopping", refuses=Stopped)) as server:
-        status, _, body = await request(server, "/-/reload", "POST")
-    assert (status, body.splitlines()[-1]) == (500, b"reload: Penstock is stopping")
 
 
 async def test_config_is_what_the_agent_masked() -> None:

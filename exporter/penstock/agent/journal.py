@@ -1,7 +1,13 @@
-"""The log of changes: the last ones in memory, and as JSON lines in a file that is rotated once."""
+"""
+The log of changes: the last ones in memory, and as JSON lines in files that are rotated once.
+
+Of brokers and of the agent itself apart: what operators and clients of the server cause must not push conditions out.
+"""
 
 import contextlib
+import heapq
 import logging
+import math
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -16,25 +22,29 @@ from penstock.insight.events import Event
 log = logging.getLogger(__name__)
 
 KEPT = 10_000
+AGENT_KEPT = 1_000
 FILE = "events.jsonl"
+AGENT_FILE = "agent-events.jsonl"
 MAX_BYTES = 4 * 2**20
 """Of one file: beyond, it becomes `events.jsonl.1` in place of the earlier one."""
-READ_BYTES = 16 * MAX_BYTES
-"""A longer file is none of the agent's."""
+AGENT_MAX_BYTES = 2**18
+READ_TIMES = 16
+"""A file that is so many times longer is none of the agent's."""
 
 _decode = msgspec.json.Decoder(Event).decode
 
 
-@dataclass(slots=True)
 class Journal:
     """Without a directory in memory only. Added to by one thread at a time, read by any."""
 
-    directory: Path | None = None
-    success: bool = True
-    """Whether all that was added is in the file."""
-    _events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
-    _waiting: deque[bytes] = field(default_factory=lambda: deque(maxlen=KEPT))
-    """Lines that could not be written yet."""
+    def __init__(self, directory: Path | None = None) -> None:
+        self._of_brokers = EventLog(directory and directory / FILE, KEPT, MAX_BYTES)
+        self._of_agent = EventLog(directory and directory / AGENT_FILE, AGENT_KEPT, AGENT_MAX_BYTES)
+
+    @property
+    def success(self) -> bool:
+        """Whether all that was added is in the files."""
+        return self._of_brokers.success and self._of_agent.success
 
     def load(self, published: Iterable[Event] = ()) -> None:
         """
@@ -42,45 +52,73 @@ class Journal:
 
         published: the last events that it told, of which one that was killed may have written a part.
         """
-        if self.directory is None:
-            return
-        for name in (f"{FILE}.1", FILE):
-            try:
-                self._events.extend(events_in(self.directory / name))
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                self._say(self.directory / name, "cannot be read", error)
-        known = set(self._events)
+        known = {*self._of_brokers.load(), *self._of_agent.load()}
         self.add(event for event in published if _decode(msgspec.json.encode(event)) not in known)
 
     def add(self, events: Iterable[Event]) -> bool:
         """Whether there were any."""
         new = list(events)
-        self._events.extend(new)
-        if new and self.directory is not None:
-            self._waiting.extend(msgspec.json.encode(event) + b"\n" for event in new)
-            self._write(self.directory / FILE)
+        self._of_brokers.add([event for event in new if event.broker])
+        self._of_agent.add([event for event in new if not event.broker])
         return bool(new)
 
     def last(self, limit: int, *, since: float = 0.0, broker: str = "", queue: str = "") -> list[Event]:
         """At most `limit` (of the newest) that happened at `since` or later, oldest first; empty texts mean any."""
         found: list[Event] = []
-        for event in reversed(self._events.copy()):
+        newest_first = (self._of_brokers.newest_first(), self._of_agent.newest_first())
+        for event in heapq.merge(*newest_first, key=lambda event: -event.time):
             if event.time < since or len(found) == limit:
                 break
             if broker in ("", event.broker) and queue in ("", event.queue):
                 found.append(event)
         return found[::-1]
 
+
+@dataclass(slots=True)
+class EventLog:
+    """The last `kept` in memory; on disk `path` and the one before it, of `max_bytes` each."""
+
+    path: Path | None
+    kept: int
+    max_bytes: int
+    success: bool = True
+    _events: deque[Event] = field(init=False)
+    _waiting: deque[bytes] = field(init=False)
+    """Lines that could not be written yet."""
+
+    def __post_init__(self) -> None:
+        self._events, self._waiting = deque(maxlen=self.kept), deque(maxlen=self.kept)
+
+    def load(self) -> Iterable[Event]:
+        """What the files hold."""
+        if self.path is None:
+            return ()
+        for path in (_before(self.path), self.path):
+            try:
+                self._events.extend(events_in(path, READ_TIMES * self.max_bytes))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self._say(path, "cannot be read", error)
+        return self._events
+
+    def add(self, events: list[Event]) -> None:
+        self._events.extend(events)
+        if events and self.path is not None:
+            self._waiting.extend(msgspec.json.encode(event) + b"\n" for event in events)
+            self._write(self.path)
+
+    def newest_first(self) -> Iterator[Event]:
+        return reversed(self._events.copy())
+
     def _write(self, path: Path) -> None:
         """The lines that wait; they go on waiting when that fails."""
         lines = b"".join(self._waiting)
         try:
             make_directory(path.parent)
-            if not _append(path, lines):
-                path.replace(path.with_name(f"{FILE}.1"))
-                _append(path, lines, whatever=True)
+            if not _append(path, lines, self.max_bytes):
+                path.replace(_before(path))
+                _append(path, lines)
         except OSError as error:
             self._say(path, "cannot be written", error)
         else:
@@ -96,11 +134,16 @@ class Journal:
         self.success = False
 
 
-def _append(path: Path, lines: bytes, *, whatever: bool = False) -> bool:
+def _before(path: Path) -> Path:
+    """What it becomes when it is full."""
+    return path.with_name(f"{path.name}.1")
+
+
+def _append(path: Path, lines: bytes, max_bytes: float = math.inf) -> bool:
     """False: the file would become too long. Raises OSError, and leaves it as it was then, as far as it can."""
     with appending(path) as file:
         size = os.fstat(file).st_size
-        if size and size + len(lines) > MAX_BYTES and not whatever:
+        if size and size + len(lines) > max_bytes:
             return False
         # An agent that was killed may have left a line without its end: the next one must not become part of it.
         torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
@@ -113,9 +156,9 @@ def _append(path: Path, lines: bytes, *, whatever: bool = False) -> bool:
     return True
 
 
-def events_in(path: Path) -> Iterator[Event]:
+def events_in(path: Path, max_bytes: int = READ_TIMES * MAX_BYTES) -> Iterator[Event]:
     """Those that can be read. Raises OSError; Unfit: it is no file that the agent wrote."""
-    for line in read_file(path, READ_BYTES).splitlines():
+    for line in read_file(path, max_bytes).splitlines():
         # Torn within a character, msgspec raises UnicodeDecodeError.
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             yield _decode(line)

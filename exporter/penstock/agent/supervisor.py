@@ -22,6 +22,7 @@ from penstock.agent.lookups import Lookups
 from penstock.agent.nodes import Nodes
 from penstock.agent.poller import Poller
 from penstock.agent.publisher import Publisher
+from penstock.agent.refused_logins import RefusedLogins
 from penstock.agent.shard import Shard
 from penstock.agent.storage_lock import StorageLock
 from penstock.agent.trends import Trends
@@ -33,6 +34,9 @@ from penstock.exposition.self_metrics import SelfMetrics
 from penstock.insight.events import Change, Event
 
 log = logging.getLogger(__name__)
+
+MAX_DETAIL = 2_000
+"""Characters of an event: a configuration may be refused for very many reasons."""
 
 
 class Agent:
@@ -56,6 +60,7 @@ class Agent:
         self._history = HistorySink()
         self._trends: Trends | None = None
         self._journal = Journal(storage)
+        self.refused_logins = RefusedLogins(self._record_refused)
         self._self_metrics = SelfMetrics(__version__, asked=self._counted)
         # One worker: decoding, assessing and rendering take turns, so that requests are answered in between.
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-work")
@@ -263,12 +268,20 @@ class Agent:
             "discovery_failures": float(discovery.failures),
             "discovery_faults": float(len(discovery.faults)),
             **self._history.numbers(),
+            **self.refused_logins.numbers(),
         }
 
     def _record(self, change: Change, detail: str) -> asyncio.Future[bool]:
         """Begin to write it down, behind what the worker has to do already; not to be cancelled, wait for it."""
-        event = Event(time.time(), change, detail=detail)
+        event = Event(time.time(), change, detail=detail[:MAX_DETAIL])
         return asyncio.get_running_loop().run_in_executor(self._worker, self._journal.add, [event])
+
+    def _record_refused(self, detail: str) -> bool:
+        """The server serves before the agent has started, and until it has stopped."""
+        if not self._tasks or self._stopping is not None:
+            return False
+        self._record(Change.LOGIN_REFUSED, detail)
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from penstock.core.errors import ConfigError, PenstockError
 from penstock.server import DEFAULT_ADDRESS
 from penstock.tui.lines import say
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 class Size(click.ParamType[int]):
@@ -44,19 +45,69 @@ config_file = click.option(
     show_default=True,
     help="The configuration.",
 )
-listen_address = click.option(
-    "--web.listen-address",
-    "listen_addresses",
-    multiple=True,
-    default=(DEFAULT_ADDRESS,),
-    show_default=True,
-    help="Where to serve: :port, host:port or [::1]:port; may be given several times.",
-)
 web_config_file = click.option(
     "--web.config.file",
     "web_config_file",
     type=click.Path(path_type=Path),
     help="TLS, users, headers and rate limit of the server, in the form of Prometheus' exporters.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Where and for whom the agent serves."""
+
+    listen_addresses: tuple[str, ...]
+    probe_listen_address: str | None
+    lifecycle: bool
+    allowed_hosts: tuple[str, ...]
+    web_config_file: Path | None
+
+
+def server(function: Callable[..., T]) -> Callable[..., T]:
+    """Adds these options, which the command gets as one."""
+
+    @functools.wraps(function)
+    def wrapped(*arguments: Any, **given: Any) -> T:
+        found = ServerOptions(**{field.name: given.pop(field.name) for field in fields(ServerOptions)})
+        return function(*arguments, server=found, **given)
+
+    for option in reversed(_SERVER):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+_SERVER = (
+    click.option(
+        "--web.listen-address",
+        "listen_addresses",
+        multiple=True,
+        default=(DEFAULT_ADDRESS,),
+        show_default=True,
+        help="Where to serve: :port, host:port or [::1]:port; may be given several times.",
+    ),
+    click.option(
+        "--web.probe-listen-address",
+        "probe_listen_address",
+        metavar="ADDRESS",
+        help="Serve health and readiness here too, by plain HTTP and without a user, and nothing else: no crowd at the"
+        " other addresses delays these.",
+    ),
+    click.option(
+        "--web.enable-lifecycle",
+        "lifecycle",
+        is_flag=True,
+        help="Let POST /-/reload reload the configuration; where users are configured, only for a user.",
+    ),
+    click.option(
+        "--web.allowed-host",
+        "allowed_hosts",
+        metavar="NAME",
+        multiple=True,
+        help="A host name of this server, beside addresses, localhost and the machine's own; requests under others are"
+        " refused. Without it reads are answered under any name. May be given several times.",
+    ),
+    web_config_file,
 )
 storage_path = click.option(
     "--storage.path",

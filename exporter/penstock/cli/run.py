@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import click
@@ -13,9 +15,12 @@ from penstock.cli import logs, options
 from penstock.cli.examples import examples
 from penstock.core.errors import PenstockError
 from penstock.core.tasks import end
-from penstock.server import Guard, make_app, serve
+from penstock.server import Guard, RefusedLogin, make_app, make_probe_app, serve
 
 log = logging.getLogger(__name__)
+
+MOST_PROBES = 64
+"""Connections at once at the address for probes."""
 
 
 @click.command(
@@ -25,8 +30,7 @@ log = logging.getLogger(__name__)
     )
 )
 @options.config_file
-@options.listen_address
-@options.web_config_file
+@options.server
 @options.storage_path
 @click.option(
     "--shard",
@@ -40,17 +44,16 @@ log = logging.getLogger(__name__)
 @options.command
 async def run(
     config_file: Path,
-    listen_addresses: tuple[str, ...],
-    web_config_file: Path | None,
     storage: Path,
     shard: str | None,
     log_level: str,
     log_format: str,
+    server: options.ServerOptions,
 ) -> int:
     """
     Watch the configured brokers and serve /metrics.
 
-    SIGHUP or POST /-/reload reads the configuration anew; SIGTERM and SIGINT stop.
+    SIGHUP reloads the configuration, and so does POST /-/reload with --web.enable-lifecycle; SIGTERM and SIGINT stop.
     """
     process.tune()
     logs.set_up(log_level, log_format)
@@ -59,13 +62,27 @@ async def run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    app, authentication = make_app(agent.lookups), authentication_of(web_config_file)
-    async with serve(app, listen_addresses, authentication=authentication) as addresses:
+    async with _served(agent, server):
         reloads = Reloads(agent)
         loop.add_signal_handler(signal.SIGHUP, reloads.ask)
-        log.info("serving /metrics on %s", ", ".join(map(str, addresses)))
         await _watch(agent, stopping)
     return 0
+
+
+@asynccontextmanager
+async def _served(agent: Agent, server: options.ServerOptions) -> AsyncIterator[None]:
+    """The agent on the addresses of the command line. PenstockError: it cannot be served there."""
+    app = make_app(agent.lookups, lifecycle=server.lifecycle, allowed_hosts=server.allowed_hosts)
+    authentication = authentication_of(server.web_config_file, agent.refused_logins.note)
+    probed = [] if server.probe_listen_address is None else [server.probe_listen_address]
+    async with (
+        serve(make_probe_app(agent.lookups), probed, max_connections=MOST_PROBES) as probe_addresses,
+        serve(app, server.listen_addresses, authentication=authentication) as addresses,
+    ):
+        if probe_addresses:
+            log.info("serving probes on %s", ", ".join(map(str, probe_addresses)))
+        log.info("serving /metrics on %s", ", ".join(map(str, addresses)))
+        yield
 
 
 async def _watch(agent: Agent, stopping: asyncio.Event) -> None:
@@ -82,13 +99,13 @@ async def _watch(agent: Agent, stopping: asyncio.Event) -> None:
         await end(starting, told)
 
 
-def authentication_of(web_config_file: Path | None) -> Guard | None:
-    """What the web configuration says. ConfigError when it cannot be taken."""
+def authentication_of(web_config_file: Path | None, refused: RefusedLogin | None = None) -> Guard | None:
+    """What the web configuration says; `refused` notes logins that are. ConfigError when it cannot be taken."""
     if web_config_file is None:
         return None
     from penstock.server.authentication import Authentication  # noqa: PLC0415 - whoever has none need not carry its libraries
 
-    return Authentication(web_config_file)
+    return Authentication(web_config_file, refused)
 
 
 class Reloads:

@@ -1038,6 +1038,22 @@ AGENT: Final = (
         source="Penstock",
     ),
     Family(
+        "penstock_logins_refused_total",
+        "counter",
+        "Requests to Penstock that came with a wrong user or password.",
+        "agent",
+        "logins_refused",
+        source="Penstock",
+    ),
+    Family(
+        "penstock_logins_unchecked_total",
+        "counter",
+        "Requests to Penstock that were answered 429, as too many passwords waited to be checked.",
+        "agent",
+        "logins_unchecked",
+        source="Penstock",
+    ),
+    Family(
         "penstock_state_save_success",
         "gauge",
         "1 when state file, journal and log of changes were last read and written, else 0; absent before a save.",

@@ -26,11 +26,17 @@ class Change(StrEnum):
     AGENT_START = "agent_start"
     CONFIG_RELOAD = "config_reload"
     CONFIG_REFUSED = "config_refused"
+    LOGIN_REFUSED = "login_refused"
+    """One or more, at most once a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change. Times by the agent's clock, seconds since 1970; texts are empty where they do not apply."""
+    """
+    One change. Times by the agent's clock, seconds since 1970; texts are empty where they do not apply.
+
+    Of the agent itself, and of no broker, are those that operators and clients of the server cause.
+    """
 
     time: float
     change: Change

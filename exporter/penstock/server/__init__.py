@@ -4,8 +4,8 @@ HTTP: `/metrics`, health, reload, the masked configuration, the API with its des
 Looks up through `AgentView` only; knows no polling and decides nothing.
 """
 
-from penstock.server.app import make_app
-from penstock.server.listen import DEFAULT_ADDRESS, DEFAULT_PORT, Address, Guard, parse_address, serve
+from penstock.server.app import make_app, make_probe_app
+from penstock.server.listen import DEFAULT_ADDRESS, DEFAULT_PORT, Address, Guard, RefusedLogin, parse_address, serve
 from penstock.server.view import AgentView, Body
 
 __all__ = [
@@ -15,7 +15,9 @@ __all__ = [
     "AgentView",
     "Body",
     "Guard",
+    "RefusedLogin",
     "make_app",
+    "make_probe_app",
     "parse_address",
     "serve",
 ]

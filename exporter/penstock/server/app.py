@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Collection, Iterable
 from functools import partial
 from itertools import islice
 
@@ -12,15 +12,15 @@ from aiohttp import hdrs, web
 from penstock.core.errors import PenstockError
 from penstock.exposition.family_filter import FamilyFilter, UnknownFamily
 from penstock.exposition.negotiate import accepts_gzip, answer
-from penstock.server.api import api_routes
+from penstock.server.api import RETRY, STATUS, api_routes
 from penstock.server.fair_scheduler import FairScheduler
 from penstock.server.pages.routes import POLICY, page_routes
-from penstock.server.request_limit import RequestLimit
+from penstock.server.refusals import Refusals
+from penstock.server.request_limit import Busy, RequestLimit
 from penstock.server.view import AgentView
 
 log = logging.getLogger(__name__)
 
-MAX_REQUEST_BYTES = 16 * 1024
 WRITE_BYTES = 64 * 1024
 """One write; small, so that a reader counts as taking something at a few kB a second."""
 OLD_SECONDS = 60.0
@@ -42,32 +42,52 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
 }
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-
-def make_app(agent: AgentView, *, max_scrapes: int = 8, stall_seconds: float = 10.0) -> web.Application:
+def make_app(
+    agent: AgentView,
+    *,
+    lifecycle: bool = False,
+    allowed_hosts: Collection[str] = (),
+    max_scrapes: int = 8,
+    stall_seconds: float = 10.0,
+) -> web.Application:
     """
     The application that serves `agent`.
 
+    lifecycle: whether `POST /-/reload` reloads the configuration.
+    allowed_hosts: see `penstock.server.refusals`.
     max_scrapes: bodies of `/metrics` under way at once; a further one is answered 503, or takes the place of one that
     has taken OLD_SECONDS.
     stall_seconds: a reader that takes nothing for so long is dropped.
     """
     look_ups = RequestLimit()
-    app = web.Application(client_max_size=MAX_REQUEST_BYTES)
-    app.on_response_prepare.append(_set_headers)
-    app.add_routes(
+    return _app(
         [
             web.get("/metrics", Metrics(agent, max_scrapes, stall_seconds).answer),
             web.get("/config", partial(_config, agent)),
-            web.get("/-/healthy", _healthy),
-            web.get("/-/ready", partial(_ready, agent)),
-            web.post("/-/reload", partial(_reload, agent)),
+            web.post("/-/reload", partial(_reload, agent, RequestLimit()) if lifecycle else _closed),
+            *_probe_routes(agent),
             *page_routes(agent, look_ups),
             *api_routes(agent, look_ups),
-        ]
+        ],
+        allowed_hosts,
     )
+
+
+def make_probe_app(agent: AgentView) -> web.Application:
+    """Health and readiness of `agent`, and nothing else."""
+    return _app(_probe_routes(agent))
+
+
+def _app(routes: Iterable[web.RouteDef], allowed_hosts: Collection[str] = ()) -> web.Application:
+    app = web.Application(middlewares=[Refusals(allowed_hosts).middleware])
+    app.on_response_prepare.append(_set_headers)
+    app.add_routes(routes)
     return app
+
+
+def _probe_routes(agent: AgentView) -> list[web.RouteDef]:
+    return [web.get("/-/healthy", _healthy), web.get("/-/ready", partial(_ready, agent))]
 
 
 async def _set_headers(_: web.Request, response: web.StreamResponse) -> None:
@@ -91,14 +111,22 @@ async def _ready(agent: AgentView, _: web.Request) -> web.Response:
     return web.Response(status=503, text=f"Penstock is not ready: {reason}\n")
 
 
-async def _reload(agent: AgentView, _: web.Request) -> web.Response:
+async def _closed(_: web.Request) -> web.Response:
+    text = "Reloading by request is switched off; send SIGHUP, or start Penstock with --web.enable-lifecycle.\n"
+    return web.Response(status=403, text=text)
+
+
+async def _reload(agent: AgentView, line: RequestLimit, _: web.Request) -> web.Response:
     try:
-        await agent.reload()
+        async with line.turn():
+            await agent.reload()
+    except Busy as error:
+        return web.Response(status=STATUS[Busy], headers=RETRY[STATUS[Busy]], text=f"{error}; {error.hint}.\n")
     except PenstockError as error:
         return web.Response(
             status=500, text=f"The old configuration stays in force; the new one is refused:\n{error}\n"
         )
-    return web.Response(text="The configuration was read anew.\n")
+    return web.Response(text="The configuration was reloaded.\n")
 
 
 class Metrics:

@@ -1,38 +1,23 @@
 """Which requests are allowed: TLS, users, headers and rate limit of the web configuration, and its reload."""
 
 import asyncio
-import base64
-import binascii
-import hmac
 import logging
-import secrets
 import ssl
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import bcrypt
 from aiohttp import hdrs, web
 
 from penstock.config.web import OPENSSL_NAMES, VERSIONS, ClientAuth, RateLimit, TlsServer, WebConfig, load_web
 from penstock.core.errors import ConfigError
 from penstock.core.safe_files import replace_file
+from penstock.server.connection_limit import PROBE_PATHS
+from penstock.server.listen import RefusedLogin
+from penstock.server.passwords import Login, Passwords
 
 log = logging.getLogger(__name__)
-
-OPEN_PATHS = frozenset({"/-/healthy", "/-/ready"})
-"""Probes carry no password, and these answers hold no data."""
-
-UNKNOWN_USER = b"$2b$10$Ip3e9TomvyOhjUzY1pCuGOjiTxJlmYTtux.g5RkZsFDDPLt.hwZQ6"
-"""Checked for an unknown user, so that the time taken does not show which users exist."""
-
-MAX_PASSWORD_BYTES = 72
-"""bcrypt looks at no more."""
-CACHED = 100
-MAX_WAITING = 32
-"""Passwords waiting for their check; each takes some 50 ms of CPU, so more are answered 429."""
 
 CHECK_SECONDS = 1.0
 """Between two checks of the files."""
@@ -46,13 +31,16 @@ class Authentication:
 
     Raises ConfigError when the file, a certificate or a key cannot be taken. Later changes that cannot be taken are
     logged, and what was in force stays.
+
+    refused: called in the event loop for each login that is refused.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, refused: RefusedLogin | None = None) -> None:
         self._path = path
         self._config = load_web(path)
         self._seen = self._signature()
-        self._users = Users(self._config)
+        self._passwords = Passwords(_hashes(self._config))
+        self._refused = refused
         self._limit = Bucket(self._config.rate_limit)
         self.context = _context(self._config)
         """TLS of new connections; None: plain HTTP."""
@@ -73,7 +61,7 @@ class Authentication:
             return False
         if config.rate_limit != self._config.rate_limit:
             self._limit = Bucket(config.rate_limit)
-        self._users.replace(config)
+        self._passwords.replace(_hashes(config))
         self._config, self.context = config, context
         self._seen = self._signature()
         log.info("the web configuration was read anew")
@@ -93,13 +81,16 @@ class Authentication:
         tls = self._config.tls_server_config
         if tls is not None and tls.client_allowed_sans and not _names(request) & set(tls.client_allowed_sans):
             return web.Response(status=403, text="The client's certificate bears none of the allowed names.\n")
-        if request.path in OPEN_PATHS:
+        if request.path in PROBE_PATHS:
             return None
         if not self._limit.take(time.monotonic()):
             return web.Response(status=429, headers={hdrs.RETRY_AFTER: "1"}, text="Too many requests.\n")
         if not self._config.basic_auth_users:
             return None
-        return await self._users.refusal(request.headers.get(hdrs.AUTHORIZATION, ""))
+        login = await self._passwords.login(request)
+        if self._refused is not None and login in (Login.WRONG, Login.UNCHECKED):
+            self._refused(request.remote or "an unknown address", checked=login is Login.WRONG)
+        return _REFUSALS[login]() if login in _REFUSALS else None
 
     async def set_headers(self, _: web.Request, response: web.StreamResponse) -> None:
         """The configured headers, over the product's own."""
@@ -118,54 +109,7 @@ class Authentication:
                 await renew()
 
     def close(self) -> None:
-        self._users.close()
-
-
-class Users:
-    """Passwords against their bcrypt hashes, one check at a time beside the loop, results remembered."""
-
-    def __init__(self, config: WebConfig) -> None:
-        self._key = secrets.token_bytes(32)
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-users")
-        self._known: dict[bytes, bool]
-        self._waiting = 0
-        self.replace(config)
-
-    def replace(self, config: WebConfig) -> None:
-        self._known = {}
-        self._hashes = {user: one.get_secret_value().encode() for user, one in config.basic_auth_users.items()}
-
-    async def refusal(self, header: str) -> web.Response | None:
-        """None for a user with the right password."""
-        sent = _credentials(header)
-        if sent is None:
-            return _unauthorized()
-        user, password = sent
-        hashed = self._hashes.get(user, UNKNOWN_USER)
-        known = hmac.digest(self._key, b"\0".join((user.encode(), hashed, password)), "sha256")
-        if known not in self._known:
-            if self._waiting >= MAX_WAITING:
-                return web.Response(status=429, headers={hdrs.RETRY_AFTER: "1"}, text="Too many passwords to check.\n")
-            right = await self._check(password, hashed)
-            self._remember(known, right=right and user in self._hashes)
-        return None if self._known.get(known) else _unauthorized()
-
-    def _remember(self, known: bytes, *, right: bool) -> None:
-        """Forget a wrong one when there are too many: guesses must not evict a user's result."""
-        if len(self._known) >= CACHED:
-            self._known.pop(next((one for one, was_right in self._known.items() if not was_right), known), None)
-        self._known[known] = right
-
-    async def _check(self, password: bytes, hashed: bytes) -> bool:
-        self._waiting += 1
-        try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._executor, bcrypt.checkpw, password, hashed)
-        finally:
-            self._waiting -= 1
-
-    def close(self) -> None:
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._passwords.close()
 
 
 class Bucket:
@@ -189,22 +133,21 @@ class Bucket:
         return True
 
 
-def _credentials(header: str) -> tuple[str, bytes] | None:
-    scheme, _, encoded = header.partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    try:
-        user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
-        name = user.decode()
-    except (binascii.Error, ValueError):
-        return None
-    usable = colon and len(password) <= MAX_PASSWORD_BYTES and b"\0" not in password
-    return (name, password) if usable else None
-
-
 def _unauthorized() -> web.Response:
     headers = {hdrs.WWW_AUTHENTICATE: 'Basic realm="penstock", charset="UTF-8"'}
     return web.Response(status=401, headers=headers, text="A user and password are needed.\n")
+
+
+def _unchecked() -> web.Response:
+    text = "Too many passwords wait to be checked; try again in a second.\n"
+    return web.Response(status=429, headers={hdrs.RETRY_AFTER: "1"}, text=text)
+
+
+_REFUSALS = {Login.MISSING: _unauthorized, Login.WRONG: _unauthorized, Login.UNCHECKED: _unchecked}
+
+
+def _hashes(config: WebConfig) -> dict[str, bytes]:
+    return {user: one.get_secret_value().encode() for user, one in config.basic_auth_users.items()}
 
 
 def _names(request: web.Request) -> set[str]:

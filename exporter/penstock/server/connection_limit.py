@@ -26,7 +26,9 @@ REFUSE_SECONDS = 1.0
 """For a refused connection to send something: only then it can read the answer."""
 AT_ONCE = 2
 """Handlers that begin in one turn of the loop."""
-_PROBES = (b"GET /-/healthy ", b"HEAD /-/healthy ", b"GET /-/ready ", b"HEAD /-/ready ")
+PROBE_PATHS = ("/-/healthy", "/-/ready")
+"""What probes ask: these answers hold no data, and need no user."""
+_PROBES = tuple(f"{method} {path} ".encode() for method in ("GET", "HEAD") for path in PROBE_PATHS)
 
 
 def _last(status: bytes, text: bytes) -> bytes:
@@ -52,8 +54,9 @@ class ConnectionLimit:
     Makes the protocols of new connections, as asyncio's servers ask for them.
 
     At `most` connections one that has been silent for SILENT_SECONDS is closed, else the oldest without a request under
-    way, else the oldest silent one; RESERVE above it a new one is answered 503, unless it is a probe. One whose TLS
-    handshake has not ended counts for HANDSHAKE_SECONDS. The head of a first request has `head_seconds`.
+    way, else the oldest silent one where half of them are; RESERVE above it a new one is answered 503, unless it is a
+    probe. One whose TLS handshake has not ended counts for HANDSHAKE_SECONDS. The head of a first request has
+    `head_seconds`.
 
     new_handler: makes what answers a connection from its first request on, as aiohttp's `web.Server`. `middleware` must
     be the outermost of the application behind it, and `answers` one of its `on_response_prepare`.
@@ -82,11 +85,8 @@ class ConnectionLimit:
         while self._handshaking and next(iter(self._handshaking.values())) < now:
             self._handshaking.pop(next(iter(self._handshaking)))
         count = len(self._handled) + len(self._handshaking) + len(self._silent) + len(self._asking)
-        if count >= self._most + RESERVE and not self._silent:
-            self._close_idle(now)  # for the next one: those that are here may have got idle since they came
+        if count >= self._most and not self._make_room(count, now):
             return _Refused(self)
-        if count >= self._most:
-            self._make_room(now)
         waiting = _Waiting(self)
         self._handshaking[waiting] = now + HANDSHAKE_SECONDS
         return waiting
@@ -96,17 +96,25 @@ class ConnectionLimit:
         """Whether one more probe gets a handler though all are taken."""
         return len(self._handled) < self._most + 2 * RESERVE
 
-    def _make_room(self, now: float) -> None:
+    def _make_room(self, count: int, now: float) -> bool:
+        """Whether one more of so many may come."""
         oldest, since = next(iter(self._silent.items()), (None, now))
-        if oldest is not None and (now - since >= SILENT_SECONDS or not self._close_idle(now)):
+        if oldest is not None and now - since >= SILENT_SECONDS:
             oldest.drop()
-        elif oldest is None:
-            self._close_idle(now)
+            return True
+        closed = self._close_idle(now)
+        # One that came only now may be a probe: where those before it are not silent either, it is not to blame.
+        if oldest is not None and not closed and 2 * len(self._silent) >= count:
+            oldest.drop()
+            return True
+        return count < self._most + RESERVE
 
     def _close_idle(self, now: float) -> bool:
         for connection in self._handled.values():
             if connection.is_idle(now) and not connection.transport.is_closing():
                 connection.transport.close()
+                # It waits for its reader, and for the reader's farewell in TLS; some never take or send any.
+                asyncio.get_running_loop().call_later(SILENT_SECONDS, connection.transport.abort)
                 return True
         return False
 

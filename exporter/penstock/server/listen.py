@@ -78,6 +78,12 @@ class Guard(Protocol):
         """Give everything back."""
 
 
+class RefusedLogin(Protocol):
+    """Notes a login that was refused, by the address that it came from; not checked: too many waited."""
+
+    def __call__(self, address: str, *, checked: bool) -> None: ...
+
+
 @asynccontextmanager
 async def serve(
     app: web.Application,
@@ -101,6 +107,7 @@ async def serve(
         access_log=None,
         keepalive_timeout=idle_seconds,
         shutdown_timeout=grace_seconds / 2,  # waited once for the handler, once more after it was cancelled
+        lingering_time=0.0,  # a body that nobody reads ends with the answer
     )
     if authentication is not None:
         authentication.guard(app)
@@ -218,7 +225,7 @@ def _everywhere(port: int) -> socket.socket:
 def _cannot_listen(address: Address, error: OSError) -> PenstockError:
     reason = error.strerror or str(error)
     hint = {
-        errno.EADDRINUSE: "; another process listens there (another Penstock?): give another --web.listen-address",
-        errno.EACCES: "; ports below 1024 need a privilege: give a higher one in --web.listen-address",
+        errno.EADDRINUSE: "; another process listens there (another Penstock?): give another address",
+        errno.EACCES: "; ports below 1024 need a privilege: give a higher one",
     }.get(error.errno or 0, "")
     return PenstockError(f"cannot listen on {address}: {reason}{hint}")

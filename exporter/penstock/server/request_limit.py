@@ -1,4 +1,4 @@
-"""How many look-ups run at once."""
+"""How many look-ups, or reloads, run at once."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -51,10 +51,6 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "penstock.probe" -}}
-{{- if .root.Values.probes.tcp }}
-tcpSocket: {port: http}
-{{- else }}
-httpGet: {path: {{ .path }}, port: http, scheme: {{ include "penstock.scheme" .root }}}
-{{- end }}
+httpGet: {path: {{ .path }}, port: probes}
 {{ toYaml .timing }}
 {{- end }}

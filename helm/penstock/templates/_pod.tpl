@@ -33,6 +33,7 @@ spec:
         - run
         - --config.file=/etc/penstock/penstock.yaml
         - --storage.path=/data
+        - --web.probe-listen-address=:{{ .Values.probes.port }}
         - --log.level={{ .Values.logLevel }}
         - --log.format={{ .Values.logFormat }}
         {{- if include "penstock.hasWeb" . }}
@@ -64,10 +65,11 @@ spec:
       {{- end }}
       ports:
         - {name: http, containerPort: 19771, protocol: TCP}
+        - {name: probes, containerPort: {{ .Values.probes.port }}, protocol: TCP}
       livenessProbe:
-        {{- include "penstock.probe" (dict "root" $ "path" "/-/healthy" "timing" .Values.probes.liveness) | nindent 8 }}
+        {{- include "penstock.probe" (dict "path" "/-/healthy" "timing" .Values.probes.liveness) | nindent 8 }}
       readinessProbe:
-        {{- include "penstock.probe" (dict "root" $ "path" "/-/ready" "timing" .Values.probes.readiness) | nindent 8 }}
+        {{- include "penstock.probe" (dict "path" "/-/ready" "timing" .Values.probes.readiness) | nindent 8 }}
       resources:
         {{- toYaml .Values.resources | nindent 8 }}
       securityContext:

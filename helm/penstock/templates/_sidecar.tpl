@@ -15,7 +15,7 @@ password, as ${PENSTOCK_PASSWORD}. native: true for an init container that Kuber
   {{- if .native }}
   restartPolicy: Always
   {{- end }}
-  args: [run, --config.file=/etc/penstock/penstock.yaml, --storage.path=/var/lib/penstock]
+  args: [run, --config.file=/etc/penstock/penstock.yaml, --storage.path=/var/lib/penstock, --web.probe-listen-address=:19772]
   env:
     - name: POD_NAME
       valueFrom: {fieldRef: {fieldPath: metadata.name}}
@@ -25,8 +25,9 @@ password, as ${PENSTOCK_PASSWORD}. native: true for an init container that Kuber
     {{- end }}
   ports:
     - {name: penstock, containerPort: 19771, protocol: TCP}
+    - {name: penstock-probes, containerPort: 19772, protocol: TCP}
   livenessProbe:
-    httpGet: {path: /-/healthy, port: penstock}
+    httpGet: {path: /-/healthy, port: penstock-probes}
     periodSeconds: 10
     timeoutSeconds: 5
     failureThreshold: 6
