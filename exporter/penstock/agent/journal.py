@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ _decode = msgspec.json.Decoder(Event).decode
 
 @dataclass(slots=True)
 class Journal:
-    """Without a directory in memory only. Added to by one thread at a time, read by any."""
+    """Without a directory in memory only. Added to and read by any thread."""
 
     directory: Path | None = None
     success: bool = True
@@ -35,6 +36,7 @@ class Journal:
     _events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
     _waiting: deque[bytes] = field(default_factory=lambda: deque(maxlen=KEPT))
     """Lines that could not be written yet."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def load(self, published: Iterable[Event] = ()) -> None:
         """
@@ -57,11 +59,14 @@ class Journal:
     def add(self, events: Iterable[Event]) -> bool:
         """Whether there were any."""
         new = list(events)
-        self._events.extend(new)
-        if new and self.directory is not None:
-            self._waiting.extend(msgspec.json.encode(event) + b"\n" for event in new)
-            self._write(self.directory / FILE)
-        return bool(new)
+        if not new:
+            return False
+        with self._lock:
+            self._events.extend(new)
+            if self.directory is not None:
+                self._waiting.extend(msgspec.json.encode(event) + b"\n" for event in new)
+                self._write(self.directory / FILE)
+        return True
 
     def last(self, limit: int, *, since: float = 0.0, broker: str = "", queue: str = "") -> list[Event]:
         """At most `limit` (of the newest) that happened at `since` or later, oldest first; empty texts mean any."""

@@ -5,7 +5,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from penstock.agent.publisher import Publisher
 from penstock.agent.shard import Shard
 from penstock.agent.storage_lock import StorageLock
 from penstock.agent.trends import Trends
+from penstock.agent.workers import Workers
 from penstock.config import Broker, Config, History, load
 from penstock.core.errors import ConfigError
 from penstock.core.tasks import Stopped, Turns, end
@@ -33,13 +33,16 @@ from penstock.insight.events import Change, Event
 
 log = logging.getLogger(__name__)
 
+STOP_SECONDS = 3.0
+"""A stop takes no longer, whatever is under way: what is shown stands in the journal of the state file by then."""
+
 
 class Agent:
     """
     Polls the brokers of a configuration file; `lookups` answers what is asked of them.
 
     Its methods are called in the event loop; `reload` and `stop` at any time.
-    All polls are assessed and rendered in one worker thread, which also writes the journal.
+    Polls are assessed and rendered in its worker threads, which also write what is kept.
 
     storage: the directory of the state file and the log of changes; None keeps nothing over a restart.
     shard: the part of the brokers that is this agent's to poll; None: all.
@@ -56,11 +59,10 @@ class Agent:
         self._trends: Trends | None = None
         self._journal = Journal(storage)
         self._self_metrics = SelfMetrics(__version__, asked=self._counted)
-        # One worker: decoding, assessing and rendering take turns, so that requests are answered in between.
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-work")
+        self._workers = Workers()
         self._checkpoints = Checkpoints(
             storage,
-            self._worker,
+            self._workers,
             lambda success: self._self_metrics.state_saved(success=success and self._journal.success),
         )
         self.exposition = Exposition(self._self_metrics.render)
@@ -110,26 +112,38 @@ class Agent:
         """
         End whatever is under way, save what is known and give everything back; at any time, and more than once.
 
-        Once asked for it goes on to its end, whoever is cancelled meanwhile.
+        Once asked for it goes on to its end, whoever is cancelled meanwhile. What does not end within STOP_SECONDS is
+        left behind: a thread then works on, which the end of the process must not wait for.
         """
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(), name="stop")
         await asyncio.shield(self._stopping)
 
     async def _stop(self) -> None:
+        in_time = True
         try:
-            await self._turns.close()
-            await end(*self._tasks)
-            self._fleet.drop_all()
-            await self._fleet.settled()
-            if self._tasks:  # else nothing was begun: what an earlier agent saved must stay
-                await self._checkpoints.save(())
-            # In the worker: threads of other kinds may all wait for a name server.
-            await asyncio.get_running_loop().run_in_executor(self._worker, self._history.stop)
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._turns.close()
+                await end(*self._tasks)
+                self._fleet.drop_all()
+                await self._fleet.settled()
+                if self._tasks:  # else nothing was begun: what an earlier agent saved must stay
+                    await self._checkpoints.save(())
+                # In a worker: threads of other kinds may all wait for a name server.
+                await asyncio.get_running_loop().run_in_executor(self._workers.small, self._history.stop)
+                await self._workers.idle()
+        except TimeoutError:
+            in_time = False
+            log.warning(
+                "the work under way did not end within %g s: what was learned since the last save is lost; counters,"
+                " conditions and events are in the journal",
+                STOP_SECONDS,
+            )
         finally:
-            self._worker.shutdown()
-            self._checkpoints.close()
-            self._release()
+            self._workers.shutdown(wait=in_time)
+            if in_time:  # else a thread may still write: the end of the process gives the directory back
+                self._checkpoints.close()
+                self._release()
 
     def _release(self) -> None:
         """The storage is another agent's to use."""
@@ -237,10 +251,11 @@ class Agent:
             interval,
             self._nodes,
             self._history.offer(broker.name, interval),
+            lane=self._workers.lane(),
         )
         publisher = Publisher(assessor, self._on_change, lambda events: self._checkpoints.record(assessor, events))
-        reader = open_reader(config, broker, self._worker)
-        return Poller(reader, assessor, config.timeout_of(broker), self._worker, publisher)
+        reader = open_reader(config, broker, assessor.lane)
+        return Poller(reader, assessor, config.timeout_of(broker), assessor.lane, publisher)
 
     # --- what changed
 
@@ -248,7 +263,7 @@ class Agent:
         return [poller.assessor for poller in self.pollers()]
 
     def _on_change(self, events: Iterable[Event]) -> None:
-        """After each poll, in the worker thread."""
+        """After each poll, in a worker thread."""
         trends = self._trends
         if trends is not None:
             trends.refresh()
@@ -262,7 +277,7 @@ class Agent:
     def _record(self, change: Change, detail: str) -> asyncio.Future[bool]:
         """Begin to write it down, behind what the worker has to do already; not to be cancelled, wait for it."""
         event = Event(time.time(), change, detail=detail)
-        return asyncio.get_running_loop().run_in_executor(self._worker, self._journal.add, [event])
+        return asyncio.get_running_loop().run_in_executor(self._workers.small, self._journal.add, [event])
 
 
 @dataclass(frozen=True, slots=True)

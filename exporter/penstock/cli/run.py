@@ -58,7 +58,7 @@ async def run(
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, _stop, stopping)
     app, authentication = make_app(agent.lookups), authentication_of(web_config_file)
     async with serve(app, listen_addresses, authentication=authentication) as addresses:
         reloads = Reloads(agent)
@@ -66,6 +66,11 @@ async def run(
         log.info("serving /metrics on %s", ", ".join(map(str, addresses)))
         await _watch(agent, stopping)
     return 0
+
+
+def _stop(stopping: asyncio.Event) -> None:
+    stopping.set()
+    process.exit_soon()
 
 
 async def _watch(agent: Agent, stopping: asyncio.Event) -> None:
