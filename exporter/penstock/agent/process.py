@@ -33,12 +33,12 @@ def tune() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
 
 
-def exit_soon() -> None:
+def last_resort() -> threading.Timer:
     """
-    End the process within EXIT_SECONDS, whatever still works or hangs by then; at once when all has ended before.
+    Started, it ends the process within EXIT_SECONDS, whatever still works or hangs by then.
 
     What no kill may take back is in the files at any time.
     """
     timer = threading.Timer(EXIT_SECONDS, os._exit, [0])
     timer.daemon = True
-    timer.start()
+    return timer

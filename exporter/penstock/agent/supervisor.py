@@ -74,6 +74,8 @@ class Agent:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
         self._lock: StorageLock | None = None
+        self.works_on = False
+        """After a stop: a thread was left behind with its work."""
 
     def pollers(self) -> list[Poller]:
         """Of all brokers, in the configuration's order; may be called in any thread."""
@@ -120,7 +122,6 @@ class Agent:
         await asyncio.shield(self._stopping)
 
     async def _stop(self) -> None:
-        in_time = True
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await self._turns.close()
@@ -133,15 +134,15 @@ class Agent:
                 await asyncio.get_running_loop().run_in_executor(self._workers.small, self._history.stop)
                 await self._workers.idle()
         except TimeoutError:
-            in_time = False
+            self.works_on = True
             log.warning(
                 "the work under way did not end within %g s: what was learned since the last save is lost; counters,"
                 " conditions and events are in the journal",
                 STOP_SECONDS,
             )
         finally:
-            self._workers.shutdown(wait=in_time)
-            if in_time:  # else a thread may still write: the end of the process gives the directory back
+            self._workers.shutdown(wait=not self.works_on)
+            if not self.works_on:  # else it may still write: the end of the process gives the directory back
                 self._checkpoints.close()
                 self._release()
 

@@ -56,21 +56,25 @@ async def run(
     logs.set_up(log_level, log_format)
     agent = Agent(config_file, storage, parse_shard(shard) if shard else None)
     stopping = asyncio.Event()
+    last_resort = process.last_resort()
+
+    def stop() -> None:
+        if not stopping.is_set():
+            last_resort.start()
+        stopping.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _stop, stopping)
+        loop.add_signal_handler(number, stop)
     app, authentication = make_app(agent.lookups), authentication_of(web_config_file)
     async with serve(app, listen_addresses, authentication=authentication) as addresses:
         reloads = Reloads(agent)
         loop.add_signal_handler(signal.SIGHUP, reloads.ask)
         log.info("serving /metrics on %s", ", ".join(map(str, addresses)))
         await _watch(agent, stopping)
+    if not agent.works_on:
+        last_resort.cancel()
     return 0
-
-
-def _stop(stopping: asyncio.Event) -> None:
-    stopping.set()
-    process.exit_soon()
 
 
 async def _watch(agent: Agent, stopping: asyncio.Event) -> None:
