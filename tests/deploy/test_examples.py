@@ -2,6 +2,7 @@
 
 import configparser
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from penstock.agent.memory import AGENT_SERIES, SIDECAR_SERIES, limit_mib
 from penstock.cli import main
 from penstock.config import load
 from penstock.server import DEFAULT_PORT
@@ -103,3 +105,19 @@ def test_the_unit_starts_a_command_that_there_is() -> None:
     _, command, *options = unit["Service"]["ExecStart"].split()
     known = {option for parameter in main.get_command(None, command).params for option in parameter.opts}  # type: ignore[arg-type,union-attr]
     assert {option.partition("=")[0] for option in options} <= known
+
+
+@pytest.mark.parametrize(
+    ("file", "series"),
+    [
+        ("helm/penstock/values.yaml", AGENT_SERIES),
+        ("deploy/plain/penstock.service", AGENT_SERIES),
+        ("helm/penstock/templates/_sidecar.tpl", SIDECAR_SERIES),
+        *((f"deploy/sidecar/{name}", SIDECAR_SERIES) for name in
+          ("activemqartemis.yaml", "statefulset-patch.yaml", "statefulset-native-patch.yaml")),
+    ],
+)  # fmt: skip
+def test_memory_is_limited_to_what_so_many_series_need(file: str, series: int) -> None:
+    text = (DEPLOY.parent / file).read_text()
+    (allowed,) = re.findall(r"^ *(?:limits: \{memory: |MemoryMax=)(\d+)Mi?\}?$", text, re.MULTILINE)
+    assert int(allowed) == limit_mib(series)

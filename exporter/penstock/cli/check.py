@@ -1,7 +1,7 @@
 """`penstock check`: whether the configuration is right, and each broker gives what is asked of it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 
 from penstock.agent import Poller, Result
 from penstock.agent import tables as own
+from penstock.agent.memory import limit_mib, needed_mb
 from penstock.agent.factory import open_reader
 from penstock.cli import logs, options
 from penstock.cli.examples import examples
@@ -32,8 +33,8 @@ from penstock.tui.lines import say
 @options.command
 async def check(config_file: Path, web_config_file: Path | None, offline: bool, form: str) -> int:
     """
-    Check the configuration, then ask each broker: reachable, authenticated, which rights are missing, how many series,
-    what in its settings will hurt.
+    Check the configuration, then ask each broker: reachable, authenticated, which rights are missing, how many series
+    and how much memory they need, what in its settings will hurt.
 
     Exit status 2 when the configuration is wrong, 1 when a broker cannot be read in full.
     """
@@ -50,10 +51,13 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     pollers = [] if offline else await asked(config, config_file)
     if form == "json":
         found = [found_of(url, poller) for url, poller in pollers]
-        click.echo(json.dumps({"valid": valid, "brokers": found}, ensure_ascii=False, indent=2))
+        needs = memory_of(poller for _, poller in pollers)
+        click.echo(json.dumps({"valid": valid, "brokers": found, "memory": needs}, ensure_ascii=False, indent=2))
     else:
         for url, poller in pollers:
             say([f"{poller.name}: {url}", *(f"  {line}" for line in report(poller))])
+        if needs := memory_of(poller for _, poller in pollers):
+            say([f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB"])
     return int(any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
 
 
@@ -62,6 +66,15 @@ async def asked(config: Config, config_file: Path) -> list[tuple[str, Poller]]:
     config = await with_found(config, config_file)
     pollers = await poll_once(config, config.brokers)
     return [(broker.url, poller) for broker, poller in zip(config.brokers, pollers, strict=True)]
+
+
+def memory_of(pollers: Iterable[Poller]) -> dict[str, int] | None:
+    """What an agent needs for what these brokers have now; None where one could not be read."""
+    found = list(pollers)
+    if not found or any(poller.assessor.snapshot is None for poller in found):
+        return None
+    series = sum(own.series(poller.assessor.tables) for poller in found)
+    return {"series": series, "needed_mb": round(needed_mb(series)), "limit_mib": limit_mib(series)}
 
 
 def found_of(url: str, poller: Poller) -> dict[str, Any]:
