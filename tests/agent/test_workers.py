@@ -14,7 +14,11 @@ from penstock.agent.checkpoints import Checkpoints
 from penstock.agent.nodes import Nodes
 from penstock.agent.state_file import StateFile
 from penstock.agent.workers import CALM, Lane, Workers
+from penstock.brokers.artemis import reader
+from penstock.brokers.cadence import Aged
+from penstock.core.table import Index
 from penstock.settings.policy import Policy
+from penstock.transports.recording import RecordingTransport
 
 SOON = 5.0
 
@@ -168,3 +172,26 @@ async def test_no_poll_is_recorded_between_what_is_kept_and_a_new_journal(
         both = before.keys() & after.keys()
         assert len(both) > len(before) / 2
         assert [(name, before[name], after[name]) for name in both if after[name] < before[name]] == []
+
+
+async def test_the_event_loop_walks_no_queues(two: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What walks all queues is a job: of 100,000 it took 40 ms, in which no request was answered."""
+    seen: dict[str, set[str]] = {}
+
+    def noted(owner: type, name: str) -> None:
+        work = getattr(owner, name)
+
+        def call(*given: object, **named: object) -> object:
+            seen.setdefault(f"{owner.__name__}.{name}", set()).add(thread())
+            return work(*given, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+    for owner, name in ((Aged, "due"), (Aged, "note"), (reader._Join, "__call__"), (Index, "__iter__")):
+        noted(owner, name)
+    recording = Path(__file__).parent.parent / "recordings" / "artemis-2.44.0.jsonl.gz"
+    source = reader.ArtemisReader(RecordingTransport(recording), executor=two.lane())
+    for _ in range(2):
+        assert (await source.poll(5.0)).queues is not None
+    assert seen.keys() >= {"Aged.due", "Aged.note", "_Join.__call__", "Index.__iter__"}
+    assert {name: threads for name, threads in seen.items() if "" in threads} == {}

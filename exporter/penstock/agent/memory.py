@@ -5,14 +5,13 @@ import math
 PROGRAM_MB = 80.0
 """Python, its libraries and a broker of 100 queues."""
 SERIES_KB = 0.3
-"""Each series more, from 1,000 queues to 100,000: what is kept of it, and its part of what a poll needs for a moment."""
+"""Each series more, up to 100,000 queues: what is kept of it, and its part of what a poll needs for a moment."""
 SPARE = 0.1
 """Share of the need that a limit should have over it."""
 STEP_MIB = 64
 """Limits are multiples of this."""
 AGENT_SERIES, SIDECAR_SERIES = 3_750_000, 750_000
-"""What the limits of the chart and of the unit, and those of the sidecars, are made for: 100,000 and 20,000 queues with a
-consumer each."""
+"""What the limits of chart and unit, and of the sidecars, hold: 100,000 and 20,000 queues with a consumer each."""
 
 
 def needed_mb(series: int) -> float:

@@ -10,8 +10,8 @@ import msgspec
 
 from penstock.agent import Poller, Result
 from penstock.agent import tables as own
-from penstock.agent.memory import limit_mib, needed_mb
 from penstock.agent.factory import open_reader
+from penstock.agent.memory import limit_mib, needed_mb
 from penstock.cli import logs, options
 from penstock.cli.examples import examples
 from penstock.cli.polling import poll_once, with_found
