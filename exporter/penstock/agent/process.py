@@ -15,7 +15,7 @@ YOUNG = 50_000
 """New containers after which Python looks for cycles among them."""
 SWITCH_SECONDS = 0.00005
 """For how long a thread that works may keep one waiting that has something to send."""
-EXIT_SECONDS = 4.5
+EXIT_SECONDS = 3.5
 """After a signal to stop the process ends within this time."""
 
 

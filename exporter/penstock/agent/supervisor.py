@@ -33,7 +33,7 @@ from penstock.insight.events import Change, Event
 
 log = logging.getLogger(__name__)
 
-STOP_SECONDS = 3.0
+STOP_SECONDS = 2.5
 """A stop takes no longer, whatever is under way: what is shown stands in the journal of the state file by then."""
 
 
