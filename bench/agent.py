@@ -34,7 +34,7 @@ class Agent:
 
     port: int
     pid: int
-    probe_port: int
+    probe_port: int = 0
 
     def peak_mb(self) -> float:
         """Highest resident memory so far, in MB."""

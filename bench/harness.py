@@ -16,6 +16,7 @@ from bench.world import EPOCH, SECONDS_A_POLL
 
 from penstock.agent import Assessor, Poller, Publisher, process
 from penstock.agent.checkpoints import Checkpoints
+from penstock.agent.workers import Workers
 from penstock.brokers.artemis import ArtemisReader, reader
 from penstock.brokers.engine import ReaderOptions
 from penstock.core.table import Table
@@ -127,7 +128,7 @@ class Polled:
         reads = _Reader(self.transport, page_rows, self.executor)
         assessor = Assessor(Policy("bench", limits=NO_LIMITS), SECONDS_A_POLL)
         self._storage = TemporaryDirectory(prefix="penstock-bench-")
-        self.kept = Checkpoints(Path(self._storage.name), self.executor, lambda _: None)
+        self.kept = Checkpoints(Path(self._storage.name), Workers(), lambda _: None)
 
         def record(events: Sequence[Event]) -> None:
             self.stages.end("assess")

@@ -8,7 +8,6 @@ recorded is written to a file.
 import json
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,6 +19,7 @@ from bench.world import SECONDS_A_POLL
 
 from penstock.agent import Assessor, PollResult, Result, process
 from penstock.agent.checkpoints import Checkpoints, _save
+from penstock.agent.workers import Workers
 from penstock.settings.policy import Policy
 
 SIZES = ((100, 500), (10_000, 50_000))
@@ -40,33 +40,32 @@ def main(polls: int, active: float) -> None:
 
 
 def measured(folder: Path, scene: Scene, polls: int) -> dict[str, float]:
-    with ThreadPoolExecutor(1) as worker:
-        kept = Checkpoints(folder, worker, lambda _: None)
-        kept.load()
-        assessor = Assessor(Policy("bench", limits=NO_LIMITS), SECONDS_A_POLL)
-        journal = folder / "state.journal"
-        assess, record, size = [], [], []
-        for number in range(WARM_UP + polls):
-            snapshot = scene.step(0.01, 0.0)
-            began = time.perf_counter()
-            assessor.take(snapshot)
-            events = list(assessor.changes(PollResult(Result.OK)))
-            assessed = time.perf_counter()
-            before = journal.stat().st_size if journal.exists() else 0
-            kept.record(assessor, events)
-            recorded = time.perf_counter()
-            if number >= WARM_UP:
-                assess.append(assessed - began)
-                record.append(recorded - assessed)
-                size.append(journal.stat().st_size - before)
-            elif number == 0:
-                first, first_bytes = recorded - assessed, journal.stat().st_size
-        file = kept._file  # noqa: SLF001 - a save, without the loop that asks for it
-        assert file is not None
+    kept = Checkpoints(folder, Workers(), lambda _: None)
+    kept.load()
+    assessor = Assessor(Policy("bench", limits=NO_LIMITS), SECONDS_A_POLL)
+    journal = folder / "state.journal"
+    assess, record, size = [], [], []
+    for number in range(WARM_UP + polls):
+        snapshot = scene.step(0.01, 0.0)
         began = time.perf_counter()
-        _save(file, [assessor])
-        saved = time.perf_counter() - began
-        kept.close()
+        assessor.take(snapshot)
+        events = list(assessor.changes(PollResult(Result.OK)))
+        assessed = time.perf_counter()
+        before = journal.stat().st_size if journal.exists() else 0
+        kept.record(assessor, events)
+        recorded = time.perf_counter()
+        if number >= WARM_UP:
+            assess.append(assessed - began)
+            record.append(recorded - assessed)
+            size.append(journal.stat().st_size - before)
+        elif number == 0:
+            first, first_bytes = recorded - assessed, journal.stat().st_size
+    file = kept._file  # noqa: SLF001 - a save, without the loop that asks for it
+    assert file is not None
+    began = time.perf_counter()
+    _save(file, [assessor])
+    saved = time.perf_counter() - began
+    kept.close()
     return {
         "assess_ms": round(1000 * median(assess), 2),
         "record_ms": round(1000 * median(record), 3),

@@ -1,16 +1,18 @@
 """The agent is told to stop in the very moment in which something else happens to it."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.interleavings import STOP_SECONDS, World, world
-from penstock.agent import Agent
+from penstock.agent import Agent, Assessor, supervisor
 from penstock.cli import run
 from penstock.core.errors import PenstockError
 from penstock.exposition.self_metrics import SelfMetrics
@@ -19,6 +21,7 @@ __all__ = ["world"]
 
 BROKER = "{name: one, kind: artemis, url: 'http://127.0.0.1:1/'}"
 CONFIG = f"interval: 1s\nbrokers: [{BROKER}]\n"
+RECORDING = Path(__file__).parent.parent / "recordings" / "demo-artemis.jsonl.gz"
 PROFILE = "{kind: artemis, url: 'http://{host}:1/'}"
 DNS = CONFIG + f"discovery: {{profiles: {{p: {PROFILE}}}, dns: [{{dns: _x._tcp.y, profile: p}}]}}\n"
 
@@ -145,3 +148,75 @@ async def test_one_thread_writes_what_the_agent_shows_of_itself(world: World, mo
     await agent.reload()
     await agent.stop()
     assert threads == {"MainThread"}
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A poll is assessed when it is set, and after half a minute."""
+    gate, take = threading.Event(), Assessor.take
+    monkeypatch.setattr(Assessor, "take", lambda self, snapshot: (gate.wait(30), take(self, snapshot)))
+    yield gate
+    gate.set()
+
+
+async def assessing(world: World) -> Agent:
+    world.file.write_text(CONFIG)
+    agent = world.agent()
+    await agent.start()
+    async with asyncio.timeout(10):
+        while not world.readers[0].polls or world.under_way:  # noqa: ASYNC110 - polls set no event
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    return agent
+
+
+async def test_a_stop_does_not_wait_for_a_long_job(
+    world: World, gate: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = await assessing(world)
+    began = time.monotonic()
+    await agent.stop()
+    assert time.monotonic() - began < supervisor.STOP_SECONDS + 0.5
+    assert f"did not end within {supervisor.STOP_SECONDS:g} s" in caplog.text
+    assert agent._lock is not None
+    with pytest.raises(PenstockError, match="another"):  # the job under way may still write
+        await world.agent().start()
+    gate.set()
+
+
+async def test_a_stop_waits_for_a_job_that_ends_soon(
+    world: World, gate: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = await assessing(world)
+    asyncio.get_running_loop().call_later(1.0, gate.set)
+    await agent.stop()
+    world.left_nothing()
+    assert (world.folder / "data" / "state.bin").exists()
+    assert "did not end" not in caplog.text
+
+
+STUCK = """
+import sys, time
+from penstock.agent import Assessor
+Assessor.take = lambda *_: print("assessing", flush=True) or time.sleep(60)
+from penstock.cli.main import main
+main(["run", "--config.file", sys.argv[1], "--web.listen-address", "127.0.0.1:0", "--storage.path", sys.argv[2]])
+"""
+
+
+@pytest.mark.slow  # takes five seconds
+def test_the_process_ends_while_a_job_is_under_way(tmp_path: Path) -> None:
+    file = tmp_path / "p.yml"
+    file.write_text(f'brokers: [{{name: b, kind: artemis, transport: recording, url: "recording:{RECORDING}"}}]\n')
+    with subprocess.Popen(
+        [sys.executable, "-c", STUCK, str(file), str(tmp_path / "data")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "assessing\n"
+            began = time.monotonic()
+            process.terminate()
+            assert process.wait(30) == 0
+            assert time.monotonic() - began < 5.0
+        finally:
+            process.kill()

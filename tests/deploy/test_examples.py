@@ -2,6 +2,7 @@
 
 import configparser
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from penstock.agent.memory import AGENT_SERIES, SIDECAR_SERIES, limit_mib
 from penstock.cli import main
 from penstock.config import load
 from penstock.server import DEFAULT_PORT
@@ -117,3 +119,19 @@ def probed_port(container: dict[str, Any]) -> int | None:
     assert not any("scheme" in one["httpGet"] for one in probes), "this address has no TLS"
     port: int = {one["name"]: one["containerPort"] for one in container["ports"]}[name]
     return port if f"--web.probe-listen-address=:{port}" in container["args"] else None
+
+
+@pytest.mark.parametrize(
+    ("file", "series"),
+    [
+        ("helm/penstock/values.yaml", AGENT_SERIES),
+        ("deploy/plain/penstock.service", AGENT_SERIES),
+        ("helm/penstock/templates/_sidecar.tpl", SIDECAR_SERIES),
+        *((f"deploy/sidecar/{name}", SIDECAR_SERIES) for name in
+          ("activemqartemis.yaml", "statefulset-patch.yaml", "statefulset-native-patch.yaml")),
+    ],
+)  # fmt: skip
+def test_memory_is_limited_to_what_so_many_series_need(file: str, series: int) -> None:
+    text = (DEPLOY.parent / file).read_text()
+    (allowed,) = re.findall(r"^ *(?:limits: \{memory: |MemoryMax=)(\d+)Mi?\}?$", text, re.MULTILINE)
+    assert int(allowed) == limit_mib(series)

@@ -13,6 +13,7 @@ from penstock.agent.nodes import Nodes, Undecided
 from penstock.agent.recent import Recent
 from penstock.agent.record import Record, Written, record_of, written_as
 from penstock.agent.result import PollResult, Result
+from penstock.agent.workers import Lane
 from penstock.assessment.assess import State, Tables, assess
 from penstock.conditions.condition import Severity
 from penstock.core.table import Table
@@ -32,7 +33,7 @@ class Assessor:
     """
     Carries what is known of one broker from poll to poll.
 
-    Everything belongs to the worker thread, but for `set_policy`, which the event loop calls; `view` and `recent` may
+    Everything belongs to the jobs of `lane`, but for `set_policy`, which the event loop calls; `view` and `recent` may
     be read by any thread.
     """
 
@@ -53,6 +54,8 @@ class Assessor:
     """What the publisher held back of the last poll; noted by the worker thread, as all else."""
     written: Written | None = None
     """What the state file and its journal have of it; None: nothing that a record can rest on."""
+    lane: Lane | None = None
+    """Where polls are assessed; None: by the only thread there is."""
     _next_policy: Policy | None = None
     _restored: bool = False
     """Whether there was a first complete poll: only from then on there is something to keep."""
@@ -89,7 +92,7 @@ class Assessor:
 
     def set_policy(self, policy: Policy) -> None:
         """From the next poll on other rules, selection or limits."""
-        # The state belongs to the worker thread, which may be assessing: it takes the new policy itself.
+        # The state belongs to a worker thread, which may be assessing: it takes the new policy itself.
         self._next_policy = policy
 
     def take(self, snapshot: Snapshot) -> None:

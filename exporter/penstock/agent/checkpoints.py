@@ -6,11 +6,13 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from itertools import compress
 from pathlib import Path
 
 from penstock.agent.assessor import Assessor
 from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.state_file import StateFile
+from penstock.agent.workers import Workers
 from penstock.insight.events import Event
 
 log = logging.getLogger(__name__)
@@ -25,23 +27,23 @@ class Checkpoints:
     """
     Saves what is known of all brokers to the state file, and gives it back by name and node id.
 
-    The state file belongs to the worker thread, as the assessors do: `checkpoint` is called there, everything else in
-    the event loop, which waits for the work it hands over.
+    `record` is called in the worker threads, everything else in the event loop, which waits for the work that it hands
+    over to them.
 
     storage: the directory of the state file; None: nothing is kept, and every method does nothing.
     on_save: called in the event loop with whether a save succeeded.
     """
 
-    def __init__(self, storage: Path | None, worker: Executor, on_save: Callable[[bool], None]) -> None:
+    def __init__(self, storage: Path | None, workers: Workers, on_save: Callable[[bool], None]) -> None:
         self._file = None if storage is None else StateFile(storage)
-        self._worker = worker
+        self._workers = workers
         self._on_save = on_save
         self._wanted = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def load(self) -> list[Event]:
         """
-        Read the state file; to be called before there is work in the worker thread.
+        Read the state file; to be called before there is work in the worker threads.
 
         Returns the last events that an earlier agent told, which it may not have written to the log of changes.
         """
@@ -57,13 +59,13 @@ class Checkpoints:
         return () if self._file is None else self._file.of_node(node_id)
 
     def record(self, assessor: Assessor, events: Sequence[Event]) -> None:
-        """In the worker thread, before what a poll means is shown: what no kill of the agent may take back."""
+        """In the broker's thread, before what a poll means is shown: what no kill of the agent may take back."""
         file = self._file
         if file is None:
             return
         try:
             # While the files cannot be written a save is tried now and then, after which records go on.
-            record, written = assessor.record(events, file.sequence + 1) if file.success else (None, None)
+            record, written = assessor.record(events, file.next_sequence()) if file.success else (None, None)
             assessor.written = written if record is None or file.record(record) else None
         except Exception:  # what is kept for later must not end what is now
             log.exception("broker %s: the poll could not be recorded; please report this", assessor.name)
@@ -90,24 +92,25 @@ class Checkpoints:
         if self._file is None:
             return
         try:
-            await self._in_worker(_save, self._file, assessors)
+            await _run(self._workers.large, _save_in_both, self._file, self._workers.small, assessors)
         except Exception:  # what is kept for later must not end what is now
             log.exception("the state could not be saved; please report this")
             self._file.success = False
         self._on_save(self._file.success)
 
     def close(self) -> None:
-        """Once there is no more work in the worker thread."""
+        """Once there is no more work in the worker threads."""
         if self._file is not None:
             self._file.close()
 
-    async def keep(self, assessors: Sequence[Assessor]) -> None:
+    async def keep(self, assessor: Assessor) -> None:
         """Take in what is known now, to be written with the next save."""
         if self._file is not None:
-            await self._in_worker(_keep, self._file, assessors)
+            await _run(assessor.lane or self._workers.small, _keep, self._file, [assessor])
 
-    async def _in_worker(self, work: Callable[..., object], *arguments: object) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._worker, work, *arguments)
+
+async def _run(worker: Executor, job: Callable[..., object], *arguments: object) -> None:
+    await asyncio.get_running_loop().run_in_executor(worker, job, *arguments)
 
 
 def _keep(file: StateFile, assessors: Sequence[Assessor]) -> list[tuple[Assessor, Checkpoint]]:
@@ -116,9 +119,25 @@ def _keep(file: StateFile, assessors: Sequence[Assessor]) -> list[tuple[Assessor
     return found
 
 
+def _save_in_both(file: StateFile, small: Executor, assessors: Sequence[Assessor]) -> None:
+    """
+    In the thread of the large brokers, what takes long of it before that of all others has to wait, too.
+
+    Both threads are taken at the end: no poll may be recorded between what is kept and the beginning of a new journal.
+    """
+    is_large = [assessor.lane is not None and assessor.lane.large for assessor in assessors]
+    kept = _keep(file, list(compress(assessors, is_large)))
+    file.prepare()
+    others = [assessor for assessor, large in zip(assessors, is_large, strict=True) if not large]
+    small.submit(lambda: _write(file, assessors, [*kept, *_keep(file, others)])).result()
+
+
 def _save(file: StateFile, assessors: Sequence[Assessor]) -> None:
-    """All in one go: no poll may be recorded between what is kept and the beginning of a new journal."""
-    kept = _keep(file, assessors)
+    """All in one go, where there is one thread."""
+    _write(file, assessors, _keep(file, assessors))
+
+
+def _write(file: StateFile, assessors: Sequence[Assessor], kept: Sequence[tuple[Assessor, Checkpoint]]) -> None:
     success = file.save()
     for assessor in assessors:  # of those that were not kept, and where it is unsure what is in the file, all is due
         assessor.written = None

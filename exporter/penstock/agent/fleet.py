@@ -139,7 +139,7 @@ class Fleet:
             if polled.task.done() and not polled.task.cancelled():
                 polled.task.result()
         with _logged(name):
-            await self._kept.keep([polled.poller.assessor])
+            await self._kept.keep(polled.poller.assessor)
         await _close(polled.poller)
 
     def _later(self, name: str, work: Coroutine[Any, Any, None]) -> None:

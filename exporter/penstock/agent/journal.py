@@ -9,6 +9,7 @@ import heapq
 import logging
 import math
 import os
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -35,11 +36,12 @@ _decode = msgspec.json.Decoder(Event).decode
 
 
 class Journal:
-    """Without a directory in memory only. Added to by one thread at a time, read by any."""
+    """Without a directory in memory only. Added to and read by any thread."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._of_brokers = EventLog(directory and directory / FILE, KEPT, MAX_BYTES)
         self._of_agent = EventLog(directory and directory / AGENT_FILE, AGENT_KEPT, AGENT_MAX_BYTES)
+        self._lock = threading.Lock()
 
     @property
     def success(self) -> bool:
@@ -58,8 +60,9 @@ class Journal:
     def add(self, events: Iterable[Event]) -> bool:
         """Whether there were any."""
         new = list(events)
-        self._of_brokers.add([event for event in new if event.broker])
-        self._of_agent.add([event for event in new if not event.broker])
+        with self._lock:
+            self._of_brokers.add([event for event in new if event.broker])
+            self._of_agent.add([event for event in new if not event.broker])
         return bool(new)
 
     def last(self, limit: int, *, since: float = 0.0, broker: str = "", queue: str = "") -> list[Event]:

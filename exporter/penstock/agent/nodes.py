@@ -56,7 +56,7 @@ class SeenNode:
 @dataclass(slots=True)
 class Nodes:
     """
-    All brokers of an agent; belongs to the worker thread.
+    All brokers of an agent; each is noted by its own jobs, in any of the worker threads, and read by those of others.
 
     kept: what is known of a node id, by any name. watched: the names in force.
     """
@@ -104,7 +104,7 @@ class Nodes:
         return tuple(
             sorted(
                 other
-                for other, seen in self._seen.items()
+                for other, seen in self._seen.copy().items()
                 if other != name
                 and other in watched
                 and seen.node_id == own.node_id
@@ -140,7 +140,7 @@ class Nodes:
     def _follows(self, name: str, known: Checkpoint, was_passive: bool) -> bool:
         """Whether `name`, which is active, took over from the name that `known` is of."""
         own = self._seen[name]
-        others = [known.broker] if known.broker else [one for one in self._seen if one != name]
+        others = [known.broker] if known.broker else [one for one in self._seen.copy() if one != name]
         watched = self.watched()
         for other in others:
             if other not in watched:

@@ -112,7 +112,7 @@ class Poller:
             self._seconds = time.monotonic() - began
 
     async def _show(self, publish: Publish, poll: PollResult) -> PollResult:
-        """`publish` in the worker thread; a failed poll when that goes wrong."""
+        """`publish` in a worker thread; a failed poll when that goes wrong."""
         try:
             await asyncio.get_running_loop().run_in_executor(self._executor, publish, poll, self.polls)
         except Exception as error:  # noqa: BLE001 - as in `poll`

@@ -5,7 +5,9 @@ Only a program that is nothing but an agent sets this: `penstock run`, and the b
 """
 
 import gc
+import os
 import sys
+import threading
 
 from penstock.core import allocator
 
@@ -13,6 +15,8 @@ YOUNG = 50_000
 """New containers after which Python looks for cycles among them."""
 SWITCH_SECONDS = 0.00005
 """For how long a thread that works may keep one waiting that has something to send."""
+EXIT_SECONDS = 3.5
+"""After a signal to stop the process ends within this time."""
 
 
 def tune() -> None:
@@ -27,3 +31,14 @@ def tune() -> None:
     gc.set_threshold(YOUNG, 20, 50)
     # A scrape of ten megabytes waits for its turn at every piece: with Python's usual 5 ms for half a second.
     sys.setswitchinterval(SWITCH_SECONDS)
+
+
+def last_resort() -> threading.Timer:
+    """
+    Started, it ends the process within EXIT_SECONDS, whatever still works or hangs by then.
+
+    What no kill may take back is in the files at any time.
+    """
+    timer = threading.Timer(EXIT_SECONDS, os._exit, [0])
+    timer.daemon = True
+    return timer

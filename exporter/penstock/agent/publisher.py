@@ -20,15 +20,15 @@ class Publisher:
     """
     Renders what the assessor knows, and withdraws it when it becomes too old.
 
-    `publish` and `withdraw` run in the worker thread, as the assessor does. The event loop reads `fresh_until` while
+    `publish` and `withdraw` run where the assessor does. The event loop reads `fresh_until` while
     neither runs; `blocks` may be read by any thread.
     """
 
     assessor: Assessor
     on_change: Callable[[Iterable[Event]], None] = lambda _: None
-    """Called in the worker thread with what changed at a poll."""
+    """Called where `publish` runs, with what changed at a poll."""
     record: Callable[[Sequence[Event]], None] = lambda _: None
-    """Called in the worker thread with the same before the poll is shown: what is shown must not be lost."""
+    """Called there with the same before the poll is shown: what is shown must not be lost."""
     blocks: BrokerBlocks = field(default_factory=BrokerBlocks)
     budget: SeriesBudget = field(default_factory=SeriesBudget)
     fresh_until: float = np.inf

@@ -6,9 +6,10 @@ published since stands in the journal beside it, which is read with it.
 """
 
 import logging
+import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from penstock.agent.packed import pack, unpack
 from penstock.agent.record import Record, applied
 from penstock.agent.state_journal import FULL, StateJournal
 from penstock.core.safe_files import Unfit, make_directory, read_file, replace_file
+from penstock.exposition.gzip_stream import CODEC
 from penstock.insight.events import Event
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,7 @@ class StateFile:
     """
     The state of all brokers, in memory and in `directory`: state.bin, and state.journal with what was published since.
 
-    Not to be used by two threads at once.
+    Polls are recorded and brokers kept in any thread; while `save` runs nothing else may be done.
     """
 
     directory: Path
@@ -66,6 +68,9 @@ class StateFile:
     _journal: StateJournal = field(init=False)
     _recorded: set[str] = field(default_factory=set)
     """Of which brokers the journal says more than `_saved`."""
+    _packed: Mapping[str, tuple[Checkpoint, msgspec.Raw]] = field(default_factory=dict)
+    """Ready to be written, by `prepare`."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self._journal = StateJournal(self.directory)
@@ -121,14 +126,21 @@ class StateFile:
 
     def record(self, record: Record) -> bool:
         """Write what a poll changed, before it is shown; False when that failed."""
-        try:
-            self._journal.append(pack(record))
-        except OSError as error:
-            self._failed(self._journal.path, error)
-            return False
-        self.sequence = record.sequence
-        self._recorded.add(record.key)
+        packed = pack(record)
+        with self._lock:
+            try:
+                self._journal.append(packed)
+            except OSError as error:
+                self._failed(self._journal.path, error)
+                return False
+            self._recorded.add(record.key)
         return True
+
+    def next_sequence(self) -> int:
+        """For a record; one that is not written then leaves a gap, which does no harm."""
+        with self._lock:
+            self.sequence += 1
+            return self.sequence
 
     def of_node(self, node: str) -> list[Checkpoint]:
         """What is known of a node id, under any name."""
@@ -136,16 +148,21 @@ class StateFile:
 
     def keep(self, checkpoints: Iterable[Checkpoint], now: float) -> None:
         """Take these in; others stay as they are for a month. now: agent's clock."""
-        brokers, seen = dict(self._saved.brokers), dict(self._saved.seen)
-        for checkpoint in checkpoints:
-            brokers[checkpoint.node_id], seen[checkpoint.node_id] = checkpoint, now
-            if checkpoint.was_active and checkpoint.node != checkpoint.node_id:
-                brokers.pop(checkpoint.node, None)  # as an older file had it
-            self._recorded.discard(checkpoint.node_id)
-        for node_id in [name for name in brokers if now - seen.get(name, 0.0) > FORGET_SECONDS]:
-            del brokers[node_id]
-            seen.pop(node_id, None)
-        self._saved = Saved(brokers, seen)
+        with self._lock:
+            brokers, seen = dict(self._saved.brokers), dict(self._saved.seen)
+            for checkpoint in checkpoints:
+                brokers[checkpoint.node_id], seen[checkpoint.node_id] = checkpoint, now
+                if checkpoint.was_active and checkpoint.node != checkpoint.node_id:
+                    brokers.pop(checkpoint.node, None)  # as an older file had it
+                self._recorded.discard(checkpoint.node_id)
+            for node_id in [name for name in brokers if now - seen.get(name, 0.0) > FORGET_SECONDS]:
+                del brokers[node_id]
+                seen.pop(node_id, None)
+            self._saved = Saved(brokers, seen)
+
+    def prepare(self) -> None:
+        """Pack what is kept so far: `save` packs the rest. Beside it brokers may be recorded and kept."""
+        self._packed = {key: (one, msgspec.Raw(pack(one))) for key, one in self._saved.brokers.items()}
 
     def save(self) -> bool:
         """Write it, and begin the journal anew; False when that failed. Only the first failure in a row is logged."""
@@ -153,7 +170,7 @@ class StateFile:
             make_directory(self.directory)
             self._take_in_records()
             self._saved.sequence = self.sequence
-            replace_file(self.path, encode(self._saved))
+            replace_file(self.path, encode(self._saved, self._packed))
         except OSError as error:
             self._failed(self.path, error)
         else:
@@ -162,6 +179,8 @@ class StateFile:
             if not self.success:
                 log.info("%s is written again", self.path)
             self.success = True
+        finally:
+            self._packed = {}
         return self.success
 
     def close(self) -> None:
@@ -217,8 +236,14 @@ def replayed(saved: Saved, records: Sequence[Record], now: float) -> Saved:
     return Saved(brokers, seen, saved.sequence)
 
 
-def encode(saved: Saved) -> bytes:
-    return MAGIC + f"{FORMAT}\n".encode() + zlib.compress(pack(saved), 1)
+def encode(saved: Saved, packed: Mapping[str, tuple[Checkpoint, msgspec.Raw]] | None = None) -> bytes:
+    """packed: brokers that were packed before, with what was packed."""
+    ready = packed or {}
+    brokers = {
+        key: ready[key][1] if key in ready and ready[key][0] is one else one for key, one in saved.brokers.items()
+    }
+    content = pack({"brokers": brokers, "seen": saved.seen, "sequence": saved.sequence})
+    return MAGIC + f"{FORMAT}\n".encode() + bytes(CODEC.module.compress(content, 1))
 
 
 def decode(content: bytes) -> Saved:

@@ -5,7 +5,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +25,7 @@ from penstock.agent.refused_logins import RefusedLogins
 from penstock.agent.shard import Shard
 from penstock.agent.storage_lock import StorageLock
 from penstock.agent.trends import Trends
+from penstock.agent.workers import Workers
 from penstock.config import Broker, Config, History, load
 from penstock.core.errors import ConfigError
 from penstock.core.tasks import Stopped, Turns, end
@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 MAX_DETAIL = 2_000
 """Characters of an event: a configuration may be refused for very many reasons."""
+STOP_SECONDS = 2.5
+"""A stop takes no longer, whatever is under way: what is shown stands in the journal of the state file by then."""
 
 
 class Agent:
@@ -44,7 +46,7 @@ class Agent:
     Polls the brokers of a configuration file; `lookups` answers what is asked of them.
 
     Its methods are called in the event loop; `reload` and `stop` at any time.
-    All polls are assessed and rendered in one worker thread, which also writes the journal.
+    Polls are assessed and rendered in its worker threads, which also write what is kept.
 
     storage: the directory of the state file and the log of changes; None keeps nothing over a restart.
     shard: the part of the brokers that is this agent's to poll; None: all.
@@ -62,11 +64,10 @@ class Agent:
         self._journal = Journal(storage)
         self.refused_logins = RefusedLogins(self._record_refused)
         self._self_metrics = SelfMetrics(__version__, asked=self._counted)
-        # One worker: decoding, assessing and rendering take turns, so that requests are answered in between.
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-work")
+        self._workers = Workers()
         self._checkpoints = Checkpoints(
             storage,
-            self._worker,
+            self._workers,
             lambda success: self._self_metrics.state_saved(success=success and self._journal.success),
         )
         self.exposition = Exposition(self._self_metrics.render)
@@ -78,6 +79,8 @@ class Agent:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
         self._lock: StorageLock | None = None
+        self.works_on = False
+        """After a stop: a thread was left behind with its work."""
 
     def pollers(self) -> list[Poller]:
         """Of all brokers, in the configuration's order; may be called in any thread."""
@@ -116,7 +119,8 @@ class Agent:
         """
         End whatever is under way, save what is known and give everything back; at any time, and more than once.
 
-        Once asked for it goes on to its end, whoever is cancelled meanwhile.
+        Once asked for it goes on to its end, whoever is cancelled meanwhile. What does not end within STOP_SECONDS is
+        left behind: a thread then works on, which the end of the process must not wait for.
         """
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(), name="stop")
@@ -124,18 +128,28 @@ class Agent:
 
     async def _stop(self) -> None:
         try:
-            await self._turns.close()
-            await end(*self._tasks)
-            self._fleet.drop_all()
-            await self._fleet.settled()
-            if self._tasks:  # else nothing was begun: what an earlier agent saved must stay
-                await self._checkpoints.save(())
-            # In the worker: threads of other kinds may all wait for a name server.
-            await asyncio.get_running_loop().run_in_executor(self._worker, self._history.stop)
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._turns.close()
+                await end(*self._tasks)
+                self._fleet.drop_all()
+                await self._fleet.settled()
+                if self._tasks:  # else nothing was begun: what an earlier agent saved must stay
+                    await self._checkpoints.save(())
+                # In a worker: threads of other kinds may all wait for a name server.
+                await asyncio.get_running_loop().run_in_executor(self._workers.small, self._history.stop)
+                await self._workers.idle()
+        except TimeoutError:
+            self.works_on = True
+            log.warning(
+                "the work under way did not end within %g s: what was learned since the last save is lost; counters,"
+                " conditions and events are in the journal",
+                STOP_SECONDS,
+            )
         finally:
-            self._worker.shutdown()
-            self._checkpoints.close()
-            self._release()
+            self._workers.shutdown(wait=not self.works_on)
+            if not self.works_on:  # else it may still write: the end of the process gives the directory back
+                self._checkpoints.close()
+                self._release()
 
     def _release(self) -> None:
         """The storage is another agent's to use."""
@@ -243,10 +257,11 @@ class Agent:
             interval,
             self._nodes,
             self._history.offer(broker.name, interval),
+            lane=self._workers.lane(),
         )
         publisher = Publisher(assessor, self._on_change, lambda events: self._checkpoints.record(assessor, events))
-        reader = open_reader(config, broker, self._worker)
-        return Poller(reader, assessor, config.timeout_of(broker), self._worker, publisher)
+        reader = open_reader(config, broker, assessor.lane)
+        return Poller(reader, assessor, config.timeout_of(broker), assessor.lane, publisher)
 
     # --- what changed
 
@@ -254,7 +269,7 @@ class Agent:
         return [poller.assessor for poller in self.pollers()]
 
     def _on_change(self, events: Iterable[Event]) -> None:
-        """After each poll, in the worker thread."""
+        """After each poll, in a worker thread."""
         trends = self._trends
         if trends is not None:
             trends.refresh()
@@ -274,7 +289,7 @@ class Agent:
     def _record(self, change: Change, detail: str) -> asyncio.Future[bool]:
         """Begin to write it down, behind what the worker has to do already; not to be cancelled, wait for it."""
         event = Event(time.time(), change, detail=detail[:MAX_DETAIL])
-        return asyncio.get_running_loop().run_in_executor(self._worker, self._journal.add, [event])
+        return asyncio.get_running_loop().run_in_executor(self._workers.small, self._journal.add, [event])
 
     def _record_refused(self, detail: str) -> bool:
         """The server serves before the agent has started, and until it has stopped."""

@@ -1,6 +1,7 @@
 """What the trend job said, as series: `gauges.json` read again when it has changed. Needs no pyarrow."""
 
 import logging
+import threading
 from dataclasses import make_dataclass
 from os import stat_result
 from pathlib import Path
@@ -46,9 +47,14 @@ class Trends:
         self.file = file
         self.blocks = BrokerBlocks()
         self._seen: tuple[int, int] | None = None
+        self._lock = threading.Lock()
 
     def refresh(self) -> None:
-        """Look whether the file is another, and show it then; in the worker thread."""
+        """Look whether the file is another, and show it then; in any of the worker threads."""
+        with self._lock:
+            self._refresh()
+
+    def _refresh(self) -> None:
         try:
             stat = self.file.stat()
             seen = stat.st_mtime_ns, stat.st_size

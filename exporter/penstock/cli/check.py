@@ -1,7 +1,7 @@
 """`penstock check`: whether the configuration is right, and each broker gives what is asked of it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import msgspec
 from penstock.agent import Poller, Result
 from penstock.agent import tables as own
 from penstock.agent.factory import open_reader
+from penstock.agent.memory import limit_mib, needed_mb
 from penstock.cli import logs, options
 from penstock.cli.examples import examples
 from penstock.cli.polling import poll_once, with_found
@@ -32,8 +33,8 @@ from penstock.tui.lines import say, say_json
 @options.command
 async def check(config_file: Path, web_config_file: Path | None, offline: bool, form: str) -> int:
     """
-    Check the configuration, then ask each broker: reachable, authenticated, which rights are missing, how many series,
-    what in its settings will hurt.
+    Check the configuration, then ask each broker: reachable, authenticated, which rights are missing, how many series
+    and how much memory they need, what in its settings will hurt.
 
     Exit status 2 when the configuration is wrong, 1 when a broker cannot be read in full or a source of discovery is
     wrong.
@@ -55,12 +56,15 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     pollers = [] if offline else await asked(config)
     if form == "json":
         found = [found_of(url, poller) for url, poller in pollers]
-        made = {"valid": valid, "discovery": faults, "brokers": found}
+        needs = memory_of(poller for _, poller in pollers)
+        made = {"valid": valid, "discovery": faults, "brokers": found, "memory": needs}
         say_json(json.dumps(made, ensure_ascii=False, indent=2))
     else:
         say(*(f"FAILED    discovery: {source}: {why}" for source, why in faults.items()))
         for url, poller in pollers:
             say(f"{poller.name}: {url}", *(f"  {line}" for line in report(poller)))
+        if needs := memory_of(poller for _, poller in pollers):
+            say(f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB")
     return int(bool(faults) or any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
 
 
@@ -68,6 +72,15 @@ async def asked(config: Config) -> list[tuple[str, Poller]]:
     """The URL of each broker, and what one poll of it found."""
     pollers = await poll_once(config, config.brokers)
     return [(broker.shown("url"), poller) for broker, poller in zip(config.brokers, pollers, strict=True)]
+
+
+def memory_of(pollers: Iterable[Poller]) -> dict[str, int] | None:
+    """What an agent needs for what these brokers have now; None where one could not be read."""
+    found = list(pollers)
+    if not found or any(poller.assessor.snapshot is None for poller in found):
+        return None
+    series = sum(own.series(poller.assessor.tables) for poller in found)
+    return {"series": series, "needed_mb": round(needed_mb(series)), "limit_mib": limit_mib(series)}
 
 
 def found_of(url: str, poller: Poller) -> dict[str, Any]:

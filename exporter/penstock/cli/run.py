@@ -59,13 +59,22 @@ async def run(
     logs.set_up(log_level, log_format)
     agent = Agent(config_file, storage, parse_shard(shard) if shard else None)
     stopping = asyncio.Event()
+    last_resort = process.last_resort()
+
+    def stop() -> None:
+        if not stopping.is_set():
+            last_resort.start()
+        stopping.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, stop)
     async with _served(agent, server):
         reloads = Reloads(agent)
         loop.add_signal_handler(signal.SIGHUP, reloads.ask)
         await _watch(agent, stopping)
+    if not agent.works_on:
+        last_resort.cancel()
     return 0
 
 

@@ -33,7 +33,7 @@ password, as ${PENSTOCK_PASSWORD}. native: true for an init container that Kuber
     failureThreshold: 6
   resources:
     requests: {cpu: 50m, memory: 96Mi}
-    limits: {memory: 192Mi}
+    limits: {memory: 320Mi}
   securityContext:
     allowPrivilegeEscalation: false
     readOnlyRootFilesystem: true

@@ -130,7 +130,15 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if queues is not None and self._guard_tried.due(poll.now, GUARD_AGE):
             await self._try_guard(poll, queues)
         connections = await self._read_connections_when_due(poll)
-        link_table = await poll.collect("links", self._links(links, queues))
+        link_table = await poll.collect("links", self._links(poll, links, queues))
+
+        def joined() -> tuple[Keys, Keys]:
+            return (
+                self._queue_join(consumers, queues and queues.index, lambda row: row.queue, self._queues.keys_of),
+                self._connection_join(consumers, connections, lambda row: row.session, self._connections.keys_of),
+            )
+
+        consumer_queue, consumer_connection = await poll.work(joined)
         return Snapshot(
             stamp=poll.now,
             broker=replace(broker, unguarded=self._unguarded),
@@ -140,12 +148,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             connections=connections[0] if connections else None,
             producers=connections[1] if connections else None,
             links=link_table,
-            consumer_queue=self._queue_join(
-                consumers, queues and queues.index, lambda row: row.queue, self._queues.keys_of
-            ),
-            consumer_connection=self._connection_join(
-                consumers, connections, lambda row: row.session, self._connections.keys_of
-            ),
+            consumer_queue=consumer_queue,
+            consumer_connection=consumer_connection,
             collectors=poll.collectors,
             notes=_notes(self._version, by_patterns=not self._too_many_for_patterns),
         )
@@ -232,15 +236,17 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
         pages, replaced = await self._unless_locked(poll, "listQueues", in_pages, by_pattern)
         before, budget = self._queues, self.budgets["queues"]
-        if replaced:
-            pages = [tables.largest_queues(page, budget) for page in pages]
-        table = await poll.work(
-            lambda: before.table(pages, self._roles, from_attributes=replaced, by_size=budget.was_over)
-        )
+
+        def build() -> Table[QueueRow]:
+            kept = [tables.largest_queues(page, budget) for page in pages] if replaced else pages
+            table = before.table(kept, self._roles, from_attributes=replaced, by_size=budget.was_over)
+            if table.index is not self._judged[0] or self._roles is not self._judged[1]:
+                self._judged = table.index, self._roles
+                self._unknown_roles = any(row.name not in self._roles.dead_letters for row in table.index)
+            return table
+
+        table = await poll.work(build)
         budget.shown(table.index)
-        if table.index is not self._judged[0] or self._roles is not self._judged[1]:
-            self._judged = table.index, self._roles
-            self._unknown_roles = any(row.name not in self._roles.dead_letters for row in table.index)
         poll.note("queues", before.sight)
         return table, unreadable(pages)
 
@@ -294,7 +300,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     async def _read_sizes(self, poll: Poll, queues: Table[QueueRow] | None) -> tuple[dict[str, Column], str]:
         if queues is None:
             raise BadAnswer("not known while the queues cannot be read")
-        at = self._sizes.due(queues, self._queues.sight.hidden, poll.now)
+        at = await poll.work(self._sizes.due, queues, self._queues.sight.hidden, poll.now)
         error = await (self._all_sizes(poll) if at is None else self._sizes_by_name(poll, queues.index, at))
         return self._sizes.columns(), error
 
@@ -382,14 +388,20 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     async def _refresh_settings(self, poll: Poll, addresses: Table[AddressRow]) -> tuple[None, str]:
         """Settings of the addresses that are new or were read longest ago, a bounded number a poll."""
         index = addresses.index
-        due = self._settings.due((row.name for row in index), poll.now, index)[:SETTINGS_AT_ONCE]
+        due = (await poll.work(lambda: self._settings.due((row.name for row in index), poll.now, index)))[
+            :SETTINGS_AT_ONCE
+        ]
         if not due:
             return None, ""
         found = await poll.ask([ask.address_settings(self._name, name) for name in due])
-        read, error = await poll.work(read_each, due, found, lambda r, name: wire.settings(r, f"settings of {name!r}"))
-        if self._settings.note(due, {name: one for name, (one, _) in read.items()}, poll.now):
-            self._roles = self._roles_with(self._roles.dead_letters)
-        return None, error or left_out(sum(missing for _, missing in read.values()))
+
+        def decode() -> str:
+            read, error = read_each(due, found, lambda r, name: wire.settings(r, f"settings of {name!r}"))
+            if self._settings.note(due, {name: one for name, (one, _) in read.items()}, poll.now):
+                self._roles = self._roles_with(self._roles.dead_letters)
+            return error or left_out(sum(missing for _, missing in read.values()))
+
+        return None, await poll.work(decode)
 
     async def _read_connections_when_due(self, poll: Poll) -> tuple[Table[ConnectionRow], Table[ProducerRow]] | None:
         """Connections, sessions and producers; on a large broker not at every poll."""
@@ -440,7 +452,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             return  # nothing is known then; what is needed is read by others
         self._unguarded = float(wire.readable(reply))
 
-    async def _links(self, found: Sequence[wire.Reply], queues: Table[QueueRow] | None) -> tuple[Table[LinkRow], str]:
+    async def _links(
+        self, poll: Poll, found: Sequence[wire.Reply], queues: Table[QueueRow] | None
+    ) -> tuple[Table[LinkRow], str]:
         if queues is None:
             raise BadAnswer("not known while the queues cannot be read: what waits for a peer is the depth of a queue")
         states = []
@@ -453,7 +467,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 for mbean, link in zip(mbeans, links.rows, strict=True)
                 if (name := ask.key_if_any(mbean, "name"))
             ]
-        return self._link_tables.table(states, queues), unreadable(pages)
+        return await poll.work(self._link_tables.table, states, queues), unreadable(pages)
 
 
 class _Join:

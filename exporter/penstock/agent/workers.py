@@ -1,0 +1,78 @@
+"""
+The threads in which polls are decoded, assessed and rendered: large brokers take turns in one, all others in the other.
+
+Python runs one of them at a time and switches between the two within a call, so that a job of seconds delays another
+broker's by as much again as that one takes, and not by seconds.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+LONG = 0.05
+"""CPU seconds: who has a job that takes longer is large."""
+CALM = 100
+"""So many jobs in a row without a long one, some polls, and it is no longer."""
+
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+
+
+class Workers:
+    """The two threads. `large` alone may wait for `small`."""
+
+    def __init__(self) -> None:
+        self.small = ThreadPoolExecutor(1, "penstock-work")
+        self.large = ThreadPoolExecutor(1, "penstock-large")
+
+    def lane(self) -> "Lane":
+        """For the jobs of one broker."""
+        return Lane(self)
+
+    async def idle(self) -> None:
+        """Wait for all that was handed over so far."""
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(loop.run_in_executor(one, _nothing) for one in (self.small, self.large)))
+
+    def shutdown(self, *, wait: bool) -> None:
+        """Take no more jobs. wait: for the job under way; those that wait for their turn are never done."""
+        for one in (self.small, self.large):
+            one.shutdown(wait=wait, cancel_futures=True)
+
+
+class Lane(Executor):
+    """
+    The jobs of one broker, one at a time, in the order in which they are handed over.
+
+    A broker is found out to be large by its first long job; its next is done in the thread of the large ones.
+    """
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._calm = CALM
+        """Jobs in a row that were not long."""
+        self._one = threading.Lock()  # a cancelled poll may leave its last job behind in the other thread
+
+    @property
+    def large(self) -> bool:
+        """Changes only while a job of this broker is done."""
+        return self._calm < CALM
+
+    def submit(self, job: Callable[P, ResultT], /, *args: P.args, **named: P.kwargs) -> Future[ResultT]:
+        thread = self._workers.large if self.large else self._workers.small
+        return thread.submit(self._timed, job, *args, **named)
+
+    def _timed(self, job: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        with self._one:
+            began = time.thread_time()
+            try:
+                return job(*args, **named)
+            finally:
+                self._calm = 0 if time.thread_time() - began > LONG else min(self._calm + 1, CALM)
+
+
+def _nothing() -> None:
+    pass
