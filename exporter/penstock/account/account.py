@@ -1,0 +1,43 @@
+"""`MessageAccount`: the parts of the account of one broker, continued from poll to poll."""
+
+from dataclasses import dataclass, field
+
+from penstock.account.arrivals import Arrivals
+from penstock.account.books import Books
+from penstock.account.duplicates import Duplicates
+from penstock.account.ring_losses import RingLosses
+from penstock.model import Snapshot
+from penstock.observation.facts import Facts, Seen
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAccount:
+    """watched: the process of the last poll is still the same, so that what is new was made since."""
+
+    books: Books = field(default_factory=Books)
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    duplicates: Duplicates = field(default_factory=Duplicates)
+    ring_losses: RingLosses = field(default_factory=RingLosses)
+    watched: bool = False
+
+    def advance(self, found: Facts, snapshot: Snapshot, before: Seen, now: Seen) -> "MessageAccount":
+        """before, now: as seen at the poll before and at this one; `found` is the difference."""
+        watched = self.watched and not found.restarted
+        books = self.books.advance(found, watched=watched)
+        arrivals = self.arrivals.advance(found, snapshot, now.addresses, books, watched=watched)
+        return MessageAccount(
+            books,
+            arrivals,
+            self.duplicates.advance(found, snapshot, now.addresses, arrivals),
+            self.ring_losses.advance(found, before, books),
+            watched=True,
+        )
+
+    def begun_anew(self) -> "MessageAccount":
+        """Another process counts from now on: what was counted stays."""
+        return MessageAccount(
+            self.books.begun_anew(),
+            self.arrivals.begun_anew(),
+            self.duplicates.begun_anew(),
+            self.ring_losses.begun_anew(),
+        )
