@@ -49,9 +49,10 @@ class Arrivals(RowState):
     Per queue, of its address.
 
     routed0, came0: R, and what came to this queue, when they were compared first. slack: at most so many were missing
-    then, or came between those two reads; floor: at least. least, most: missing since then, whatever the reason. booked: the part of it that is in dropped,
-    rejected or unwanted. aside: missing before there was such a reason. partly: what was missing before `routed0` is
-    not known: a queue came or went, or the broker restarted. full: the address was nearly full once.
+    then, or came between those two reads; floor: at least. least, most: missing since then, whatever the reason.
+    booked: the part of it that is in dropped, rejected or unwanted. aside: missing before there was such a reason.
+    partly: what was missing before `routed0` is not known: a queue came or went, or the broker restarted. full: the
+    address was nearly full once.
     """
 
     BY = By.QUEUE
