@@ -276,5 +276,5 @@ def test_a_busy_healthy_queue_loses_nothing(apart: float) -> None:
     world.run(200, live)
     account = world.state.judgement.account
     assert not account.books.unexplained[0]
-    assert account.arrivals.least[0] == 0
+    assert account.address_books.least[0] == 0
     assert {row.fate for row in world.tables["account"].index} <= {"acknowledged"}

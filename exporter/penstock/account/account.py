@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from penstock.account.arrivals import Arrivals
-from penstock.account.books import Books
+from penstock.account.address_books import AddressBooks
 from penstock.account.duplicates import Duplicates
+from penstock.account.queue_books import QueueBooks
 from penstock.account.ring_losses import RingLosses
 from penstock.model import Snapshot
 from penstock.observation.facts import Facts, Seen
@@ -14,8 +14,8 @@ from penstock.observation.facts import Facts, Seen
 class MessageAccount:
     """watched: the process of the last poll is still the same, so that what is new was made since."""
 
-    books: Books = field(default_factory=Books)
-    arrivals: Arrivals = field(default_factory=Arrivals)
+    books: QueueBooks = field(default_factory=QueueBooks)
+    address_books: AddressBooks = field(default_factory=AddressBooks)
     duplicates: Duplicates = field(default_factory=Duplicates)
     ring_losses: RingLosses = field(default_factory=RingLosses)
     watched: bool = False
@@ -24,7 +24,7 @@ class MessageAccount:
         """before, now: as seen at the poll before and at this one; `found` is the difference."""
         watched = self.watched and not found.restarted
         books = self.books.advance(found, watched=watched)
-        arrivals = self.arrivals.advance(found, snapshot, now.addresses, books, watched=watched)
+        arrivals = self.address_books.advance(found, snapshot, now.addresses, books, watched=watched)
         return MessageAccount(
             books,
             arrivals,
@@ -37,7 +37,7 @@ class MessageAccount:
         """Another process counts from now on: what was counted stays."""
         return MessageAccount(
             self.books.begun_anew(),
-            self.arrivals.begun_anew(),
+            self.address_books.begun_anew(),
             self.duplicates.begun_anew(),
             self.ring_losses.begun_anew(),
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.account.arrivals import SPREAD, Arrivals, seconds_between, with_siblings
+from penstock.account.address_books import SPREAD, AddressBooks, seconds_between, with_siblings
 from penstock.core.state import By, RowState, column, counter, unindexed
 from penstock.core.table import Column, Index, Keys, Table, take_or_fill
 from penstock.model import AddressRow, ProducerRow, Snapshot
@@ -67,7 +67,7 @@ class Duplicates(RowState):
     watched: bool = unindexed(bool)
     producers: Sent = unindexed(Sent)
 
-    def advance(self, found: Facts, snapshot: Snapshot, join: AddressJoin, arrivals: Arrivals) -> "Duplicates":
+    def advance(self, found: Facts, snapshot: Snapshot, join: AddressJoin, arrivals: AddressBooks) -> "Duplicates":
         before, collector = with_siblings(self, join), snapshot.collectors.get("connections")
         if snapshot.producers is None or snapshot.addresses is None or collector is None or not collector.usable:
             return before

@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.account.account import MessageAccount
-from penstock.account.arrivals import Missing
+from penstock.account.address_books import Missing
 from penstock.core.table import Column, Table
 from penstock.core.windows import Mask
 from penstock.model import QueueRow
@@ -21,7 +21,7 @@ Bounds = tuple[Column, Column]
 
 def queue_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
     """By fate; NaN where nothing is known of it."""
-    books, arrivals = account.books, account.arrivals
+    books, arrivals = account.books, account.address_books
     on_arrival = books.expired
     if arrivals.index is books.index:  # not routed to the queue: at most so many expired before they were added
         on_arrival = np.fmin(on_arrival, np.where(arrivals.partly > 0, np.inf, arrivals.most))
@@ -39,7 +39,7 @@ def queue_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, B
 
 def address_fates(account: MessageAccount) -> dict[str, Bounds]:
     """By fate, and `UNCOMMITTED`; NaN where the address was not read."""
-    of, duplicates = account.arrivals, account.duplicates
+    of, duplicates = account.address_books, account.duplicates
     read = ~np.isnan(of.routed0)
     # What is missing and not booked may be of any reason that is possible.
     rest = np.where(np.isnan(of.most), np.inf, np.fmax(of.most - of.booked, 0.0))

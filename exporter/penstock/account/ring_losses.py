@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.account.books import Books
+from penstock.account.queue_books import QueueBooks
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
@@ -42,7 +42,7 @@ class RingLosses(RowState):
     names: Mapping[int, frozenset[str]] = unindexed(dict)
     by_client: Culprits = unindexed(dict)
 
-    def advance(self, found: Facts, seen: Seen, books: Books) -> "RingLosses":
+    def advance(self, found: Facts, seen: Seen, books: QueueBooks) -> "RingLosses":
         """seen: the poll before, of which `found` says the changes."""
         before = self.reindexed(found.queues)
         loses = ~np.isnan(found.ring) & ~np.isnan(books.lost)

@@ -39,7 +39,7 @@ def fate_table(
     found: list[tuple[int, Positions, Column, Column]] = []
     for fate, bounds in enumerate(queue_fates(account, rows).values()):
         found.append(some(fate, shown, bounds))
-    if account.arrivals.index is grouping.source:
+    if account.address_books.index is grouping.source:
         first = shown[np.unique(join.at[shown], return_index=True)[1]]
         by_fate = address_fates(account)
         for fate, name in enumerate(ADDRESS_FATES, len(QUEUE_FATES)):

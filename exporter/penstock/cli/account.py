@@ -16,7 +16,9 @@ from penstock.tui.lines import say
 
 @click.command(
     epilog=examples(
-        "penstock account demo", "penstock account demo stock.updates", "penstock account demo orders --format json"
+        "penstock account demo",
+        "penstock account demo stock.updates",
+        "penstock account demo ring.prices --format json",
     )
 )
 @click.argument("broker", shell_complete=completion.brokers)

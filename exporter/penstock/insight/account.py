@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from penstock.account.account import MessageAccount
-from penstock.account.arrivals import Missing
+from penstock.account.address_books import Missing
 from penstock.account.fates import ADDRESS_FATES, UNCOMMITTED, Bounds, address_fates, queue_fates
 from penstock.core.table import Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
@@ -20,12 +20,12 @@ LOSSES = ("evicted", "dropped", "rejected", "unwanted", "unrouted", "duplicate")
 NO_ACCOUNT = "broker {} has no account: it is made of polls of an active Artemis broker with queues and consumers"
 
 REASONS: Mapping[str, str] = {
-    "evicted": "what expired before it was added cannot be told from it, nor a replaced last value in a ring; or the"
+    "evicted": "what expired before it was added cannot be distinguished from it, nor a replaced last value in a ring; or the"
     " last poll has not been confirmed by another",
-    "replaced": "what expired before it was added cannot be told from it, nor an eviction by the ring",
-    "dropped": "messages of transactions that are open or were rolled back cannot be told from it",
+    "replaced": "what expired before it was added cannot be distinguished from it, nor an eviction by the ring",
+    "dropped": "messages of transactions that are open or were rolled back cannot be distinguished from it",
     "rejected": "a full address may refuse a client before its message is counted",
-    "unwanted": "messages of transactions that are open or were rolled back cannot be told from it",
+    "unwanted": "messages of transactions that are open or were rolled back cannot be distinguished from it",
     UNCOMMITTED: "the broker counts as routed what was sent in transactions that are open or were rolled back, and what"
     " an exclusive divert took; not a loss",
 }
@@ -74,7 +74,7 @@ class Sheets:
     def __init__(self, view: BrokerView, account: MessageAccount, queues: Table[QueueRow]) -> None:
         self._view, self._account, self._queues = view, account, queues
         self._fates: dict[str, Bounds] = queue_fates(account, queues)
-        self._compared = account.arrivals.index is queues.index
+        self._compared = account.address_books.index is queues.index
         if self._compared:
             self._fates |= address_fates(account)
         member = view.state.queues.grouping.member
@@ -123,7 +123,7 @@ class Sheets:
         )  # fmt: skip
 
     def of_address(self, i: int) -> AccountSheet:
-        of, duplicates = self._account.arrivals, self._account.duplicates
+        of, duplicates = self._account.address_books, self._account.duplicates
         policy = of.policy[i]
         names = ["dropped"] if policy == Missing.DROPPED else []
         names += ["rejected"] if policy == Missing.REJECTED else []
@@ -152,7 +152,7 @@ class Sheets:
         )  # fmt: skip
 
     def _why(self, name: str, i: int) -> str:
-        if self._account.arrivals.partly[i] > 0 and name != "duplicate":
+        if self._account.address_books.partly[i] > 0 and name != "duplicate":
             return PARTLY
         return REASONS.get(name, BUSY)
 

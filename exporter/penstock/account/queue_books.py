@@ -18,7 +18,7 @@ from penstock.observation.ring_ledger import ledgered
 
 
 @dataclass(frozen=True, slots=True)
-class Books(RowState):
+class QueueBooks(RowState):
     """
     Per queue, messages since `since` (broker's clock), over restarts of the broker.
 
@@ -51,7 +51,7 @@ class Books(RowState):
     unheld: NDArray[np.float64] = column(lines=4, saved=False)
     """In delivery to no consumer that is listed, at the last polls."""
 
-    def advance(self, found: Facts, *, watched: bool) -> "Books":
+    def advance(self, found: Facts, *, watched: bool) -> "QueueBooks":
         """watched: the same process was polled before, so that a queue not seen then was created since."""
         before = self.reindexed(found.queues)
         content, held_by_none = contents(found), unheld(found)
@@ -82,7 +82,7 @@ class Books(RowState):
         lost = np.where(loses, np.fmax(lost, seen_twice), lost)
         lost = np.where(found.keeps & ~np.isnan(found.ring), np.nan, lost)
         gap = lacking + np.where(loses, np.fmin(-lacking, totals[2]) * (lacking < 0) - np.fmax(lacking, 0), on_arrival)
-        return Books(
+        return QueueBooks(
             index=found.queues,
             since=np.where(first, found.now, before.since),
             a0=base[0],

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.account.books import Books
+from penstock.account.queue_books import QueueBooks
 from penstock.core.state import By, RowState, column, counter, declared, mask, unindexed
 from penstock.core.table import Column, Index, Table, take_or_fill
 from penstock.core.windows import Mask
@@ -44,7 +44,7 @@ REASONS = {"dropped": Missing.DROPPED, "rejected": Missing.REJECTED, "unwanted":
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals(RowState):
+class AddressBooks(RowState):
     """
     Per queue, of its address.
 
@@ -89,9 +89,9 @@ class Arrivals(RowState):
     addresses: Index[AddressRow] = unindexed(Index.empty)
 
     def advance(
-        self, found: Facts, snapshot: Snapshot, join: AddressJoin, books: Books, *, watched: bool
-    ) -> "Arrivals":
-        """watched: as of `Books.advance`."""
+        self, found: Facts, snapshot: Snapshot, join: AddressJoin, books: QueueBooks, *, watched: bool
+    ) -> "AddressBooks":
+        """watched: as of `QueueBooks.advance`."""
         addresses, collector = snapshot.addresses, snapshot.collectors.get("addresses")
         if addresses is None or not (collector is None or collector.usable):
             return self.reindexed(found.queues)  # R of an earlier poll says nothing beside A of this one
@@ -137,7 +137,7 @@ class Arrivals(RowState):
         }
         restarts = np.isnan(before.unrouted0) | (unrouted - before.unrouted0 < before.unrouted)
         base = np.where(restarts, np.where(born, 0.0, unrouted) - before.unrouted, before.unrouted0)
-        return Arrivals(
+        return AddressBooks(
             index=found.queues,
             routed0=routed0,
             came0=came0,
