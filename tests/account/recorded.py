@@ -29,7 +29,7 @@ from penstock.model import (
     Snapshot,
 )
 
-FILE = Path(__file__).parents[1] / "recordings/account.jsonl.gz"
+FILE = Path(__file__).with_name("polls.jsonl.gz")
 QUEUE_COLUMNS = (
     "added", "messages", "acknowledged", "expired", "killed", "delivering", "scheduled", "consumers",
 )  # fmt: skip
