@@ -20,9 +20,6 @@ LOSSES = ("evicted", "dropped", "rejected", "unwanted", "unrouted", "duplicate")
 NO_ACCOUNT = "broker {} has no account: it is made of polls of an active Artemis broker with queues and consumers"
 
 REASONS: Mapping[str, str] = {
-    "evicted": "what expired before it was added cannot be distinguished from it, nor a replaced last value in a ring; or the"
-    " last poll has not been confirmed by another",
-    "replaced": "what expired before it was added cannot be distinguished from it, nor an eviction by the ring",
     "dropped": "messages of transactions that are open or were rolled back cannot be distinguished from it",
     "rejected": "a full address may refuse a client before its message is counted",
     "unwanted": "messages of transactions that are open or were rolled back cannot be distinguished from it",
@@ -30,12 +27,19 @@ REASONS: Mapping[str, str] = {
     " an exclusive divert took; not a loss",
 }
 PARTLY = "a queue of the address came or went, or the broker restarted, and what was missing then is not known"
+UNNAMED = "(not known)"
+"""Clients that made a ring evict and are not known by name."""
 BUSY = "messages came between the reads of the two counters"
 UNSENT = {
     True: "producers that name an address with each message (STOMP, MQTT, anonymous) show no number for any",
     False: "not all that reaches the address was sent by a producer that is listed now",
 }
 UNSEEN_REFUSAL = "the address was full, and clients may have been refused without a counter"
+LATE = "what expired before it was added cannot be distinguished from it"
+UNHELD = "consumers are read before their queues; at rest it is what prepared transactions (XA) and links have"
+ONCE = "it counts when two polls have seen it"
+EITHER = "in a ring of last values evicted and replaced messages cannot be distinguished"
+NOT_READ = "the address could not be read"
 KEEPS_RING = "the queue keeps what is acknowledged (non-destructive), and counts what is delivered twice"
 
 
@@ -95,66 +99,61 @@ class Sheets:
         names += ["evicted"] if not np.isnan(self._queues["ring_limit"][i]) else []
         names += ["replaced"] if self._queues["last_value"][i] > 0 else []
         left = {name: amount(*self._bounds(name, i)) for name in names}
-        came = {
-            "at the start": json_number(books.opening[i]),
-            "added": json_number(books.added[i]),
-            "expired on arrival": json_number(books.on_arrival[i]),
-            "restarts": json_number(books.adjusted[i]),
-        }
-        came = {name: value for name, value in came.items() if value or name in {"at the start", "added"}}
-        there = self._there(i)
-        reasons = {name: REASONS[name] for name in left if not exact(left[name])}
-        if left.get("evicted", 0) is None:
-            reasons["evicted"] = KEEPS_RING
-        unexplained = json_number(books.unexplained[i])
+        came: dict[str, Amount] = {"at_start": json_number(books.opening[i]), "added": json_number(books.added[i])}
+        further = {"expired_on_arrival": books.on_arrival[i], "restarts": books.adjusted[i]}
+        came |= {name: json_number(value) for name, value in further.items() if value}
+        there, unexplained = self._there(i), json_number(books.unexplained[i])
+        delivering, buffered = self._delivering(i)
+        lost_by = dict(self._lost_by(i)) if "evicted" in left else {}
+        reasons = {name: self._why_lost(i, left) for name in left if not exact(left[name])}
         if unexplained is None:
             reasons["unexplained"] = "three polls are needed"
-        delivering = dict(self._delivering(i))
-        if not exact(delivering.get("no listed consumer", 0)):
-            reasons["no listed consumer"] = (
-                "consumers are read before their queues; at rest it is what prepared transactions (XA) and links have"
-            )
-        lost_by = dict(self._lost_by(i)) if "evicted" in left else {}
-        if any(not exact(one) for one in lost_by.values()):
+        if not exact(delivering.get("unheld", 0)):
+            reasons["unheld"] = UNHELD
+        if not all(map(exact, lost_by.values())):
             reasons["lost_by"] = "messages came in the interval in which a consumer went or rolled back"
         return AccountSheet(
-            self._view.policy.broker, row.address, row.name, self._since(i), dict(came), there, left, lost_by,
-            delivering, unexplained, reasons, sums(came, there, left, unexplained),
+            self._view.policy.broker, row.address, row.name, self._since(i), came, there, left, lost_by,
+            delivering, buffered, unexplained, reasons, sums(came, there, left, unexplained),
         )  # fmt: skip
 
+    def _why_lost(self, i: int, left: Mapping[str, Amount]) -> str:
+        if left.get("evicted", 0) is None and self._view.state.judgement.keeps[i]:
+            return KEEPS_RING
+        if "evicted" in left and "replaced" in left:
+            return EITHER
+        return LATE if self._account.books.expired[i] else ONCE
+
     def of_address(self, i: int) -> AccountSheet:
-        of, duplicates = self._account.address_books, self._account.duplicates
-        policy = of.policy[i]
-        names = ["dropped"] if policy == Missing.DROPPED else []
-        names += ["rejected"] if policy == Missing.REJECTED else []
+        of = self._account.address_books
+        names = ["dropped"] if of.policy[i] == Missing.DROPPED else []
+        names += ["rejected"] if of.policy[i] == Missing.REJECTED else []
         names += ["unwanted"] if of.unfiltered[i] == 0 else []
         names += ["unrouted", UNCOMMITTED, "duplicate"]
         left = {name: amount(*self._bounds(name, i)) for name in names}
-        routed = json_number(of.routed[i] - of.routed0[i])
-        came: dict[str, Amount] = {"routed": routed, "unrouted": json_number(of.unrouted[i])}
-        least = float(np.nan_to_num(of.least[i]))
-        missing = amount(least, of.most[i])
-        reasons: dict[str, str] = {}
-        for name in names:
-            if not exact(left[name]):
-                reasons[name] = self._why(name, i)
-        if of.rejected[i] == 0 and of.full[i] > 0 and "rejected" in left:
-            left["rejected"], reasons["rejected"] = None, UNSEEN_REFUSAL
-        if not exact(left["duplicate"]):
-            reasons["duplicate"] = UNSENT[duplicates.anonymous]
-        to_queues = amount(of.routed[i] - of.routed0[i] - of.most[i], of.routed[i] - of.routed0[i] - least)
+        if "rejected" in left and of.rejected[i] == 0 and of.full[i] > 0:
+            left["rejected"] = None
+        reasons = {name: self._why(name, i) for name in names if not exact(left[name])}
+        routed, least = of.routed[i] - of.routed0[i], float(np.nan_to_num(of.least[i]))
+        came: dict[str, Amount] = {"routed": json_number(routed), "unrouted": left["unrouted"]}
+        missing, to_queues = amount(least, of.most[i]), amount(routed - of.most[i], routed - least)
         if not exact(missing):
-            reasons["routed"] = BUSY
-        total = f"{text(routed)} routed = {text(to_queues)} to its queues + {text(missing)} to none"
+            reasons["routed"] = BUSY if came["routed"] is not None else NOT_READ
+        total = f"{text(came['routed'])} routed = {text(to_queues)} to its queues + {text(missing)} to none"
         return AccountSheet(
             self._view.policy.broker, self._queues.index.rows[i].address, "", self._since(i), came, {}, left, {}, {},
-            0, reasons, total,
+            {}, 0, reasons, total,
         )  # fmt: skip
 
     def _why(self, name: str, i: int) -> str:
-        if self._account.address_books.partly[i] > 0 and name != "duplicate":
-            return PARTLY
-        return REASONS.get(name, BUSY)
+        of = self._account.address_books
+        if np.isnan(of.routed0[i]):
+            return NOT_READ
+        if name == "duplicate":
+            return UNSENT[self._account.duplicates.anonymous]
+        if name == "rejected" and of.rejected[i] == 0 and of.full[i] > 0:
+            return UNSEEN_REFUSAL
+        return PARTLY if of.partly[i] > 0 else REASONS.get(name, BUSY)
 
     def _bounds(self, name: str, i: int) -> tuple[float, float]:
         low, high = self._fates[name]
@@ -174,27 +173,27 @@ class Sheets:
         return {
             "ready": json_number(books.content[i] - scheduled - delivering),
             "scheduled": json_number(scheduled),
-            "in delivery": json_number(delivering),
+            "delivering": json_number(delivering),
         }
 
-    def _delivering(self, i: int) -> Iterator[tuple[str, Amount]]:
-        """By client; read before the queue, so that the sum may differ from its own number."""
+    def _delivering(self, i: int) -> tuple[dict[str, Amount], dict[str, Amount]]:
+        """By state, and what is buffered by client; read before the queue, so that the sum may differ from its own."""
         consumers, unheld = self._view.snapshot.consumers, self._account.books.unheld[:, i]
         if consumers is None or not np.nan_to_num(self._queues["delivering"][i]):
-            return
+            return {}, {}
         at = np.flatnonzero(self._view.snapshot.consumer_queue == self._queues.index.keys[i])
-        buffered: dict[str, float] = {}
+        by_client: dict[str, float] = {}
         for consumer in at.tolist():
             client = consumers.index.rows[consumer].client
-            buffered[client] = buffered.get(client, 0.0) + float(np.nan_to_num(consumers["buffered"][consumer]))
-        yield from ((f"buffered by {client}", json_number(n)) for client, n in sorted(buffered.items()) if n)
-        uncommitted = float(np.nan_to_num(consumers["awaiting_commit"][at]).sum())
-        if uncommitted:
-            yield "acknowledged, not committed", json_number(uncommitted)
-        most = float(np.nan_to_num(unheld[-1]))
-        least = min(max(float(np.nan_to_num(unheld.min())), 0.0), most) if most > 0 else 0.0
-        if most > 0:
-            yield "no listed consumer", amount(least, most)
+            by_client[client] = by_client.get(client, 0.0) + float(np.nan_to_num(consumers["buffered"][consumer]))
+        most = max(float(np.nan_to_num(unheld[-1])), 0.0)
+        least = min(max(float(np.nan_to_num(unheld.min())), 0.0), most)
+        by_state: dict[str, Amount] = {
+            "buffered": json_number(sum(by_client.values())),
+            "uncommitted": json_number(float(np.nan_to_num(consumers["awaiting_commit"][at]).sum())),
+            "unheld": amount(least, most),
+        }
+        return by_state, {client: json_number(n) for client, n in sorted(by_client.items()) if n}
 
     def _lost_by(self, i: int) -> Iterator[tuple[str, Amount]]:
         of, lost = self._account.ring_losses, self._account.books.lost[i]
@@ -204,15 +203,15 @@ class Sheets:
         yield "arrivals", amount(lost - most, lost - least)
         named = of.by_client.get(int(self._queues.index.keys[i]), {})
         for client, (low, high) in sorted(named.items()):
-            yield f"consumers of {client}", amount(low, min(high, lost))
+            yield client, amount(low, min(high, lost))
         if sum(high for _, high in named.values()) < most:
-            yield "consumers not known by name", amount(0.0, most - sum(low for low, _ in named.values()))
+            yield UNNAMED, amount(0.0, most - sum(low for low, _ in named.values()))
 
 
 def amount(low: float, high: float) -> Amount:
     """A number where both agree; None where nothing is known."""
     least, most = json_number(low), json_number(high)
-    if least is None or (most is None and least == 0):
+    if least is None or np.isnan(high) or (most is None and least == 0):
         return None
     return least if least == most else (least, most)
 
@@ -222,7 +221,7 @@ def exact(value: Amount) -> bool:
 
 
 def text(value: Amount) -> str:
-    """As people read it."""
+    """As people read it; `unknown` where it is null."""
     if value is None:
         return "unknown"
     if isinstance(value, tuple):
@@ -234,7 +233,7 @@ def sums(came: Mapping[str, Amount], there: Mapping[str, Amount], left: Mapping[
     """The arithmetic of a queue's sheet."""
 
     def terms(amounts: Mapping[str, Amount]) -> str:
-        return " + ".join(f"{text(value)} {name}" for name, value in amounts.items() if value != 0)
+        return " + ".join(f"{text(value)} {name.replace('_', ' ')}" for name, value in amounts.items() if value != 0)
 
     right = " + ".join(part for part in (terms(there), terms(left), terms({"unexplained": gap} if gap else {})) if part)
     return f"{terms(came) or '0'} = {right or '0'}"

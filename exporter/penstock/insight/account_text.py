@@ -20,15 +20,22 @@ def account_lines(found: AccountList) -> Iterator[str]:
 def sheet_lines(sheet: AccountSheet) -> Iterator[str]:
     kind = "queue" if sheet.queue else "address, before its queues"
     yield f"{sheet.broker} / {sheet.queue or sheet.address}   {kind}"
-    parts = (("Came", sheet.came), ("There", sheet.there), ("In delivery to", sheet.delivering), ("Left", sheet.left),
-             ("Evicted by", sheet.lost_by))  # fmt: skip
-    for title, amounts in parts:
+    parts = {
+        "Came": sheet.came,
+        "There": sheet.there,
+        "In delivery": sheet.delivering,
+        "Buffered by": sheet.buffered,
+        "Left": sheet.left,
+        "Evicted by": sheet.lost_by,
+    }
+    for title, amounts in parts.items():
         shown = {name: value for name, value in amounts.items() if value != 0}
         if shown:
             yield title
+            names = title.endswith("by")  # of clients, as they are
             for name, value in shown.items():
-                reason = f"   {sheet.reasons[name]}" if name in sheet.reasons else ""
-                yield f"  {text(value):>16}  {name.replace('_', ' ')}{reason}"
+                reason = f"   {sheet.reasons[name]}" if name in sheet.reasons and not names else ""
+                yield f"  {text(value):>16}  {name if names else name.replace('_', ' ')}{reason}"
     if sheet.queue:
         yield "Unexplained"
         yield f"  {text(sheet.unexplained):>16}"

@@ -367,7 +367,8 @@ class AccountSheet(OnQueue, frozen=True):
     are messages: a number, [low, high] where only bounds are known (high null: at least), or null where nothing is.
 
     since: when the account began. came: by source. there: where they are now. left: by fate. lost_by: what a ring
-    evicted, by arrivals and by the clients that went or rolled back. delivering: who has the messages in delivery.
+    evicted, by `arrivals` and by the clients that went or rolled back. delivering: of the messages in delivery, those
+    that consumers buffer or have not committed, and those of no consumer that is listed (unheld). buffered: by client.
     unexplained: what no reason explains. reasons: why an amount is no exact number. sums: the arithmetic.
     """
 
@@ -377,6 +378,7 @@ class AccountSheet(OnQueue, frozen=True):
     left: dict[str, Amount]
     lost_by: dict[str, Amount]
     delivering: dict[str, Amount]
+    buffered: dict[str, Amount]
     unexplained: Amount
     reasons: dict[str, str]
     sums: str
