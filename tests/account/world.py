@@ -26,6 +26,7 @@ class Broker(Judged):
     step: float = 2.0
     last: Snapshot | None = None
     _senders: Things = field(default_factory=Things)
+    _listed: Things = field(default_factory=Things)
 
     def see(
         self,
@@ -35,18 +36,26 @@ class Broker(Judged):
         senders: Mapping[str, tuple[str, float]] | None = None,
         *,
         polls: int = 1,
+        unlisted: str = "",
     ) -> "Broker":
         """
         The same at so many polls, read one after the other in 40 ms.
 
         addresses: without R it is what came to the queue of that name. senders: address and number of messages sent,
-        by the id of the producer; None: not read.
+        by the id of the producer; None: not read. unlisted: an address that is not listed yet.
         """
         for _ in range(polls):
             self.now, self.uptime = self.now + self.step, self.uptime + self.step
             routed = {name: {"messages_added": said["A"], "messages_unrouted": 0.0} for name, said in queues.items()}
             places = {name: {**routed.get(name, {}), **said} for name, said in {**routed, **(addresses or {})}.items()}
             snapshot = self.snapshot(queues, consumers or {}, places)
+            listed = (
+                {row.name: row for row in snapshot.addresses.index if row.name != unlisted}
+                if snapshot.addresses
+                else {}
+            )
+            numbers = {name: {k: v for k, v in places[name].items() if k != "policy"} for name in listed}
+            snapshot = replace(snapshot, addresses=self._listed.table(listed, numbers, {}))
             if senders is not None:
                 rows = {name: ProducerRow(name, address, "app", "s" + name) for name, (address, _) in senders.items()}
                 numbers = {name: {"produced": sent} for name, (_, sent) in senders.items()}

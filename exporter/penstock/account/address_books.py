@@ -101,6 +101,8 @@ class AddressBooks(RowState):
         if watched:
             begins |= other_queues(self.index, found.queues, join)
         begins &= ~np.isnan(routed)
+        # A queue may be listed one poll before its address.
+        known = (found.queues.positions_in(self.index) >= 0) & (~np.isnan(before.routed0) | (not watched))
         born = begins & watched & new_addresses(join, addresses.index, self.addresses)
         routed0 = np.where(begins, np.where(born, 0.0, routed), before.routed0)
         came0 = np.where(begins, np.where(born, 0.0, books.came), before.came0)
@@ -148,7 +150,7 @@ class AddressBooks(RowState):
             **kept,
             unrouted0=base,
             unrouted=np.fmax(before.unrouted, unrouted - base),
-            partly=np.where(begins & (found.queues.positions_in(self.index) >= 0), 1.0, before.partly),
+            partly=np.where(begins & known, 1.0, before.partly),
             full=full,
             reason=reason,
             policy=policy,
