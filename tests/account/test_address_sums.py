@@ -4,6 +4,7 @@ import pytest
 
 from account.world import Broker, queue
 from penstock.insight.answers import AccountSheet
+from penstock.model import QueueKind
 
 NOTHING_LOST = {"unrouted": 0, "uncommitted_or_diverted": 0}
 DROPS = {"policy": "drop", "limit_percent": 100.0}
@@ -135,6 +136,33 @@ def test_both_kinds_of_queues_on_one_address_say_nothing() -> None:
     see(0, 0, 0)
     see(5, 4, 20)
     assert broker.fate("uncommitted_or_diverted", "a") == (0, float("inf"))
+    assert broker.shown() == {}
+
+
+@pytest.mark.parametrize("other", [{"address": "t.#"}, {"kind": QueueKind.LINK}])
+def test_others_than_its_own_queues_may_have_got_it(other: dict[str, object]) -> None:
+    """A queue on a wildcard address; another broker of the cluster."""
+
+    def see(r: float, **said: object) -> None:
+        rows = {"q": queue(min(r, 2), min(r, 2), filter="x"), "other": queue(0, 0, **other)}
+        broker.see(rows, routed(r, **said), polls=3)
+
+    broker = Broker()
+    see(0)
+    see(9)
+    assert broker.fate("unwanted") == (0, 7)
+    assert broker.shown() == {}
+
+
+def test_in_a_cluster_what_is_missing_may_be_at_another_broker() -> None:
+    def see(r: float) -> None:
+        rows = {"q": queue(min(r, 2), min(r, 2)), "other": queue(0, 0, kind=QueueKind.LINK)}
+        broker.see(rows, routed(r, **DROPS), polls=3)
+
+    broker = Broker()
+    see(0)
+    see(9)
+    assert broker.fate("dropped") == (0, 7)
     assert broker.shown() == {}
 
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from account.world import Broker, queue
 from conditions.situations import ring
 from conditions.world import World
+from penstock.insight.explain import NotFound
+from penstock.model import Role
 
 
 def test_an_account_begins_with_what_is_there() -> None:
@@ -277,3 +279,17 @@ def test_a_busy_healthy_queue_loses_nothing(apart: float) -> None:
     assert not account.books.unexplained[0]
     assert account.address_books.least[0] == 0
     assert {row.fate for row in world.tables["account"].index} <= {"acknowledged"}
+
+
+def test_while_the_broker_is_passive_nothing_is_said() -> None:
+    """It goes on when it is active again, with what was counted."""
+    broker = Broker().see({"q": queue(0, 0)}).see({"q": queue(9, 4, K=5.0)}, polls=3)
+    broker.role = Role.PASSIVE
+    broker.see({"q": queue(9, 4, K=5.0)})
+    assert "account" not in broker.tables or not len(broker.tables["account"])
+    with pytest.raises(NotFound, match="no account"):
+        broker.sheet()
+    broker.role = Role.ACTIVE
+    broker.see({"q": queue(9, 4, K=5.0)}).see({"q": queue(11, 5, K=6.0)}, polls=3)
+    assert broker.shown() == {("q", "acknowledged"): 6}
+    assert broker.sheet().unexplained == 0

@@ -17,7 +17,7 @@ from penstock.account.queue_books import QueueBooks
 from penstock.core.state import By, RowState, column, counter, declared, mask, unindexed
 from penstock.core.table import Column, Index, Table, take_or_fill
 from penstock.core.windows import Mask
-from penstock.model import AddressRow, QueueRow, Snapshot
+from penstock.model import AddressRow, QueueKind, QueueRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
 from penstock.observation.ring_ledger import ledgered
 
@@ -128,7 +128,8 @@ class AddressBooks(RowState):
         full = np.where(nearly | (join.by_queue(addresses, "paging") > 0), 1.0, before.full)
         policy = missing_by_policy(addresses, join)
         unfiltered = join.of_all_queues(found.queues.column("unfiltered", lambda row: not row.filter))
-        reason = np.where(np.isnan(came[0]), np.nan, reasons(policy, unfiltered, full))
+        reason = reasons(policy, unfiltered, full, found.queues)
+        reason = np.where(np.isnan(came[0]), np.nan, reason)
         booked, aside = (np.where(begins, 0.0, part) for part in (before.booked, before.aside))
         books_it = reason > Missing.UNCOMMITTED
         # At rest all that is missing; else what is surely more than the noise of reading.
@@ -242,10 +243,17 @@ def missing_by_policy(addresses: Table[AddressRow], join: AddressJoin) -> Column
     return take_or_fill(policy, join.at, np.nan, join.unknown)
 
 
-def reasons(policy: Column, unfiltered: Column, full: Column) -> Column:
-    """A `Missing` for each queue's address; NaN where its policy is not known or two reasons are possible."""
+def reasons(policy: Column, unfiltered: Column, full: Column, queues: Index[QueueRow]) -> Column:
+    """
+    A `Missing` for each queue's address; NaN where its policy is not known or two reasons are possible: a queue on a
+    wildcard address may want what no filter here does, another broker of the cluster may have got any.
+    """
     limits = np.where((policy > Missing.UNCOMMITTED) & ~(full > 0), Missing.UNCOMMITTED, policy)
-    return np.where(unfiltered > 0, limits, np.where(limits == Missing.UNCOMMITTED, Missing.UNWANTED, np.nan))
+    if queues.column("linked", lambda row: row.kind is QueueKind.LINK).any():
+        return np.where(limits > Missing.UNCOMMITTED, np.nan, np.where(unfiltered > 0, limits, np.nan))
+    wild = queues.column("wild", lambda row: "#" in row.address or "*" in row.address).any()
+    filters = np.where((limits == Missing.UNCOMMITTED) & ~wild, Missing.UNWANTED, np.nan)
+    return np.where(unfiltered > 0, limits, filters)
 
 
 def seconds_between(snapshot: Snapshot, first: str, second: str) -> float:

@@ -19,6 +19,10 @@ Culprits = Mapping[int, Mapping[str, tuple[float, float]]]
 """By the key of a queue and the name of a client: at least and at most so many messages."""
 
 
+MOST_NAMES = 200
+"""Clients of one queue that are kept by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class RingLosses(RowState):
     """
@@ -58,6 +62,8 @@ class RingLosses(RowState):
         np.add.at(held_by_gone, consumer.gone.queue[left], held)
         movers = (found.of_queue(consumer.new) > 0) | (rolled_back > 0)
         movers[consumer.gone.queue[left]] = True
+        if not found.counted:  # this version shows no numbers of consumers: any of them may have given back any number
+            held_by_gone, movers = np.full(len(movers), np.inf), np.ones(len(movers), np.bool_)
         return RingLosses(
             index=found.queues,
             least=np.where(loses, or_zero(before.least) + low, np.nan),
@@ -111,12 +117,12 @@ def booked(before: Culprits, interval: RingLosses, grew: Column, low: Column, hi
     at: Positions = np.flatnonzero((grew > 0) & (high > 0))
     if not len(at):
         return before
-    culprits = {key: dict(of) for key, of in before.items()}
+    culprits = {key: dict(of) for key, of in before.items() if interval.index.positions(np.array([key]))[0] >= 0}
     for i in at.tolist():
         key = int(interval.index.keys[i])
-        names = interval.names.get(key, frozenset())
-        for name in names:
-            least, most = culprits.setdefault(key, {}).get(name, (0.0, 0.0))
+        names, known = interval.names.get(key, frozenset()), culprits.setdefault(key, {})
+        for name in names if len(known) < MOST_NAMES else names & known.keys():
+            least, most = known.get(name, (0.0, 0.0))
             sure = float(low[i]) if len(names) == 1 else 0.0
-            culprits[key][name] = (least + sure, most + float(high[i]))
+            known[name] = (least + sure, most + float(high[i]))
     return culprits

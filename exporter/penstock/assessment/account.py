@@ -8,7 +8,7 @@ from penstock.account.account import MessageAccount
 from penstock.account.fates import ADDRESS_FATES, QUEUE_FATES, Bounds, address_fates, queue_fates
 from penstock.core.table import Column, Index, Positions, Table
 from penstock.model import QueueRow
-from penstock.observation.facts import AddressJoin
+from penstock.observation.facts import JUDGED, AddressJoin
 from penstock.series.queues import Queues
 
 FATES = (*QUEUE_FATES, *ADDRESS_FATES)
@@ -32,10 +32,11 @@ def fate_table(
     where no most is known. before: of the last poll.
     """
     grouping = queues.grouping
-    if account.books.index is not grouping.source or rows.index is not grouping.source:
+    if not (account.watched and account.books.index is rows.index is join.queues is grouping.source):
         return Table(Index.empty())
     alone = grouping.index.column("alone", lambda series: not series.summed) > 0
-    shown = np.flatnonzero(np.append(alone, np.False_)[grouping.member])
+    judged = rows.index.column("judged", lambda row: row.kind in JUDGED) > 0
+    shown = np.flatnonzero(np.append(alone, np.False_)[grouping.member] & judged)
     found: list[tuple[int, Positions, Column, Column]] = []
     for fate, bounds in enumerate(queue_fates(account, rows).values()):
         found.append(some(fate, shown, bounds))

@@ -18,7 +18,7 @@ from penstock.tui.lines import say
     epilog=examples(
         "penstock account demo",
         "penstock account demo stock.updates",
-        "penstock account demo ring.prices --format json",
+        "penstock account demo audit.ring --format json",
     )
 )
 @click.argument("broker", shell_complete=completion.brokers)

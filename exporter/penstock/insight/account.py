@@ -10,7 +10,9 @@ from penstock.account.fates import ADDRESS_FATES, UNCOMMITTED, Bounds, address_f
 from penstock.core.table import Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
 from penstock.insight.explain import BrokerView, NotFound, json_number, near
+from penstock.insight.formatting import UNKNOWN
 from penstock.model import QueueRow
+from penstock.observation.facts import JUDGED
 from penstock.series.labels import HIDDEN
 
 MAX_SHEETS = 200
@@ -46,7 +48,7 @@ KEEPS_RING = "the queue keeps what is acknowledged (non-destructive), and counts
 def account_list(view: BrokerView, name: str) -> AccountList:
     """Sheets of the queues and addresses of this name; of all with losses when empty. NotFound: there is none."""
     account, queues = view.state.judgement.account, view.snapshot.queues
-    if queues is None or account.books.index is not queues.index:
+    if queues is None or not account.watched or account.books.index is not queues.index:
         raise NotFound(NO_ACCOUNT.format(view.policy.broker), "see penstock check, and poll again")
     sheets = Sheets(view, account, queues)
     rows = sheets.shown
@@ -60,6 +62,7 @@ def account_list(view: BrokerView, name: str) -> AccountList:
             )
         chosen = sheets.addresses(found), found
     else:
+        rows = [i for i in rows if queues.index.rows[i].kind in JUDGED]
         lossy = [i for i in sheets.addresses(rows) if sheets.loses(i, ADDRESS_FATES)]
         chosen = lossy, [i for i in rows if sheets.loses(i, ("evicted",))]
     made = [(i, True) for i in chosen[0]] + [(i, False) for i in chosen[1]]
@@ -223,7 +226,7 @@ def exact(value: Amount) -> bool:
 def text(value: Amount) -> str:
     """As people read it; `unknown` where it is null."""
     if value is None:
-        return "unknown"
+        return UNKNOWN
     if isinstance(value, tuple):
         return f"at least {value[0]:,}" if value[1] is None else f"{value[0]:,} to {value[1]:,}"
     return f"{value:,}"
