@@ -293,3 +293,11 @@ def test_while_the_broker_is_passive_nothing_is_said() -> None:
     broker.see({"q": queue(9, 4, K=5.0)}).see({"q": queue(11, 5, K=6.0)}, polls=3)
     assert broker.shown() == {("q", "acknowledged"): 6}
     assert broker.sheet().unexplained == 0
+
+
+def test_a_version_without_numbers_of_consumers_says_only_what_is_sure() -> None:
+    """Before 2.28 any consumer may have rolled back any number."""
+    broker = Broker(uncounted=True).see({"q": queue(0, 0, ring=3.0)}, consumers={"c": {"queue": "q"}}, polls=2)
+    broker.see({"q": queue(7, 3, ring=3.0)}, consumers={"c": {"queue": "q"}}, polls=2)
+    assert broker.sheet().left["evicted"] == 4
+    assert broker.sheet().lost_by == {"arrivals": (0, 4), "(not known)": (0, 4)}

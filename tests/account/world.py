@@ -8,6 +8,7 @@ from conditions.world import Judged, Numbers, Things
 from penstock.account.account import MessageAccount
 from penstock.account.fates import address_fates, queue_fates
 from penstock.assessment.assess import assess
+from penstock.core.table import Table
 from penstock.insight.account import account_list
 from penstock.insight.answers import AccountSheet, Amount
 from penstock.insight.explain import BrokerView
@@ -25,6 +26,8 @@ def queue(a: float, m: float, **said: Any) -> dict[str, Any]:
 class Broker(Judged):
     step: float = 2.0
     last: Snapshot | None = None
+    uncounted: bool = False
+    """Its version shows no numbers of consumers."""
     _senders: Things = field(default_factory=Things)
     _listed: Things = field(default_factory=Things)
 
@@ -54,8 +57,10 @@ class Broker(Judged):
                 if snapshot.addresses
                 else {}
             )
-            numbers = {name: {k: v for k, v in places[name].items() if k != "policy"} for name in listed}
+            numbers = {name: {k: v for k, v in places.get(name, {}).items() if k != "policy"} for name in listed}
             snapshot = replace(snapshot, addresses=self._listed.table(listed, numbers, {}))
+            if self.uncounted and snapshot.consumers is not None:
+                snapshot = replace(snapshot, consumers=Table(snapshot.consumers.index, {}))
             if senders is not None:
                 rows = {name: ProducerRow(name, address, "app", "s" + name) for name, (address, _) in senders.items()}
                 numbers = {name: {"produced": sent} for name, (_, sent) in senders.items()}
