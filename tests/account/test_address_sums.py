@@ -188,6 +188,19 @@ def test_arrivals_between_the_reads_are_not_missing(policy: dict[str, object]) -
     assert not {fate for _, fate in broker.shown()} - {"acknowledged"}
 
 
+def test_a_restart_of_the_agent_under_load_makes_nothing_missing() -> None:
+    broker = Broker()
+    came = 0.0
+    for n in range(40):
+        lag = 200 if n % 7 == 3 else 20
+        broker.see({"q": queue(came + lag, 0, K=came + lag, filter="x")}, routed(came))
+        assert broker.fate("unwanted")[0] == 0
+        if n in {1, 10, 11, 12, 13, 14, 15, 16, 17, 25}:
+            broker.restart_agent()
+        came += 2000
+    assert broker.shown() == {("q", "acknowledged"): came - 2000 + 20 - 20}
+
+
 def refusing_one_in_a_thousand(broker: Broker, a: float, r: float) -> Broker:
     """Of 2,000 in 2 s; the address is read 30 messages before its queue. At rest in the end."""
     rows = {"filter": "x"}

@@ -7,7 +7,8 @@ from typing import Any
 from conditions.world import Judged, Numbers, Things
 from penstock.account.account import MessageAccount
 from penstock.account.fates import address_fates, queue_fates
-from penstock.assessment.assess import assess
+from penstock.agent.checkpoint import checkpoint_of, restore
+from penstock.assessment.assess import State, assess
 from penstock.core.table import Table
 from penstock.insight.account import account_list
 from penstock.insight.answers import AccountSheet, Amount
@@ -74,6 +75,13 @@ class Broker(Judged):
     def restart(self, seconds: float = 10.0) -> None:
         """Of the broker."""
         self.now, self.uptime = self.now + seconds, 0.0
+
+    def restart_agent(self) -> None:
+        """It knows what its state file says."""
+        assert self.last is not None
+        checkpoint = checkpoint_of(self.state, self.last, self.policy)
+        assert checkpoint is not None
+        self.state = restore(checkpoint, State(), self.last, self.policy)
 
     # --- what it says
 

@@ -40,9 +40,6 @@ class Missing(IntEnum):
     """No queue's filter wants it."""
 
 
-REASONS = {"dropped": Missing.DROPPED, "rejected": Missing.REJECTED, "unwanted": Missing.UNWANTED}
-
-
 @dataclass(frozen=True, slots=True)
 class AddressBooks(RowState):
     """
@@ -82,6 +79,8 @@ class AddressBooks(RowState):
     most: Column = column(saved=False)
     routed: Column = column(saved=False)
     came: Column = column(saved=False)
+    still: Mask = mask(saved=False)
+    """Nothing came since the poll before: what is missing is exact."""
     begins: Mask = mask(saved=False)
     """Compared first at this poll."""
     born: Mask = mask(saved=False)
@@ -96,75 +95,103 @@ class AddressBooks(RowState):
         if addresses is None or not (collector is None or collector.usable):
             return self.reindexed(found.queues)  # R of an earlier poll says nothing beside A of this one
         before = with_siblings(self, join)
-        routed, unrouted = join.by_queue(addresses, "messages_added"), join.by_queue(addresses, "messages_unrouted")
-        begins = np.isnan(before.routed0) | (routed < before.routed)
+        compared = before.compared(found, snapshot, join, books, self, watched=watched)
+        return compared.with_reasons(before, snapshot, join)
+
+    def compared(
+        self,
+        found: Facts,
+        snapshot: Snapshot,
+        join: AddressJoin,
+        books: QueueBooks,
+        last: "AddressBooks",
+        *,
+        watched: bool,
+    ) -> "AddressBooks":
+        """With what is missing at this poll. last: as it was, by the queues of the poll before."""
+        addresses = snapshot.addresses
+        assert addresses is not None  # noqa: S101 - `advance` has looked
+        routed = join.by_queue(addresses, "messages_added")
+        begins = np.isnan(self.routed0) | (routed < self.routed)
         if watched:
-            begins |= other_queues(self.index, found.queues, join)
+            begins |= other_queues(last.index, found.queues, join)
         begins &= ~np.isnan(routed)
         # A queue may be listed one poll before its address.
-        known = (found.queues.positions_in(self.index) >= 0) & (~np.isnan(before.routed0) | (not watched))
-        born = begins & watched & new_addresses(join, addresses.index, self.addresses)
-        routed0 = np.where(begins, np.where(born, 0.0, routed), before.routed0)
-        came0 = np.where(begins, np.where(born, 0.0, books.came), before.came0)
+        known = (found.queues.positions_in(last.index) >= 0) & (~np.isnan(self.routed0) | (not watched))
+        born = begins & watched & new_addresses(join, addresses.index, last.addresses)
+        routed0 = np.where(begins, np.where(born, 0.0, routed), self.routed0)
+        came0 = np.where(begins, np.where(born, 0.0, books.came), self.came0)
         came = came_to_address(join, found.queues, books.came - came0)
-        moved = np.fmax(or_zero(routed - before.routed), or_zero(join.of_all_queues(or_zero(books.came - before.came))))
-        meanwhile = np.ceil(
-            moved * SPREAD * seconds_between(snapshot, "addresses", "queues") / max(found.interval, 0.1)
-        )
-        slack = np.where(np.isnan(before.slack), meanwhile, before.slack)
-        slack = np.where(begins, np.where(born, 0.0, np.nan), slack)
-        # Of a queue that loses it is not known how many expired before they were added.
-        late = join.of_all_queues(np.where(ledgered(found), books.expired, 0.0))
-        low = np.vstack([before.low[1:], routed - routed0 - came[1] - late])
-        high = np.vstack([before.high[1:], routed - routed0 - came[0] + meanwhile])
+        # By the poll before; NaN where there is none to compare with.
+        moved = np.maximum(routed - self.routed, join.of_all_queues(or_zero(books.came - self.came)))
+        seconds = SPREAD * seconds_between(snapshot, "addresses", "queues")
+        meanwhile = np.ceil(moved * seconds / max(found.interval, 0.1))
+        low = np.vstack([self.low[1:], routed - routed0 - came[1]])
+        high = np.vstack([self.high[1:], routed - routed0 - came[0] + meanwhile])
         low[:2, begins] = high[:2, begins] = np.nan
         still = (moved == 0) & ~begins
+        slack = np.where(np.isnan(self.slack), meanwhile, self.slack)
         # What is missing falls when a transaction is committed that was open then: it was less from the begin.
         slack = np.fmin(slack, np.where(still, high[2], np.max(high, axis=0)))
-        floor = np.where(begins, 0.0, np.where(still, np.fmin(before.floor, low[2]), before.floor))
-        least = np.maximum(np.where(still, low[2], np.min(low, axis=0)) - or_zero(slack), 0.0)
-        most = np.maximum(np.where(still, high[2], np.fmax.reduce(high, axis=0)) - floor, least)
-        nearly = join.by_queue(addresses, "limit_percent") >= NEARLY_FULL
-        full = np.where(nearly | (join.by_queue(addresses, "paging") > 0), 1.0, before.full)
-        policy = missing_by_policy(addresses, join)
-        unfiltered = join.of_all_queues(found.queues.column("unfiltered", lambda row: not row.filter))
-        reason = reasons(policy, unfiltered, full, found.queues)
-        reason = np.where(np.isnan(came[0]), np.nan, reason)
-        booked, aside = (np.where(begins, 0.0, part) for part in (before.booked, before.aside))
-        books_it = reason > Missing.UNCOMMITTED
-        # At rest all that is missing; else what is surely more than the noise of reading.
-        before_reason = np.fmax(or_zero(np.where(still, most, low.max(axis=0))) - booked, 0.0)
-        grown = np.where(books_it, np.fmax(or_zero(least) - or_zero(aside) - booked, 0.0), 0.0)
-        kept = {
-            name: or_zero(getattr(before, name)) + np.where(reason == one, grown, 0) for name, one in REASONS.items()
-        }
-        restarts = np.isnan(before.unrouted0) | (unrouted - before.unrouted0 < before.unrouted)
-        base = np.where(restarts, np.where(born, 0.0, unrouted) - before.unrouted, before.unrouted0)
-        return AddressBooks(
-            index=found.queues,
+        floor = np.where(still, np.fmin(self.floor, low[2]), self.floor)
+        slack, floor = np.where(begins, np.where(born, 0.0, np.nan), slack), np.where(begins, 0.0, floor)
+        # Of a queue that loses it is not known how many expired before they were added.
+        late = join.of_all_queues(np.where(ledgered(found), books.expired, 0.0))
+        least = np.maximum(np.where(still, low[2], np.min(low, axis=0)) - slack - late, 0.0)
+        most = np.where(still, high[2], np.max(high, axis=0)) - floor
+        return replace(
+            self,
             routed0=routed0,
             came0=came0,
             slack=slack,
             floor=floor,
-            booked=booked + grown,
-            aside=np.where(books_it | ~(policy > Missing.UNCOMMITTED), aside, before_reason),
-            **kept,
-            unrouted0=base,
-            unrouted=np.fmax(before.unrouted, unrouted - base),
-            partly=np.where(begins & known, 1.0, before.partly),
-            full=full,
-            reason=reason,
-            policy=policy,
-            unfiltered=unfiltered,
             low=low,
             high=high,
             least=least,
-            most=most,
+            most=np.maximum(most, or_zero(least)),
+            still=still,
+            partly=np.where(begins & known, 1.0, self.partly),
             routed=routed,
             came=books.came,
             begins=begins,
             born=born,
             addresses=addresses.index,
+        )
+
+    def with_reasons(self, before: "AddressBooks", snapshot: Snapshot, join: AddressJoin) -> "AddressBooks":
+        """With what is missing booked to its reason."""
+        addresses = snapshot.addresses
+        assert addresses is not None  # noqa: S101 - `advance` has looked
+        nearly = join.by_queue(addresses, "limit_percent") >= NEARLY_FULL
+        full = np.where(nearly | (join.by_queue(addresses, "paging") > 0), 1.0, before.full)
+        policy = missing_by_policy(addresses, join)
+        unfiltered = join.of_all_queues(self.index.column("unfiltered", lambda row: not row.filter))
+        reason = np.where(np.isnan(self.low[2]), np.nan, reasons(policy, unfiltered, full, self.index))
+        booked, aside = (or_zero(np.where(self.begins, 0.0, part)) for part in (before.booked, before.aside))
+        books_it = reason > Missing.UNCOMMITTED
+        grown = np.where(books_it, np.fmax(or_zero(self.least) - aside - booked, 0.0), 0.0)
+
+        def with_grown(kept: Column, why: Missing) -> Column:
+            return or_zero(kept) + np.where(reason == why, grown, 0.0)
+
+        # At rest all that is missing; else what is surely more than the noise of reading.
+        before_reason = np.fmax(or_zero(np.where(self.still, self.most, self.low.max(axis=0))) - booked, 0.0)
+        unrouted = join.by_queue(addresses, "messages_unrouted")
+        restarts = np.isnan(before.unrouted0) | (unrouted - before.unrouted0 < before.unrouted)
+        unrouted0 = np.where(restarts, np.where(self.born, 0.0, unrouted) - before.unrouted, before.unrouted0)
+        return replace(
+            self,
+            booked=booked + grown,
+            aside=np.where(books_it | ~(policy > Missing.UNCOMMITTED), aside, before_reason),
+            dropped=with_grown(before.dropped, Missing.DROPPED),
+            rejected=with_grown(before.rejected, Missing.REJECTED),
+            unwanted=with_grown(before.unwanted, Missing.UNWANTED),
+            unrouted0=unrouted0,
+            unrouted=np.fmax(before.unrouted, unrouted - unrouted0),
+            full=full,
+            reason=reason,
+            policy=policy,
+            unfiltered=unfiltered,
         )
 
 
