@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from labelled import openmq, recordings
+from penstock.account.account import MessageAccount
 from penstock.agent.checkpoint import Checkpoint, restore
 from penstock.agent.state_file import StateFile
 from penstock.assessment.assess import State, assess
-from penstock.core.state import By, row_states
+from penstock.core.state import By, declared, row_states
 from penstock.model import Snapshot
 from penstock.observation.facts import time_of
 from penstock.rule_engine.judgement import Judgement
@@ -24,7 +25,10 @@ from penstock.settings.constants import Constants
 from penstock.settings.policy import Policy
 
 FILES = sorted((Path(__file__).parent / "state_files").glob("283a76f-*.bin"))
-SINCE = {"drops_dropped"}
+ACCOUNT = {
+    name for state in row_states(MessageAccount()) for one in declared(type(state)).values() for name in one.names
+}
+SINCE = {"drops_dropped"} | ACCOUNT
 """Columns that came later."""
 POLICY = Policy("recorded", constants=replace(Constants(), cold=45.0, trend=60.0))
 

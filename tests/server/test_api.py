@@ -42,6 +42,7 @@ PATHS = (
     "clients", "clients?points=2&queue=orders", "consumers", "consumers?sort=consumer&limit=1&offset=1", "conditions",
     "conditions?condition=stalled", "client?broker=b1&client=stuck", "client?broker=b1&client=slow", "client?broker=b2",
     "recent?broker=b1&queue=orders", "recent?broker=b1&queue=forgotten", "events", "events?queue=ring&limit=1",
+    "account?broker=b1", "account?broker=b1&name=ring", "account?broker=b1&name=x", "account?name=x",
     "events?since=x", "queues?limit=0", "queues?colour=red", "queues?sort=colour", "queues?broker=b2",
 )  # fmt: skip
 

@@ -29,7 +29,8 @@ from penstock.brokers.openmq import OpenMQReader
 from penstock.core.errors import PenstockError
 from penstock.exposition.body import Exposition
 from penstock.exposition.syntax import Format
-from penstock.insight.explain import explain
+from penstock.insight.account import account_list
+from penstock.insight.explain import NotFound, explain
 from penstock.server import make_app, serve
 from penstock.settings.policy import Policy
 from penstock.transports.recording import RecordingTransport
@@ -108,6 +109,8 @@ async def polled(poller: Poller, transport: Mutating, change: Any) -> str:
     if (view := poller.assessor.view) is not None and (table := view.tables.get("queue")) is not None:
         for row in table.index:
             json.dumps(msgspec.to_builtins(explain(view, row.queue, address=row.address)), allow_nan=False)
+            with contextlib.suppress(NotFound):  # nothing that an account could be made of
+                json.dumps(msgspec.to_builtins(account_list(view, row.queue)), allow_nan=False)
     return result.error
 
 

@@ -10,6 +10,7 @@ from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values
 from penstock.agent.result import Result
 from penstock.exposition.body import Exposition
 from penstock.insight import answers, lists
+from penstock.insight.account import account_list
 from penstock.insight.answers import BrokerState
 from penstock.insight.client import client_view
 from penstock.insight.events import Event
@@ -59,6 +60,9 @@ class Lookups:
 
     def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation:
         return explain(self._view(broker), queue, address=address, client=client)
+
+    def account(self, broker: str, name: str) -> answers.AccountList:
+        return account_list(self._view(broker), name)
 
     def client(self, broker: str, client: str) -> answers.ClientView:
         return client_view(self._view(broker), client)

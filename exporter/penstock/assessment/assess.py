@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.assessment.account import MessageFate, fate_table, unexplained
 from penstock.assessment.health import (
     Eviction,
     address_causes,
@@ -26,7 +27,7 @@ from penstock.assessment.health import (
 from penstock.assessment.openmq import connection_causes, consumer_limits, rejected
 from penstock.core.table import Column, Index, Table
 from penstock.findings.engine import Findings
-from penstock.model import Broker, Role, Snapshot
+from penstock.model import Broker, QueueRow, Role, Snapshot
 from penstock.observation.facts import time_of
 from penstock.observation.poll import Groups
 from penstock.rule_engine.judgement import Judgement, judge
@@ -55,6 +56,7 @@ class State:
     links: Links = field(default_factory=Links)
     judgement: Judgement = field(default_factory=Judgement)
     evictions: Index[Eviction] = field(default_factory=Index.empty)
+    fates: Index[MessageFate] = field(default_factory=Index.empty)
     findings: Findings = field(default_factory=Findings)
 
     def hidden(self) -> dict[str, int]:
@@ -104,9 +106,10 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)
         state = replace(state, consumers=consumers, judgement=judgement)
         tables |= health(state, tables, consumers.clients)
+        tables["account"] = accounted(state, snapshot.queues)
         tables |= of_openmq(state, tables, policy)
         tables |= undecided_clients(state, snapshot, tables, policy)
-        state = replace(state, evictions=tables["eviction"].index)
+        state = replace(state, evictions=tables["eviction"].index, fates=tables["account"].index)
     else:
         state = replace(state, judgement=state.judgement.without_verdict(snapshot, policy.constants))
     if snapshot.broker is not None and snapshot.broker.role is Role.ACTIVE:
@@ -140,6 +143,7 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
     queue = queue_measures(judgement, state.queues, state.clock)
     if "queue" in tables:
         queue |= without_kept(judgement, state.queues, tables["queue"])
+    queue |= unexplained(judgement.account, state.queues)
     measured = {
         "queue": queue,
         "client": client_measures(judgement, clients, state.clock),
@@ -152,6 +156,13 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
         if name in tables:
             found[name] = with_columns(tables[name], columns)
     return found
+
+
+def accounted(state: State, queues: Table[QueueRow] | None) -> Table[MessageFate]:
+    judgement = state.judgement
+    if queues is None:
+        return Table(Index.empty())
+    return fate_table(judgement.account, state.queues, queues, judgement.seen.addresses, state.fates)
 
 
 def with_columns(table: Table[Any], columns: Mapping[str, Column]) -> Table[Any]:

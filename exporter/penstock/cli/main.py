@@ -12,8 +12,8 @@ from penstock.cli import logs
 from penstock.cli.examples import examples
 
 COMMANDS = (
-    "run", "once", "check", "top", "explain", "events", "flow", "record", "replay", "demo", "alerts", "dashboards",
-    "policy", "history", "trends", "completion",
+    "run", "once", "check", "top", "explain", "account", "events", "flow", "record", "replay", "demo", "alerts",
+    "dashboards", "policy", "history", "trends", "completion",
 )  # fmt: skip
 """Each the name of its module and of the command in it, in the order of the help."""
 DEMO = "penstock_demo"

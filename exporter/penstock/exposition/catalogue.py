@@ -19,6 +19,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("broker", "address", "queue"),
     "queue_cause": ("broker", "address", "queue", "cause"),
     "eviction": ("broker", "address", "queue", "reason"),
+    "account": ("broker", "address", "queue", "fate"),
     "client": ("broker", "address", "queue", "client"),
     "client_cause": ("broker", "address", "queue", "client", "cause"),
     "producer": ("broker", "address", "client"),
@@ -588,6 +589,32 @@ HEALTH: Final = (
         "eviction",
         "evicted",
         source="Penstock: ledger of messagesAdded, messagesAcked, messagesExpired, messagesKilled, messageCount",
+    ),
+    Family(
+        "mq_account_messages_total",
+        "counter",
+        "Messages that left or never reached a queue, by fate, since the agent first polled the queue; the lower bound"
+        " where only bounds are known. The label queue is empty for fates before any queue.",
+        "account",
+        "messages",
+        source="Penstock: its account of listAddresses, listProducers and listQueues",
+    ),
+    Family(
+        "mq_account_uncertain_messages",
+        "gauge",
+        "By how many messages a fate may be above mq_account_messages_total; absent where that is exact, and where no"
+        " upper bound is known.",
+        "account",
+        "uncertain",
+        source="Penstock: its account",
+    ),
+    Family(
+        "mq_account_unexplained_messages",
+        "gauge",
+        "Messages that no fate of the account explains at three polls; absent while there are none.",
+        "queue",
+        "unexplained",
+        source="Penstock: its account",
     ),
     Family(
         "mq_queue_messages_lost_by_consumer_total",

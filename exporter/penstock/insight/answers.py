@@ -355,6 +355,44 @@ class Recent(OnQueue, frozen=True):
     episodes: list[SeverityEpisode]
 
 
+# --- the account
+
+Amount: TypeAlias = int | float | tuple[Number, Number | None] | None
+"""A number; at least and at most so many, null: no most is known; null: not known, and `reasons` says why."""
+
+
+class AccountSheet(OnQueue, frozen=True):
+    """
+    What became of the messages of a queue, or, where `queue` is empty, of those of an address before any queue. Amounts
+    are messages: a number, [low, high] where only bounds are known (high null: at least), or null where nothing is.
+
+    since: when the account began. came: by source. there: where they are now. left: by fate. lost_by: what a ring
+    evicted, by `arrivals` and by the clients that went or rolled back. delivering: of the messages in delivery, those
+    that consumers buffer or have not committed, and those of no consumer that is listed (unheld). buffered: by client.
+    unexplained: what no reason explains. reasons: why an amount is no exact number. sums: the arithmetic.
+    """
+
+    since: Time | None
+    came: dict[str, Amount]
+    there: dict[str, Amount]
+    left: dict[str, Amount]
+    lost_by: dict[str, Amount]
+    delivering: dict[str, Amount]
+    buffered: dict[str, Amount]
+    unexplained: Amount
+    reasons: dict[str, str]
+    sums: str
+
+
+class AccountList(Struct, frozen=True):
+    """The sheets of the addresses and queues with that name; of all that lost messages where no name is given."""
+
+    broker: str
+    stamp: Time
+    rows: list[AccountSheet] = field(name="accounts")
+    total: Total
+
+
 # --- one client
 
 

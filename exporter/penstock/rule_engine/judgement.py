@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.account.account import MessageAccount
 from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column, Index
 from penstock.core.windows import Mask, reindex
@@ -53,6 +54,7 @@ class Judgement:
     absence: LearnedTimeout = field(default_factory=LearnedTimeout)
     ledger: Ledger = field(default_factory=Ledger)
     drops: Drops = field(default_factory=Drops)
+    account: MessageAccount = field(default_factory=MessageAccount)
     warm_up: WarmUp = field(default_factory=WarmUp)
     activity: Activity = field(default_factory=Activity)
     service_rate: ServiceRate = field(default_factory=ServiceRate)
@@ -101,6 +103,7 @@ class Judgement:
             patience=self.patience,
             dispatch=self.dispatch,
             absence=self.absence,
+            account=self.account.begun_anew(),
         )
 
     def unjudged(self, now: float, constants: Constants) -> "Judgement":
@@ -153,6 +156,7 @@ def judge(
         warm_up=state.warm_up.advance(found.now, groups.queues.index, groups.clients.index),
         blocked_since=blocked_since(poll),
         openmq=openmq or state.openmq,
+        account=state.account.advance(found, snapshot, state.seen, seen) if openmq is None else state.account,
         conditions=with_silence(active_conditions(debounced, poll, churn, clock), groups),
     )
     return judgement, True

@@ -109,6 +109,7 @@ BROKER, QUEUE, CLIENT = (
     Parameter(name, f"Name of the {name}.", required=True) for name in ("broker", "queue", "client")
 )
 ADDRESS = Parameter("address", "Its address, where several queues have this name.")
+NAME = Parameter("name", "An address or a queue; without it all that lost messages.")
 ONLY = Parameter("client", "Only this client and the queue itself.")
 OF_BROKER, OF_ADDRESS, OF_QUEUE, OF_CLIENT = (
     Parameter(name, f"Only of this {name}.") for name in ("broker", "address", "queue", "client")
@@ -137,6 +138,9 @@ ROUTES: Sequence[Route] = (
           answers.ConditionList, lambda agent, given: agent.conditions(*_rows(given)), *OF_ONE),
     Route("explain", "The same as of one queue, with the names as parameters",
           answers.Explanation, _explain, BROKER, QUEUE, ADDRESS, ONLY),
+    Route("account", "What became of messages: of a queue, of an address, or all that lost some",
+          answers.AccountList, lambda agent, given: agent.account(given["broker"], given.get("name", "")),
+          BROKER, NAME),
     Route("client", "All that is known of one client",
           answers.ClientView, lambda agent, given: agent.client(given["broker"], given["client"]), BROKER, CLIENT),
     Route("recent", "The last hour of one queue",

@@ -57,6 +57,9 @@ class AgentView(Protocol):
     def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation:
         """All that is known of a queue. NotFound: no such broker, queue or client."""
 
+    def account(self, broker: str, name: str) -> answers.AccountList:
+        """What became of the messages of the queues and addresses of this name. NotFound: there is none."""
+
     def client(self, broker: str, client: str) -> answers.ClientView:
         """All that is known of a client over all queues. NotFound: no such broker or client."""
 

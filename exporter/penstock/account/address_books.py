@@ -1,0 +1,289 @@
+"""
+What an address routed and its queues did not get.
+
+R and U are read before the queues' A: so what is missing is never too high by the order of reads, but for what is
+between two counters at that moment, and the least of three polls counts. The numbers are of addresses, by the rows of
+their queues: all queues of an address have the same.
+"""
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.account.queue_books import QueueBooks
+from penstock.core.state import By, RowState, column, counter, declared, mask, unindexed
+from penstock.core.table import Column, Index, Table, take_or_fill
+from penstock.core.windows import Mask
+from penstock.model import AddressRow, QueueKind, QueueRow, Snapshot
+from penstock.observation.facts import AddressJoin, Facts, or_zero
+from penstock.observation.ring_ledger import ledgered
+
+StateT = TypeVar("StateT", bound=RowState)
+
+NEARLY_FULL = 90.0
+"""Percent of an address's limit at which it may have been full between two polls."""
+SPREAD = 2.0
+"""By so much the rate between two reads may be above the mean of the interval."""
+
+
+class Missing(IntEnum):
+    """Why no queue got what an address routed, by the address's settings."""
+
+    UNCOMMITTED = 0
+    """Sent in a transaction that is open or was rolled back, or taken by an exclusive divert."""
+    DROPPED = 1
+    REJECTED = 2
+    UNWANTED = 3
+    """No queue's filter wants it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressBooks(RowState):
+    """
+    Per queue, of its address.
+
+    routed0, came0: R, and what came to this queue, when they were compared first. slack: at most so many were missing
+    then, or came between those two reads; floor: at least. least, most: missing since then, whatever the reason.
+    booked: the part of it that is in dropped, rejected or unwanted. aside: missing before there was such a reason.
+    partly: what was missing before `routed0` is not known: a queue came or went, or the broker restarted. full: the
+    address was nearly full once.
+    """
+
+    BY = By.QUEUE
+    STORED_AS = "account_"
+    routed0: Column = counter()
+    came0: Column = counter()
+    slack: Column = counter()
+    floor: Column = counter()
+    booked: Column = counter()
+    aside: Column = counter()
+    dropped: Column = counter(outlives=True)
+    rejected: Column = counter(outlives=True)
+    unwanted: Column = counter(outlives=True)
+    unrouted0: Column = counter()
+    unrouted: Column = column(0.0, outlives=True, saved=False)
+    partly: Column = counter(0.0, outlives=True)
+    full: Column = counter(0.0, outlives=True)
+    reason: Column = column(saved=False)
+    """A `Missing`; NaN where the settings, or routing by several queues, do not say."""
+    policy: Column = column(saved=False)
+    """A `Missing`, by what a full address does; NaN while that is not known."""
+    unfiltered: Column = column(saved=False)
+    """Queues of the address without a filter."""
+    low: NDArray[np.float64] = column(lines=3, saved=False)
+    high: NDArray[np.float64] = column(lines=3, saved=False)
+    least: Column = column(saved=False)
+    most: Column = column(saved=False)
+    routed: Column = column(saved=False)
+    came: Column = column(saved=False)
+    still: Mask = mask(saved=False)
+    """Nothing came since the poll before: what is missing is exact."""
+    begins: Mask = mask(saved=False)
+    """Compared first at this poll."""
+    born: Mask = mask(saved=False)
+    """The address was made since the poll before."""
+    addresses: Index[AddressRow] = unindexed(Index.empty)
+
+    def advance(
+        self, found: Facts, snapshot: Snapshot, join: AddressJoin, books: QueueBooks, *, watched: bool
+    ) -> "AddressBooks":
+        """watched: as of `QueueBooks.advance`."""
+        addresses, collector = snapshot.addresses, snapshot.collectors.get("addresses")
+        if addresses is None or not (collector is None or collector.usable):
+            return self.reindexed(found.queues)  # R of an earlier poll says nothing beside A of this one
+        before = with_siblings(self, join)
+        compared = before.compared(found, snapshot, join, books, self, watched=watched)
+        return compared.with_reasons(before, snapshot, join)
+
+    def compared(
+        self,
+        found: Facts,
+        snapshot: Snapshot,
+        join: AddressJoin,
+        books: QueueBooks,
+        last: "AddressBooks",
+        *,
+        watched: bool,
+    ) -> "AddressBooks":
+        """With what is missing at this poll. last: as it was, by the queues of the poll before."""
+        addresses = snapshot.addresses
+        assert addresses is not None  # noqa: S101 - `advance` has looked
+        routed = join.by_queue(addresses, "messages_added")
+        begins = np.isnan(self.routed0) | (routed < self.routed)
+        if watched:
+            begins |= other_queues(last.index, found.queues, join)
+        begins &= ~np.isnan(routed)
+        # A queue may be listed one poll before its address.
+        known = (found.queues.positions_in(last.index) >= 0) & (~np.isnan(self.routed0) | (not watched))
+        born = begins & watched & new_addresses(join, addresses.index, last.addresses)
+        routed0 = np.where(begins, np.where(born, 0.0, routed), self.routed0)
+        came0 = np.where(begins, np.where(born, 0.0, books.came), self.came0)
+        came = came_to_address(join, found.queues, books.came - came0)
+        # By the poll before; NaN where there is none to compare with.
+        moved = np.maximum(routed - self.routed, join.of_all_queues(or_zero(books.came - self.came)))
+        seconds = SPREAD * seconds_between(snapshot, "addresses", "queues")
+        meanwhile = np.ceil(moved * seconds / max(found.interval, 0.1))
+        low = np.vstack([self.low[1:], routed - routed0 - came[1]])
+        high = np.vstack([self.high[1:], routed - routed0 - came[0] + meanwhile])
+        low[:2, begins] = high[:2, begins] = np.nan
+        still = (moved == 0) & ~begins
+        slack = np.where(np.isnan(self.slack), meanwhile, self.slack)
+        # What is missing falls when a transaction is committed that was open then: it was less from the begin.
+        slack = np.fmin(slack, np.where(still, high[2], np.max(high, axis=0)))
+        floor = np.where(still, np.fmin(self.floor, low[2]), self.floor)
+        slack, floor = np.where(begins, np.where(born, 0.0, np.nan), slack), np.where(begins, 0.0, floor)
+        # Of a queue that loses it is not known how many expired before they were added.
+        late = join.of_all_queues(np.where(ledgered(found), books.expired, 0.0))
+        least = np.maximum(np.where(still, low[2], np.min(low, axis=0)) - slack - late, 0.0)
+        most = np.where(still, high[2], np.max(high, axis=0)) - floor
+        return replace(
+            self,
+            routed0=routed0,
+            came0=came0,
+            slack=slack,
+            floor=floor,
+            low=low,
+            high=high,
+            least=least,
+            most=np.maximum(most, or_zero(least)),
+            still=still,
+            partly=np.where(begins & known, 1.0, self.partly),
+            routed=routed,
+            came=books.came,
+            begins=begins,
+            born=born,
+            addresses=addresses.index,
+        )
+
+    def with_reasons(self, before: "AddressBooks", snapshot: Snapshot, join: AddressJoin) -> "AddressBooks":
+        """With what is missing booked to its reason."""
+        addresses = snapshot.addresses
+        assert addresses is not None  # noqa: S101 - `advance` has looked
+        nearly = join.by_queue(addresses, "limit_percent") >= NEARLY_FULL
+        full = np.where(nearly | (join.by_queue(addresses, "paging") > 0), 1.0, before.full)
+        policy = missing_by_policy(addresses, join)
+        unfiltered = join.of_all_queues(self.index.column("unfiltered", lambda row: not row.filter))
+        reason = np.where(np.isnan(self.low[2]), np.nan, reasons(policy, unfiltered, full, self.index))
+        booked, aside = (or_zero(np.where(self.begins, 0.0, part)) for part in (before.booked, before.aside))
+        books_it = reason > Missing.UNCOMMITTED
+        grown = np.where(books_it, np.fmax(or_zero(self.least) - aside - booked, 0.0), 0.0)
+
+        def with_grown(kept: Column, why: Missing) -> Column:
+            return or_zero(kept) + np.where(reason == why, grown, 0.0)
+
+        # At rest all that is missing; else what is surely more than the noise of reading.
+        before_reason = np.fmax(or_zero(np.where(self.still, self.most, self.low.max(axis=0))) - booked, 0.0)
+        unrouted = join.by_queue(addresses, "messages_unrouted")
+        restarts = np.isnan(before.unrouted0) | (unrouted - before.unrouted0 < before.unrouted)
+        unrouted0 = np.where(restarts, np.where(self.born, 0.0, unrouted) - before.unrouted, before.unrouted0)
+        return replace(
+            self,
+            booked=booked + grown,
+            aside=np.where(books_it | ~(policy > Missing.UNCOMMITTED), aside, before_reason),
+            dropped=with_grown(before.dropped, Missing.DROPPED),
+            rejected=with_grown(before.rejected, Missing.REJECTED),
+            unwanted=with_grown(before.unwanted, Missing.UNWANTED),
+            unrouted0=unrouted0,
+            unrouted=np.fmax(before.unrouted, unrouted - unrouted0),
+            full=full,
+            reason=reason,
+            policy=policy,
+            unfiltered=unfiltered,
+        )
+
+
+def with_siblings(state: StateT, join: AddressJoin) -> StateT:
+    """`state` by the queues of `join`: a new queue of an address that is known has what the others of it have."""
+    assert join.queues is not None  # noqa: S101 - what asks has advanced it
+    index, before = join.queues, state.index
+    moved = state.reindexed(index)
+    new = index.new_since(before) if index is not before else np.empty(0, np.intp)
+    if not len(new) or len(new) == len(index):
+        return moved
+    known = np.ones(len(index), np.bool_)
+    known[new] = False
+    others = np.full(int(join.at.max(initial=-1)) + 2, -1, np.intp)
+    others[join.at[known] + 1] = np.flatnonzero(known)
+    others[0] = -1
+    source = np.arange(len(index))
+    source[new] = np.where(others[join.at[new] + 1] >= 0, others[join.at[new] + 1], new)
+    return replace(moved, **{name: getattr(moved, name)[..., source] for name in declared(type(moved))})
+
+
+def other_queues(before: Index[QueueRow], queues: Index[QueueRow], join: AddressJoin) -> Mask:
+    """Queues of addresses that have a queue more or less than before."""
+    other = np.zeros(len(queues), np.bool_)
+    if queues is before:
+        return other
+    other[queues.new_since(before)] = True
+    gone = {row.address for row in before.rows[queues.positions(before.keys) < 0]}
+    if gone:
+        other |= np.fromiter((row.address in gone for row in queues), np.bool_, len(queues))
+    return join.of_all_queues(other.astype(np.float64)) > 0
+
+
+def new_addresses(join: AddressJoin, addresses: Index[AddressRow], before: Index[AddressRow]) -> Mask:
+    """By queue whether its address was not there at the poll before."""
+    new = np.zeros(len(addresses), np.bool_)
+    new[addresses.new_since(before)] = True
+    return take_or_fill(new, join.at, fill=False)
+
+
+def came_to_address(join: AddressJoin, queues: Index[QueueRow], came: Column) -> tuple[Column, Column]:
+    """
+    How many different messages came to the queues of each address, at least and at most. came: to each queue.
+
+    Anycast queues share them, each multicast queue gets all that its filter wants; NaN where an address has both.
+    """
+    if not (join.queues_of > 1).any():
+        return came, came
+    count, total = join.queues_of, join.of_all_queues(or_zero(came))
+    multicast = queues.column("multicast", lambda row: row.routing_type == "multicast")
+    unfiltered = queues.column("unfiltered", lambda row: not row.filter)
+    copies = join.of_all_queues(multicast)
+    most_of_one = max_of_address(join, or_zero(came))
+    of_unfiltered = max_of_address(join, np.where(unfiltered > 0, or_zero(came), -np.inf))
+    some = np.isfinite(of_unfiltered)
+    least = np.where(copies == 0, total, np.where(some, of_unfiltered, most_of_one))
+    most = np.where((copies == 0) | ~some, total, of_unfiltered)
+    mixed = (count > 1) & (copies > 0) & (copies < count)
+    return (
+        np.where(mixed, np.nan, np.where(count > 1, least, came)),
+        np.where(mixed, np.nan, np.where(count > 1, most, came)),
+    )
+
+
+def max_of_address(join: AddressJoin, values: Column) -> Column:
+    """Per queue the largest of `values` over the queues of its address."""
+    largest = np.full(int(join.at.max(initial=-1)) + 2, -np.inf)
+    np.maximum.at(largest, join.at + 1, values)
+    return largest[join.at + 1]
+
+
+def missing_by_policy(addresses: Table[AddressRow], join: AddressJoin) -> Column:
+    """A `Missing` by what a full address does; NaN while that is not known."""
+    policies = {"drop": Missing.DROPPED, "fail": Missing.REJECTED, "": np.nan}
+    policy = addresses.index.column("missing", lambda row: policies.get(row.policy, Missing.UNCOMMITTED))
+    return take_or_fill(policy, join.at, np.nan, join.unknown)
+
+
+def reasons(policy: Column, unfiltered: Column, full: Column, queues: Index[QueueRow]) -> Column:
+    """
+    A `Missing` for each queue's address; NaN where its policy is not known or two reasons are possible: a queue on a
+    wildcard address may want what no filter here does, another broker of the cluster may have got any.
+    """
+    limits = np.where((policy > Missing.UNCOMMITTED) & ~(full > 0), Missing.UNCOMMITTED, policy)
+    if queues.column("linked", lambda row: row.kind is QueueKind.LINK).any():
+        return np.where(limits > Missing.UNCOMMITTED, np.nan, np.where(unfiltered > 0, limits, np.nan))
+    wild = queues.column("wild", lambda row: "#" in row.address or "*" in row.address).any()
+    filters = np.where((limits == Missing.UNCOMMITTED) & ~wild, Missing.UNWANTED, np.nan)
+    return np.where(unfiltered > 0, limits, filters)
+
+
+def seconds_between(snapshot: Snapshot, first: str, second: str) -> float:
+    """From the begin of one collector to the end of another, 0 where the poll does not say."""
+    one, other = snapshot.collectors.get(first), snapshot.collectors.get(second)
+    return max(0.0, other.stamp - one.stamp + one.seconds) if one and other else 0.0

@@ -1,0 +1,112 @@
+"""
+What producers sent and no address routed: duplicates, which the broker drops without a counter.
+
+Producers are read after their addresses, so what they sent may be ahead of what was routed: what they had sent at the
+poll before is not. A producer that names an address with each message shows no number for any.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.account.address_books import SPREAD, AddressBooks, seconds_between, with_siblings
+from penstock.core.state import By, RowState, column, counter, unindexed
+from penstock.core.table import Column, Index, Keys, Table, take_or_fill
+from penstock.model import AddressRow, ProducerRow, Snapshot
+from penstock.observation.facts import AddressJoin, Facts, or_zero
+
+ANONYMOUS = "(anonymous)"
+"""Address of a producer that names one with each message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(RowState):
+    """Per producer: messages sent, and the key of its address, -1 while that is not listed."""
+
+    produced: Column = column(saved=False)
+    address: Keys = column(-1, dtype=np.int64, saved=False)
+
+    def advance(
+        self, producers: Table[ProducerRow], addresses: Index[AddressRow], *, watched: bool
+    ) -> tuple["Sent", Column]:
+        """And by address what was sent since the poll before."""
+        before = self.reindexed(producers.index)
+        now, keys = producers["produced"], before.address
+        unknown = np.flatnonzero(keys < 0)
+        if len(unknown):
+            known = dict(zip((row.name for row in addresses), addresses.keys.tolist(), strict=True))
+            keys = keys.copy()
+            keys[unknown] = [known.get(row.address, -1) for row in producers.index.rows[unknown]]
+        # One that came since it was watched began at 0, and so does one whose number fell.
+        fresh = now if watched else np.zeros(len(now))
+        rose = np.where(np.isnan(before.produced), fresh, np.where(now < before.produced, now, now - before.produced))
+        at = addresses.positions(keys)
+        by_address = np.bincount(at[at >= 0], weights=or_zero(rose)[at >= 0], minlength=len(addresses))
+        return Sent(producers.index, np.where(np.isnan(now), before.produced, now), keys), by_address.astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates(RowState):
+    """
+    Per queue, of its address. duplicate: at least so many. sent: since `routed0`, which is R + U of that poll, by the
+    producers that are listed. unsent: sent and not routed, at the last polls; negative: others send here, too.
+    """
+
+    BY = By.QUEUE
+    STORED_AS = "account_"
+    duplicate: Column = counter(outlives=True)
+    duplicate0: Column = column(saved=False)
+    routed0: Column = column(saved=False)
+    sent: Column = column(saved=False)
+    routed: Column = column(saved=False)
+    unsent: NDArray[np.float64] = column(lines=3, saved=False)
+    most: Column = column(saved=False)
+    """NaN: not known."""
+    anonymous: bool = unindexed(bool)
+    watched: bool = unindexed(bool)
+    producers: Sent = unindexed(Sent)
+
+    def advance(self, found: Facts, snapshot: Snapshot, join: AddressJoin, arrivals: AddressBooks) -> "Duplicates":
+        before, collector = with_siblings(self, join), snapshot.collectors.get("connections")
+        if snapshot.producers is None or snapshot.addresses is None or collector is None or not collector.usable:
+            return before
+        addresses = snapshot.addresses
+        if arrivals.addresses is not addresses.index:
+            return before
+        producers, by_address = self.producers.advance(snapshot.producers, addresses.index, watched=self.watched)
+        rose = take_or_fill(by_address, join.at, np.nan, join.unknown)
+        routed = arrivals.routed + join.by_queue(addresses, "messages_unrouted")
+        begins = np.isnan(before.sent) | (routed < before.routed)
+        born = arrivals.born & self.watched
+        routed0 = np.where(begins, np.where(born, 0.0, routed), before.routed0)
+        duplicate0 = np.where(begins, or_zero(before.duplicate), before.duplicate0)
+        sent = np.where(begins, np.where(born, rose, 0.0), before.sent + rose)
+        unsent = np.vstack([before.unsent[1:], sent - routed + routed0])
+        unsent[:2, begins] = np.nan
+        ahead = np.ceil(
+            rose * SPREAD * seconds_between(snapshot, "addresses", "connections") / max(found.interval, 0.1)
+        )
+        still = (rose == 0) & (routed == before.routed) & ~begins
+        surely = np.fmax(before.sent - routed + routed0, np.min(unsent, axis=0) - ahead)
+        surely = np.where(still, unsent[2], np.where(begins, 0.0, surely))
+        anonymous = self.anonymous or bool(
+            snapshot.producers.index.column("anonymous", lambda row: row.address == ANONYMOUS).any()
+        )
+        known = ~begins & (np.min(unsent, axis=0) >= 0) & ~np.full(len(routed), anonymous)
+        return Duplicates(
+            index=found.queues,
+            duplicate=np.fmax(or_zero(before.duplicate), duplicate0 + np.fmax(or_zero(surely), 0.0)),
+            duplicate0=duplicate0,
+            routed0=routed0,
+            sent=sent,
+            routed=routed,
+            unsent=unsent,
+            most=np.where(known, duplicate0 + np.where(still, unsent[2], np.max(unsent, axis=0)), np.nan),
+            anonymous=anonymous,
+            watched=True,
+            producers=producers,
+        )
+
+    def begun_anew(self) -> "Duplicates":
+        return replace(super(Duplicates, self).begun_anew(), producers=Sent(), anonymous=False, watched=False)

@@ -1,0 +1,65 @@
+"""What became of messages, by fate: at least and at most so many. Columns by the queues' rows."""
+
+import numpy as np
+
+from penstock.account.account import MessageAccount
+from penstock.account.address_books import Missing
+from penstock.core.table import Column, Table
+from penstock.core.windows import Mask
+from penstock.model import QueueRow
+
+QUEUE_FATES = ("acknowledged", "expired", "killed", "evicted", "replaced")
+"""Of messages that came to a queue, in the broker's words; killed: dead-lettered, purged or removed."""
+ADDRESS_FATES = ("unrouted", "dropped", "rejected", "unwanted", "duplicate")
+"""Of messages that came to no queue; each queue has those of its address."""
+UNCOMMITTED = "uncommitted_or_diverted"
+"""Sent in transactions that are open or were rolled back, or taken by an exclusive divert: no loss, and no counter."""
+
+Bounds = tuple[Column, Column]
+"""At least and at most; infinite where no most is known."""
+
+
+def queue_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
+    """By fate; NaN where nothing is known of it."""
+    books, arrivals = account.books, account.address_books
+    on_arrival = books.expired
+    if arrivals.index is books.index:  # not routed to the queue: at most so many expired before they were added
+        on_arrival = np.fmin(on_arrival, np.where(arrivals.partly > 0, np.inf, arrivals.most))
+    most = np.where(np.isnan(books.lost), np.nan, np.fmax(books.lost, books.lacking + on_arrival))
+    ring, lasts = ~np.isnan(queues["ring_limit"]), queues["last_value"] > 0
+    either = ring & lasts
+    nothing = np.zeros(len(most))
+
+    def lost(where: Mask) -> Bounds:
+        return np.where(where, np.where(either, nothing, books.lost), 0.0), np.where(where, most, 0.0)
+
+    exact = {name: getattr(books, name) for name in ("acknowledged", "expired", "killed")}
+    return {**{name: (one, one) for name, one in exact.items()}, "evicted": lost(ring), "replaced": lost(lasts)}
+
+
+def address_fates(account: MessageAccount) -> dict[str, Bounds]:
+    """By fate, and `UNCOMMITTED`; NaN where the address was not read."""
+    of, duplicates = account.address_books, account.duplicates
+    read = ~np.isnan(of.routed0)
+    # What is missing and not booked may be of any reason that is possible.
+    rest = np.where(np.isnan(of.most), np.inf, np.fmax(of.most - of.booked, 0.0))
+    rest = np.where(of.partly > 0, np.inf, rest)
+    possible = {
+        "dropped": np.isnan(of.policy) | (of.policy == Missing.DROPPED),
+        "rejected": np.isnan(of.policy) | (of.policy == Missing.REJECTED),
+        "unwanted": of.unfiltered == 0,
+    }
+    bounds = {
+        name: (getattr(of, name), getattr(of, name) + np.where(where, rest, 0.0)) for name, where in possible.items()
+    }
+    # A client may be refused before its message is routed.
+    refuses = (of.policy == Missing.REJECTED) & (of.full > 0)
+    bounds["rejected"] = of.rejected, np.where(refuses, np.inf, bounds["rejected"][1])
+    alone = (of.policy == Missing.UNCOMMITTED) & (of.unfiltered > 0)
+    bounds[UNCOMMITTED] = np.where(alone, np.fmax(np.nan_to_num(of.least) - of.booked, 0.0), 0.0), rest
+    bounds["unrouted"] = of.unrouted, of.unrouted
+    if duplicates.index is of.index:
+        bounds["duplicate"] = duplicates.duplicate, np.where(np.isnan(duplicates.most), np.inf, duplicates.most)
+    else:
+        bounds["duplicate"] = np.zeros(len(read)), np.full(len(read), np.inf)
+    return {name: (np.where(read, low, np.nan), np.where(read, high, np.nan)) for name, (low, high) in bounds.items()}

@@ -1,0 +1,137 @@
+"""
+The account of each queue: what was there at first and what came is there now, or left by a reason.
+
+All numbers of a queue come from one row of one listing, so the sums are exact: A = K + E + X + content + lost. Letters
+as in `observation.facts`. What a ring evicts and a last value replaces has no counter: it is what the sum lacks.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.state import By, RowState, column, counter
+from penstock.core.table import Column
+from penstock.core.windows import Mask
+from penstock.observation.facts import Facts, or_zero
+from penstock.observation.ring_ledger import ledgered
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBooks(RowState):
+    """
+    Per queue, messages since `since` (broker's clock), over restarts of the broker.
+
+    a0, k0, e0, x0: the broker's counters when its process was first polled, less what was counted before it.
+    opening: content at `since`. adjusted: what restarts of the broker and counters set back added to the content,
+    or took from it. lost: evicted or replaced, as sighted at two polls; NaN where it cannot be known.
+    on_arrival: expired before they were added.
+    """
+
+    BY = By.QUEUE
+    STORED_AS = "account_"
+    since: Column = counter(outlives=True)
+    a0: Column = counter()
+    k0: Column = counter()
+    e0: Column = counter()
+    x0: Column = counter()
+    opening: Column = counter(outlives=True)
+    adjusted: Column = counter(outlives=True)
+    on_arrival: Column = counter(outlives=True)
+    lost: Column = counter(outlives=True)
+    added: Column = column(0.0, outlives=True, saved=False)
+    acknowledged: Column = column(0.0, outlives=True, saved=False)
+    expired: Column = column(0.0, outlives=True, saved=False)
+    killed: Column = column(0.0, outlives=True, saved=False)
+    content: Column = column(outlives=True, saved=False)
+    lacking: Column = column(saved=False)
+    """What the sum of this poll lacks; negative: more left than came."""
+    gaps: NDArray[np.float64] = column(lines=3, saved=False)
+    """What no reason explains, at the last polls."""
+    unheld: NDArray[np.float64] = column(lines=4, saved=False)
+    """In delivery to no consumer that is listed, at the last polls."""
+
+    def advance(self, found: Facts, *, watched: bool) -> "QueueBooks":
+        """watched: the same process was polled before, so that a queue not seen then was created since."""
+        before = self.reindexed(found.queues)
+        content, held_by_none = contents(found), unheld(found)
+        numbers = np.stack([found.added, found.settled, found.expired, found.killed])
+        readable = np.isfinite(numbers).all(axis=0) & np.isfinite(content)
+        base = np.stack([before.a0, before.k0, before.e0, before.x0])
+        first = np.isnan(before.opening) & readable
+        begins = (np.isnan(before.a0) | (numbers - base < before.totals).any(axis=0)) & readable
+        # A broker's counters begin with it, a queue's with the queue; those of one found running go on.
+        at_start = begins & (first & watched | found.restarted)
+        reloaded = np.where(first, 0.0, np.fmin(found.added, or_zero(before.content)))
+        in_doubt = np.where((found.settled <= held_by_none) & ~first, found.settled, 0.0)
+        began = np.where(at_start, np.stack([reloaded, in_doubt, 0 * reloaded, 0 * reloaded]), numbers)
+        base = np.where(begins, began - before.totals, base)
+        totals = np.fmax(before.totals, numbers - base)
+        on_arrival = np.where(first, 0.0, before.on_arrival)
+        lost = np.where(first, 0.0, before.lost)
+        opened = np.where(at_start, reloaded, content)
+        opening = np.where(first, opened, before.opening)
+        carried = before.opening + before.totals[0] + before.on_arrival - before.totals[1:].sum(axis=0) - or_zero(lost)
+        adjusted = np.where(first, 0.0, np.where(begins, opened - carried, before.adjusted))
+        lacking = opening + adjusted + totals[0] - totals[1:].sum(axis=0) - content
+        # The first poll of a process has none before it: what was lost at its start shows at the second.
+        loses = ledgered(found)
+        seen_twice = np.minimum(before.lacking, lacking)
+        late = np.fmin(np.fmax(-np.maximum(before.lacking, lacking), 0.0), totals[2])
+        on_arrival = np.where(loses, on_arrival, np.fmax(on_arrival, late))
+        lost = np.where(loses, np.fmax(lost, seen_twice), lost)
+        lost = np.where(found.keeps & ~np.isnan(found.ring), np.nan, lost)
+        gap = lacking + np.where(loses, np.fmin(-lacking, totals[2]) * (lacking < 0) - np.fmax(lacking, 0), on_arrival)
+        return QueueBooks(
+            index=found.queues,
+            since=np.where(first, found.now, before.since),
+            a0=base[0],
+            k0=base[1],
+            e0=base[2],
+            x0=base[3],
+            opening=opening,
+            adjusted=adjusted,
+            on_arrival=on_arrival,
+            lost=lost,
+            added=totals[0],
+            acknowledged=totals[1],
+            expired=totals[2],
+            killed=totals[3],
+            content=np.where(readable, content, before.content),
+            lacking=lacking,
+            gaps=np.vstack([before.gaps[1:], gap]),
+            unheld=np.vstack([before.unheld[1:], held_by_none]),
+        )
+
+    @property
+    def totals(self) -> NDArray[np.float64]:
+        """Lines: added, acknowledged, expired, killed."""
+        return np.stack([self.added, self.acknowledged, self.expired, self.killed])
+
+    @property
+    def came(self) -> Column:
+        """With what expired on arrival."""
+        return self.added + self.on_arrival
+
+    @property
+    def unexplained(self) -> Column:
+        """What no reason explains at three polls: its least amount; NaN before."""
+        least = np.min(np.abs(self.gaps), axis=0)
+        same = (self.gaps > 0).all(axis=0) | (self.gaps < 0).all(axis=0)
+        return np.where(np.isnan(least), np.nan, np.where(same, np.sign(self.gaps[2]) * least, 0.0))
+
+
+def contents(found: Facts) -> Column:
+    """What is in a queue: M; with D where the last value does not count it; less D where nothing is removed by it."""
+    return found.messages + np.where(found.keeps, -found.delivering, np.where(lasts(found), found.delivering, 0.0))
+
+
+def lasts(found: Facts) -> Mask:
+    return found.last_value > 0
+
+
+def unheld(found: Facts) -> Column:
+    """D less what its consumers buffer or have not committed; NaN where the broker's version does not show these."""
+    if not found.counted:
+        return np.full(len(found.queues), np.nan)
+    return found.delivering - found.held - found.of_queue(found.consumer.uncommitted)

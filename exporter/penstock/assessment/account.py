@@ -1,0 +1,77 @@
+"""The account as series: by fate of a queue's messages, and of those that came to no queue of an address."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.account.account import MessageAccount
+from penstock.account.fates import ADDRESS_FATES, QUEUE_FATES, Bounds, address_fates, queue_fates
+from penstock.core.table import Column, Index, Positions, Table
+from penstock.model import QueueRow
+from penstock.observation.facts import JUDGED, AddressJoin
+from penstock.series.queues import Queues
+
+FATES = (*QUEUE_FATES, *ADDRESS_FATES)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFate:
+    """queue: empty for what came to no queue of the address."""
+
+    broker: str
+    address: str
+    queue: str
+    fate: str
+
+
+def fate_table(
+    account: MessageAccount, queues: Queues, rows: Table[QueueRow], join: AddressJoin, before: Index[MessageFate]
+) -> Table[MessageFate]:
+    """
+    Only fates that messages have. messages: at least so many. uncertain: may be so many more; NaN where it is exact and
+    where no most is known. before: of the last poll.
+    """
+    grouping = queues.grouping
+    if not (account.watched and account.books.index is rows.index is join.queues is grouping.source):
+        return Table(Index.empty())
+    alone = grouping.index.column("alone", lambda series: not series.summed) > 0
+    judged = rows.index.column("judged", lambda row: row.kind in JUDGED) > 0
+    shown = np.flatnonzero(np.append(alone, np.False_)[grouping.member] & judged)
+    found: list[tuple[int, Positions, Column, Column]] = []
+    for fate, bounds in enumerate(queue_fates(account, rows).values()):
+        found.append(some(fate, shown, bounds))
+    if account.address_books.index is grouping.source:
+        first = shown[np.unique(join.at[shown], return_index=True)[1]]
+        by_fate = address_fates(account)
+        for fate, name in enumerate(ADDRESS_FATES, len(QUEUE_FATES)):
+            found.append(some(fate, first, by_fate[name]))
+    keys = np.concatenate([len(FATES) * grouping.keys[at] + fate for fate, at, _, _ in found])
+    fates = np.concatenate([np.full(len(at), fate) for fate, at, _, _ in found])
+    at, low, high = (np.concatenate([one[part] for one in found]) for part in (1, 2, 3))
+
+    def label(new: list[int]) -> list[MessageFate]:
+        made = []
+        for i in new:
+            series, fate = grouping.index.rows[grouping.member[at[i]]], FATES[fates[i]]
+            queue = series.queue if fate in QUEUE_FATES else ""
+            made.append(MessageFate(series.broker, series.address, queue, fate))
+        return made
+
+    index, order = before.advance(keys, label)
+    uncertain = np.where(np.isfinite(high) & (high > low), high - low, np.nan)
+    return Table(index, {"messages": np.where(low > 0, low, np.nan)[order], "uncertain": uncertain[order]})
+
+
+def some(fate: int, rows: Positions, bounds: Bounds) -> tuple[int, Positions, Column, Column]:
+    """Of these rows those with messages of that fate, or possibly so."""
+    low, high = bounds[0][rows], bounds[1][rows]
+    has = np.flatnonzero((low > 0) | ((high > 0) & np.isfinite(high)))
+    return fate, rows[has], low[has], high[has]
+
+
+def unexplained(account: MessageAccount, queues: Queues) -> dict[str, Column]:
+    """A column of the queues' series: what no reason explains; NaN where there is none."""
+    if account.books.index is not queues.grouping.source:
+        return {}
+    amount = np.abs(account.books.unexplained)
+    return {"unexplained": queues.grouping.sum(np.where(amount > 0, amount, np.nan))}

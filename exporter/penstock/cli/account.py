@@ -1,0 +1,42 @@
+"""`penstock account`: what became of messages, as an accountant's sheet."""
+
+import json
+from pathlib import Path
+
+import click
+import msgspec
+
+from penstock.cli import completion, logs, options
+from penstock.cli.client import ask
+from penstock.cli.examples import examples
+from penstock.insight.account_text import account_lines
+from penstock.insight.answers import AccountList
+from penstock.tui.lines import say, say_json
+
+
+@click.command(
+    epilog=examples(
+        "penstock account demo",
+        "penstock account demo stock.updates",
+        "penstock account demo audit.ring --format json",
+    )
+)
+@click.argument("broker", shell_complete=completion.brokers)
+@click.argument("name", required=False, metavar="[ADDRESS|QUEUE]", shell_complete=completion.queues)
+@options.agent_url
+@options.http_config_file
+@options.form
+@options.command
+async def account(broker: str, name: str | None, url: str, http_config_file: Path | None, form: str) -> int:
+    """
+    Show what became of the messages of an ADDRESS or QUEUE of a BROKER: what came is there, or left for a reason.
+
+    Without a name all that lost messages. A number is exact; "1 to 3" are bounds; "unknown" has its reason beside it.
+    """
+    logs.set_up("error", "logfmt")
+    found = await ask(url, http_config_file, "/api/v1/account", AccountList, broker=broker, name=name)
+    if form == "json":
+        say_json(json.dumps(msgspec.to_builtins(found), ensure_ascii=False, indent=2))
+    else:
+        say(*account_lines(found))
+    return 0

@@ -1,0 +1,133 @@
+"""A broker of plain numbers whose producers are polled, too, and what the account says of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from conditions.world import Judged, Numbers, Things
+from penstock.account.account import MessageAccount
+from penstock.account.fates import address_fates, queue_fates
+from penstock.agent.checkpoint import checkpoint_of, restore
+from penstock.assessment.assess import State, assess
+from penstock.core.table import Table
+from penstock.insight.account import account_list
+from penstock.insight.answers import AccountSheet, Amount
+from penstock.insight.explain import BrokerView
+from penstock.model import Collector, LeftOut, ProducerRow, Snapshot
+
+BLANK = {"K": 0.0, "E": 0.0, "X": 0.0, "D": 0.0, "S": 0.0}
+
+
+def queue(a: float, m: float, **said: Any) -> dict[str, Any]:
+    """A row of a queue: A and M, all else 0 unless said."""
+    return {**BLANK, "A": float(a), "M": float(m), **said}
+
+
+@dataclass
+class Broker(Judged):
+    step: float = 2.0
+    last: Snapshot | None = None
+    uncounted: bool = False
+    """Its version shows no numbers of consumers."""
+    _senders: Things = field(default_factory=Things)
+    _listed: Things = field(default_factory=Things)
+
+    def see(
+        self,
+        queues: Mapping[str, Numbers],
+        addresses: Mapping[str, Numbers] | None = None,
+        consumers: Mapping[str, Numbers] | None = None,
+        senders: Mapping[str, tuple[str, float]] | None = None,
+        *,
+        polls: int = 1,
+        unlisted: str = "",
+        left_out: Sequence[LeftOut] = (),
+        late: Sequence[str] = (),
+    ) -> "Broker":
+        """
+        The same at so many polls, read one after the other in 40 ms.
+
+        addresses: without R it is what came to the queue of that name. senders: address and number of messages sent,
+        by the id of the producer; None: not read. unlisted: an address that is not listed yet. left_out, late: as in
+        `Observation`, late by the names of queues.
+        """
+        for _ in range(polls):
+            self.now, self.uptime = self.now + self.step, self.uptime + self.step
+            routed = {name: {"messages_added": said["A"], "messages_unrouted": 0.0} for name, said in queues.items()}
+            places = {name: {**routed.get(name, {}), **said} for name, said in {**routed, **(addresses or {})}.items()}
+            snapshot = self.snapshot(queues, consumers or {}, places)
+            listed = (
+                {row.name: row for row in snapshot.addresses.index if row.name != unlisted}
+                if snapshot.addresses
+                else {}
+            )
+            numbers = {name: {k: v for k, v in places.get(name, {}).items() if k != "policy"} for name in listed}
+            snapshot = replace(snapshot, addresses=self._listed.table(listed, numbers, {}))
+            if self.uncounted and snapshot.consumers is not None:
+                snapshot = replace(snapshot, consumers=Table(snapshot.consumers.index, {}))
+            if senders is not None:
+                rows = {name: ProducerRow(name, address, "app", "s" + name) for name, (address, _) in senders.items()}
+                numbers = {name: {"produced": sent} for name, (_, sent) in senders.items()}
+                snapshot = replace(snapshot, producers=self._senders.table(rows, numbers, {}))
+            order = ("consumers", "addresses", "queues", "connections")
+            parts = {name: Collector(0.01, snapshot.stamp + 0.01 * n) for n, name in enumerate(order)}
+            assert snapshot.queues is not None
+            keys = [
+                key
+                for key, row in zip(snapshot.queues.index.keys, snapshot.queues.index, strict=True)
+                if row.name in late
+            ]
+            observed = replace(
+                snapshot.observation, left_out=tuple(left_out), late={"queues": np.array(keys)} if keys else {}
+            )
+            self.last = replace(snapshot, collectors=parts, observation=observed)
+            self.state, self.tables = assess(self.state, self.last, self.policy)
+        return self
+
+    def restart(self, seconds: float = 10.0) -> None:
+        """Of the broker."""
+        self.now, self.uptime = self.now + seconds, 0.0
+
+    def restart_agent(self) -> None:
+        """It knows what its state file says."""
+        assert self.last is not None
+        checkpoint = checkpoint_of(self.state, self.last, self.policy)
+        assert checkpoint is not None
+        self.state = restore(checkpoint, State(), self.last, self.policy)
+
+    # --- what it says
+
+    @property
+    def account(self) -> MessageAccount:
+        return self.state.judgement.account
+
+    def at(self, name: str) -> int:
+        return [row.name for row in self.account.books.index].index(name)
+
+    def fate(self, fate: str, name: str = "q") -> tuple[float, float]:
+        """At least and at most."""
+        assert self.last is not None
+        assert self.last.queues is not None
+        found = queue_fates(self.account, self.last.queues) | address_fates(self.account)
+        low, high = found[fate]
+        return float(low[self.at(name)]), float(high[self.at(name)])
+
+    def sheet(self, name: str = "q", *, address: bool = False) -> AccountSheet:
+        assert self.last is not None
+        view = BrokerView(self.state, self.tables, self.last, self.policy, self.step)
+        (found,) = [one for one in account_list(view, name).rows if (one.queue == "") is address]
+        return found
+
+    def left(self, fate: str, name: str = "q") -> Amount:
+        return self.sheet(name).left[fate]
+
+    def shown(self) -> dict[tuple[str, str], float]:
+        """mq_account_messages_total by queue, or "" and its address, and fate."""
+        table = self.tables["account"]
+        return {
+            (row.queue or f"({row.address})", row.fate): float(value)
+            for row, value in zip(table.index, table["messages"], strict=True)
+            if value == value  # noqa: PLR0124 - NaN is not shown
+        }
