@@ -173,6 +173,17 @@ def test_the_journal_is_bounded_in_memory_and_on_disk(tmp_path: Path, monkeypatc
     assert again.last(5) == journal.last(5)
 
 
+def test_an_event_that_is_told_late_hides_no_other() -> None:
+    """A large broker tells its events when it has rendered them; a small one told later ones before."""
+    journal = Journal()
+    for at in (100.0, 102.0, 104.0, 106.0, 108.0):
+        journal.add([Event(at, Change.BROKER_UP, "small")])
+    journal.add([Event(101.0, Change.BROKER_UP, "large")])
+    assert [event.time for event in journal.last(100, since=103.0)] == [104.0, 106.0, 108.0]
+    assert [event.time for event in journal.last(100)] == [100.0, 101.0, 102.0, 104.0, 106.0, 108.0]
+    assert [event.time for event in journal.last(2)] == [106.0, 108.0]
+
+
 def test_what_operators_and_clients_cause_pushes_no_condition_out(tmp_path: Path) -> None:
     """Neither out of memory nor out of the files; and the other way round."""
     journal = Journal(tmp_path)

@@ -195,28 +195,54 @@ async def test_a_stop_waits_for_a_job_that_ends_soon(
     assert "did not end" not in caplog.text
 
 
-STUCK = """
-import sys, time
-from penstock.agent import Assessor
-Assessor.take = lambda *_: print("assessing", flush=True) or time.sleep(60)
+RUN = """
 from penstock.cli.main import main
 main(["run", "--config.file", sys.argv[1], "--web.listen-address", "127.0.0.1:0", "--storage.path", sys.argv[2]])
+"""
+WORKING = """
+import sys, time
+from penstock.agent import Assessor
+Assessor.take = lambda *_: print("here", flush=True) or time.sleep(60)
+"""
+RESOLVING = """
+import socket, sys, time
+numbers = socket.getaddrinfo
+def hang(host, *more, **named):
+    if str(host).startswith("127."):
+        return numbers(host, *more, **named)
+    print("here", flush=True)
+    time.sleep(60)
+socket.getaddrinfo = hang
 """
 
 
 @pytest.mark.slow  # takes five seconds
-def test_the_process_ends_while_a_job_is_under_way(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("hangs", "broker"),
+    [
+        (WORKING, f'transport: recording, url: "recording:{RECORDING}"'),
+        (RESOLVING, "url: 'http://broker.example:8161/console/jolokia/'"),
+    ],
+    ids=["a job", "a name server"],
+)
+def test_the_process_ends_whatever_hangs(tmp_path: Path, hangs: str, broker: str) -> None:
     file = tmp_path / "p.yml"
-    file.write_text(f'brokers: [{{name: b, kind: artemis, transport: recording, url: "recording:{RECORDING}"}}]\n')
+    file.write_text(f"brokers: [{{name: b, kind: artemis, {broker}}}]\n")
     with subprocess.Popen(
-        [sys.executable, "-c", STUCK, str(file), str(tmp_path / "data")], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", hangs + RUN, str(file), str(tmp_path / "data")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             assert process.stdout is not None
-            assert process.stdout.readline() == "assessing\n"
+            assert process.stdout.readline() == "here\n"
             began = time.monotonic()
             process.terminate()
-            assert process.wait(30) == 0
+            _, said = process.communicate(timeout=30)
             assert time.monotonic() - began < 5.0
+            assert process.returncode == 0
+            assert "ERROR" not in said
+            assert "Traceback" not in said
         finally:
             process.kill()

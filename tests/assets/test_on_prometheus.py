@@ -36,6 +36,7 @@ _WITHOUT_JOBS = {
 NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {
     "artemis": _WITHOUT_JOBS
     | {
+        "mq_broker_unhealthy": "needs a broker over its budget, or two with one node id",
         "mq_broker_heap_used_bytes": "OpenMQ's",
         "mq_broker_heap_limit_bytes": "OpenMQ's",
         "mq_broker_resource_state": "OpenMQ's",
@@ -51,6 +52,7 @@ NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {
     },
     "openmq": _WITHOUT_JOBS
     | {
+        "mq_broker_unhealthy": "needs a broker over its budget, or two with one node id",
         "mq_broker_memory_limit_bytes": "unlimited here",
         "mq_broker_disk_used_ratio": "Artemis'",
         "mq_broker_disk_limit_ratio": "Artemis'",

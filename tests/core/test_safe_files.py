@@ -230,7 +230,7 @@ def test_all_that_an_agent_writes(tmp_path: Path) -> None:
         assert {stat.S_IMODE(path.stat().st_mode) for path in spooled} == {0o600}
     kept = [*(agent.work / "data").rglob("*")]
     names = {path.name for path in kept}
-    assert names >= {"state.bin", "events.jsonl", "lock", "lives.arrow"}
+    assert names >= {"state.bin", "agent-events.jsonl", "lock", "lives.arrow"}
     assert any(path.suffix == ".parquet" for path in kept)
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept if path.is_file()} == {0o600}
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept if path.is_dir()} == {0o700}

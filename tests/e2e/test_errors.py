@@ -115,11 +115,17 @@ def test_missing_rights(without_lists: ArtemisBroker, tmp_path: Path) -> None:
     broker.manage.create_queue("q")
     with AmqpProducer(broker.endpoint(), "q") as producer, AmqpHolder(broker.endpoint(), "q", credit=1):
         producer.send(3)
-        with Agent(tmp_path / "agent", brokers=[entry(broker)]) as agent:
+        with Agent(tmp_path / "agent", brokers=[entry(broker, labels={"team": "payments"})]) as agent:
             scrape = agent.until(up, {broker.name: 1}, timeout=20)
+            assert [labels["label_team"] for labels, _ in scrape.find("mq_broker_labels")] == ["payments"]
             success = {labels["collector"]: value for labels, value in scrape.find("penstock_collector_success")}
-            assert {name for name, value in success.items() if value} >= {"broker", "sizes"}
-            assert {name for name, value in success.items() if not value} >= {"consumers", "queues", "connections"}
+            assert {name for name, value in success.items() if value} >= {"broker", "roles"}
+            assert {name for name, value in success.items() if not value} >= {
+                "consumers",
+                "queues",
+                "sizes",
+                "connections",
+            }
             assert polls(scrape, broker.name).keys() == {"partial"}
             assert scrape.value("mq_broker_connections") == 2
             # Missing is not 0.

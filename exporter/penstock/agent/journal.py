@@ -67,14 +67,14 @@ class Journal:
 
     def last(self, limit: int, *, since: float = 0.0, broker: str = "", queue: str = "") -> list[Event]:
         """At most `limit` (of the newest) that happened at `since` or later, oldest first; empty texts mean any."""
-        found: list[Event] = []
-        newest_first = (self._of_brokers.newest_first(), self._of_agent.newest_first())
-        for event in heapq.merge(*newest_first, key=lambda event: -event.time):
-            if event.time < since or len(found) == limit:
-                break
-            if broker in ("", event.broker) and queue in ("", event.queue):
-                found.append(event)
-        return found[::-1]
+        # A large broker tells what it found only when it has rendered it: others may have told later things before.
+        found = [
+            event
+            for log in (self._of_brokers, self._of_agent)
+            for event in log.kept_events()
+            if event.time >= since and broker in ("", event.broker) and queue in ("", event.queue)
+        ]
+        return heapq.nlargest(limit, reversed(found), key=lambda event: event.time)[::-1]
 
 
 @dataclass(slots=True)
@@ -111,8 +111,8 @@ class EventLog:
             self._waiting.extend(msgspec.json.encode(event) + b"\n" for event in events)
             self._write(self.path)
 
-    def newest_first(self) -> Iterator[Event]:
-        return reversed(self._events.copy())
+    def kept_events(self) -> Iterable[Event]:
+        return self._events.copy()
 
     def _write(self, path: Path) -> None:
         """The lines that wait; they go on waiting when that fails."""

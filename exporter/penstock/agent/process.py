@@ -35,7 +35,7 @@ def tune() -> None:
 
 def last_resort() -> threading.Timer:
     """
-    Started, it ends the process within EXIT_SECONDS, whatever still works or hangs by then.
+    Started, it ends the process within EXIT_SECONDS, whatever still works or hangs by then; never to be cancelled.
 
     What no kill may take back is in the files at any time.
     """

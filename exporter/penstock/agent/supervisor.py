@@ -79,8 +79,6 @@ class Agent:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
         self._lock: StorageLock | None = None
-        self.works_on = False
-        """After a stop: a thread was left behind with its work."""
 
     def pollers(self) -> list[Poller]:
         """Of all brokers, in the configuration's order; may be called in any thread."""
@@ -127,6 +125,7 @@ class Agent:
         await asyncio.shield(self._stopping)
 
     async def _stop(self) -> None:
+        ended, unwritten = True, "what was learned since the last save is lost"
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await self._turns.close()
@@ -135,19 +134,20 @@ class Agent:
                 await self._fleet.settled()
                 if self._tasks:  # else nothing was begun: what an earlier agent saved must stay
                     await self._checkpoints.save(())
+                    unwritten = "of the history what waits in its queue is lost"
                 # In a worker: threads of other kinds may all wait for a name server.
                 await asyncio.get_running_loop().run_in_executor(self._workers.small, self._history.stop)
                 await self._workers.idle()
         except TimeoutError:
-            self.works_on = True
+            ended = False
             log.warning(
-                "the work under way did not end within %g s: what was learned since the last save is lost; counters,"
-                " conditions and events are in the journal",
+                "the work under way did not end within %g s: %s; counters, conditions and events are in the journal",
                 STOP_SECONDS,
+                unwritten,
             )
         finally:
-            self._workers.shutdown(wait=not self.works_on)
-            if not self.works_on:  # else it may still write: the end of the process gives the directory back
+            self._workers.shutdown(wait=ended)
+            if ended:  # else it may still write: the end of the process gives the directory back
                 self._checkpoints.close()
                 self._release()
 

@@ -32,7 +32,7 @@ def section(condition: Condition) -> str:
 def lines(condition: Condition) -> Iterator[str]:
     level = "warning or critical" if condition.may_be_critical else "notice"
     if condition.scope is Scope.BROKER:
-        level = "critical"
+        level = "critical" if condition.may_be_critical else "warning"
     event = ", an event" if condition.event else ""
     only = (
         "" if condition.brokers is None else f" {', '.join(called(kind) for kind in sorted(condition.brokers))} only."

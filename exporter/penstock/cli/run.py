@@ -73,8 +73,6 @@ async def run(
         reloads = Reloads(agent)
         loop.add_signal_handler(signal.SIGHUP, reloads.ask)
         await _watch(agent, stopping)
-    if not agent.works_on:
-        last_resort.cancel()
     return 0
 
 
@@ -106,6 +104,8 @@ async def _watch(agent: Agent, stopping: asyncio.Event) -> None:
     finally:
         await agent.stop()
         await end(starting, told)
+        if starting.done() and not starting.cancelled():
+            starting.exception()  # known: it has stopped
 
 
 def authentication_of(web_config_file: Path | None, refused: RefusedLogin | None = None) -> Guard | None:

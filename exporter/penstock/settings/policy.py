@@ -15,7 +15,7 @@ class Limits:
     connections: int = 20
     clients: int = 10_000
     """Distinct client names of a broker; further ones are shown together as `(other)`."""
-    series: int = 5_000_000
+    series: int = 3_750_000
     """Of the whole broker; what is unhealthy or has the largest backlog comes first."""
     label_length: int = 1024
     """Bytes of the value of a label; a longer one is cut, and ends with a hash of the whole."""
