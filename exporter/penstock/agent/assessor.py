@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore
+from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore, with_late
 from penstock.agent.nodes import Nodes, Undecided
 from penstock.agent.recent import Recent
 from penstock.agent.record import Record, Written, record_of, written_as
@@ -155,7 +155,7 @@ class Assessor:
         if checkpoint.broker in ("", self.name):
             told = conditions_of(checkpoint.told)
             self._summary = replace(self._summary or StatusSummary(self.name), conditions=told)
-        return snapshot
+        return with_late(checkpoint, snapshot)
 
     def checkpoint(self) -> Checkpoint | None:
         """What to keep over a restart of the agent; None before the first complete poll and while nothing is known."""

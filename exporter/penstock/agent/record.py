@@ -20,6 +20,7 @@ from penstock.agent.checkpoint import (
     checkpoint_of,
     client_name,
     columns_by,
+    cut_of,
     identity,
     producer_name,
     queue_name,
@@ -88,6 +89,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     standing: dict[str, SavedDebounce] | None = None
     told: Sequence[tuple[ConditionKey, Severity, float]] | None = None
     events: Sequence[Event] = ()
+    cut: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,8 @@ def changed_since(
     before: Written, state: State, snapshot: Snapshot, told: Told, events: Sequence[Event], sequence: int
 ) -> tuple[Record, Written]:
     judgement = state.judgement
-    record = Record(sequence, before.key, base=before.base, now=judgement.seen.times.now, events=events)
+    now = judgement.seen.times.now
+    record = Record(sequence, before.key, base=before.base, now=now, events=events, cut=cut_of(snapshot))
     of_queues = state.queues.totals
     record.clients, clients = totals_record(before.clients, state.consumers.totals, client_name)
     record.queues, queues = totals_record(before.queues, of_queues, sum_name, summed(of_queues), members_of_sums(state))
@@ -344,6 +347,7 @@ def applied(checkpoint: Checkpoint, record: Record) -> Checkpoint:
         standing=checkpoint.standing if record.standing is None else record.standing,
         told=checkpoint.told if record.told is None else record.told,
         recorded=record.now,
+        cut=record.cut,
     )
 
 
