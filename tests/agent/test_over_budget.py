@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from brokers.test_artemis_reader import polled
-from brokers.test_budgets import Fleet, reader
+from brokers.test_budgets import TEN, Fleet, reader
 from penstock.account.account import in_part
 from penstock.agent.assessor import Assessor
 from penstock.agent.checkpoints import Checkpoints, _save
@@ -155,3 +155,94 @@ async def test_summed_queues_that_were_out_of_view_add_nothing_and_their_account
     found = await after.poll()
     assert after.total("queue", "added") == 506
     assert not in_part(found.observation)
+
+
+# --- conditions
+
+
+async def hidden(tmp_path: Path) -> Agent:
+    """q7 is paused and in view, then out of it."""
+    broker = Lasting(TEN)
+    broker.paused = ["q7"]
+    agent = Agent(tmp_path, broker, queues=3)
+    await agent.poll(3)
+    assert agent.conditions() == [(Change.CONDITION_ON, "paused", "q7")]
+    broker.depth["q0"] = 100_000
+    await agent.poll(3)
+    assert "q7" not in {row.queue for row in agent.assessor.tables["queue"].index}
+    assert agent.conditions() == [], "nobody knows that it has ended"
+    return agent
+
+
+async def test_a_condition_of_a_queue_that_is_out_of_view_and_returns_stands(tmp_path: Path) -> None:
+    agent = await hidden(tmp_path)
+    agent.broker.depth["q0"] = 0
+    await agent.poll(3)
+    assert agent.conditions() == []
+    agent.broker.paused = []
+    await agent.poll(3)
+    assert agent.conditions() == [(Change.CONDITION_OFF, "paused", "q7")]
+
+
+async def test_a_condition_that_ended_out_of_view_ends_when_the_queue_is_seen(tmp_path: Path) -> None:
+    agent = await hidden(tmp_path)
+    agent.broker.paused = []
+    agent.broker.depth["q0"] = 0
+    await agent.poll(3)
+    assert agent.conditions() == [(Change.CONDITION_OFF, "paused", "q7")]
+
+
+async def test_a_condition_of_a_queue_that_was_removed_out_of_view_ends_once_all_is_read(tmp_path: Path) -> None:
+    agent = await hidden(tmp_path)
+    for number in (17, *range(11, 17)):
+        del agent.broker.queues[number]
+    await agent.poll(2)
+    assert agent.conditions() == [(Change.CONDITION_OFF, "paused", "q7")]
+
+
+@SAVES
+async def test_it_stands_over_a_restart_of_the_agent(tmp_path: Path, saves: bool) -> None:
+    before = await hidden(tmp_path)
+    if saves:
+        before.save()
+    agent = Agent(tmp_path, before.broker, queues=3)
+    await agent.poll(3)
+    assert agent.conditions() == []
+    larger = Agent(tmp_path, before.broker, queues=100)
+    await larger.poll(3)
+    assert larger.conditions() == []
+
+
+async def test_another_process_of_the_broker_has_none_of_it(tmp_path: Path) -> None:
+    agent = await hidden(tmp_path)
+    agent.broker.started = agent.broker.stamp + 5
+    await agent.poll()
+    assert (Change.CONDITION_OFF, "paused", "q7") in agent.conditions()
+
+
+async def test_so_many_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.insight.events.MOST_OUT_OF_VIEW", 1)
+    broker = Lasting(TEN)
+    broker.paused = ["q7", "q8"]
+    agent = Agent(tmp_path, broker, queues=3)
+    await agent.poll(3)
+    assert len(agent.conditions()) == 2
+    broker.depth |= {"q0": 100_000, "q1": 100_000}
+    await agent.poll(3)
+    assert len(agent.conditions()) == 1
+
+
+async def test_of_a_queue_that_is_in_view_and_of_one_that_is_gone_they_end_as_ever(tmp_path: Path) -> None:
+    broker = Lasting(TEN)
+    broker.paused = ["q8"]
+    agent = Agent(tmp_path, broker, queues=3)
+    await agent.poll(3)
+    broker.paused = []
+    await agent.poll(3)
+    assert agent.conditions() == [(Change.CONDITION_ON, "paused", "q8"), (Change.CONDITION_OFF, "paused", "q8")]
+    broker.paused = ["q1"]
+    whole = Agent(tmp_path / "whole", broker, queues=100)
+    await whole.poll(3)
+    del broker.queues[11]
+    await whole.poll(2)
+    assert whole.conditions() == [(Change.CONDITION_ON, "paused", "q1"), (Change.CONDITION_OFF, "paused", "q1")]

@@ -34,7 +34,7 @@ from penstock.core.state import By, declared, row_states
 from penstock.core.table import Column, Index, Keys, take_or_fill
 from penstock.core.table import positions as positions_of
 from penstock.core.windows import Mask
-from penstock.insight.events import ConditionKey, Event
+from penstock.insight.events import ConditionKey, Event, Told
 from penstock.model import Process, Role, Snapshot
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.totals import SeriesT, Totals
@@ -42,7 +42,6 @@ from penstock.settings.policy import Policy
 
 Lines = NDArray[np.float64]
 """Several lines of numbers by the same rows."""
-Told = Mapping[ConditionKey, tuple[Severity, float]]
 
 
 class TotalsRecord(msgspec.Struct, omit_defaults=True):
