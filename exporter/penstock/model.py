@@ -363,7 +363,7 @@ class Observation:
     and no page showed stays with its last numbers until it is proven gone; what had just come may be missing until
     the next poll.
     left_out: what is beyond the budgets of the broker. late: by table, keys of rows that were out of view until this
-    poll: what their counters say came before it.
+    poll: what their counters say came before it; at the agent's first poll all keys of a table that was cut before.
     """
 
     process: Process = field(default_factory=Process)

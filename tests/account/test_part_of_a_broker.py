@@ -1,8 +1,12 @@
 """A broker over its budget: what is out of view is in no account, and what comes into view brings no past with it."""
 
+from dataclasses import replace
+
 import pytest
 
 from account.world import Broker, queue
+from penstock.agent.checkpoint import checkpoint_of, restore, with_late
+from penstock.assessment.assess import State, assess
 from penstock.model import LeftOut
 
 OVER = (LeftOut("queues", 1, 2),)
@@ -37,3 +41,21 @@ def test_a_drop_is_told_again_once_all_is_in_view() -> None:
     broker.see(seen, {"q": {"messages_added": 10.0, **full}}, polls=3)
     broker.see(seen, {"q": {"messages_added": 17.0, **full}}, polls=4)
     assert broker.shown() == {("(q)", "dropped"): 7}
+
+
+def test_a_queue_that_was_made_out_of_view_is_no_drop_to_the_next_agent() -> None:
+    """The state file has the books of before the broker was over its budget: the journal adds none of it."""
+    full = {"policy": "drop", "limit_percent": 100.0, "messages_unrouted": 0.0}
+    a, c = queue(10, 10, address="x"), queue(50, 50, address="x")
+    broker = Broker().see({"a": a}, {"x": {"messages_added": 10.0, **full}}, polls=4)
+    assert broker.last is not None
+    kept = checkpoint_of(broker.state, broker.last, broker.policy)
+    assert kept is not None
+    kept = replace(kept, cut=("queues",))
+    x = {"x": {"messages_added": 60.0, **full}}
+    broker.see({"a": a, "c": c}, x)
+    first = with_late(kept, broker.last)
+    broker.state, _ = assess(restore(kept, State(), first, broker.policy), first, broker.policy)
+    broker.see({"a": a, "c": c}, x, polls=5)
+    assert broker.shown() == {}
+    assert broker.sheet("c").unexplained == 0

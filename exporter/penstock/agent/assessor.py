@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore
+from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore, with_late
 from penstock.agent.nodes import Nodes, Undecided
 from penstock.agent.recent import Recent
 from penstock.agent.record import Record, Written, record_of, written_as
@@ -17,7 +17,7 @@ from penstock.agent.workers import Lane
 from penstock.assessment.assess import State, Tables, assess
 from penstock.conditions.condition import Severity
 from penstock.core.table import Table
-from penstock.insight.events import ConditionKey, Event, StatusSummary, changes, summarize
+from penstock.insight.events import ConditionKey, Event, StatusSummary, Told, changes, summarize
 from penstock.insight.explain import BrokerView
 from penstock.model import Collector, LeftOut, Role, Snapshot
 from penstock.rule_engine.judgement import Judgement
@@ -155,7 +155,11 @@ class Assessor:
         if checkpoint.broker in ("", self.name):
             told = conditions_of(checkpoint.told)
             self._summary = replace(self._summary or StatusSummary(self.name), conditions=told)
-        return snapshot
+        return with_late(checkpoint, snapshot)
+
+    @property
+    def _told(self) -> Told:
+        return self._summary.conditions if self._summary else {}
 
     def checkpoint(self) -> Checkpoint | None:
         """What to keep over a restart of the agent; None before the first complete poll and while nothing is known."""
@@ -163,7 +167,8 @@ class Assessor:
         if snapshot is None:
             return None
         if self._restored:
-            return checkpoint_of(self.state, snapshot, self.policy)
+            found = checkpoint_of(self.state, snapshot, self.policy)
+            return found and replace(found, told=[(name, *how) for name, how in self._told.items()])
         if not is_passive(snapshot):
             return None
         # Not active yet in this agent's time: what was known before stays, and that it is passive now.
@@ -177,21 +182,19 @@ class Assessor:
         """What the last poll changed of what is kept, and what is written with it; events: what `changes` told."""
         if not self._restored or self.snapshot is None:
             return (Record(sequence, events=events) if events else None), self.written
-        told = self._summary.conditions if self._summary else {}
-        return record_of(self.written, self.state, self.snapshot, self.policy, told, events, sequence)
+        return record_of(self.written, self.state, self.snapshot, self.policy, self._told, events, sequence)
 
     def saved_with(self, checkpoint: Checkpoint, sequence: int) -> None:
         """`checkpoint`, which is of now, is in the state file that has this sequence."""
-        told = self._summary.conditions if self._summary else {}
-        self.written = written_as(checkpoint, self.state, told, sequence)
+        self.written = written_as(checkpoint, self.state, self._told, sequence)
 
     def changes(self, poll: PollResult) -> Iterable[Event]:
         """What changed since this was called last; to be called once after each poll."""
         if poll.result is Result.FAILED:
             self.nodes.failed(self.name)
         before = self._summary or StatusSummary(self.name)
-        about = None if self.snapshot is None else self.snapshot.broker
-        self._summary = summarize(before, self.state, about, up=poll.result is not Result.FAILED, error=poll.error)
+        up = poll.result is not Result.FAILED
+        self._summary = summarize(before, self.state, self.snapshot, up=up, error=poll.error)
         return changes(before, self._summary, time.time())
 
 

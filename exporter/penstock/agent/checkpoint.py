@@ -117,6 +117,8 @@ class Checkpoint:
     """The conditions that stood, how severe and since when by the agent's clock."""
     recorded: float = np.nan
     """When it was seen last by the journal, which has totals and conditions of later than `now`."""
+    cut: Sequence[str] = ()
+    """Tables of which budgets left rows out at the last poll."""
 
     @property
     def node(self) -> str:
@@ -183,7 +185,12 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         left=[(client_name(client), left) for client, left in churn.left.items()],
         churned=churn.index.keys[churn.counted],
         told=[(name, *told) for name, told in by_name(judgement.conditions).items()],
+        cut=cut_of(snapshot),
     )
+
+
+def cut_of(snapshot: Snapshot) -> tuple[str, ...]:
+    return tuple(one.what for one in snapshot.observation.left_out)
 
 
 def client_name(series: ClientSeries) -> ClientName:
@@ -297,6 +304,15 @@ def restore(checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Po
         ),
         producers=restored_producers(checkpoint, state.producers, snapshot.producers, policy, same=same),
     )
+
+
+def with_late(checkpoint: Checkpoint, snapshot: Snapshot) -> Snapshot:
+    """The first poll after `restore`: rows of which nothing is kept may have been out of view before."""
+    if not same_process(checkpoint, snapshot.observation.process):
+        return snapshot
+    cut = {what: table for what in checkpoint.cut if (table := getattr(snapshot, what, None)) is not None}
+    late = {what: table.index.keys for what, table in cut.items()}
+    return replace(snapshot, observation=replace(snapshot.observation, late={**snapshot.observation.late, **late}))
 
 
 def with_keys_of(checkpoint: Checkpoint, queues: Index[QueueRow]) -> Checkpoint:

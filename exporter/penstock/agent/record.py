@@ -20,6 +20,7 @@ from penstock.agent.checkpoint import (
     checkpoint_of,
     client_name,
     columns_by,
+    cut_of,
     identity,
     producer_name,
     queue_name,
@@ -33,7 +34,7 @@ from penstock.core.state import By, declared, row_states
 from penstock.core.table import Column, Index, Keys, take_or_fill
 from penstock.core.table import positions as positions_of
 from penstock.core.windows import Mask
-from penstock.insight.events import ConditionKey, Event
+from penstock.insight.events import ConditionKey, Event, Told
 from penstock.model import Process, Role, Snapshot
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.totals import SeriesT, Totals
@@ -41,7 +42,6 @@ from penstock.settings.policy import Policy
 
 Lines = NDArray[np.float64]
 """Several lines of numbers by the same rows."""
-Told = Mapping[ConditionKey, tuple[Severity, float]]
 
 
 class TotalsRecord(msgspec.Struct, omit_defaults=True):
@@ -88,6 +88,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     standing: dict[str, SavedDebounce] | None = None
     told: Sequence[tuple[ConditionKey, Severity, float]] | None = None
     events: Sequence[Event] = ()
+    cut: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,8 @@ def changed_since(
     before: Written, state: State, snapshot: Snapshot, told: Told, events: Sequence[Event], sequence: int
 ) -> tuple[Record, Written]:
     judgement = state.judgement
-    record = Record(sequence, before.key, base=before.base, now=judgement.seen.times.now, events=events)
+    now = judgement.seen.times.now
+    record = Record(sequence, before.key, base=before.base, now=now, events=events, cut=cut_of(snapshot))
     of_queues = state.queues.totals
     record.clients, clients = totals_record(before.clients, state.consumers.totals, client_name)
     record.queues, queues = totals_record(before.queues, of_queues, sum_name, summed(of_queues), members_of_sums(state))
@@ -344,6 +346,7 @@ def applied(checkpoint: Checkpoint, record: Record) -> Checkpoint:
         standing=checkpoint.standing if record.standing is None else record.standing,
         told=checkpoint.told if record.told is None else record.told,
         recorded=record.now,
+        cut=record.cut,
     )
 
 

@@ -105,7 +105,7 @@ async def replayed_events(transport: Recorded, policy: Policy, wanted: ReaderOpt
     state, kept, summary = State(), LastGood(), StatusSummary(policy.broker)
     try:
         while True:
-            error, about = "", None
+            error, found = "", None
             try:
                 snapshot = await reader.poll(TIMEOUT)
             except SourceError as problem:
@@ -114,11 +114,11 @@ async def replayed_events(transport: Recorded, policy: Policy, wanted: ReaderOpt
                 interval = state.judgement.seen.times.interval
                 kept, snapshot = keep_last_good(kept, snapshot, keep_seconds(interval))
                 state, _ = assess(state, snapshot, policy)
-                about = snapshot.broker
+                found = snapshot if snapshot.broker else None
             if transport.ended:
                 return
             before = summary
-            summary = summarize(before, state, about, up=about is not None, error=error)
+            summary = summarize(before, state, found, up=found is not None, error=error)
             yield list(changes(before, summary, transport.last_stamp))
     finally:
         await reader.close()

@@ -3,15 +3,21 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 
 import numpy as np
 
 from penstock.assessment.assess import State
 from penstock.conditions.condition import ActiveCondition, Severity
-from penstock.model import Broker, Process
+from penstock.model import Observation, Process, Snapshot
 
 ConditionKey = tuple[str, str, str, str]
 """Condition, address, queue, client."""
+Told = Mapping[ConditionKey, tuple[Severity, float]]
+"""Severity and begin."""
+
+MOST_OUT_OF_VIEW = 1000
+"""Conditions of queues out of view that are kept: a client that makes queues without end must not fill the memory."""
 
 
 class Change(StrEnum):
@@ -63,16 +69,21 @@ class StatusSummary:
     start: float = np.nan
     """By the agent's clock."""
     process: Process = field(default_factory=Process)
-    conditions: Mapping[ConditionKey, tuple[Severity, float]] = field(default_factory=dict)
-    """Severity and begin."""
+    conditions: Told = field(default_factory=dict)
 
 
-def summarize(before: StatusSummary, state: State, about: Broker | None, *, up: bool, error: str = "") -> StatusSummary:
+def summarize(
+    before: StatusSummary, state: State, snapshot: Snapshot | None, *, up: bool, error: str = ""
+) -> StatusSummary:
     """
-    The broker after a poll. about: what is known of it now, None where that is nothing.
+    The broker after a poll. snapshot: what is known of it now, None where that is nothing.
 
-    Of a broker that cannot be read nothing is known, neither that a condition has ended.
+    Of a broker that cannot be read nothing is known, neither that a condition has ended; nor of queues out of view.
     """
+    about = snapshot.broker if snapshot else None
+    conditions = by_name(state.judgement.conditions)
+    if snapshot and not state.clock.process.replaces(before.process):
+        conditions = {**out_of_view(before.conditions, conditions, state, snapshot.observation), **conditions}
     return StatusSummary(
         before.broker,
         up=up,
@@ -80,8 +91,29 @@ def summarize(before: StatusSummary, state: State, about: Broker | None, *, up: 
         role=about.role if about else before.role,
         start=state.clock.start,
         process=state.clock.process,
-        conditions=by_name(state.judgement.conditions) if about else before.conditions,
+        conditions=conditions if about else before.conditions,
     )
+
+
+def out_of_view(before: Told, now: Told, state: State, observation: Observation) -> Told:
+    """
+    Those of `before` that are not told `now` and may stand still: their queue is not read.
+
+    In the first poll at which it is read again a rule has no second poll yet to agree with it.
+    """
+    cut = any(one.what == "queues" for one in observation.left_out)
+    gone = [name for name in before if name[2] and name not in now]
+    if not gone or not (cut or "queues" in observation.late):
+        return {}
+    grouping = state.queues.grouping
+    late = np.isin(grouping.source.keys, observation.late.get("queues", ()))
+    here = ~late if cut else late
+    names = {name[2] for name in gone}
+    named = {(row.address, row.name) for row in grouping.source.rows[here] if row.name in names}
+    sums = np.unique(grouping.member[here & (grouping.member >= 0)])
+    named |= {(one.address, one.queue) for one in grouping.index.rows[sums] if one.queue in names}
+    stand = (name for name in gone if (name[1:3] in named) is not cut)
+    return {name: before[name] for name in islice(stand, MOST_OUT_OF_VIEW)}
 
 
 def by_name(conditions: Sequence[ActiveCondition]) -> dict[ConditionKey, tuple[Severity, float]]:
