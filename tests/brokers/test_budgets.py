@@ -10,9 +10,10 @@ from brokers.test_artemis_reader import Broker, calls, errors, messages, polled
 from penstock.agent.assessor import Assessor
 from penstock.agent.publisher import Publisher
 from penstock.agent.result import PollResult, Result
-from penstock.brokers.artemis import ArtemisReader
+from penstock.brokers.artemis import ArtemisReader, requests
 from penstock.brokers.budget import Budget, RowBudgets
 from penstock.brokers.engine import ReaderOptions
+from penstock.core.errors import BadAnswer, SourceError, Unreachable
 from penstock.core.table import Index
 from penstock.model import LeftOut, Snapshot
 from penstock.observation.activity import DELIVERED
@@ -149,6 +150,21 @@ async def test_of_more_consumers_the_oldest_are_read_always_the_same() -> None:
         assert [row.id for row in found.consumers.index] == ["100", "101", "102", "103", "104", "105"]
         assert "leaving" not in found.consumers.columns
     assert calls(broker).count("listConsumers") == 3, "as many pages as the budget allows"
+
+
+@pytest.mark.parametrize("failure", [Unreachable("no answer in time"), BadAnswer("no listing")])
+async def test_no_pattern_takes_the_place_of_a_listing_that_has_just_shown_too_many(failure: SourceError) -> None:
+    broker = Fleet(TEN)
+    broker.wrong["listQueues"] = [
+        lambda: {"status": 200, "value": broker.text("listQueues", ["{}", 1, 5000])},
+        failure,
+    ]
+    artemis = reader(broker, queues=3)
+    found = await polled(artemis, broker)
+    assert calls(broker).count("listQueues") == 2
+    assert requests.QUEUE_ATTRIBUTES[0] not in calls(broker)
+    assert str(failure) in errors(found)["queues"]
+    assert messages(await polled(artemis, broker)) == {"q7": 70, "q8": 80, "q9": 90}
 
 
 # --- counters

@@ -283,18 +283,16 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
         A pattern read cannot be told to stop: where there are more rows than may be read, nothing takes its place.
         """
-        if self._budget(operation).over:
-            return await in_pages(), False
-        if poll.now >= self._avoid.get(operation, -np.inf):
+        budget = self._budget(operation)
+        if budget.over or poll.now >= self._avoid.get(operation, -np.inf):
             try:
                 return await in_pages(), False
-            except Unreachable:
-                # Each call that waits holds a thread of the broker's web server: do not pile them up.
-                self._avoid[operation] = poll.now + AFTER_LOCK
-            except OverBudget:
-                raise
-            except BadAnswer:
-                pass
+            except (Unreachable, BadAnswer) as failed:
+                if budget.over or isinstance(failed, OverBudget):  # over: this listing may just have shown it
+                    raise
+                if isinstance(failed, Unreachable):
+                    # Each call that waits holds a thread of the broker's web server: do not pile them up.
+                    self._avoid[operation] = poll.now + AFTER_LOCK
         return await by_pattern(), True
 
     async def _read_sizes(self, poll: Poll, queues: Table[QueueRow] | None) -> tuple[dict[str, Column], str]:
