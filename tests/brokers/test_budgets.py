@@ -152,6 +152,21 @@ async def test_of_more_consumers_the_oldest_are_read_always_the_same() -> None:
     assert calls(broker).count("listConsumers") == 3, "as many pages as the budget allows"
 
 
+async def test_connections_that_could_not_be_read_and_left_are_left_out_no_more() -> None:
+    broker = Fleet(["q"], 8)
+    artemis = reader(broker, connections=5)
+    found = await polled(artemis, broker, 2)
+    assert found.observation.left_out == (LeftOut("connections", 3, 8),)
+    for gone in (105, 106, 107):
+        del broker.consumers[gone]
+    for _ in range(2):
+        found = await polled(artemis, broker)
+        assert found.observation.left_out == ()
+        assert found.connections is not None
+        assert len(found.connections) == 5
+    assert "listConnections" not in calls(broker), "all are known, and none is left out"
+
+
 @pytest.mark.parametrize("failure", [Unreachable("no answer in time"), BadAnswer("no listing")])
 async def test_no_pattern_takes_the_place_of_a_listing_that_has_just_shown_too_many(failure: SourceError) -> None:
     broker = Fleet(TEN)

@@ -412,7 +412,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         made, addresses = self._connections, self._addresses.names
         sessions = await self._pages(poll, "listSessions", rows, made.sessions, made.session_sight)
         connections: list[ConnectionPage] = []
-        if made.unknown():
+        if made.unknown() or self.budgets["connections"].over:  # else nothing would show that it is over no more
             connections = await self._pages(poll, "listConnections", rows, made.connections)
         producers = await self._all_pages(
             poll,
