@@ -167,6 +167,20 @@ async def test_connections_that_could_not_be_read_and_left_are_left_out_no_more(
     assert "listConnections" not in calls(broker), "all are known, and none is left out"
 
 
+async def test_a_broker_that_turns_passive_leaves_nothing_out() -> None:
+    broker = Fleet(TEN)
+    artemis = reader(broker, queues=3)
+    await polled(artemis, broker)
+    broker.about["Active"] = False
+    found = await polled(artemis, broker)
+    assert found.observation.left_out == ()
+    assert found.notes == ("a passive broker has no queues",)
+    broker.about["Active"] = True
+    found = await polled(artemis, broker)
+    assert found.observation.left_out == (LeftOut("queues", 7, 10),)
+    assert not found.observation.late, "all of it is new to this reader"
+
+
 @pytest.mark.parametrize("failure", [Unreachable("no answer in time"), BadAnswer("no listing")])
 async def test_no_pattern_takes_the_place_of_a_listing_that_has_just_shown_too_many(failure: SourceError) -> None:
     broker = Fleet(TEN)

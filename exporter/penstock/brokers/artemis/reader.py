@@ -108,7 +108,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self.begins(Process(f"{self._name} {attributes.version}", clock, uptime, attributes.node_id))
         broker = _broker(attributes)
         if broker.role is Role.PASSIVE:
-            self.forget()
+            self.start_again()
             return Snapshot(poll.now, broker, collectors=poll.collectors, notes=("a passive broker has no queues",))
         return await self._read(poll, broker, links)
 
