@@ -240,6 +240,34 @@ async def test_members_behind_a_subscription(broker: Broker, reader: OpenMQReade
     assert list(snapshot.consumer_connection) == [7]
 
 
+async def test_consumers_that_are_left_out_are_no_members_and_members_count_as_consumers(broker: Broker) -> None:
+    topic: dict[str, Any] = {"DestinationName": "q", "DestinationType": "t", "ConnectionID": None}
+    named = {"Durable": True, "DurableName": "d", "ClientID": "c"}
+    alone = [consumer(number) for number in range(10, 30)]
+    broker.lists["getConsumerInfo"] = [consumer(5, **topic, **named, DurableActive=True), *alone]
+    members = {str(number): consumer(number, **topic, **named) for number in (6, 90, 91)}
+    broker.by_id = {row["ConsumerID"]: row for row in alone} | members
+    broker.of_connection = list(broker.by_id)
+    reader = OpenMQReader(broker, ReaderOptions(name="o", budgets=RowBudgets(consumers=5)))
+    for _ in range(2):
+        broker.asked.clear()
+        found = await reader.poll(10)
+        assert not errors(found)
+        assert found.consumers is not None
+        assert [row.id for row in found.consumers.index] == ["6", "10", "11", "12"], "with the subscription, the oldest"
+        assert found.observation.left_out == (LeftOut("consumers", 19, 24),)
+        by_id = [one["arguments"] for one in broker.asked if one.get("operation") == "getConsumerInfoByID"]
+        assert by_id == [["6"]]
+    # Without the members there is still not more than that, and the subscription stands for its own.
+    broker.wrong["getConsumerIDs"] = [Unreachable("no answer")]
+    broker.of_connection.append("92")
+    found = await reader.poll(10)
+    assert "members of subscriptions: no answer" in errors(found)["consumers"]
+    assert found.consumers is not None
+    assert [row.id for row in found.consumers.index] == ["5", "10", "11", "12", "13"]
+    assert found.observation.left_out == (LeftOut("consumers", 16, 21),)
+
+
 async def test_a_destination_that_goes_between_two_calls_is_passed_over(broker: Broker, reader: OpenMQReader) -> None:
     await reader.poll(10)
     broker.lists["getConsumerInfo"] = None

@@ -168,8 +168,7 @@ class BrokerReader(ABC, Generic[ReplyT]):
         self._transport = transport
         self._executor = executor
         self.process = Process()
-        self.budgets = ListingBudgets(self.options.budgets)
-        self.forget()
+        self.start_again()
 
     async def close(self) -> None:
         await self._transport.close()
@@ -196,9 +195,13 @@ class BrokerReader(ABC, Generic[ReplyT]):
         before, self.process = self.process, process
         new = not process.follows(before)
         if new:
-            self.budgets = ListingBudgets(self.options.budgets)
-            self.forget()
+            self.start_again()
         return new
+
+    def start_again(self) -> None:
+        """Nothing of before is used, nor said to be left out: another process answers, or this one shows no rows."""
+        self.budgets = ListingBudgets(self.options.budgets)
+        self.forget()
 
     @abstractmethod
     async def read(self, poll: Poll[ReplyT]) -> Snapshot:

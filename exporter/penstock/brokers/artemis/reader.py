@@ -108,7 +108,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self.begins(Process(f"{self._name} {attributes.version}", clock, uptime, attributes.node_id))
         broker = _broker(attributes)
         if broker.role is Role.PASSIVE:
-            self.forget()
+            self.start_again()
             return Snapshot(poll.now, broker, collectors=poll.collectors, notes=("a passive broker has no queues",))
         return await self._read(poll, broker, links)
 
@@ -117,7 +117,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         addresses = await poll.collect("addresses", self._read_addresses(poll))
         soon = self._unknown_roles and not self._too_many_for_patterns
         refresh = self._roles_read.due(poll.now, NEW_QUEUES_WAIT if soon else ROLES_AGE)
-        if refresh:
+        if refresh and len(self._judged[0]):
             refresh = await poll.collect("roles", self._refresh_roles(poll)) is not None
         queues = await poll.collect("queues", self._read_queues(poll, refresh=refresh))
         sizes = None
@@ -235,6 +235,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             return [await poll.work(self._queues.attributes, reply)]
 
         pages, replaced = await self._unless_locked(poll, "listQueues", in_pages, by_pattern)
+        if refresh and not len(self._judged[0]):  # until now it was not known whether a pattern may be asked
+            await poll.collect("roles", self._refresh_roles(poll))
         before, budget = self._queues, self.budgets["queues"]
 
         def build() -> Table[QueueRow]:
@@ -283,18 +285,16 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
         A pattern read cannot be told to stop: where there are more rows than may be read, nothing takes its place.
         """
-        if self._budget(operation).over:
-            return await in_pages(), False
-        if poll.now >= self._avoid.get(operation, -np.inf):
+        budget = self._budget(operation)
+        if budget.over or poll.now >= self._avoid.get(operation, -np.inf):
             try:
                 return await in_pages(), False
-            except Unreachable:
-                # Each call that waits holds a thread of the broker's web server: do not pile them up.
-                self._avoid[operation] = poll.now + AFTER_LOCK
-            except OverBudget:
-                raise
-            except BadAnswer:
-                pass
+            except (Unreachable, BadAnswer) as failed:
+                if budget.over or isinstance(failed, OverBudget):  # over: this listing may just have shown it
+                    raise
+                if isinstance(failed, Unreachable):
+                    # Each call that waits holds a thread of the broker's web server: do not pile them up.
+                    self._avoid[operation] = poll.now + AFTER_LOCK
         return await by_pattern(), True
 
     async def _read_sizes(self, poll: Poll, queues: Table[QueueRow] | None) -> tuple[dict[str, Column], str]:
@@ -344,7 +344,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     async def _refresh_roles(self, poll: Poll) -> tuple[Roles, str]:
         """Dead-letter and expiry addresses of all queues, and whether an operator blocks an address's producers."""
         if self._too_many_for_patterns:
-            self._roles_read, self._blocked = Cadence(poll.now), None
+            self._blocked = None
+            if len(self._judged[0]):  # else no settings are known either: again at the next poll
+                self._roles_read = Cadence(poll.now)
             self._roles = self._roles_with(await poll.work(self._dead_letters_by_settings))
             return self._roles, ""
         requests = [ask.queues(self._name, ask.DEAD_LETTER_ATTRIBUTES)]
@@ -414,7 +416,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         made, addresses = self._connections, self._addresses.names
         sessions = await self._pages(poll, "listSessions", rows, made.sessions, made.session_sight)
         connections: list[ConnectionPage] = []
-        if made.unknown():
+        if made.unknown() or self.budgets["connections"].over:  # else nothing would show that it is over no more
             connections = await self._pages(poll, "listConnections", rows, made.connections)
         producers = await self._all_pages(
             poll,

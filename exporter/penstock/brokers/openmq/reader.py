@@ -159,18 +159,26 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         self, poll: Poll, connections: Mapping[int, wire.Connection]
     ) -> tuple[tables.Listing, str]:
         found = await self._listed(poll, ask.consumers(), _CONSUMER, "getConsumerInfo", LISTING_SHARE)
-        rows = self.budgets["consumers"].largest_of(
-            [row for row in found.rows if row.service_name != tables.ADMIN], lambda row: -row.consumer_id
-        )
-        single = [row for row in rows if not row.is_subscription]
-        subscriptions = [row for row in rows if row.is_subscription]
+        rows = [row for row in found.rows if row.service_name != tables.ADMIN]
+        behind: list[tuple[int, int]] = []
         members: list[tables.Member] = []
         error = unreadable([found])
-        if any(row.is_active for row in subscriptions):
-            try:
-                members = await self._read_members(poll, connections, single, subscriptions)
-            except SourceError as failed:
-                error = f"members of subscriptions: {failed}"
+        active = [row for row in rows if row.is_subscription and row.is_active]
+        try:
+            if active:
+                behind = await self._member_ids(
+                    poll, connections, [row for row in found.rows if not row.is_subscription]
+                )
+        except SourceError as failed:
+            error = f"members of subscriptions: {failed}"
+        ids = [*(row.consumer_id for row in rows), *(one for _, one in behind)]
+        kept = set(self.budgets["consumers"].largest_of(ids, lambda one: -one))  # the oldest
+        single = [row for row in rows if row.consumer_id in kept and not row.is_subscription]
+        subscriptions = [row for row in rows if row.consumer_id in kept and row.is_subscription]
+        try:
+            members = await self._read_members(poll, connections, [one for one in behind if one[1] in kept], active)
+        except SourceError as failed:
+            error = f"members of subscriptions: {failed}"
         listed = {member.subscription.consumer_id for member in members if member.subscription}
         unclear = {m.row.destination_name for m in members if not m.subscription}
         stand_in = [
@@ -180,15 +188,11 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         ]
         return tables.Listing([*single, *stand_in], subscriptions, members), error
 
-    async def _read_members(
-        self,
-        poll: Poll,
-        connections: Mapping[int, wire.Connection],
-        single: Sequence[wire.Consumer],
-        subscriptions: Sequence[wire.Consumer],
-    ) -> list[tables.Member]:
+    async def _member_ids(
+        self, poll: Poll, connections: Mapping[int, wire.Connection], single: Sequence[wire.Consumer]
+    ) -> list[tuple[int, int]]:
         """
-        Members of durable and shared subscriptions: a connection's consumers that are not listed on their own.
+        Members of durable and shared subscriptions, each by its connection: consumers that are not listed on their own.
 
         Which they are is asked only where the number of a connection's consumers says that there are some others than
         known.
@@ -205,9 +209,17 @@ class OpenMQReader(BrokerReader[wire.Reply]):
                 if reply.status == 200:
                     ids = wire.numbers(reply, "getConsumerIDs") - alone.get(key, set())
                     known[key] = float(len(ids)), ids
-        wanted = [(key, one) for key, (_, ids) in known.items() for one in sorted(ids)]
-        members: list[tables.Member] = []
         self._members = known
+        return [(key, one) for key, (_, ids) in known.items() for one in sorted(ids)]
+
+    async def _read_members(
+        self,
+        poll: Poll,
+        connections: Mapping[int, wire.Connection],
+        wanted: Sequence[tuple[int, int]],
+        subscriptions: Sequence[wire.Consumer],
+    ) -> list[tables.Member]:
+        members: list[tables.Member] = []
         if wanted:
             found = await poll.ask([ask.consumer(one) for _, one in wanted])
             for (key, one), reply in zip(wanted, found, strict=True):
