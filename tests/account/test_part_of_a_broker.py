@@ -59,3 +59,12 @@ def test_a_queue_that_was_made_out_of_view_is_no_drop_to_the_next_agent() -> Non
     broker.see({"a": a, "c": c}, x, polls=5)
     assert broker.shown() == {}
     assert broker.sheet("c").unexplained == 0
+
+
+def test_a_queue_that_was_made_while_the_agent_was_away_is_no_drop() -> None:
+    full = {"policy": "drop", "limit_percent": 100.0}
+    a, b = queue(100, 100, address="x"), queue(50, 50, address="x")
+    broker = Broker().see({"a": a}, {"x": {"messages_added": 100.0, "messages_unrouted": 0.0, **full}}, polls=4)
+    broker.restart_agent()
+    broker.see({"a": a, "b": b}, {"x": {"messages_added": 150.0, "messages_unrouted": 0.0, **full}}, polls=5)
+    assert broker.shown() == {}

@@ -112,9 +112,9 @@ class AddressBooks(RowState):
         addresses = snapshot.addresses
         assert addresses is not None  # noqa: S101 - `advance` has looked
         routed = join.by_queue(addresses, "messages_added")
-        begins = np.isnan(self.routed0) | (routed < self.routed)
-        if watched:
-            begins |= other_queues(last.index, found.queues, join)
+        begins = np.isnan(self.routed0) | (routed < self.routed) | other_queues(last.index, found.queues, join)
+        if not watched:  # of queues that came or went while nobody looked it is not known what came to them
+            begins[:] = True
         begins &= ~np.isnan(routed)
         # A queue may be listed one poll before its address.
         known = (found.queues.positions_in(last.index) >= 0) & (~np.isnan(self.routed0) | (not watched))
