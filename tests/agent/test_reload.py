@@ -125,6 +125,7 @@ async def test_a_hundred_broken_reloads_change_nothing(
     monkeypatch.setattr(supervisor, "open_reader", open_some)
     more = ", ".join(BROKER.replace("one", name) for name in ("two", "three", "four"))
     world.file.write_text(OTHER.replace("two", "one").replace(BROKER, f"{BROKER}, {more}") + "rules: [{owner: me}]\n")
+    await running._workers.idle()  # from now on there are both threads
     before = shown(running), held(), running.lookups.masked_config()
     for _ in range(100):
         with pytest.raises(ConfigError):
