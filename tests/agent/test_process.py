@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +64,7 @@ def test_the_command_run_sets_it(configuration: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("penstock.cli.run.Agent", Ending)
     monkeypatch.setattr(allocator, "one_arena", lambda: seen.append("one arena"))
+    monkeypatch.setattr(process, "last_resort", lambda: threading.Timer(0.0, bool))  # it would end the tests
     arguments = ["run", "--config.file", configuration, "--web.listen-address", "127.0.0.1:0"]
     found = CliRunner().invoke(main, [*map(str, arguments), "--storage.path", str(configuration.parent / "data")])
     assert found.exit_code == 0, found.output
