@@ -304,19 +304,6 @@ async def test_a_summed_queue_that_leaves_and_returns_is_not_counted_twice() -> 
     assert agent.added() == 500 + 6
 
 
-async def test_a_summed_queue_whose_dead_letter_address_is_learned_later_is_not_counted_twice() -> None:
-    broker = Fleet(["t0", "t1"])
-    broker.temporary = True
-    agent = Agent(broker, reader(broker))
-    await agent.poll()
-    broker.queues[50], broker.depth["t9"], broker.added["t9"] = "t9", 5, 1000
-    for _ in range(3):
-        found = await agent.poll()
-        assert agent.added() == 1000
-    assert found.queues is not None
-    assert {row.dead_letter_address for row in found.queues.index} == {"DLQ"}
-
-
 # --- names that are long
 
 

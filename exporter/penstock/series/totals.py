@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.table import Column, Index, Keys, take_or_fill
+from penstock.core.table import Column, Index, Keys
 from penstock.series.labels import Grouping
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
@@ -59,10 +59,7 @@ class Totals(Generic[SeriesT]):
         now = np.stack(counters)
         before = np.full_like(now, np.nan)
         if self.last is not None:
-            source = grouping.source
-            # A row whose text has changed is the same row; in an index that began anew it may be another.
-            at = (source.positions_in if source.follows(self.source) else source.unchanged_in)(self.source)
-            before = take_or_fill(self.last, at, np.nan)
+            before = np.stack([grouping.source.carry(self.source, row, np.nan) for row in self.last])
         if late is not None:
             entered = np.isin(grouping.source.keys, late)
             before[:, entered] = np.where(np.isnan(before), now, before)[:, entered]
