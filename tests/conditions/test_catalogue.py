@@ -9,7 +9,7 @@ import pytest
 
 import penstock
 from agent.world import World
-from penstock.assets import condition_docs
+from docs.generator import generator
 from penstock.assets.rule_files import all_alerts
 from penstock.conditions.catalogue import CONDITIONS, for_kind
 from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope, Variant
@@ -75,7 +75,7 @@ def test_a_registered_condition_is_found_everywhere(toy: Condition) -> None:
     assert active.advice == "take 5 messages"
     assert active.evidence["ready"] == Evidence(5, "messages")
     assert condition_list([view], ListQuery(condition=toy.name)).total == 1
-    text = condition_docs.page("# Conditions\n" + condition_docs.MARK)
+    text = generator.conditions("# Conditions\n" + generator.MARK)
     assert "## toy_backlog" in text
     assert "more than three messages wait for 15 s" in text
     (warning, critical) = [alert for alert in all_alerts() if alert.name == "PenstockToy"]

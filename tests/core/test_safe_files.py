@@ -175,10 +175,6 @@ def test_a_directory_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
 
 ELSEWHERE = {
     "core/safe_files.py": "it is this",
-    "assets/condition_docs.py": "a page of a checkout",
-    "assets/finding_docs.py": "a page of a checkout",
-    "cli/docs.py": "a page of a checkout",
-    "exposition/docs.py": "a page of a checkout",
     "history/store.py": "an object of an object store",
 }
 WRITE = {"write_text", "write_bytes", "open_output_stream", "touch", "mkstemp", "NamedTemporaryFile"}

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.cli.docs import markdown
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.config.http import BasicAuth, HttpConfig, TlsClient
 from penstock.config.web import HttpServer, RateLimit, TlsServer, WebConfig
@@ -24,16 +23,6 @@ FAMILIES = {family.name for family in CATALOGUE}
 
 def text(page: str) -> str:
     return (DOCS / page).read_text(encoding="utf-8")
-
-
-def test_the_reference_of_commands_is_that_of_the_commands() -> None:
-    assert text("cli.md") == markdown(), "run: python -m penstock.cli.docs docs/cli.md"
-
-
-@pytest.mark.slow  # builds what make docs builds
-def test_the_reference_is_written_by_a_command(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "penstock.cli.docs", tmp_path / "cli.md"], check=True)
-    assert (tmp_path / "cli.md").read_text(encoding="utf-8") == markdown()
 
 
 def test_every_finding_is_documented_and_nothing_else() -> None:

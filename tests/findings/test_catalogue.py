@@ -1,8 +1,6 @@
 """The rules as such; one more is seen wherever findings are."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from string import Formatter
 
@@ -10,8 +8,8 @@ import msgspec
 import pytest
 
 from conditions.world import Judged
+from docs.generator import generator
 from penstock import findings
-from penstock.assets.finding_docs import BEGIN, END, page, table
 from penstock.findings import catalogue
 from penstock.findings.catalogue import RULES
 from penstock.findings.context import FindingContext
@@ -19,7 +17,6 @@ from penstock.findings.finding import OPENMQ, FindingRule, FindingScope, Found
 from penstock.findings.subjects import of_queues
 from penstock.insight.explain import BrokerView, explain
 
-ROOT = Path(__file__).parents[2]
 PACKAGE = Path(findings.__file__).parents[1]
 
 
@@ -88,9 +85,8 @@ def test_a_rule_that_is_added_is_exported_explained_and_documented(monkeypatch: 
             "advice": "consume 3 messages of an unknown number of",
         }
     ]
-    assert (
-        "| `deeper_than_two` | queue | artemis, openmq | the queue has more than two messages | messages |" in table()
-    )
+    row = "| `deeper_than_two` | queue | artemis, openmq | the queue has more than two messages | messages |"
+    assert row in generator.findings(generator.BEGIN)
 
 
 def test_a_rule_of_another_kind_of_broker_is_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,23 +103,4 @@ def test_a_rule_of_another_kind_of_broker_is_not_evaluated(monkeypatch: pytest.M
     )
     monkeypatch.setattr(catalogue, "RULES", (toy,))
     assert not len(Judged().poll({"q": {"A": 3.0, "M": 3.0}}).tables["finding"])
-    assert "| `deeper_than_two` | queue | openmq | w | n |" in table()
-
-
-# --- the page
-
-
-def test_the_pages_table_is_that_of_the_catalogue() -> None:
-    written = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
-    assert written == page(written), "run: python -m penstock.assets.finding_docs docs/findings.md"
-
-
-def test_the_command_writes_the_table(tmp_path: Path) -> None:
-    target = tmp_path / "findings.md"
-    target.write_text(f"before\n{BEGIN}old\n{END}after\n", encoding="utf-8")
-    subprocess.run([sys.executable, "-m", "penstock.assets.finding_docs", target], check=True)
-    assert target.read_text(encoding="utf-8") == f"before\n{BEGIN}\n{table()}\n{END}after\n"
-    done = subprocess.run(
-        [sys.executable, "-m", "penstock.assets.finding_docs"], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr.startswith("usage:")) == (1, True)
+    assert "| `deeper_than_two` | queue | openmq | w | n |" in generator.findings(generator.BEGIN)

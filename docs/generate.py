@@ -1,0 +1,196 @@
+"""
+`python docs/generate.py [DIRECTORY]`: write what pages of the documentation have from the code.
+
+metrics.md: the catalogue; cli.md: the commands' own help; conditions.md: a section for each condition, below a mark;
+findings.md: the table of rules, between two marks.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from penstock.cli.main import main
+from penstock.conditions.catalogue import CONDITIONS
+from penstock.conditions.condition import Condition, Scope
+from penstock.conditions.wording import constant_texts
+from penstock.exposition.catalogue import CATALOGUE, TABLES, Family
+from penstock.findings import catalogue
+from penstock.findings.finding import FindingRule
+from penstock.model import BROKER_KINDS, BrokerKind
+from penstock.settings.constants import Constants
+
+# --- metrics.md
+
+METRICS = """\
+# Metrics
+
+Generated from the catalogue by `python docs/generate.py`; do not edit.
+
+- `mq_…` is about brokers, `penstock_…` about the agent. A number that the broker does not give is absent, never 0.
+- Names are those of the text format. In OpenMetrics the family lines leave out `_total` and `_info`, and info metrics
+  have a type of their own; in text 0.0.4 they are gauges.
+- The agent's process is described by the usual `process_…` metrics.
+"""
+
+
+def metrics(_: str) -> str:
+    """One table of families per table of the catalogue."""
+    families = [(table, [one for one in CATALOGUE if one.table == table]) for table in TABLES]
+    return "\n".join([METRICS, *("\n".join([f"## {table}", "", *family_rows(of), ""]) for table, of in families)])
+
+
+def family_rows(families: Iterable[Family]) -> Iterator[str]:
+    yield "| metric | type | labels | meaning | source |"
+    yield "|---|---|---|---|---|"
+    for family in families:
+        labels = ", ".join(f"`{name}`" for name in family.label_names)
+        cells = (f"`{family.name}`", family.type, labels, family.help, family.source)
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+# --- cli.md
+
+COMMANDS = """\
+# Commands
+
+Made from the commands themselves by `python docs/generate.py`; do not edit.
+
+Exit status: 0 when all is well; 1 when a broker or an agent could not be asked, or what was asked is not healthy; 2
+when the command line or a configuration is wrong. Errors go to standard error and say what to do. Colours are for
+terminals only, and not when `NO_COLOR` is set.
+
+Completion in bash: `eval "$(penstock completion bash)"` in `~/.bashrc`; in zsh and fish:
+[completion](#penstock-completion).
+"""
+
+
+def commands(_: str) -> str:
+    """Of each command its help as the terminal shows it, examples apart."""
+    return "\n".join([COMMANDS, *(command_section(context) for context in contexts(main, "penstock"))])
+
+
+def contexts(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[click.Context]:
+    """The command and all below it, each with its context."""
+    context = click.Context(
+        command, parent, name, terminal_width=100, max_content_width=100, **command.context_settings
+    )
+    yield context
+    if isinstance(command, click.Group):
+        for one in command.list_commands(context):
+            found = command.get_command(context, one)
+            assert found is not None  # noqa: S101 - it was listed
+            yield from contexts(found, one, context)
+
+
+def command_section(context: click.Context) -> str:
+    head, _, tail = context.get_help().partition("\n  Examples:\n")
+    parts = [f"## {context.command_path}", "", "```text", head.rstrip(), "```", ""]
+    if tail:
+        parts += ["```", *(line.strip() for line in tail.splitlines() if line.strip()), "```", ""]
+    return "\n".join(parts)
+
+
+# --- conditions.md
+
+MARK = "<!-- Below this line: made from exporter/penstock/conditions by `python docs/generate.py`. -->\n"
+
+
+def conditions(text: str) -> str:
+    """The page with the sections of all conditions in place of what is below the mark."""
+    head, mark, _ = text.partition(MARK)
+    if not mark:
+        raise SystemExit(f"conditions.md has no line {MARK.strip()}")
+    sections = [f"\n## {one.name}\n\n" + "".join(f"{line}\n" for line in about(one)) for one in CONDITIONS.values()]
+    return head + MARK + "".join(sections)
+
+
+def about(condition: Condition) -> Iterator[str]:
+    level = "warning or critical" if condition.may_be_critical else "notice"
+    if condition.scope is Scope.BROKER:
+        level = "critical" if condition.may_be_critical else "warning"
+    event = ", an event" if condition.event else ""
+    only = (
+        "" if condition.brokers is None else f" {', '.join(called(kind) for kind in sorted(condition.brokers))} only."
+    )
+    yield f"On a {condition.scope}; {level}{event}.{only}"
+    yield ""
+    yield f"- **Raised when** {in_words(condition.when)}."
+    yield f"- **Quiet on** {in_words(condition.quiet_on)}."
+    if condition.causes:
+        yield f"- **Possible causes**: {'; '.join(condition.causes)}."
+    yield f"- **Advice**: {with_numbers(condition.action)}."
+    for kind, variant in condition.variants.items():
+        parts = []
+        if variant.when is not None:
+            parts.append(f"raised when {in_words(variant.when)}.")
+        if variant.causes is not None:
+            parts.append(f"possible causes: {'; '.join(variant.causes)}.")
+        if variant.action is not None:
+            parts.append(f"advice: {with_numbers(variant.action)}.")
+        if parts:
+            yield f"- **On {called(kind)}**: " + " ".join(part[0].upper() + part[1:] for part in parts)
+    if condition.alert is not None:
+        anchor = condition.alert.name.lower()
+        yield f"- **Alert**: [{condition.alert.name}](runbooks/{condition.alert.runbook}.md#{anchor})."
+
+
+def called(kind: str) -> str:
+    return BROKER_KINDS[kind].product.split()[-1]
+
+
+def in_words(text: str) -> str:
+    """With the constants as they are by default."""
+    return text.format_map(constant_texts(Constants()))
+
+
+def with_numbers(action: str) -> str:
+    """With *N* in place of each number; of texts that depend on numbers only what is always there."""
+    return re.sub(r"\{[^}]*\}", "*N*", re.sub(r"\{\w+_text\}", "", action))
+
+
+# --- findings.md
+
+BEGIN = "<!-- Made by `python docs/generate.py`; do not edit. -->\n"
+END = "<!-- end -->\n"
+
+
+def findings(text: str) -> str:
+    """The page with the table of today between the two marks."""
+    head, mark, rest = text.partition(BEGIN)
+    if not mark:
+        raise SystemExit(f"findings.md has no line {BEGIN.strip()}")
+    rows = [
+        (f"`{rule.name}`", rule.scope, ", ".join(sorted(map(str, kinds(rule)))), rule.when, rule.arithmetic)
+        for rule in catalogue.RULES
+    ]
+    heads = [("rule", "scope", "brokers", "applies when", "arithmetic shown"), ("---",) * 5]
+    table = "".join(f"| {' | '.join(row)} |\n" for row in (*heads, *rows))
+    return f"{head}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
+
+
+def kinds(rule: FindingRule) -> Iterable[BrokerKind]:
+    return BROKER_KINDS.values() if rule.brokers is None else rule.brokers
+
+
+PAGES: Mapping[str, Callable[[str], str]] = {
+    "metrics.md": metrics,
+    "cli.md": commands,
+    "conditions.md": conditions,
+    "findings.md": findings,
+}
+"""By page: what it is to be, of what it is."""
+
+
+def write(directory: Path) -> None:
+    for name, page in PAGES.items():
+        file = directory / name
+        file.write_text(page(file.read_text(encoding="utf-8") if file.exists() else ""), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        sys.exit("usage: python docs/generate.py [DIRECTORY]")
+    write(Path(sys.argv[1]) if len(sys.argv) == 2 else Path(__file__).parent)
