@@ -11,12 +11,17 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from penstock.agent.factory import open_reader, open_transport
+from bench import jmxquery_peer
+
+from penstock.agent.factory import jmx_target, open_reader, open_transport
 from penstock.brokers.openmq import requests as ask
 from penstock.config import Broker, load
+from penstock.transports.java import find_java
 from penstock.transports.jmx import JmxTransport
 from penstock.transports.transport import Transport
 from penstock_demo.openmq import OpenMQBroker
@@ -69,26 +74,25 @@ class Result:
 
 def brokers(broker: OpenMQBroker, folder: Path) -> dict[str, Broker]:
     file = folder / "penstock.yaml"
-    file.write_text(json.dumps({"brokers": [configured(broker, name) for name in ("jolokia", "jmx", "jmxquery")]}))
+    file.write_text(json.dumps({"brokers": [configured(broker, name) for name in ("jolokia", "jmx")]}))
     return {one.name: one for one in load(file).brokers}
 
 
 async def measured(broker: OpenMQBroker, folder: Path, destinations: int) -> Result:
     result, by_name = Result(destinations), brokers(broker, folder)
     await polls(folder, result)
-    helper, query = open_transport(by_name["jmx"]), open_transport(by_name["jmxquery"])
+    helper = open_transport(by_name["jmx"])
     try:
         await timed(helper, destinations)  # connects
         for run in range(RUNS):
             result.seconds["jmx"].append(await timed(helper, destinations))
             if run < JMXQUERY_RUNS.get(destinations, 1):
-                result.seconds["jmxquery"].append(await timed(query, destinations))
+                result.seconds["jmxquery"].append(await timed_peer(by_name["jmx"], destinations))
         inner = helper._inner  # type: ignore[attr-defined]  # noqa: SLF001
         assert isinstance(inner, JmxTransport)
         result.helper_mb = peak_mb(inner.pid)
     finally:
         await helper.close()
-        await query.close()
     return result
 
 
@@ -112,14 +116,27 @@ async def polls(folder: Path, result: Result) -> None:
 
 
 async def timed(transport: Transport, destinations: int) -> float:
-    """Seconds for all attributes of all destinations; both transports must bring all of them."""
+    """Seconds for all attributes of all destinations, which must be there."""
     began = time.monotonic()
     answer = await transport.ask([ask.destinations(ATTRIBUTES)], TIMEOUT)
     seconds = time.monotonic() - began
     (found,) = json.loads(answer.body)
-    assert len(found["value"]) >= destinations
-    assert all(len(values) >= len(ATTRIBUTES) - 1 for values in found["value"].values())
+    complete(found["value"], destinations)
     return seconds
+
+
+async def timed_peer(broker: Broker, destinations: int) -> float:
+    """The same with jmxquery."""
+    target, began = jmx_target(broker), time.monotonic()
+    (found,) = await jmxquery_peer.ask(target, find_java(target.java), [ask.destinations(ATTRIBUTES)], TIMEOUT)
+    seconds = time.monotonic() - began
+    complete(found, destinations)
+    return seconds
+
+
+def complete(found: Mapping[str, Mapping[str, Any]], destinations: int) -> None:
+    assert len(found) >= destinations
+    assert all(len(values) >= len(ATTRIBUTES) - 1 for values in found.values())
 
 
 def cpu() -> float:

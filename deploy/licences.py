@@ -11,8 +11,6 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 IMAGE = Path(__file__).parent / "image"
-SAID_ELSEWHERE = {"jmxquery": "MIT"}
-"""Whose metadata says nothing: by the licence file of its repository."""
 SPDX = {
     "Apache 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
@@ -78,7 +76,7 @@ def licence(package: Distribution) -> str:
     said = metadata.get("License-Expression") or " OR ".join(SPDX.get(one, one) for one in classified)
     if not said and text not in ("", "UNKNOWN"):
         said = SPDX.get(text, text)
-    return said or SAID_ELSEWHERE.get(name, UNKNOWN)
+    return said or UNKNOWN
 
 
 def rows() -> dict[str, tuple[str, str]]:

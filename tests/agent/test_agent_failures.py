@@ -456,12 +456,11 @@ def test_gauges_that_are_too_large_are_not_shown(
 
 @pytest.mark.parametrize(
     ("transport", "kind"),
-    [("jmx", "JmxTransport"), ("jmxquery", "JmxQueryTransport"), ("jolokia", "JolokiaTransport")],
+    [("jmx", "JmxTransport"), ("jolokia", "JolokiaTransport")],
 )
 async def test_each_transport_is_opened_by_its_name(tmp_path: Path, transport: str, kind: str) -> None:
-    more = ", allow_password_in_process_list: true" if transport == "jmxquery" else ""
     url = "http://127.0.0.1:1/" if transport == "jolokia" else "service:jmx:rmi:///jndi/rmi://127.0.0.1:1/jmxrmi"
-    entry = f"{{name: b, kind: artemis, transport: {transport}, url: '{url}'{more}}}"
+    entry = f"{{name: b, kind: artemis, transport: {transport}, url: '{url}'}}"
     (tmp_path / "p.yml").write_text(f"brokers: [{entry}]\n")
     (broker,) = load(tmp_path / "p.yml").brokers
     opened = open_transport(broker)

@@ -178,11 +178,15 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
         broker("kind: openmq\ntransport: jmx\nurl: mq://broker.example\n"),
         "p.yml:5: brokers[0].url: must be mq://HOST:PORT with the port of the broker's port mapper",
     ),
-    "transport jmxquery": (
+    "a transport that is gone": (
         broker("kind: artemis\ntransport: jmxquery\nurl: service:jmx:rmi:///x\n"),
+        "p.yml:4: brokers[0].transport: must be one of 'jolokia', 'jmx' or 'recording'",
+    ),
+    "what only a transport that is gone needed": (
+        broker("kind: artemis\nurl: http://h/\nallow_password_in_process_list: true\n"),
         (
-            "p.yml:4: brokers[0].transport: jmxquery shows the password in the list of processes; use jolokia or jmx,"
-            " or say allow_password_in_process_list: true beside it"
+            "p.yml:5: brokers[0].allow_password_in_process_list: jmxquery, which needed it, is gone; use transport: jmx"
+            " and remove this line"
         ),
     ),
     "url of another scheme": (

@@ -8,7 +8,7 @@ from penstock_demo.openmq import OpenMQBroker
 from penstock_demo.process import Process
 
 _LOAD = Path(__file__).parents[1] / "java" / "OpenMQLoad.java"
-TRANSPORTS = ("jolokia", "jmx", "jmxquery")
+TRANSPORTS = ("jolokia", "jmx")
 
 
 class Load(Process):
@@ -40,6 +40,4 @@ def configured(broker: OpenMQBroker, transport: str, **more: Any) -> dict[str, A
         entry |= {"url": f"mq://{broker.host}:{broker.port}"}
     if transport == "jmx":
         entry |= {"imqjmx_jar": str(broker.jmx_jar)}
-    if transport == "jmxquery":
-        entry |= {"allow_password_in_process_list": True}
     return entry | {"username": account.user, "password": account.password} | more

@@ -12,7 +12,6 @@ from penstock.config import Transport as Via
 from penstock.core.errors import ConfigError
 from penstock.settings.policy import Limits, Policy
 from penstock.transports.jmx import JmxTarget, JmxTransport
-from penstock.transports.jmxquery import JmxQueryTransport
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport, TlsFiles
 from penstock.transports.masking import WithMaskedErrors
 from penstock.transports.portmapper import WithPortMapper
@@ -42,14 +41,7 @@ def open_reader(
 def open_transport(broker: Broker) -> Transport:
     if broker.recording is not None:
         return RecordingTransport(broker.recording)
-    inner: Transport
-    match broker.transport:
-        case Via.JMX:
-            inner = JmxTransport(jmx_target(broker))
-        case Via.JMXQUERY:
-            inner = JmxQueryTransport(jmx_target(broker))
-        case _:
-            inner = jolokia(broker)
+    inner: Transport = JmxTransport(jmx_target(broker)) if broker.transport is Via.JMX else jolokia(broker)
     if KINDS[broker.kind].port_mapper:
         return WithPortMapper(inner, *broker.port_mapper_at())
     return inner

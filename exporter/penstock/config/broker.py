@@ -1,9 +1,10 @@
 """A broker: where it is, how it is asked, and which of its queues are looked at."""
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -56,7 +57,6 @@ class Transport(StrEnum):
 
     JOLOKIA = "jolokia"
     JMX = "jmx"
-    JMXQUERY = "jmxquery"
     RECORDING = "recording"
 
 
@@ -137,14 +137,15 @@ def unique_name(value: str, info: ValidationInfo) -> str:
 class Broker(Section):
     """One broker: where it is and how it is asked."""
 
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        "allow_password_in_process_list": "jmxquery, which needed it, is gone; use transport: jmx and remove this line"
+    }
     name: EnvText
     """Its name: the label `broker` of every metric; unique."""
     kind: KindName
     """`artemis` or `openmq`."""
-    allow_password_in_process_list: StrictBool = False
-    """Needed for `jmxquery`, which shows the password to whoever may list processes on the agent's machine."""
     transport: Transport = Transport.JOLOKIA
-    """How it is asked: `jolokia`, `jmx`, `jmxquery` (attributes only, a Java process a call) or `recording`."""
+    """How it is asked: `jolokia`, `jmx` or `recording`."""
     url: EnvText
     """Its Jolokia URL, such as http://127.0.0.1:8161/console/jolokia/; over JMX `service:jmx:…` or, for OpenMQ, its
     port mapper as mq://127.0.0.1:7676; for a recording `recording:FILE`."""
@@ -169,7 +170,7 @@ class Broker(Section):
     port_mapper: Annotated[EnvText, AfterValidator(check_host_port)] | None = None
     """HOST:PORT of an OpenMQ port mapper, where it is not reached at the URL's host and the broker's own port."""
     java: File | None = None
-    """The `java` (11 or later) of jmx and jmxquery, when not that of JAVA_HOME or PATH."""
+    """The `java` (11 or later) of jmx, when not that of JAVA_HOME or PATH."""
     imqjmx_jar: File | None = None
     """OpenMQ's `imqjmx.jar`, which `jmx` needs where the broker runs with `imq.hostname`."""
     page_rows: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 5000
@@ -185,16 +186,6 @@ class Broker(Section):
     @classmethod
     def _unique(cls, value: str, info: ValidationInfo) -> str:
         return unique_name(value, info)
-
-    @check("transport")
-    @classmethod
-    def _allowed_transport(cls, value: Transport, info: ValidationInfo) -> Transport:
-        if value is Transport.JMXQUERY and not info.data.get("allow_password_in_process_list"):
-            raise ValueError(
-                "jmxquery shows the password in the list of processes; use jolokia or jmx, or say"
-                " allow_password_in_process_list: true beside it"
-            )
-        return value
 
     @check("url")
     @classmethod
