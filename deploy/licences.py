@@ -69,7 +69,7 @@ def everything() -> set[str]:
 def licence(package: Distribution) -> str:
     """As SPDX names it where the package says it so; `unknown` where it says nothing."""
     metadata = package.metadata
-    name, text = normal(metadata["Name"]), (metadata.get("License") or "").strip().split("\n")[0].strip()
+    text = (metadata.get("License") or "").strip().split("\n")[0].strip()
     classified = [
         one.rsplit(" :: ", 1)[1] for one in metadata.get_all("Classifier") or () if " OSI Approved :: " in one
     ]
