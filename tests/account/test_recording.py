@@ -79,11 +79,12 @@ def test_what_rings_lost_is_exact_and_by_whom_within_bounds(runs: list[Run]) -> 
         assert run.fate("evicted", name) == (arrivals + closes, arrivals + closes)
         assert by.least[i] <= closes <= by.most[i]
         clients = by.by_client[int(by.index.keys[i])]
-        for client, (_, most) in clients.items():
+        for client, (least, most, _) in clients.items():
             known = truth.get(f"{name}.lostclose.{client}", 0)
             assert known <= most, client
             others = closes - sum(truth.get(f"{name}.lostclose.{one}", 0) for one in clients if one != client)
-            assert clients[client][0] <= others, client
+            assert least <= others, client
+        assert sum(one.least for one in clients.values()) <= by.least[i]
 
 
 def test_nothing_else_is_lost_and_no_counter_falls(runs: list[Run]) -> None:

@@ -26,7 +26,7 @@ class MessageAccount:
         """before, now: as seen at the poll before and at this one; `found` is the difference."""
         if in_part(snapshot.observation):  # what comes into view has a past; an address has queues that are not seen
             books = self.books.advance(found, watched=False)
-            losses = self.ring_losses.advance(found, before, books)
+            losses = self.ring_losses.advance(found, before, books, snapshot)
             return MessageAccount(books, self.address_books.begun_anew(), self.duplicates.begun_anew(), losses)
         watched = self.watched and not found.restarted
         books = self.books.advance(found, watched=watched)
@@ -35,7 +35,7 @@ class MessageAccount:
             books,
             arrivals,
             self.duplicates.advance(found, snapshot, now.addresses, arrivals),
-            self.ring_losses.advance(found, before, books),
+            self.ring_losses.advance(found, before, books, snapshot),
             watched=True,
         )
 
