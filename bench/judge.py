@@ -43,7 +43,6 @@ from penstock.model import (
 )
 from penstock.observation.activity import Activity
 from penstock.observation.measures import Measures
-from penstock.observation.ring_ledger import Ledger
 from penstock.observation.unacked import Unacked
 from penstock.rule_engine import judgement as judging
 from penstock.rule_engine.judgement import Judgement
@@ -59,7 +58,6 @@ STAGES: Mapping[str, tuple[Any, str]] = {
     "activity": (Activity, "advance"),
     "returns": (judging, "returns"),
     "trend": (judging, "trend"),
-    "ledger": (Ledger, "advance"),
     "churn": (Churn, "advance"),
     "rules and debounce": (judging, "advance_conditions"),
     "active conditions": (judging, "active_conditions"),

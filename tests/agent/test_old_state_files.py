@@ -35,7 +35,8 @@ SINCE = ACCOUNT - COUNTED
 GONE = {f"ledger_raw_{n}" for n in range(3)} | {
     f"ledger_{name}"
     for name in (
-        "grew", "lost_now", "usable", "usable_at", "balance", "routed", "returning", "d_added", "d_due", "set_back", "delivering",
+        "grew", "lost_now",
+        "usable", "usable_at", "balance", "routed", "returning", "d_added", "d_due", "set_back", "delivering",
         "delivering_before",
     )
 }  # fmt: skip
@@ -64,7 +65,9 @@ def known(state: State) -> dict[str, Any]:
     judgement = state.judgement
     return {
         "conditions": sorted(
-            (one.name, one.queue, one.client, one.severity, one.since) for one in judgement.conditions
+            (one.name, one.queue, one.client, one.severity, one.since)
+            for one in judgement.conditions
+            if one.name != "ring_losing"  # of the account, which that version did not have: it begins anew
         ),
         "evicted": judgement.measures.columns["evicted"].tolist(),
         "unacknowledged since": judgement.unacked.unacked_since.tolist(),
@@ -100,7 +103,7 @@ def test_the_rest_of_the_recording_is_judged_as_without_a_restart(file: Path, tm
 
 def evicted_in(checkpoint: Checkpoint) -> list[float]:
     """NaN, of which nothing is expected, as 0."""
-    return np.nan_to_num(checkpoint.queues["ledger_evicted"]).tolist()
+    return list(np.nan_to_num(checkpoint.queues["ledger_evicted"]))
 
 
 def test_every_column_of_an_old_file_has_its_place_and_its_name(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """`MessageAccount`: the parts of the account of one broker, continued from poll to poll."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.account.address_books import AddressBooks
 from penstock.account.duplicates import Duplicates
@@ -38,6 +38,15 @@ class MessageAccount:
             self.ring_losses.advance(found, before, books, snapshot),
             watched=True,
         )
+
+    def glanced(self, found: Facts, snapshot: Snapshot, before: Seen) -> "MessageAccount":
+        """After a poll between two that are judged: what rings lose, of the queues that were judged last."""
+        judged = self.books.index
+        books = self.books.advance(found, watched=self.watched)
+        losses = self.ring_losses.advance(found, before, books, snapshot).with_growth_of(self.ring_losses)
+        # What counts when it is seen at several polls is of those that are judged.
+        books = replace(books.reindexed(judged), gaps=self.books.gaps, unheld=self.books.unheld)
+        return replace(self, books=books, ring_losses=losses.reindexed(judged))
 
     def begun_anew(self) -> "MessageAccount":
         """Another process counts from now on: what was counted stays."""

@@ -46,7 +46,7 @@ class QueueBooks(RowState):
     expired: Column = column(0.0, outlives=True, saved=False)
     killed: Column = column(0.0, outlives=True, saved=False)
     content: Column = column(outlives=True, saved=False)
-    lacking: Column = column(saved=False)
+    lacking: Column = column()
     """What the sum of this poll lacks; negative: more left than came."""
     gaps: NDArray[np.float64] = column(lines=3, saved=False)
     """What no reason explains, at the last polls."""

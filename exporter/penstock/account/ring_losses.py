@@ -54,9 +54,9 @@ class RingLosses(RowState):
     most: Column = counter(outlives=True)
     lost: Column = counter(outlives=True)
     by_consumers: Column = counter(stored_as="ledger_by_consumers")
-    grew: Column = column(carried=False, saved=False)
-    low: Column = column(carried=False, saved=False)
-    high: Column = column(carried=False, saved=False)
+    grew: Column = column(0.0, saved=False)
+    low: Column = column(0.0, saved=False)
+    high: Column = column(0.0, saved=False)
     low_last: Column = column(stored_as="ledger_lost_last")
     high_last: Column = column()
     arrived: Column = column(saved=False)
@@ -120,6 +120,11 @@ class RingLosses(RowState):
             sessions=sessions,
             producers=producers,
         )
+
+    def with_growth_of(self, before: "RingLosses") -> "RingLosses":
+        """What grew at the poll before counts as of this one."""
+        past = before.reindexed(self.index)
+        return replace(self, grew=self.grew + past.grew, low=self.low + past.low, high=self.high + past.high)
 
     def begun_anew(self) -> "RingLosses":
         sure = {key: {name: one._replace(sure=0.0) for name, one in of.items()} for key, of in self.by_client.items()}

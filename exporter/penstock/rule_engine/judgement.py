@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.account.account import MessageAccount
+from penstock.account.account import MessageAccount, in_part
 from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column, Index
 from penstock.core.windows import Mask, reindex
@@ -72,6 +72,10 @@ class Judgement:
     openmq: Openmq = field(default_factory=Openmq)
     """What only an OpenMQ broker needs."""
     conditions: tuple[ActiveCondition, ...] = ()
+    glanced: Seen | None = None
+    """By polls since, of which only the account was advanced."""
+    rings_held: bool = False
+    """Clients buffer more messages than some ring has room for."""
     resumed_at: float = np.nan
     """Last poll of the agent before its restart, where its judgement goes on; the windows began anew then."""
 
@@ -132,7 +136,7 @@ def judge(
     openmq, found, progress = as_its_broker_counts(state, found, snapshot, constants)
     now = advance(state, found, progress, groups, constants)
     if openmq is None:
-        now = replace(now, account=state.account.advance(found, snapshot, state.seen, seen))
+        now = replace(now, account=accounted(state, found, snapshot, seen, constants), glanced=None)
     poll = rule_inputs(now, found, snapshot.broker, groups, snapshot.stamp, constants, openmq)
     poll = replace(poll, rivals=snapshot.observation.rivals, left_out=snapshot.observation.left_out)
     churn = state.churn.advance(
@@ -154,6 +158,7 @@ def judge(
         warm_up=state.warm_up.advance(found.now, groups.queues.index, groups.clients.index),
         blocked_since=blocked_since(poll),
         openmq=openmq or state.openmq,
+        rings_held=bool((poll.at_risk > 0).any()) and not in_part(snapshot.observation),
         conditions=with_silence(active_conditions(debounced, poll, churn, clock), groups),
     )
     return judgement, True
@@ -192,6 +197,26 @@ def advance(state: Judgement, found: Facts, progress: Progress, groups: Groups, 
         patience_of_clients=of_clients,
         rings=~np.isnan(found.ring),
     )
+
+
+def accounted(state: Judgement, found: Facts, snapshot: Snapshot, seen: Seen, constants: Constants) -> MessageAccount:
+    """The account after a poll; `found` is since the one that was judged before."""
+    if state.glanced is None:
+        return state.account.advance(found, snapshot, state.seen, seen)
+    pair = facts(state.glanced, snapshot, constants)
+    since = replace(pair[1], interval=found.interval) if pair else found
+    account = state.account.advance(since, snapshot, state.glanced, seen)
+    return replace(account, ring_losses=account.ring_losses.with_growth_of(state.account.ring_losses))
+
+
+def glanced(state: Judgement, snapshot: Snapshot, constants: Constants) -> Judgement:
+    """After a poll between two that are judged; as it was where that cannot be compared."""
+    before = state.glanced or state.seen
+    pair = facts(replace(before, times=replace(before.times, interval=np.nan)), snapshot, constants)
+    if pair is None or pair[1].restarted or in_part(snapshot.observation):
+        return state
+    account = state.account.glanced(pair[1], snapshot, before)
+    return replace(state, account=account, glanced=pair[0], rings_held=bool((ring.at_risk(pair[1]) > 0).any()))
 
 
 def evictions(account: MessageAccount, found: Facts) -> ring.Evictions:
