@@ -301,17 +301,16 @@ def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | Non
         return None
     row = int(rows[0])
     queues = view.snapshot.queues
-    last_value = queues is not None and bool(queues["last_value"][row] > 0)
-    if queues is None or (limit is None and not last_value):
+    if queues is None or (limit is None and not queues["last_value"][row] > 0):
         return None
     source, where = str(series.ring_source), RING_SOURCES[series.ring_source]
     if books.index is not grouping.source or seen.queues.index is not grouping.source:
         return answers.Ring(limit, source, where, None, "not judged yet")
     added, settled, expired, killed, _, messages = (int(n) for n in np.nan_to_num(seen.queues.numbers[:, row]))
     evicted = json_number(books.evicted[row])
-    held = int(np.nan_to_num(queues["delivering"][row])) if last_value else 0
+    held = int(np.nan_to_num(queues["delivering"][row])) if queues["last_value"][row] > 0 else 0
     terms = f"{added} added - {settled} acknowledged - {expired} expired - {killed} killed - {messages} there"
-    terms += f" - {held} in delivery" if last_value else ""
+    terms += f" - {held} in delivery" if held else ""
     sighted = f"{terms} = {added - settled - expired - killed - messages - held} at this poll"
     why = "counted when seen at two polls, and never falls" if evicted is not None else "absent until seen at two polls"
     return answers.Ring(limit, source, where, evicted, f"{sighted}; {why}")

@@ -2,7 +2,7 @@
 What one poll says, and what has changed since the one before: the numbers that all rules work on.
 
 A queue's first sighting counts nothing; a consumer that appears on a known queue counts from 0. Letters as in the
-broker's ledger: A added, K acknowledged, E expired, X killed, M depth, D in delivery, S scheduled; per consumer
+broker's counters: A added, K acknowledged, E expired, X killed, M depth, D in delivery, S scheduled; per consumer
 T held, W acknowledged and uncommitted, N delivered, C left its hands, L and Ld its last acknowledgement and delivery.
 """
 
@@ -26,8 +26,6 @@ QUEUE_NUMBERS = ("added", "acknowledged", "expired", "killed", "scheduled", "mes
 """The first four are counters."""
 CONSUMER_NUMBERS = ("delivered", "acknowledged", "awaiting_commit", "buffered")
 """The first two are counters."""
-SKEW = 3.0
-"""Messages by which numbers of one row may be apart: they are not read at the same moment."""
 NEEDED = ("queues", "consumers")
 """Collectors without which nothing is judged: a change of what stands in for them would be none."""
 JUDGED = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
@@ -150,8 +148,6 @@ class Facts:
     queues: Index[QueueRow]
     known: Mask
     """Seen at the poll before, in the same life."""
-    set_back: Mask
-    """An operator has set a counter back since the poll before."""
     judged: Mask
     parked: Mask
     added: Column
@@ -212,15 +208,12 @@ class AddressFacts:
     limit_percent: Column
     pages: Column
     producers_paused: Column
-    routed: Column
     page_read_bytes: Column
     page_read_messages: Column
     non_destructive: Column
     """What new queues are."""
     delivery_attempts: Column
     """max-delivery-attempts, 0 or less = for ever."""
-    queues: Column
-    """How many queues the address has."""
     d_added: Column
     """What came to all its queues together."""
 
@@ -329,7 +322,6 @@ def facts_of(
         counted=counted,
         queues=rows,
         known=change.known,
-        set_back=change.set_back,
         judged=rows.column("judged", lambda row: row.kind in JUDGED) > 0,
         parked=rows.column("parked", lambda row: row.kind in PARKED) > 0,
         added=added,
@@ -388,30 +380,15 @@ class QueueChanges:
     changes: Numbers
     seen: Numbers
     known: Mask
-    set_back: Mask
 
 
 def queue_changes(before: SeenQueues, queues: Table[QueueRow]) -> QueueChanges:
     numbers = np.stack([queues[name] for name in QUEUE_NUMBERS])
     past = before.reindexed(queues.index).numbers
     # A counter that fell: a new life of the queue, or an operator set it back.
-    fell = numbers[:4] < past[:4]
-    known = ~np.isnan(past[0]) & ~fell.any(axis=0)
+    known = ~np.isnan(past[0]) & ~(numbers[:4] < past[:4]).any(axis=0)
     changes = np.where(known, numbers - past, 0.0)
-    return QueueChanges(numbers, changes, since_said(numbers, past), known, set_back(numbers, past, fell))
-
-
-def set_back(numbers: Numbers, past: Numbers, fell: NDArray[np.bool_]) -> Mask:
-    """
-    Whether the counters that fell are no new life of the queue.
-
-    In a new life all begin anew, and what is there or has left has come in it.
-    """
-    if not fell.any():
-        return np.zeros(fell.shape[1], np.bool_)
-    added, settled, expired, killed, _, messages = numbers
-    anew = (fell | ~(past[:4] > 0)).all(axis=0) & ~(added - settled - expired - killed - messages < -SKEW)
-    return fell.any(axis=0) & ~anew
+    return QueueChanges(numbers, changes, since_said(numbers, past), known)
 
 
 def since_said(numbers: Numbers, past: Numbers) -> Numbers:
@@ -428,12 +405,10 @@ def address_facts(join: AddressJoin, addresses: Table[AddressRow] | None, d_adde
         limit_percent=join.by_queue(addresses, "limit_percent"),
         pages=join.by_queue(addresses, "pages"),
         producers_paused=join.by_queue(addresses, "producers_paused"),
-        routed=join.by_queue(addresses, "messages_added"),
         page_read_bytes=join.by_queue(addresses, "page_read_limit_bytes"),
         page_read_messages=join.by_queue(addresses, "page_read_limit_messages"),
         non_destructive=join.by_queue(addresses, "non_destructive"),
         delivery_attempts=join.by_queue(addresses, "max_delivery_attempts"),
-        queues=join.queues_of,
         d_added=join.of_all_queues(or_zero(d_added)),
     )
 
