@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -113,7 +112,7 @@ class Poller:
 
     async def _glance(self, until: float) -> None:
         """Poll in between, as long as a ring is held; what fails shows at the next poll."""
-        with suppress(PenstockError):
+        try:
             while self.assessor.state.judgement.rings_held and self._seconds <= SHARE * GLANCE:
                 if time.monotonic() + GLANCE > until:
                     return
@@ -121,6 +120,10 @@ class Poller:
                 snapshot = await self._read()
                 await asyncio.get_running_loop().run_in_executor(self._executor, self.assessor.glance, snapshot)
                 self.glances += 1
+        except PenstockError:
+            return
+        except Exception as error:  # noqa: BLE001 - as in `poll`
+            self._unexpected(error)
 
     async def close(self) -> None:
         await self._reader.close()

@@ -26,6 +26,8 @@ QUEUE_NUMBERS = ("added", "acknowledged", "expired", "killed", "scheduled", "mes
 """The first four are counters."""
 CONSUMER_NUMBERS = ("delivered", "acknowledged", "awaiting_commit", "buffered")
 """The first two are counters."""
+SKEW = 3.0
+"""Messages by which numbers of one row may be apart: they are not read at the same moment."""
 NEEDED = ("queues", "consumers")
 """Collectors without which nothing is judged: a change of what stands in for them would be none."""
 JUDGED = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
@@ -148,6 +150,8 @@ class Facts:
     queues: Index[QueueRow]
     known: Mask
     """Seen at the poll before, in the same life."""
+    set_back: Mask
+    """An operator has set a counter back since the poll before."""
     judged: Mask
     parked: Mask
     added: Column
@@ -322,6 +326,7 @@ def facts_of(
         counted=counted,
         queues=rows,
         known=change.known,
+        set_back=change.set_back,
         judged=rows.column("judged", lambda row: row.kind in JUDGED) > 0,
         parked=rows.column("parked", lambda row: row.kind in PARKED) > 0,
         added=added,
@@ -380,15 +385,30 @@ class QueueChanges:
     changes: Numbers
     seen: Numbers
     known: Mask
+    set_back: Mask
 
 
 def queue_changes(before: SeenQueues, queues: Table[QueueRow]) -> QueueChanges:
     numbers = np.stack([queues[name] for name in QUEUE_NUMBERS])
     past = before.reindexed(queues.index).numbers
     # A counter that fell: a new life of the queue, or an operator set it back.
-    known = ~np.isnan(past[0]) & ~(numbers[:4] < past[:4]).any(axis=0)
+    fell = numbers[:4] < past[:4]
+    known = ~np.isnan(past[0]) & ~fell.any(axis=0)
     changes = np.where(known, numbers - past, 0.0)
-    return QueueChanges(numbers, changes, since_said(numbers, past), known)
+    return QueueChanges(numbers, changes, since_said(numbers, past), known, set_back(numbers, past, fell))
+
+
+def set_back(numbers: Numbers, past: Numbers, fell: NDArray[np.bool_]) -> Mask:
+    """
+    Whether the counters that fell are no new life of the queue.
+
+    In a new life all begin anew, and what is there or has left has come in it.
+    """
+    if not fell.any():
+        return np.zeros(fell.shape[1], np.bool_)
+    added, settled, expired, killed, _, messages = numbers
+    anew = (fell | ~(past[:4] > 0)).all(axis=0) & ~(added - settled - expired - killed - messages < -SKEW)
+    return fell.any(axis=0) & ~anew
 
 
 def since_said(numbers: Numbers, past: Numbers) -> Numbers:
