@@ -22,6 +22,7 @@ from bench.harness import NO_LIMITS, facts, medians, print_table
 from bench.world import EPOCH, SECONDS_A_POLL
 from numpy.typing import NDArray
 
+from penstock.account.account import MessageAccount
 from penstock.agent import process
 from penstock.assessment import assess as assessing
 from penstock.assessment.assess import State, assess
@@ -43,7 +44,6 @@ from penstock.model import (
 )
 from penstock.observation.activity import Activity
 from penstock.observation.measures import Measures
-from penstock.observation.ring_ledger import Ledger
 from penstock.observation.unacked import Unacked
 from penstock.rule_engine import judgement as judging
 from penstock.rule_engine.judgement import Judgement
@@ -59,11 +59,11 @@ STAGES: Mapping[str, tuple[Any, str]] = {
     "activity": (Activity, "advance"),
     "returns": (judging, "returns"),
     "trend": (judging, "trend"),
-    "ledger": (Ledger, "advance"),
     "churn": (Churn, "advance"),
     "rules and debounce": (judging, "advance_conditions"),
     "active conditions": (judging, "active_conditions"),
     "measures": (Measures, "advance"),
+    "account": (MessageAccount, "advance"),
 }
 """What is timed within the judgement: where it is looked up when it is called."""
 WHOLE = "whole judgement"

@@ -66,7 +66,9 @@ def without(families: Sequence[str], found: Iterator[dict[str, Any]]) -> Iterato
     beginnings = tuple(f"{name}{{" for name in families)
     for line in found:
         if "samples" in line:
-            line["samples"] = [sample for sample in line["samples"] if not sample.startswith(beginnings)]
+            # An empty label is none.
+            samples = (sample.replace(',client=""', "") for sample in line["samples"])
+            line["samples"] = sorted(sample for sample in samples if not sample.startswith(beginnings))
         yield line
 
 
@@ -82,7 +84,8 @@ def lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
     yield from map(json.loads, process.stdout)
 
 
-def compared(old: Iterator[dict[str, Any]], new: Iterator[dict[str, Any]]) -> dict[str, int]:
+def compared(old: Iterator[dict[str, Any]], new: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    differing: set[str] = set()
     counts = {"polls": 0, "conditions": 0, "samples": 0, "different": 0}
     nothing: dict[str, Any] = {"source": "nothing", "poll": 0}
     for before, now in zip_longest(old, new, fillvalue=nothing):
@@ -91,9 +94,19 @@ def compared(old: Iterator[dict[str, Any]], new: Iterator[dict[str, Any]]) -> di
         counts["samples"] += len(now.get("samples", ()))
         if before != now:
             counts["different"] += 1
+            differing |= families_of(before, now)
             if counts["different"] == 1:
                 show(before, now)
-    return counts
+    return {**counts, "differing": sorted(differing)}
+
+
+def families_of(before: dict[str, Any], now: dict[str, Any]) -> set[str]:
+    """The families and conditions in which two polls differ."""
+    samples = set(before.get("samples", ())) ^ set(now.get("samples", ()))
+    conditions = {json.dumps(one) for one in before.get("conditions", ())} ^ {
+        json.dumps(one) for one in now.get("conditions", ())
+    }
+    return {sample.partition("{")[0] for sample in samples} | {str(json.loads(one)[0]) for one in conditions}
 
 
 def show(before: dict[str, Any], now: dict[str, Any]) -> None:

@@ -48,7 +48,7 @@ _NOW = Row(
             "Lost by consumers, 1h",
             "Messages of the last hour that came back from a consumer that closed or rolled back, and found no room. A"
             " smaller consumer window leaves fewer at risk.",
-            f"sum({largest(BY_QUEUE, f'increase({_LOST}[1h])')})",
+            f"sum({largest(f'{BY_QUEUE}, client', f'increase({_LOST}[1h])')})",
             decimals=0,
             steps=(Step(None, OK), Step(1, CRITICAL)),
         ),
@@ -104,7 +104,7 @@ _RINGS = Row(
             "Lost by consumers",
             "The part that was lost because a consumer went or rolled back while the ring was full. Who it was,"
             " `penstock explain` and `penstock events` say.",
-            Query(rate(BY_QUEUE, _LOST), "{{broker}} {{queue}}"),
+            Query(rate(f"{BY_QUEUE}, client", _LOST), "{{broker}} {{queue}} {{client}}"),
             unit="mps",
             decimals=2,
             links=(QUEUE_LINE_LINK,),

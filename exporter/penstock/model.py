@@ -129,6 +129,8 @@ class Broker:
     disk_used_ratio: float = np.nan
     disk_limit_ratio: float = np.nan
     authentication_failures: float = np.nan
+    sessions_made: float = np.nan
+    """Since its start."""
     unguarded: float = np.nan
     """1: the account may read messages, which an exporter must not; NaN until tried."""
     heap_used_bytes: float = np.nan

@@ -19,6 +19,13 @@ POLICY = Policy("b")
 KILLED = {"g.ring0": 10, "g.ring1": 121}
 """Lost when the clients were killed at the end, and by them not counted: by closes."""
 
+PROTOTYPE = {
+    "g.ring0": {2: (222, 258), 6: (183, 306), 10: (156, 329)},
+    "g.ring1": {2: (1387, 1686), 6: (1214, 2180), 10: (806, 2512)},
+    "g.ringtx": {2: (24, 27), 6: (3, 27), 10: (2, 27)},
+}
+"""Bounds of what was lost by closes, by the seconds between polls: as narrow they must be."""
+
 
 @dataclass
 class Run:
@@ -79,11 +86,15 @@ def test_what_rings_lost_is_exact_and_by_whom_within_bounds(runs: list[Run]) -> 
         assert run.fate("evicted", name) == (arrivals + closes, arrivals + closes)
         assert by.least[i] <= closes <= by.most[i]
         clients = by.by_client[int(by.index.keys[i])]
-        for client, (_, most) in clients.items():
+        for client, (least, most, _) in clients.items():
             known = truth.get(f"{name}.lostclose.{client}", 0)
             assert known <= most, client
             others = closes - sum(truth.get(f"{name}.lostclose.{one}", 0) for one in clients if one != client)
-            assert clients[client][0] <= others, client
+            assert least <= others, client
+        assert sum(one.least for one in clients.values()) <= by.least[i]
+        least, most = PROTOTYPE[name][round(runs[1].last.stamp - runs[0].last.stamp)]
+        assert least <= by.least[i]
+        assert by.most[i] <= most
 
 
 def test_nothing_else_is_lost_and_no_counter_falls(runs: list[Run]) -> None:

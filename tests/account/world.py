@@ -9,7 +9,7 @@ import numpy as np
 from conditions.world import Judged, Numbers, Things
 from penstock.account.account import MessageAccount
 from penstock.account.fates import address_fates, queue_fates
-from penstock.agent.checkpoint import checkpoint_of, restore
+from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore
 from penstock.assessment.assess import State, assess
 from penstock.core.table import Table
 from penstock.insight.account import account_list
@@ -90,10 +90,10 @@ class Broker(Judged):
         """Of the broker."""
         self.now, self.uptime = self.now + seconds, 0.0
 
-    def restart_agent(self) -> None:
-        """It knows what its state file says."""
+    def restart_agent(self, checkpoint: Checkpoint | None = None) -> None:
+        """It knows what its state file says, or this one."""
         assert self.last is not None
-        checkpoint = checkpoint_of(self.state, self.last, self.policy)
+        checkpoint = checkpoint or checkpoint_of(self.state, self.last, self.policy)
         assert checkpoint is not None
         self.state = restore(checkpoint, State(), self.last, self.policy)
 

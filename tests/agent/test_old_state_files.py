@@ -28,8 +28,19 @@ FILES = sorted((Path(__file__).parent / "state_files").glob("283a76f-*.bin"))
 ACCOUNT = {
     name for state in row_states(MessageAccount()) for one in declared(type(state)).values() for name in one.names
 }
-SINCE = {"drops_dropped"} | ACCOUNT
+COUNTED = {"ledger_evicted", "ledger_by_consumers", "ledger_lost_last"}
+"""Of the account, under the names that they had: counters go on."""
+SINCE = ACCOUNT - COUNTED
 """Columns that came later."""
+GONE = {f"ledger_raw_{n}" for n in range(3)} | {
+    f"ledger_{name}"
+    for name in (
+        "grew", "lost_now",
+        "usable", "usable_at", "balance", "routed", "returning", "d_added", "d_due", "set_back", "delivering",
+        "delivering_before",
+    )
+}  # fmt: skip
+"""Columns that are no more."""
 POLICY = Policy("recorded", constants=replace(Constants(), cold=45.0, trend=60.0))
 
 
@@ -54,10 +65,11 @@ def known(state: State) -> dict[str, Any]:
     judgement = state.judgement
     return {
         "conditions": sorted(
-            (one.name, one.queue, one.client, one.severity, one.since) for one in judgement.conditions
+            (one.name, one.queue, one.client, one.severity, one.since)
+            for one in judgement.conditions
+            if one.name != "ring_losing"  # of the account, which that version did not have: it begins anew
         ),
-        "evicted": judgement.ledger.evicted.tolist(),
-        "by consumers": judgement.ledger.by_consumers.tolist(),
+        "evicted": judgement.measures.columns["evicted"].tolist(),
         "unacknowledged since": judgement.unacked.unacked_since.tolist(),
         "last settled": judgement.unacked.settled.tolist(),
         "lost to a limit": judgement.openmq.lost.shown.tolist(),
@@ -75,17 +87,30 @@ def test_the_rest_of_the_recording_is_judged_as_without_a_restart(file: Path, tm
         whole, _ = assess(whole, poll, POLICY)
         if time_of(poll) <= checkpoint.now:
             continue
+        begins = again is None
         again = restore(checkpoint, State(), poll, POLICY) if again is None else again
         again, _ = assess(again, poll, POLICY)
-        np.testing.assert_equal(known(again), known(whole))
+        found, expected = known(again), known(whole)
+        if begins:  # what was evicted while no agent polled is sure when two polls have seen it
+            assert all(
+                np.isnan(one) or one >= before
+                for one, before in zip(found.pop("evicted"), evicted_in(checkpoint), strict=True)
+            )
+            expected.pop("evicted")
+        np.testing.assert_equal(found, expected)
     assert again is not None
+
+
+def evicted_in(checkpoint: Checkpoint) -> list[float]:
+    """NaN, of which nothing is expected, as 0."""
+    return list(np.nan_to_num(checkpoint.queues["ledger_evicted"]))
 
 
 def test_every_column_of_an_old_file_has_its_place_and_its_name(tmp_path: Path) -> None:
     """Of an OpenMQ: all that outlives the agent. Under another name it would be a column that the file lacks."""
     (file,) = [file for file in FILES if file.stem.endswith("openmq-remove_oldest")]
     checkpoint = checkpoint_in(file, tmp_path)
-    assert {*checkpoint.queues} == names_by(By.QUEUE) - SINCE
+    assert {*checkpoint.queues} - GONE == names_by(By.QUEUE) - SINCE
     assert {*checkpoint.consumers} == names_by(By.CONSUMER)
 
 

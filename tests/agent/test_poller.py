@@ -1,6 +1,7 @@
 """The poll loop of one broker against a reader that is slow, fails, hangs or raises."""
 
 import asyncio
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -394,3 +395,45 @@ async def test_the_end_of_a_broken_loop_does_not_hinder_the_others(
     await agent.stop()
     assert agent._fleet.polled == {}
     assert caplog.text.count("its polling did not end as it should") == 2
+
+
+# --- polls in between, while clients buffer more than a ring has room for
+
+
+def held(stamp: float, delivering: float = 3.0) -> Snapshot:
+    ring = table([things.queue("ring")], messages=[4], added=[4], acknowledged=[0], expired=[0], killed=[0],
+                 scheduled=[0], delivering=[delivering], ring_limit=[3], last_value=[0])  # fmt: skip
+    return snapshot(stamp, queues=ring, consumers=table([]))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "act", "interval", "between"),
+    [
+        (0.01, held, 10.0, True),
+        (0.06, held, 10.0, False),  # more than a tenth of the time
+        (0.01, lambda stamp: held(stamp, delivering=0.0), 10.0, False),
+        (0.01, held, 0.5, False),  # not below what is configured
+    ],
+)
+async def test_a_broker_is_read_faster_only_while_a_ring_is_held(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: float, act: Any, interval: float, *, between: bool
+) -> None:
+    reader = Reader(clock, act, seconds=seconds)
+    one = Poller(reader, Assessor(Policy("b"), interval), interval - 0.1)
+    judged: list[float] = []
+    one.assessor.on_poll = lambda found, _: judged.append(found.stamp)
+    await run_until(one, clock, 10_000 + 4 * interval, monkeypatch)
+    steps = [later - before for before, later in zip(reader.began, reader.began[1:], strict=False)]
+    assert (min(steps) < interval - 0.1) is between
+    assert min(steps) >= min(poller.GLANCE, interval) - 0.1
+    assert (one.glances > 10) is between
+    assert len(judged) == sum(one.polls.values()) <= 5, "nothing else is told of what is read in between"
+    assert max(later - before for before, later in itertools.pairwise(judged)) < interval + 0.6
+
+
+async def test_what_fails_in_between_waits_for_the_next_poll(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    for failure in (Refused("no"), ZeroDivisionError("what")):
+        reader = Reader(clock, held, held, failure, held, seconds=0.01)
+        one = watching(reader)
+        await run_until(one, clock, clock.now + 9, monkeypatch)
+        assert (len(reader.began), one.glances, one.polls[Result.FAILED]) == (3, 1, 0)

@@ -214,15 +214,15 @@ def test_sums_of_queues_and_of_producers_go_on() -> None:
 
 def test_the_ledger_goes_on_where_epoch_and_queue_agree(watched: World) -> None:
     at = 1
-    assert watched.state.judgement.ledger.evicted[at] == 380
+    assert watched.state.judgement.account.books.evicted[at] == 380
     after = resumed(watched, seconds=60)
     after.queues[RING]["added"] += 1000  # while the agent was away
     work(after, 3)
-    assert after.state.judgement.ledger.evicted[at] == 1440
+    assert after.state.judgement.account.books.evicted[at] == 1440
     checkpoint = memory_of(watched)
     other = resumed(watched, checkpoint=replace(checkpoint, queue_keys=checkpoint.queue_keys + 100))
     work(other, 1)
-    assert np.isnan(other.state.judgement.ledger.evicted[at]), "a queue of another id begins anew"
+    assert np.isnan(other.state.judgement.account.books.evicted[at]), "a queue of another id begins anew"
 
 
 def lacking(whole: Checkpoint) -> Iterator[tuple[str, Checkpoint]]:

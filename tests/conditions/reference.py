@@ -49,10 +49,7 @@ class Past:
     ready: float = nan
     still: float = nan
     had: bool = False
-    prefetch: list[tuple[float, bool]] = field(default_factory=list)
-    delivering: list[float] = field(default_factory=list)
-    usable_at: float = nan
-    returning: bool = False
+    balance: float = nan
     evicted: float = nan
     set_back: bool = False
     """An operator set a counter back."""
@@ -171,7 +168,7 @@ class Reference:
         past.ready = _since(ready > 0, past.ready, now)
         then = self.stamps[-2] if len(self.stamps) > 1 else now
         past.still = _since(known and not d["K"] > 0 and not delivered > 0, past.still, then)
-        self._ledger(past, queue, left, d, now, known=known)
+        self._evicted(past, queue, known=known)
         return {
             ("no_consumer", name): self._no_consumer(past, now),
             ("not_dispatching", name): self._not_dispatching(past, queue, mine, d, now),
@@ -264,28 +261,13 @@ class Reference:
         long_enough = self.stamps[-1] - polls[0][0] >= seconds - 1.5 * self.interval
         return long_enough and len(polls) >= max(least, 0.6 * seconds / self.interval)
 
-    def _ledger(
-        self, past: Past, queue: Numbers, left: float, d: Mapping[str, float], now: float, *, known: bool
-    ) -> None:
-        past.delivering = [*past.delivering[-2:], queue["D"]]
+    def _evicted(self, past: Past, queue: Numbers, *, known: bool) -> None:
         if "ring" not in queue:
             return
         balance = queue["A"] - queue["K"] - queue["E"] - queue["X"] - queue["M"]
-        returning = left > d["K"] + d["E"] + d["X"] + 3
-        usable = not returning and not past.returning
-        before, past.prefetch = past.prefetch, [*past.prefetch, (balance, usable)]
-        counts = nan
-        if known and before and usable and before[-1][1]:
-            counts = min(before[-1][0], balance)
-        elif known and before and balance - before[-1][0] >= 2 * max(past.delivering) + 3:
-            counts = before[-1][0]
-        elif known and now - past.usable_at > 60:
-            counts = min(one for one, _ in past.prefetch[-3:])
-        if usable or isnan(past.usable_at):
-            past.usable_at = now
-        past.returning = returning
-        if counts >= 0 and not past.set_back:
-            past.evicted = counts if isnan(past.evicted) else max(past.evicted, counts)
+        before, past.balance = past.balance, balance
+        if known and not isnan(before):
+            past.evicted = max(0.0 if isnan(past.evicted) else past.evicted, min(before, balance))
 
 
 def _since(holds: bool, before: float, now: float) -> float:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from conditions.rules_world import Q, rule, ruled, ruled_polls
@@ -19,6 +20,56 @@ def test_losses_inform_where_they_are_judged(kind: QueueKind, told: bool) -> Non
     assert world.evicted() > 30
     assert ("ring_losing" in world.notices) is told
     assert not world.names
+
+
+@pytest.mark.parametrize(
+    ("does", "why"),
+    [
+        ("none", "messages come to a full ring that has no consumer: each one evicts the oldest"),
+        ("idle", "messages come to a full ring, and its consumers acknowledge none"),
+        ("slow", "messages come to a full ring faster than its consumers take them"),
+    ],
+)
+def test_it_says_why_arrivals_evict(does: str, why: str) -> None:
+    world, queue, (consumer,) = ring(10, 1)
+    if does == "none":
+        queue.close(consumer)
+
+    def live(_: float) -> None:
+        queue.come(2)
+        if does == "slow":
+            queue.take(consumer, 1)
+            queue.settle(consumer)
+
+    world.run(90, live)
+    found = world.one("ring_losing")
+    assert found.why == why
+    assert found.evidence["consumers"] == (does != "none")
+
+
+def test_it_says_that_a_paused_ring_is_paused() -> None:
+    world, queue, _ = ring(10, 1)
+    queue.said["paused"] = 1.0
+    world.run(90, lambda _: queue.come(2))
+    assert "that is paused" in world.one("ring_losing").why
+
+
+def test_where_clients_gave_back_it_names_them() -> None:
+    world, queue, consumers = ring(10)
+    world.run(30)
+    for _ in range(6):
+        queue.come(10)
+        holder = queue.join("b", window=np.inf)
+        queue.take(holder)
+        world.run(15)
+        queue.come(10)
+        world.run(15, lambda _: None)
+        queue.close(holder)
+    assert not consumers
+    world.run(15)
+    assert world.one("ring_lost_by_consumer").why.startswith(
+        "b closed, lost the connection or rolled back: 10 to 20 messages"
+    )
 
 
 # --- what the operator says

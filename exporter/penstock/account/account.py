@@ -1,6 +1,6 @@
 """`MessageAccount`: the parts of the account of one broker, continued from poll to poll."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.account.address_books import AddressBooks
 from penstock.account.duplicates import Duplicates
@@ -26,7 +26,7 @@ class MessageAccount:
         """before, now: as seen at the poll before and at this one; `found` is the difference."""
         if in_part(snapshot.observation):  # what comes into view has a past; an address has queues that are not seen
             books = self.books.advance(found, watched=False)
-            losses = self.ring_losses.advance(found, before, books)
+            losses = self.ring_losses.advance(found, before, books, snapshot)
             return MessageAccount(books, self.address_books.begun_anew(), self.duplicates.begun_anew(), losses)
         watched = self.watched and not found.restarted
         books = self.books.advance(found, watched=watched)
@@ -35,9 +35,18 @@ class MessageAccount:
             books,
             arrivals,
             self.duplicates.advance(found, snapshot, now.addresses, arrivals),
-            self.ring_losses.advance(found, before, books),
+            self.ring_losses.advance(found, before, books, snapshot),
             watched=True,
         )
+
+    def glanced(self, found: Facts, snapshot: Snapshot, before: Seen) -> "MessageAccount":
+        """After a poll between two that are judged: what rings lose, of the queues that were judged last."""
+        judged = self.books.index
+        books = self.books.advance(found, watched=self.watched)
+        losses = self.ring_losses.advance(found, before, books, snapshot).with_growth_of(self.ring_losses)
+        # What counts when it is seen at several polls is of those that are judged.
+        books = replace(books.reindexed(judged), gaps=self.books.gaps, unheld=self.books.unheld)
+        return replace(self, books=books, ring_losses=losses.reindexed(judged))
 
     def begun_anew(self) -> "MessageAccount":
         """Another process counts from now on: what was counted stays."""

@@ -13,13 +13,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.account.queue_books import QueueBooks
+from penstock.account.queue_books import QueueBooks, ledgered
 from penstock.core.state import By, RowState, column, counter, declared, mask, unindexed
 from penstock.core.table import Column, Index, Table, take_or_fill
 from penstock.core.windows import Mask
 from penstock.model import AddressRow, QueueKind, QueueRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
-from penstock.observation.ring_ledger import ledgered
 
 StateT = TypeVar("StateT", bound=RowState)
 
@@ -136,7 +135,7 @@ class AddressBooks(RowState):
         floor = np.where(still, np.fmin(self.floor, low[2]), self.floor)
         slack, floor = np.where(begins, np.where(born, 0.0, np.nan), slack), np.where(begins, 0.0, floor)
         # Of a queue that loses it is not known how many expired before they were added.
-        late = join.of_all_queues(np.where(ledgered(found), books.expired, 0.0))
+        late = join.of_all_queues(np.where(ledgered(found), books.expired - books.on_arrival, 0.0))
         least = np.maximum(np.where(still, low[2], np.min(low, axis=0)) - slack - late, 0.0)
         most = np.where(still, high[2], np.max(high, axis=0)) - floor
         return replace(

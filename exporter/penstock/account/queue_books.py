@@ -14,7 +14,6 @@ from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column
 from penstock.core.windows import Mask
 from penstock.observation.facts import Facts, or_zero
-from penstock.observation.ring_ledger import ledgered
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,8 @@ class QueueBooks(RowState):
     a0, k0, e0, x0: the broker's counters when its process was first polled, less what was counted before it.
     opening: content at `since`. adjusted: what restarts of the broker and counters set back added to the content,
     or took from it. lost: evicted or replaced, as sighted at two polls; NaN where it cannot be known.
-    on_arrival: expired before they were added.
+    on_arrival: expired before they were added; at least, of a queue that loses. evicted: of `lost`, with what the
+    broker's process had lost before it was polled, since it began; lost0: `lost` less that.
     """
 
     BY = By.QUEUE
@@ -39,12 +39,14 @@ class QueueBooks(RowState):
     adjusted: Column = counter(outlives=True)
     on_arrival: Column = counter(outlives=True)
     lost: Column = counter(outlives=True)
+    lost0: Column = counter()
+    evicted: Column = counter(stored_as="ledger_evicted")
     added: Column = column(0.0, outlives=True, saved=False)
     acknowledged: Column = column(0.0, outlives=True, saved=False)
     expired: Column = column(0.0, outlives=True, saved=False)
     killed: Column = column(0.0, outlives=True, saved=False)
     content: Column = column(outlives=True, saved=False)
-    lacking: Column = column(saved=False)
+    lacking: Column = column()
     """What the sum of this poll lacks; negative: more left than came."""
     gaps: NDArray[np.float64] = column(lines=3, saved=False)
     """What no reason explains, at the last polls."""
@@ -59,7 +61,8 @@ class QueueBooks(RowState):
         readable = np.isfinite(numbers).all(axis=0) & np.isfinite(content)
         base = np.stack([before.a0, before.k0, before.e0, before.x0])
         first = np.isnan(before.opening) & readable
-        begins = (np.isnan(before.a0) | (numbers - base < before.totals).any(axis=0)) & readable
+        incomplete = np.isnan(base).any(axis=0) | np.isnan(before.adjusted)  # also in a state file without some column
+        begins = (incomplete | (numbers - base < before.totals).any(axis=0)) & readable
         # A broker's counters begin with it, a queue's with the queue; those of one found running go on.
         at_start = begins & (first & watched | found.restarted)
         reloaded = np.where(first, 0.0, np.fmin(found.added, or_zero(before.content)))
@@ -67,7 +70,7 @@ class QueueBooks(RowState):
         began = np.where(at_start, np.stack([reloaded, in_doubt, 0 * reloaded, 0 * reloaded]), numbers)
         base = np.where(begins, began - before.totals, base)
         totals = np.fmax(before.totals, numbers - base)
-        on_arrival = np.where(first, 0.0, before.on_arrival)
+        on_arrival = np.where(first, 0.0, or_zero(before.on_arrival))
         lost = np.where(first, 0.0, before.lost)
         opened = np.where(at_start, reloaded, content)
         opening = np.where(first, opened, before.opening)
@@ -76,11 +79,15 @@ class QueueBooks(RowState):
         lacking = opening + adjusted + totals[0] - totals[1:].sum(axis=0) - content
         # The first poll of a process has none before it: what was lost at its start shows at the second.
         loses = ledgered(found)
-        seen_twice = np.minimum(before.lacking, lacking)
-        late = np.fmin(np.fmax(-np.maximum(before.lacking, lacking), 0.0), totals[2])
-        on_arrival = np.where(loses, on_arrival, np.fmax(on_arrival, late))
+        late = np.fmin(or_zero(lost) - np.maximum(before.lacking, lacking), totals[2])
+        on_arrival = np.fmax(on_arrival, late)
+        seen_twice = np.minimum(before.lacking, lacking) + on_arrival
         lost = np.where(loses, np.fmax(lost, seen_twice), lost)
         lost = np.where(found.keeps & ~np.isnan(found.ring), np.nan, lost)
+        # What a process that was found running has lost is what its own sum lacks.
+        already = np.fmax(numbers[0] - numbers[1:].sum(axis=0) - content, np.fmax(before.evicted, 0.0))
+        lost0 = np.where(np.isnan(before.lost0), or_zero(before.lost) - np.where(at_start, 0.0, already), before.lost0)
+        lost0 = np.where(loses & (readable | ~np.isnan(before.lost0)), lost0, np.nan)
         gap = lacking + np.where(loses, np.fmin(-lacking, totals[2]) * (lacking < 0) - np.fmax(lacking, 0), on_arrival)
         return QueueBooks(
             index=found.queues,
@@ -93,6 +100,8 @@ class QueueBooks(RowState):
             adjusted=adjusted,
             on_arrival=on_arrival,
             lost=lost,
+            lost0=lost0,
+            evicted=np.where(loses, np.fmax(before.evicted, np.maximum(seen_twice - lost0, 0.0)), np.nan),
             added=totals[0],
             acknowledged=totals[1],
             expired=totals[2],
@@ -119,6 +128,11 @@ class QueueBooks(RowState):
         least = np.min(np.abs(self.gaps), axis=0)
         same = (self.gaps > 0).all(axis=0) | (self.gaps < 0).all(axis=0)
         return np.where(np.isnan(least), np.nan, np.where(same, np.sign(self.gaps[2]) * least, 0.0))
+
+
+def ledgered(found: Facts) -> Mask:
+    """Queues that may throw messages away to keep a limit."""
+    return (~np.isnan(found.ring) | lasts(found)) & ~found.keeps
 
 
 def contents(found: Facts) -> Column:

@@ -5,32 +5,47 @@ A loss is sure when two polls have seen it; it is held against what happened in 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from penstock.account.queue_books import QueueBooks
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
-from penstock.core.table import Column, Positions
+from penstock.core.table import Column, Index, Positions
 from penstock.core.windows import Mask
+from penstock.model import ConsumerRow, ProducerRow, Snapshot
 from penstock.observation.facts import Facts, Seen, or_zero
 
-Culprits = Mapping[int, Mapping[str, tuple[float, float]]]
-"""By the key of a queue and the name of a client: at least and at most so many messages."""
+
+class Loss(NamedTuple):
+    """Messages that a ring lost by a client, at least and at most. sure: those since the broker's start."""
+
+    least: float = 0.0
+    most: float = 0.0
+    sure: float = 0.0
+
+    def __add__(self, other: "Loss") -> "Loss":  # type: ignore[override]
+        return Loss(*(one + more for one, more in zip(self, other, strict=True)))
 
 
-MOST_NAMES = 200
-"""Clients of one queue that are kept by name."""
+Culprits = Mapping[int, Mapping[str, Loss]]
+"""By the key of a queue and the name of a client."""
+
+MOST_NAMES = 500
+"""Clients of a broker that are kept by name; losses by others are in the sums only."""
 
 
 @dataclass(frozen=True, slots=True)
 class RingLosses(RowState):
     """
-    Per queue. least, most: lost by consumers that went or rolled back; the rest of `lost`, by arrivals.
+    Per queue. least, most: lost by consumers that went or rolled back; the rest of `lost`, by arrivals. by_consumers:
+    `least` since the broker's start. grew, low, high: what `lost`, `least` and `most` rose by at this poll; low_last,
+    high_last: when they did last.
 
     arrived, returned, ready_before: of the interval before this poll: came or fell due, was given back, was ready at
     its begin. movers: a consumer came, went or rolled back. names: by the key of a queue, the clients that went or
-    rolled back.
+    rolled back, with their protocols. unlisted: sessions came and went in it and were never listed.
     """
 
     BY = By.QUEUE
@@ -38,15 +53,27 @@ class RingLosses(RowState):
     least: Column = counter(outlives=True)
     most: Column = counter(outlives=True)
     lost: Column = counter(outlives=True)
+    by_consumers: Column = counter(stored_as="ledger_by_consumers")
+    grew: Column = column(0.0, saved=False)
+    low: Column = column(0.0, saved=False)
+    high: Column = column(0.0, saved=False)
+    low_last: Column = column(stored_as="ledger_lost_last")
+    high_last: Column = column()
     arrived: Column = column(saved=False)
     returned: Column = column(saved=False)
     ready: Column = column(saved=False)
     ready_before: Column = column(saved=False)
     movers: Mask = mask(saved=False)
-    names: Mapping[int, frozenset[str]] = unindexed(dict)
+    names: Mapping[int, Mapping[str, str]] = unindexed(dict)
+    unlisted: bool = unindexed(bool)
     by_client: Culprits = unindexed(dict)
+    """Of all that are known by name; saved apart."""
+    latest: Mapping[int, Mapping[str, str]] = unindexed(dict)
+    """By the key of a queue, those that may have made it lose last, with their protocols."""
+    sessions: float = unindexed(lambda: np.nan)
+    producers: Index[ProducerRow] = unindexed(Index.empty)
 
-    def advance(self, found: Facts, seen: Seen, books: QueueBooks) -> "RingLosses":
+    def advance(self, found: Facts, seen: Seen, books: QueueBooks, snapshot: Snapshot) -> "RingLosses":
         """seen: the poll before, of which `found` says the changes."""
         before = self.reindexed(found.queues)
         loses = ~np.isnan(found.ring) & ~np.isnan(books.lost)
@@ -55,7 +82,7 @@ class RingLosses(RowState):
         unseen = np.isnan(before.ready_before)  # no poll before that interval: who came and went in it is not known
         low, high = np.where(unseen, 0.0, low), np.where(unseen, grew, high)
         consumer = found.consumer
-        rolled_back = np.fmax(of_staying(found) - found.d_settled, 0.0)
+        rolled_back = np.fmax(found.d_left - found.d_uncommitted - found.d_settled, 0.0)
         held_by_gone = np.zeros(len(found.queues))
         left = consumer.gone.queue >= 0
         held = or_zero(seen.consumers.numbers[3][consumer.gone.at[left]])
@@ -64,19 +91,44 @@ class RingLosses(RowState):
         movers[consumer.gone.queue[left]] = True
         if not found.counted:  # this version shows no numbers of consumers: any of them may have given back any number
             held_by_gone, movers = np.full(len(movers), np.inf), np.ones(len(movers), np.bool_)
+        by_client = booked(self.by_client, before, grew, low, high)
+        by = np.where(loses & ~np.isnan(books.evicted), or_zero(before.by_consumers) + low, np.nan)
+        keys = found.queues.keys[high > 0].tolist()
+        sessions = np.nan if snapshot.broker is None else snapshot.broker.sessions_made
+        made = sessions - self.sessions
+        producers = Index[ProducerRow].empty() if snapshot.producers is None else snapshot.producers.index
         return RingLosses(
             index=found.queues,
             least=np.where(loses, or_zero(before.least) + low, np.nan),
             most=np.where(loses, or_zero(before.most) + high, np.nan),
             lost=np.where(np.isnan(books.lost), before.lost, books.lost),
+            by_consumers=by,
+            grew=grew,
+            low=low,
+            high=high,
+            low_last=np.where(high > 0, low, before.low_last),
+            high_last=np.where(high > 0, high, before.high_last),
             arrived=found.d_added + np.fmax(-found.d_scheduled, 0.0),
             returned=held_by_gone + rolled_back,
             ready=found.ready,
             ready_before=before.ready,
             movers=movers & found.known,
             names=names_of_movers(found, seen, loses, rolled_back),
-            by_client=booked(self.by_client, before, grew, low, high),
+            unlisted=made > 0 and made > sessions_seen(found, seen, producers, self.producers),
+            by_client=with_holders(by_client, found, loses),
+            latest={**self.latest, **{key: self.names.get(key, {}) for key in keys}} if keys else self.latest,
+            sessions=sessions,
+            producers=producers,
         )
+
+    def with_growth_of(self, before: "RingLosses") -> "RingLosses":
+        """What grew at the poll before counts as of this one."""
+        past = before.reindexed(self.index)
+        return replace(self, grew=self.grew + past.grew, low=self.low + past.low, high=self.high + past.high)
+
+    def begun_anew(self) -> "RingLosses":
+        sure = {key: {name: one._replace(sure=0.0) for name, one in of.items()} for key, of in self.by_client.items()}
+        return replace(super(RingLosses, self).begun_anew(), by_client=sure, sessions=np.nan)
 
 
 def shares(grew: Column, interval: RingLosses, ring: Column) -> tuple[Column, Column]:
@@ -84,32 +136,43 @@ def shares(grew: Column, interval: RingLosses, ring: Column) -> tuple[Column, Co
     Of what was lost in an interval, at least and at most so many by consumers.
 
     An arrival evicts at most one message, and none while there is room; who went may have been given what was ready or
-    came meanwhile.
+    came meanwhile, and so may one that was never listed.
     """
     ready, returned, came = or_zero(interval.ready_before), or_zero(interval.returned), or_zero(interval.arrived)
     evicting = np.clip(came - np.fmax(or_zero(ring) - ready - returned, 0.0), 0.0, grew)
     low = np.where(interval.movers, grew - evicting, 0.0)
-    high = np.where(interval.movers, np.fmin(grew, returned + ready + came), 0.0)
+    high = np.where(interval.movers | interval.unlisted, np.fmin(grew, returned + ready + came), 0.0)
     return low, np.fmax(low, high)
 
 
-def of_staying(found: Facts) -> Column:
-    """What left the hands of consumers that were there before; what is not committed yet has not."""
-    consumer = found.consumer
-    return found.of_queue(np.where(consumer.new, 0.0, consumer.d_left - consumer.d_uncommitted))
-
-
-def names_of_movers(found: Facts, seen: Seen, loses: Mask, rolled_back: Column) -> dict[int, frozenset[str]]:
+def names_of_movers(found: Facts, seen: Seen, loses: Mask, rolled_back: Column) -> dict[int, dict[str, str]]:
     """By the key of a queue that loses: the clients of consumers that went, and of those that rolled back."""
     keys, rows, consumer = found.queues.keys, seen.consumers.index.rows, found.consumer
-    names: dict[int, set[str]] = {}
+    names: dict[int, dict[str, str]] = {}
     for at, queue in zip(consumer.gone.at.tolist(), consumer.gone.queue.tolist(), strict=True):
         if queue >= 0 and loses[queue]:
-            names.setdefault(int(keys[queue]), set()).add(rows[at].client)
+            names.setdefault(int(keys[queue]), {})[rows[at].client] = rows[at].protocol
     for at in consumer.of(loses & (rolled_back > 0)).tolist():
         if consumer.d_left[at] > 0:
-            names.setdefault(int(keys[consumer.queue[at]]), set()).add(consumer.index.rows[at].client)
-    return {key: frozenset(of) for key, of in names.items()}
+            row = consumer.index.rows[at]
+            names.setdefault(int(keys[consumer.queue[at]]), {})[row.client] = row.protocol
+    return names
+
+
+def sessions_seen(found: Facts, seen: Seen, producers: Index[ProducerRow], before: Index[ProducerRow]) -> int:
+    """How many sessions are listed that were not at the poll before, by their consumers and producers."""
+    consumers, past = found.consumer.index, seen.consumers.index
+    now = np.concatenate(
+        [of_sessions(consumers)[consumers.new_since(past)], of_sessions(producers)[producers.new_since(before)]]
+    )
+    if not len(now):
+        return 0
+    known = np.concatenate([of_sessions(past), of_sessions(before)])
+    return len(np.setdiff1d(now, known))
+
+
+def of_sessions(rows: Index[ConsumerRow] | Index[ProducerRow]) -> Column:
+    return rows.column("session", lambda row: float(hash(row.session)))
 
 
 def booked(before: Culprits, interval: RingLosses, grew: Column, low: Column, high: Column) -> Culprits:
@@ -118,11 +181,28 @@ def booked(before: Culprits, interval: RingLosses, grew: Column, low: Column, hi
     if not len(at):
         return before
     culprits = {key: dict(of) for key, of in before.items() if interval.index.positions(np.array([key]))[0] >= 0}
+    room = MOST_NAMES - sum(map(len, culprits.values()))
     for i in at.tolist():
         key = int(interval.index.keys[i])
-        names, known = interval.names.get(key, frozenset()), culprits.setdefault(key, {})
-        for name in names if len(known) < MOST_NAMES else names & known.keys():
-            least, most = known.get(name, (0.0, 0.0))
-            sure = float(low[i]) if len(names) == 1 else 0.0
-            known[name] = (least + sure, most + float(high[i]))
+        names, known = interval.names.get(key, {}), culprits.setdefault(key, {})
+        alone = len(names) == 1 and not interval.unlisted
+        loss = Loss(low[i], high[i], low[i]) if alone else Loss(0.0, float(high[i]))
+        for name in names:
+            if name in known or room > 0:
+                room -= name not in known
+                known[name] = known.get(name, Loss()) + loss
     return culprits
+
+
+def with_holders(before: Culprits, found: Facts, loses: Mask) -> Culprits:
+    """With the clients that hold more than their ring has room for: their losses are counted from 0 on."""
+    holders = found.consumer.of(loses & (found.messages - found.scheduled > found.ring))
+    holders = holders[found.consumer.held[holders] > 0][:MOST_NAMES]
+    room = MOST_NAMES - sum(map(len, before.values()))
+    new: dict[int, dict[str, Loss]] = {}
+    for at in holders.tolist():
+        key, name = int(found.queues.keys[found.consumer.queue[at]]), found.consumer.index.rows[at].client
+        if name not in before.get(key, {}) and name not in new.get(key, {}) and room > 0:
+            new.setdefault(key, {})[name] = Loss()
+            room -= 1
+    return {**before, **{key: {**before.get(key, {}), **of} for key, of in new.items()}} if new else before

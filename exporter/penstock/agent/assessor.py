@@ -20,7 +20,7 @@ from penstock.core.table import Table
 from penstock.insight.events import ConditionKey, Event, StatusSummary, Told, changes, summarize
 from penstock.insight.explain import BrokerView
 from penstock.model import Collector, LeftOut, Role, Snapshot
-from penstock.rule_engine.judgement import Judgement
+from penstock.rule_engine.judgement import Judgement, glanced
 from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.series.queues import COUNTERS
 from penstock.settings.policy import Policy
@@ -116,6 +116,12 @@ class Assessor:
         self.collectors = {**({} if is_passive(snapshot) else self.collectors), **snapshot.collectors}
         self.recent.add(snapshot.stamp, tables)
         self.on_poll(snapshot, self.state.judgement)
+
+    def glance(self, snapshot: Snapshot) -> None:
+        """A poll between two: only what rings lose is told by it."""
+        if self._restored and self.next_policy is self.policy and not is_passive(snapshot):
+            judgement = glanced(self.state.judgement, snapshot, self.policy.constants)
+            self.state = replace(self.state, judgement=judgement)
 
     def forget(self) -> None:
         """What was read is too old to be used; the state goes on with the next poll."""

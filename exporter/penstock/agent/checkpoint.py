@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from penstock.account.ring_losses import Loss
 from penstock.assessment.assess import State
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Scope, Severity
@@ -39,6 +40,8 @@ ACKNOWLEDGED = QUEUE_NUMBERS.index("acknowledged")
 NameT = TypeVar("NameT")
 ClientName = tuple[str, str, str]
 """Address, queue, client."""
+SavedLoss = tuple[int, str, Loss]
+"""The key of a ring, and what it lost by a client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,7 @@ class Checkpoint:
     """When it was seen last by the journal, which has totals and conditions of later than `now`."""
     cut: Sequence[str] = ()
     """Tables of which budgets left rows out at the last poll."""
+    ring_losers: Sequence[SavedLoss] = ()
 
     @property
     def node(self) -> str:
@@ -186,7 +190,13 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         churned=churn.index.keys[churn.counted],
         told=[(name, *told) for name, told in by_name(judgement.conditions).items()],
         cut=cut_of(snapshot),
+        ring_losers=ring_losers(judgement),
     )
+
+
+def ring_losers(judgement: Judgement) -> list[SavedLoss]:
+    by_client = judgement.account.ring_losses.by_client
+    return [(key, name, loss) for key, of in by_client.items() for name, loss in of.items()]
 
 
 def cut_of(snapshot: Snapshot) -> tuple[str, ...]:
@@ -439,8 +449,13 @@ def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapsho
         },
     )
     times = Times(checkpoint.now, checkpoint.interval, snapshot.observation.process, checkpoint.started, resumed=True)
+    by_client: dict[int, dict[str, Loss]] = {}
+    for key, name, loss in checkpoint.ring_losers:
+        by_client.setdefault(key, {})[name] = loss
+    losses = replace(judgement.account.ring_losses, by_client=by_client)
     return replace(
         judgement,
+        account=replace(judgement.account, ring_losses=losses),
         seen=replace(judgement.seen, times=times),
         unacked=without_unseen_ends(judgement, snapshot.consumers),
         timers=without_unseen_moves(judgement, snapshot.queues),

@@ -21,6 +21,11 @@ log = logging.getLogger(__name__)
 AFTER_REFUSAL = 60.0
 """Seconds without a poll after the broker refused us: more failed logins would lock the account."""
 
+GLANCE = 0.5
+"""Seconds between polls while clients buffer more than a ring has room for: what came meanwhile is not told apart."""
+SHARE = 0.1
+"""Of that time a poll may take, else there are none in between."""
+
 Publish = Callable[[PollResult, Mapping[Result, int]], None]
 
 
@@ -47,6 +52,8 @@ class Poller:
         """How the last poll went; None before the first."""
         self.polls = dict.fromkeys(Result, 0)
         """So far, by their result."""
+        self.glances = 0
+        """Polls in between, of which only what rings lose is told."""
         self._reader = reader
         self._executor = executor
         self._seconds = np.nan
@@ -77,6 +84,8 @@ class Poller:
 
     async def _rest(self, until: float, poll: PollResult) -> None:
         """Sleep `until` then (monotonic); what is shown and becomes too old meanwhile is withdrawn in time."""
+        if poll.result is Result.OK:
+            await self._glance(until - GLANCE)
         if self.publisher.fresh_until < until:
             await asyncio.sleep(max(self.publisher.fresh_until - time.monotonic(), 0.0))
             await self._show(self.publisher.withdraw, poll)
@@ -100,6 +109,21 @@ class Poller:
         self._log_change(poll)
         self.last = poll
         return poll
+
+    async def _glance(self, until: float) -> None:
+        """Poll in between, as long as a ring is held; what fails shows at the next poll."""
+        try:
+            while self.assessor.state.judgement.rings_held and self._seconds <= SHARE * GLANCE:
+                if time.monotonic() + GLANCE > until:
+                    return
+                await asyncio.sleep(GLANCE)
+                snapshot = await self._read()
+                await asyncio.get_running_loop().run_in_executor(self._executor, self.assessor.glance, snapshot)
+                self.glances += 1
+        except PenstockError:
+            return
+        except Exception as error:  # noqa: BLE001 - as in `poll`
+            self._unexpected(error)
 
     async def close(self) -> None:
         await self._reader.close()

@@ -17,6 +17,7 @@ from penstock.agent.checkpoint import (
     Checkpoint,
     KeptTotals,
     SavedDebounce,
+    SavedLoss,
     checkpoint_of,
     client_name,
     columns_by,
@@ -24,6 +25,7 @@ from penstock.agent.checkpoint import (
     identity,
     producer_name,
     queue_name,
+    ring_losers,
     saved_debounce,
     sum_name,
 )
@@ -89,6 +91,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     told: Sequence[tuple[ConditionKey, Severity, float]] | None = None
     events: Sequence[Event] = ()
     cut: Sequence[str] = ()
+    ring_losers: Sequence[SavedLoss] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class Written:
     counters: Mapping[str, tuple[Index[Any], Column]]
     """The shown counters by row of the state, by their names in the state file."""
     queue_index: Index[Any]
+    ring_losers: Sequence[SavedLoss]
     severities: Mapping[ConditionKey, Severity]
 
 
@@ -162,6 +166,8 @@ def changed_since(
     queue_index = judgement.seen.queues.index
     if snapshot.broker is not None and not snapshot.broker.kind.lasting_queue_keys:
         record.queue_names = _new_names(before.queue_index, queue_index, queue_name)
+    losers, known = ring_losers(judgement), set(before.ring_losers)
+    record.ring_losers = [one for one in losers if one not in known]
     severities = {name: severity for name, (severity, _) in told.items()}
     if severities != before.severities:
         stands = {name: saved_debounce(one) for name, one in judgement.debounced.items() if one.on.any()}
@@ -169,7 +175,7 @@ def changed_since(
         queue_rows, record.consumer_rows = rows_of(stands, judgement)
         record.queue_rows = [*record.queue_rows, *queue_rows]
     after = Written(
-        before.key, before.base, before.process, clients, queues, producers, counters, queue_index, severities
+        before.key, before.base, before.process, clients, queues, producers, counters, queue_index, losers, severities
     )
     return record, after
 
@@ -186,6 +192,7 @@ def written_as(whole: Checkpoint, state: State, told: Told, base: int) -> Writte
         numbered(producers, whole.producer_totals, np.ones(len(producers.index), np.bool_)),
         shown_counters(state.judgement),
         state.judgement.seen.queues.index,
+        ring_losers(state.judgement),
         {name: severity for name, (severity, _) in told.items()},
     )
 
@@ -347,6 +354,7 @@ def applied(checkpoint: Checkpoint, record: Record) -> Checkpoint:
         told=checkpoint.told if record.told is None else record.told,
         recorded=record.now,
         cut=record.cut,
+        ring_losers=[*{one[:2]: one for one in (*checkpoint.ring_losers, *record.ring_losers)}.values()],
     )
 
 

@@ -13,12 +13,14 @@ import numpy as np
 from penstock.assessment.account import MessageFate, fate_table, unexplained
 from penstock.assessment.health import (
     Eviction,
+    RingLoser,
     address_causes,
     address_measures,
     broker_causes,
     client_causes,
     client_measures,
     evictions,
+    losses_by_client,
     queue_causes,
     queue_measures,
     undecided,
@@ -56,6 +58,7 @@ class State:
     links: Links = field(default_factory=Links)
     judgement: Judgement = field(default_factory=Judgement)
     evictions: Index[Eviction] = field(default_factory=Index.empty)
+    losers: Index[RingLoser] = field(default_factory=Index.empty)
     fates: Index[MessageFate] = field(default_factory=Index.empty)
     findings: Findings = field(default_factory=Findings)
 
@@ -109,7 +112,9 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         tables["account"] = accounted(state, snapshot.queues)
         tables |= of_openmq(state, tables, policy)
         tables |= undecided_clients(state, snapshot, tables, policy)
-        state = replace(state, evictions=tables["eviction"].index, fates=tables["account"].index)
+        state = replace(
+            state, evictions=tables["eviction"].index, losers=tables["ring_loser"].index, fates=tables["account"].index
+        )
     else:
         state = replace(state, judgement=state.judgement.without_verdict(snapshot, policy.constants))
     if snapshot.broker is not None and snapshot.broker.role is Role.ACTIVE:
@@ -139,6 +144,9 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
         "queue_cause": queue_causes(judgement.conditions),
         "client_cause": client_causes(judgement.conditions),
         "eviction": evictions(judgement, state.queues, state.evictions) if "queue" in tables else Table(Index.empty()),
+        "ring_loser": losses_by_client(judgement, state.queues, state.losers)
+        if "queue" in tables
+        else Table(Index.empty()),
     }
     queue = queue_measures(judgement, state.queues, state.clock)
     if "queue" in tables:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.account.ring_losses import MOST_NAMES
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.paused import PAUSED
@@ -59,6 +60,16 @@ class Eviction:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class RingLoser:
+    """client: empty for what no client is known of."""
+
+    broker: str
+    address: str
+    queue: str
+    client: str
+
+
 def broker_causes(conditions: Sequence[ActiveCondition]) -> Table[BrokerCause]:
     """Conditions of the broker itself: 1 warning, 2 critical."""
     of_broker = [one for one in conditions if CONDITIONS[one.name].scope is Scope.BROKER]
@@ -98,14 +109,13 @@ def address_measures(
     columns = {"producers_blocked": np.zeros(len(addresses))}
     columns["producers_blocked"][waits[waits >= 0]] = 1.0
     columns["producers_blocked"][addresses["producers_paused"] > 0] = 0.0
-    drops = judgement.drops
-    if drops.index is queues.source and not np.isnan(drops.dropped).all():
-        dropped = np.full(len(addresses), np.nan)
-        dropped[at[at >= 0]] = drops.dropped[at >= 0]
-        drop = addresses.index.column("drops", lambda series: series.policy == "drop") > 0
-        fail = addresses.index.column("fails", lambda series: series.policy == "fail") > 0
-        columns |= {"messages_dropped": np.where(drop, dropped, np.nan)}
-        columns |= {"messages_rejected": np.where(fail, dropped, np.nan)}
+    account = judgement.account.address_books
+    if account.index is queues.source:
+        for policy, name in (("drop", "dropped"), ("fail", "rejected")):
+            amount = np.full(len(addresses), np.nan)
+            amount[at[at >= 0]] = np.where(np.isnan(account.routed0), np.nan, getattr(account, name))[at >= 0]
+            full = addresses.index.column(policy, lambda series, policy=policy: series.policy == policy) > 0  # type: ignore[misc]
+            columns[f"messages_{name}"] = np.where(full, amount, np.nan)
     return columns
 
 
@@ -228,6 +238,34 @@ def evictions(judgement: Judgement, queues: Queues, before: Index[Eviction]) -> 
 
     index, order = before.advance(len(REASONS) * grouping.keys[shown] + reason[shown], label)
     return Table(index, {"evicted": evicted[shown][order]})
+
+
+def losses_by_client(judgement: Judgement, queues: Queues, before: Index[RingLoser]) -> Table[RingLoser]:
+    """What rings lost by consumers that went, by client where known, else under an empty one. before: as above."""
+    grouping, losses = queues.grouping, judgement.account.ring_losses
+    if losses.index is not grouping.source:
+        return Table(Index.empty())
+    alone = grouping.index.column("alone", lambda series: not series.summed) > 0
+    shown = ~np.isnan(losses.by_consumers) & np.append(alone, np.False_)[grouping.member]
+    unnamed, slots = losses.by_consumers.copy(), 1 + MOST_NAMES
+    found: list[tuple[int, int, str, float]] = []
+    for i, of in zip(
+        losses.index.positions(np.array([*losses.by_client], np.int64)), losses.by_client.values(), strict=True
+    ):
+        if i >= 0 and shown[i]:
+            found += [(i, slot, name, one.sure) for slot, (name, one) in enumerate(of.items(), 1)]
+            unnamed[i] -= sum(one.sure for one in of.values())
+    rows = np.flatnonzero(shown)
+    at = np.append(rows, np.array([one[0] for one in found], np.intp))
+    slot = np.append(np.zeros(len(rows), np.int64), np.array([one[1] for one in found], np.int64))
+
+    def label(new: list[int]) -> list[RingLoser]:
+        of = [grouping.index.rows[grouping.member[at[i]]] for i in new]
+        names = ["" if i < len(rows) else found[i - len(rows)][2] for i in new]
+        return [RingLoser(q.broker, q.address, q.queue, name) for q, name in zip(of, names, strict=True)]
+
+    index, order = before.advance(slots * grouping.keys[at] + slot, label)
+    return Table(index, {"lost": np.append(unnamed[rows], [one[3] for one in found])[order]})
 
 
 def client_measures(judgement: Judgement, clients: Grouping[ClientSeries], clock: Clock) -> dict[str, Column]:

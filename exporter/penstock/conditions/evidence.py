@@ -34,6 +34,7 @@ UNITS: Mapping[str, str] = {
     "evicted": "messages",
     "ring": "messages",
     "lost": "messages",
+    "lost_at_most": "messages",
     "lost_in_all": "messages",
     "growth": "messages",
     "most": "messages",

@@ -6,13 +6,15 @@ from penstock.conditions.evidence import full_address, full_destination
 from penstock.conditions.timing import at_this_poll, window, window_begin
 from penstock.model import BrokerKind
 from penstock.observation.activity import PERSISTENT_POLLS, persistent
-from penstock.observation.drops import refuses
 from penstock.observation.openmq import REJECTED
 from penstock.observation.poll import RuleInputs
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(poll.found.judged & refuses(poll.found), at_this_poll(poll))
+    """A full address that drops or refuses says that it pages, and has no pages."""
+    address = poll.found.address
+    refuses = (address.limit_percent >= 100) & (address.paging > 0) & (address.pages == 0)
+    return Raised(poll.found.judged & refuses, at_this_poll(poll))
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.conditions.ring_lost_by_consumer import who_returned
 from penstock.conditions.timing import at_this_poll
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
@@ -13,7 +14,7 @@ from penstock.settings.rules import RingLoss
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(poll.found.judged & (poll.ledger.grew > 0), at_this_poll(poll))
+    return Raised(poll.found.judged & (poll.evictions.grew > 0), at_this_poll(poll))
 
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:
@@ -27,10 +28,27 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
 
 def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
     return {
-        "evicted": poll.ledger.evicted[at],
-        "rate": poll.ledger.grew[at] / max(poll.found.interval, 1e-9),
+        "evicted": poll.evictions.evicted[at],
+        "rate": poll.evictions.grew[at] / max(poll.found.interval, 1e-9),
         "ring": or_zero(poll.found.ring[at]),
+        "consumers": poll.found.consumers[at],
+        "rate_in": poll.trend.rate_in[at],
+        "rate_out": poll.trend.rate_out[at],
     }
+
+
+def why(poll: RuleInputs, queue: int) -> str:
+    """Arrivals at a full ring, because no consumer takes or all are too slow; or what clients gave back."""
+    found, lost = poll.found, poll.evictions
+    if lost.low[queue] > 0:
+        return who_returned(poll, queue)
+    if found.consumers[queue] == 0:
+        return "messages come to a full ring that has no consumer: each one evicts the oldest"
+    if found.paused[queue] > 0:
+        return "messages come to a full ring that is paused: each one evicts the oldest"
+    if not found.d_settled[queue]:
+        return "messages come to a full ring, and its consumers acknowledge none"
+    return "messages come to a full ring faster than its consumers take them"
 
 
 RING_LOSING = Condition(
@@ -39,13 +57,14 @@ RING_LOSING = Condition(
     title="A ring queue throws away messages that the configuration wants kept.",
     rule=rule,
     when="messages were evicted from the ring since the last poll",
-    quiet_on="a full ring that evicts nothing, and counts above the ring size while messages are in delivery; a queue"
-    " of which an operator has set a counter back (`resetMessagesAdded` and its like): what it evicts cannot be known"
-    " until the broker starts anew, and `mq_queue_messages_evicted_total` is absent. It is a warning with `ring_loss:"
-    " alert`, or while the ring covers less than `ring_retention`",
+    quiet_on="a full ring that evicts nothing, counts above the ring size while messages are in delivery, and last"
+    " values that are replaced. It is a warning with `ring_loss: alert`, or while the ring covers less than"
+    " `ring_retention`",
     evidence=evidence,
     causes=("more comes than the ring holds until it is read",),
-    action="{evicted:.0f} messages were thrown away unread, {rate:.1f} each second",
+    why=why,
+    action="{evicted:.0f} messages were evicted unread, {rate:.1f} each second: make the ring larger or its consumers"
+    " faster if they are wanted",
     notice=notice,
     may_be_critical=False,
     brokers=ARTEMIS,

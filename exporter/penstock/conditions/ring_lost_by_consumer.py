@@ -1,25 +1,61 @@
 """`ring_lost_by_consumer`: a consumer went, and its messages did not fit back into the ring."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
 from penstock.conditions.timing import at_this_poll
+from penstock.conditions.wording import KNOBS
 from penstock.core.table import Column, Positions
 from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
 
+CLOSES: Mapping[str, str] = {
+    "CORE": "a Core client returns the whole window of its session when it closes or rolls back",
+    "AMQP": "an AMQP client returns all that it has not settled when its link closes",
+    "OPENWIRE": "an OpenWire client returns its whole prefetch when it closes",
+    "STOMP": "a STOMP client returns all that it has not acknowledged when it disconnects",
+    "MQTT": "an MQTT client returns all that it has not acknowledged when it disconnects",
+}
+"""What clients do at their close, by protocol."""
+SHOWN = 3
+"""Clients that a text names."""
+
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(poll.found.judged & (poll.ledger.lost_now > 0), at_this_poll(poll))
+    return Raised(poll.found.judged & (poll.evictions.low > 0), at_this_poll(poll))
 
 
 def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    ledger = poll.ledger
+    lost = poll.evictions
     return {
-        "lost": or_zero(ledger.lost_last[at]),
-        "lost_in_all": ledger.by_consumers[at],
-        "evicted": ledger.evicted[at],
+        "lost": or_zero(lost.low_last[at]),
+        "lost_at_most": lost.high_last[at],
+        "lost_in_all": lost.by_consumers[at],
+        "evicted": lost.evicted[at],
     }
+
+
+def who_returned(poll: RuleInputs, queue: int) -> str:
+    """The clients that made a ring lose last, with bounds; empty where none is known by name."""
+    lost = poll.evictions
+    clients = lost.latest.get(int(poll.found.queues.keys[queue]), {})
+    if not clients:
+        return ""
+    least, most = or_zero(lost.low_last)[queue], or_zero(lost.high_last)[queue]
+    amount = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
+    more = [f"{len(clients) - SHOWN} more"] * (len(clients) > SHOWN)
+    together = " together" if len(clients) > 1 else ""
+    names = " and ".join([*sorted(clients)[:SHOWN], *more])
+    return "; ".join(
+        [f"{names} closed, lost the connection or rolled back: {amount} messages{together}", *ways(clients)]
+    )
+
+
+def ways(clients: Mapping[str, str]) -> Iterator[str]:
+    """What clients of these protocols do, and what keeps fewer messages with them."""
+    for protocol in sorted(set(clients.values())):
+        if protocol in CLOSES:
+            yield f"{CLOSES[protocol]}: {KNOBS[protocol]} keeps fewer there"
 
 
 RING_LOST_BY_CONSUMER = Condition(
@@ -27,17 +63,18 @@ RING_LOST_BY_CONSUMER = Condition(
     scope=Scope.QUEUE,
     title="A consumer went and its messages did not fit back into the ring.",
     rule=rule,
-    when="more messages were evicted than arrivals can explain, while messages were in delivery",
+    when="messages were evicted in an interval in which a consumer went or rolled back, and more than arrivals explain",
     quiet_on="overflow by arrivals; scheduled messages that fall due",
     evidence=evidence,
     causes=("a consumer closed, lost its connection or rolled back, and what it returned did not fit",),
-    action="{lost:.0f} messages came back to a full ring and were thrown away: a smaller consumerWindowSize holds"
-    " fewer",
+    why=who_returned,
+    action="{lost:.0f} messages or more came back to a full ring and were evicted: give the client a smaller window or"
+    " prefetch, or make the ring larger than all that its clients buffer",
     event=True,
     brokers=ARTEMIS,
     alert=Alert(
         name="PenstockRingLostByConsumer",
-        description="{queue.lost_by_consumer|increase of 15m} messages of {in_queue} were lost within 15m as consumers"
+        description="{ring_loser.lost|sum of 15m} messages of {in_queue} were lost within 15m as consumers"
         " closed or rolled back; {queue.ring_at_risk} more are at risk.",
         runbook="rings",
         critical=False,

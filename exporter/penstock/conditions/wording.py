@@ -9,6 +9,16 @@ from penstock.settings.constants import Constants
 SECONDS = frozenset({"proof", "persistent", "window", "trend", "event", "rejoin", "verdicts", "after_restart", "cold"})
 """Constants that are durations."""
 
+KNOBS: Mapping[str, str] = {
+    "CORE": "a smaller consumerWindowSize",
+    "AMQP": "a smaller prefetch (jms.prefetchPolicy.all, or the receiver's credit)",
+    "STOMP": "a smaller consumer-window-size in the SUBSCRIBE frame",
+    "OPENWIRE": "a smaller prefetch (jms.prefetchPolicy.all)",
+    "MQTT": "a smaller receive maximum",
+    "MQTT5": "a smaller receive maximum",
+}
+"""What sets the window, by protocol."""
+
 
 def rule(condition: Condition, constants: Constants) -> str:
     """When it is raised."""

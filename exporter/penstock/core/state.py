@@ -78,9 +78,10 @@ def column(
     return made
 
 
-def counter(fill: float = np.nan, *, outlives: bool = False) -> Column:
+def counter(fill: float = np.nan, *, outlives: bool = False, stored_as: str = "") -> Column:
     """A column that is shown as a counter, or that one rests on: each change is recorded at once; see `Declared`."""
-    one = Declared(fill, np.float64, 0, outlives=outlives, carried=True, saved=True, names=(), counter=True)
+    names = (stored_as,) if stored_as else ()
+    one = Declared(fill, np.float64, 0, outlives=outlives, carried=True, saved=True, names=names, counter=True)
     made: Column = field(default_factory=lambda: np.empty(0), metadata={"declared": one})
     return made
 

@@ -19,6 +19,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("broker", "address", "queue"),
     "queue_cause": ("broker", "address", "queue", "cause"),
     "eviction": ("broker", "address", "queue", "reason"),
+    "ring_loser": ("broker", "address", "queue", "client"),
     "account": ("broker", "address", "queue", "fate"),
     "client": ("broker", "address", "queue", "client"),
     "client_cause": ("broker", "address", "queue", "client", "cause"),
@@ -588,7 +589,7 @@ HEALTH: Final = (
         "Messages removed unread to keep a limit, since the start of the broker, by reason: ring or last_value.",
         "eviction",
         "evicted",
-        source="Penstock: ledger of messagesAdded, messagesAcked, messagesExpired, messagesKilled, messageCount",
+        source="Penstock: its account of messagesAdded, messagesAcked, messagesExpired, messagesKilled, messageCount",
     ),
     Family(
         "mq_account_messages_total",
@@ -619,10 +620,11 @@ HEALTH: Final = (
     Family(
         "mq_queue_messages_lost_by_consumer_total",
         "counter",
-        "The part of the evictions that followed a close or a rollback of a consumer.",
-        "queue",
-        "lost_by_consumer",
-        source="Penstock: its ledger",
+        "Evicted messages that a client gave back by a close or a rollback, at least; the label client is empty for"
+        " those of which only the sum over clients is known.",
+        "ring_loser",
+        "lost",
+        source="Penstock: its account, listConsumers messagesInTransit",
     ),
     Family(
         "mq_queue_ring_oversize_since_timestamp_seconds",

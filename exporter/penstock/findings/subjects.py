@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from penstock.conditions.wording import KNOBS
 from penstock.core.table import Column
 from penstock.core.windows import Mask
 from penstock.findings.context import Clients, FindingContext
@@ -14,16 +15,6 @@ from penstock.series.labels import ClientSeries
 
 FEW = 10
 """Messages or consumers: fewer show no pattern."""
-KNOBS: Mapping[str, str] = {
-    "CORE": "a smaller consumerWindowSize",
-    "AMQP": "a smaller prefetch (jms.prefetchPolicy.all, or the receiver's credit)",
-    "STOMP": "a smaller consumer-window-size in the SUBSCRIBE frame",
-    "OPENWIRE": "a smaller prefetch (jms.prefetchPolicy.all)",
-    "MQTT": "a smaller receive maximum",
-    "MQTT5": "a smaller receive maximum",
-}
-"""What sets the window, by protocol."""
-
 Texts = Callable[[int], Mapping[str, str]]
 """Words of says and advice, by the position of a connection."""
 

@@ -121,7 +121,7 @@ QUEUE: Final = RowType(
     },
     identity=("address", "name"),
     counters=("added", "acknowledged", "expired", "killed"),
-    # What the ledger of the live agent said; null where it could not know.
+    # What the account of the live agent said; null where it could not know.
     extra=(("evicted", COUNT), ("interval", pa.float32())),
 )
 CONSUMER: Final = RowType(

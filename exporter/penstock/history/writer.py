@@ -43,7 +43,7 @@ WAKE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PollRecord:
-    """What the agent hands over. evicted: per queue by the ledger, empty where it was not judged."""
+    """What the agent hands over. evicted: per queue by the account, empty where it was not judged."""
 
     broker: str
     snapshot: Snapshot

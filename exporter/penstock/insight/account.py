@@ -205,10 +205,11 @@ class Sheets:
         least, most = float(of.least[i]), min(float(of.most[i]), float(lost))
         yield "arrivals", amount(lost - most, lost - least)
         named = of.by_client.get(int(self._queues.index.keys[i]), {})
-        for client, (low, high) in sorted(named.items()):
-            yield client, amount(low, min(high, lost))
-        if sum(high for _, high in named.values()) < most:
-            yield UNNAMED, amount(0.0, most - sum(low for low, _ in named.values()))
+        for client, one in sorted(named.items()):
+            if one.most:
+                yield client, amount(one.least, min(one.most, lost))
+        if sum(one.most for one in named.values()) < most:
+            yield UNNAMED, amount(0.0, most - sum(one.least for one in named.values()))
 
 
 def amount(low: float, high: float) -> Amount:

@@ -294,27 +294,25 @@ def stall_threshold(view: BrokerView, table: Table[ClientSeries], i: int, given:
 def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | None:
     """Size and source of a ring, and its ledger; None where messages are never thrown away to keep a limit."""
     judgement, grouping = view.state.judgement, view.state.queues.grouping
-    ledger, seen = judgement.ledger, judgement.seen
+    books, seen = judgement.account.books, judgement.seen
     rows = np.flatnonzero(grouping.member == i)
     limit = json_number(view.tables["queue"]["ring_limit"][i])
     if series.summed or len(rows) != 1:
         return None
     row = int(rows[0])
-    last_value = view.snapshot.queues is not None and bool(view.snapshot.queues["last_value"][row] > 0)
-    if limit is None and not last_value:
+    queues = view.snapshot.queues
+    if queues is None or (limit is None and not queues["last_value"][row] > 0):
         return None
     source, where = str(series.ring_source), RING_SOURCES[series.ring_source]
-    if ledger.index is not grouping.source or seen.queues.index is not grouping.source:
+    if books.index is not grouping.source or seen.queues.index is not grouping.source:
         return answers.Ring(limit, source, where, None, "not judged yet")
     added, settled, expired, killed, _, messages = (int(n) for n in np.nan_to_num(seen.queues.numbers[:, row]))
-    evicted = json_number(ledger.evicted[row])
-    held = int(np.nan_to_num(ledger.delivering[row])) if last_value else 0
+    evicted = json_number(books.evicted[row])
+    held = int(np.nan_to_num(queues["delivering"][row])) if queues["last_value"][row] > 0 else 0
     terms = f"{added} added - {settled} acknowledged - {expired} expired - {killed} killed - {messages} there"
-    terms += f" - {held} in delivery" if last_value else ""
+    terms += f" - {held} in delivery" if held else ""
     sighted = f"{terms} = {added - settled - expired - killed - messages - held} at this poll"
     why = "counted when seen at two polls, and never falls" if evicted is not None else "absent until seen at two polls"
-    if ledger.set_back[row]:
-        why = "absent until the broker's next start: an operator has set a counter of the queue back"
     return answers.Ring(limit, source, where, evicted, f"{sighted}; {why}")
 
 

@@ -1,5 +1,5 @@
 """
-What one poll says against the one before: facts, what is unacknowledged since when, the ring ledger, windows.
+What one poll says against the one before: facts, what is unacknowledged since when, windows.
 
 No names of conditions, no words for people.
 """

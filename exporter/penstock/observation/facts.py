@@ -2,7 +2,7 @@
 What one poll says, and what has changed since the one before: the numbers that all rules work on.
 
 A queue's first sighting counts nothing; a consumer that appears on a known queue counts from 0. Letters as in the
-broker's ledger: A added, K acknowledged, E expired, X killed, M depth, D in delivery, S scheduled; per consumer
+broker's counters: A added, K acknowledged, E expired, X killed, M depth, D in delivery, S scheduled; per consumer
 T held, W acknowledged and uncommitted, N delivered, C left its hands, L and Ld its last acknowledgement and delivery.
 """
 
@@ -212,15 +212,12 @@ class AddressFacts:
     limit_percent: Column
     pages: Column
     producers_paused: Column
-    routed: Column
     page_read_bytes: Column
     page_read_messages: Column
     non_destructive: Column
     """What new queues are."""
     delivery_attempts: Column
     """max-delivery-attempts, 0 or less = for ever."""
-    queues: Column
-    """How many queues the address has."""
     d_added: Column
     """What came to all its queues together."""
 
@@ -428,12 +425,10 @@ def address_facts(join: AddressJoin, addresses: Table[AddressRow] | None, d_adde
         limit_percent=join.by_queue(addresses, "limit_percent"),
         pages=join.by_queue(addresses, "pages"),
         producers_paused=join.by_queue(addresses, "producers_paused"),
-        routed=join.by_queue(addresses, "messages_added"),
         page_read_bytes=join.by_queue(addresses, "page_read_limit_bytes"),
         page_read_messages=join.by_queue(addresses, "page_read_limit_messages"),
         non_destructive=join.by_queue(addresses, "non_destructive"),
         delivery_attempts=join.by_queue(addresses, "max_delivery_attempts"),
-        queues=join.queues_of,
         d_added=join.of_all_queues(or_zero(d_added)),
     )
 

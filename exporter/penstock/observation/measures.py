@@ -136,7 +136,7 @@ class Measures(RowState):
             "ring_scheduled_at_risk": ring.scheduled_at_risk(found),
             "ring_retention": retention(found.ring, rate_in, paging),
             "ring_overflow": overflow(found.ring - found.ready, rate_in - rate_out, paging),
-            "lost_by_consumer": np.where(np.isnan(found.ring), np.nan, poll.ledger.by_consumers),
+            "lost_by_consumer": poll.evictions.by_consumers,
             "evicted": evicted(poll),
             "drain": drain(found.ready, rate_out - rate_in),
             "imbalance": imbalance(poll),
@@ -149,7 +149,7 @@ def evicted(poll: RuleInputs) -> Column:
     """By a ring, or on OpenMQ by a limit: removed and never sent to anyone; NaN where nothing is thrown away."""
     openmq = poll.openmq
     if openmq is None or openmq.said is None:
-        return poll.ledger.evicted
+        return poll.evictions.evicted
     return np.where(openmq.said.removes & openmq.said.balanced, openmq.lost.shown, np.nan)
 
 

@@ -13,7 +13,7 @@ from penstock.observation.activity import Activity, Returns, Trend
 from penstock.observation.facts import Facts
 from penstock.observation.openmq import Openmq
 from penstock.observation.queue_timers import QueueTimers
-from penstock.observation.ring_ledger import Ledger
+from penstock.observation.ring import Evictions
 from penstock.observation.unacked import Unacked
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries
 from penstock.settings.constants import Constants
@@ -39,7 +39,7 @@ class RuleInputs:
     timers: QueueTimers
     returns: Returns
     trend: Trend
-    ledger: Ledger
+    evictions: Evictions
     activity: Activity
     constants: Constants
     broker: Broker

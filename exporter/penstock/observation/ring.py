@@ -1,9 +1,30 @@
-"""What a ring would lose: columns in, messages out."""
+"""What a ring lost, and what it would lose: columns in, messages out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.core.table import Column
 from penstock.observation.facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Evictions:
+    """
+    What the account says of each queue; NaN where it cannot be known. evicted: since the broker's start. by_consumers:
+    at least so many of them by consumers that went or rolled back. grew: at this poll, at least `low` by consumers;
+    low_last, high_last: by them at least and at most when there were such last, by which clients of which protocols:
+    `latest`, by the queue's key.
+    """
+
+    evicted: Column
+    by_consumers: Column
+    grew: Column
+    low: Column
+    low_last: Column
+    high_last: Column
+    latest: Mapping[int, Mapping[str, str]]
 
 
 def at_risk(facts: Facts) -> Column:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.account.account import MessageAccount
+from penstock.account.account import MessageAccount, in_part
 from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column, Index
 from penstock.core.windows import Mask, reindex
@@ -24,13 +24,11 @@ from penstock.learned.warm_up import WarmUp
 from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.observation import ring
 from penstock.observation.activity import Activity, returns, trend
-from penstock.observation.drops import Drops, refuses
 from penstock.observation.facts import Facts, Seen, Times, facts, time_of
 from penstock.observation.measures import Measures, blocked_since
 from penstock.observation.openmq import Openmq
 from penstock.observation.poll import Groups, RuleInputs
 from penstock.observation.queue_timers import QueueTimers
-from penstock.observation.ring_ledger import Ledger
 from penstock.observation.unacked import Progress, Unacked, progress_of
 from penstock.rule_engine.debounce import Debounce
 from penstock.rule_engine.engine import advance_conditions, blockers
@@ -52,8 +50,6 @@ class Judgement:
     patience: LearnedTimeout = field(default_factory=LearnedTimeout)
     dispatch: LearnedTimeout = field(default_factory=LearnedTimeout)
     absence: LearnedTimeout = field(default_factory=LearnedTimeout)
-    ledger: Ledger = field(default_factory=Ledger)
-    drops: Drops = field(default_factory=Drops)
     account: MessageAccount = field(default_factory=MessageAccount)
     warm_up: WarmUp = field(default_factory=WarmUp)
     activity: Activity = field(default_factory=Activity)
@@ -76,6 +72,10 @@ class Judgement:
     openmq: Openmq = field(default_factory=Openmq)
     """What only an OpenMQ broker needs."""
     conditions: tuple[ActiveCondition, ...] = ()
+    glanced: Seen | None = None
+    """By polls since, of which only the account was advanced."""
+    rings_held: bool = False
+    """Clients buffer more messages than some ring has room for."""
     resumed_at: float = np.nan
     """Last poll of the agent before its restart, where its judgement goes on; the windows began anew then."""
 
@@ -135,6 +135,8 @@ def judge(
         state = state.begun_anew(found.now)
     openmq, found, progress = as_its_broker_counts(state, found, snapshot, constants)
     now = advance(state, found, progress, groups, constants)
+    if openmq is None:
+        now = replace(now, account=accounted(state, found, snapshot, seen, constants), glanced=None)
     poll = rule_inputs(now, found, snapshot.broker, groups, snapshot.stamp, constants, openmq)
     poll = replace(poll, rivals=snapshot.observation.rivals, left_out=snapshot.observation.left_out)
     churn = state.churn.advance(
@@ -156,7 +158,7 @@ def judge(
         warm_up=state.warm_up.advance(found.now, groups.queues.index, groups.clients.index),
         blocked_since=blocked_since(poll),
         openmq=openmq or state.openmq,
-        account=state.account.advance(found, snapshot, state.seen, seen) if openmq is None else state.account,
+        rings_held=bool((poll.at_risk > 0).any()) and not in_part(snapshot.observation),
         conditions=with_silence(active_conditions(debounced, poll, churn, clock), groups),
     )
     return judgement, True
@@ -175,7 +177,7 @@ def as_its_broker_counts(
 
 
 def advance(state: Judgement, found: Facts, progress: Progress, groups: Groups, constants: Constants) -> Judgement:
-    """`state` with what this poll adds to what is unacknowledged, the timers, thresholds, ledger and windows."""
+    """`state` with what this poll adds to what is unacknowledged, the timers, thresholds and windows."""
     unacked = state.unacked.advance(found, progress)
     timers, dispatch, absence = advance_timers(
         state.timers, state.dispatch, state.absence, found, state.seen.times.now, constants
@@ -190,12 +192,39 @@ def advance(state: Judgement, found: Facts, progress: Progress, groups: Groups, 
         patience=patience,
         dispatch=dispatch,
         absence=absence,
-        ledger=state.ledger.advance(found),
-        drops=state.drops.advance(found, refuses(found)),
         activity=state.activity.advance(found, constants),
         service_rate=state.service_rate.advance(found, found.now - state.seen.times.now),
         patience_of_clients=of_clients,
         rings=~np.isnan(found.ring),
+    )
+
+
+def accounted(state: Judgement, found: Facts, snapshot: Snapshot, seen: Seen, constants: Constants) -> MessageAccount:
+    """The account after a poll; `found` is since the one that was judged before."""
+    if state.glanced is None:
+        return state.account.advance(found, snapshot, state.seen, seen)
+    pair = facts(state.glanced, snapshot, constants)
+    since = replace(pair[1], interval=found.interval) if pair else found
+    account = state.account.advance(since, snapshot, state.glanced, seen)
+    return replace(account, ring_losses=account.ring_losses.with_growth_of(state.account.ring_losses))
+
+
+def glanced(state: Judgement, snapshot: Snapshot, constants: Constants) -> Judgement:
+    """After a poll between two that are judged; as it was where that cannot be compared."""
+    before = state.glanced or state.seen
+    pair = facts(replace(before, times=replace(before.times, interval=np.nan)), snapshot, constants)
+    if pair is None or pair[1].restarted or in_part(snapshot.observation):
+        return state
+    account = state.account.glanced(pair[1], snapshot, before)
+    return replace(state, account=account, glanced=pair[0], rings_held=bool((ring.at_risk(pair[1]) > 0).any()))
+
+
+def evictions(account: MessageAccount, found: Facts) -> ring.Evictions:
+    books, losses, nothing = account.books, account.ring_losses, np.full(len(found.queues), np.nan)
+    if losses.index is not found.queues:  # of a kind of broker that has none
+        return ring.Evictions(nothing, nothing, nothing, nothing, nothing, nothing, {})
+    return ring.Evictions(
+        books.evicted, losses.by_consumers, losses.grew, losses.low, losses.low_last, losses.high_last, losses.latest
     )
 
 
@@ -217,7 +246,7 @@ def rule_inputs(
         timers=now.timers,
         returns=returns(now.activity, constants, found.interval),
         trend=trend(now.activity, constants, found.interval),
-        ledger=now.ledger,
+        evictions=evictions(now.account, found),
         activity=now.activity,
         constants=constants,
         broker=broker,

@@ -70,6 +70,7 @@ class BrokerAttributes(msgspec.Struct, rename="pascal"):
     disk_store_usage: Ratio = NAN
     max_disk_usage: Setting = NAN
     authentication_failure_count: Count = NAN
+    total_session_count: Count = NAN
 
 
 class BridgeAttributes(msgspec.Struct, rename="pascal"):

@@ -527,6 +527,7 @@ def _broker(attributes: wire.BrokerAttributes) -> Broker:
         disk_used_ratio=attributes.disk_store_usage if active else np.nan,
         disk_limit_ratio=attributes.max_disk_usage / 100 if attributes.max_disk_usage > 0 else np.nan,
         authentication_failures=attributes.authentication_failure_count,
+        sessions_made=attributes.total_session_count,
     )
 
 

@@ -18,6 +18,7 @@ DOMAIN = "org.apache.activemq.artemis"
 BROKER_ATTRIBUTES = (
     "Version", "Name", "NodeID", "Started", "Active", "Backup", "UptimeMillis", "CurrentTimeMillis", "ConnectionCount",
     "AddressMemoryUsage", "GlobalMaxSize", "DiskStoreUsage", "MaxDiskUsage", "AuthenticationFailureCount",
+    "TotalSessionCount",
 )  # fmt: skip
 BRIDGE_ATTRIBUTES = ("Started", "Connected", "QueueName")
 CONNECTION_ATTRIBUTES = ("Started", "Connected")
