@@ -11,8 +11,10 @@ import threading
 
 from penstock.core import allocator
 
-YOUNG = 50_000
-"""New containers after which Python looks for cycles among them."""
+YOUNG = 5_000
+"""New containers after which Python looks for cycles among them: a millisecond or two."""
+OLDER = 200
+"""Times that it does so before it looks among those as well that it has looked at once, in 30 ms and more."""
 SWITCH_SECONDS = 0.00005
 """For how long a thread that works may keep one waiting that has something to send."""
 EXIT_SECONDS = 3.5
@@ -28,7 +30,7 @@ def tune() -> None:
     no request is answered. What requests leave behind in cycles is little.
     """
     allocator.one_arena()
-    gc.set_threshold(YOUNG, 20, 50)
+    gc.set_threshold(YOUNG, OLDER, 50)
     # A scrape of ten megabytes waits for its turn at every piece: with Python's usual 5 ms for half a second.
     sys.setswitchinterval(SWITCH_SECONDS)
 

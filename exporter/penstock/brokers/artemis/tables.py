@@ -265,8 +265,8 @@ class QueueBuilder:
         """Whether the queues have a dead-letter and an expiry address; looked up when either side has changed."""
         if self._role_flags[0] is not index or self._role_flags[1] is not self._roles:
             known = self._roles.dead_letters
-            said = [tuple(map(bool, known[row.name])) if row.name in known else (np.nan, np.nan) for row in index]
-            flags = np.array(said, dtype=np.float64).reshape(len(index), 2).T
+            said = [known.get(row.name) for row in index]
+            flags = [np.fromiter((bool(one[n]) if one else np.nan for one in said), np.float64, len(said)) for n in (0, 1)]
             self._role_flags = index, self._roles, {"has_dead_letter_address": flags[0], "has_expiry_address": flags[1]}
         return self._role_flags[2]
 
