@@ -2,8 +2,8 @@
 `make bench-held`: which lines of the agent keep Python's lock for long while a broker of 100,000 queues is polled.
 
 A thread of the agent's own process wakes every millisecond. Where it is late by more than `--least`, and one of the
-other threads worked meanwhile, the line at which that one stands now held the lock. Counted are CPU seconds of that thread, so
-that other work on the machine adds little. Full collections of garbage are told apart. The last line is JSON.
+other threads worked meanwhile, the line at which that one stands now held the lock. Counted are CPU seconds of that
+thread, so that other work on the machine adds little. Collections of garbage are told apart. The last line is JSON.
 """
 
 import gc
@@ -25,6 +25,8 @@ from typing import Any
 import click
 from bench.broker import running
 from bench.harness import facts, print_table
+
+import penstock.cli
 
 WAKES = 0.001
 OURS = re.compile(r"penstock/(?!core/tasks)(.*\.py)$")
@@ -145,15 +147,13 @@ def _line(frame: FrameType | None) -> str:
 
 def _agent(out: str, least: str, warm: str) -> None:
     """`penstock` with the watch in it. SIGUSR1 writes what was found since `warm` seconds after the start."""
-    from penstock.cli import main as penstock
-
     watch = Watch(float(least))
     threading.Thread(target=watch.run, daemon=True).start()
     clear = threading.Timer(float(warm), watch.clear)
     clear.daemon = True
     clear.start()
     signal.signal(signal.SIGUSR1, lambda *_: Path(out).write_text(json.dumps(watch.told())) and None)
-    penstock()
+    penstock.cli.main()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from itertools import chain
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -38,13 +39,11 @@ def packed_in_pieces(value: Any) -> Iterator[bytes]:
                 yield octets[some].tobytes()
         case Mapping():
             yield b"\xdf" + len(value).to_bytes(4)
-            for name, one in value.items():
-                yield pack(name)
+            for one in chain.from_iterable(value.items()):
                 yield from packed_in_pieces(one)
         case list() | tuple() if len(value) <= FEW:
             yield bytes([0x90 + len(value)])
-            for one in value:
-                yield from packed_in_pieces(one)
+            yield from chain.from_iterable(map(packed_in_pieces, value))
         case list() | tuple():
             yield b"\xdd" + len(value).to_bytes(4)
             for some in pieces(len(value)):

@@ -8,13 +8,12 @@ keeps something per row (label bytes, running totals) moves it along with one nu
 import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.pieces import pieces
+from penstock.core.pieces import looked_up, pieces
 
 RowT = TypeVar("RowT")
 CarriedT = TypeVar("CarriedT", bound=np.generic)
@@ -296,7 +295,4 @@ class KeyAllocator:
 
     def find(self, texts: Sequence[str]) -> Keys:
         """int64 keys of `texts`, -1 where a text has none."""
-        found = np.empty(len(texts), np.int64)
-        for some in pieces(len(texts)):
-            found[some] = np.fromiter(map(self._keys.get, texts[some], repeat(-1)), np.int64)
-        return found
+        return looked_up(self._keys, texts)
