@@ -172,6 +172,16 @@ async def test_of_very_many_queues_on_one_address_none_is_ever_read_by_a_pattern
         broker.about["NodeID"] = "n2"
 
 
+async def test_where_queues_must_not_be_listed_their_roles_are_read_all_the_same() -> None:
+    broker = Fleet(TEN)
+    broker.wrong["listQueues"] = [{"status": 403, "error": "not for you"}] * 2
+    artemis = reader(broker)
+    for asked in (1, 0):  # once a minute
+        found = await polled(artemis, broker)
+        assert {"queues"} <= set(errors(found)) <= {"queues", "sizes", "links"}
+        assert calls(broker).count("DeadLetterAddress") == asked
+
+
 async def test_connections_that_could_not_be_read_and_left_are_left_out_no_more() -> None:
     broker = Fleet(["q"], 8)
     artemis = reader(broker, connections=5)

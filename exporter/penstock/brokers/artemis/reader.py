@@ -29,7 +29,7 @@ from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, ValuesLe
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.sight import Sight
-from penstock.core.errors import BadAnswer, OverBudget, SourceError, Unreachable
+from penstock.core.errors import BadAnswer, OverBudget, Refused, SourceError, Unreachable
 from penstock.core.table import Column, Index, Keys, Positions, Table
 from penstock.model import (
     AddressRow,
@@ -234,9 +234,16 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             (reply,) = await poll.ask([ask.queues(self._name, ask.QUEUE_ATTRIBUTES)])
             return [await poll.work(self._queues.attributes, reply)]
 
-        pages, replaced = await self._unless_locked(poll, "listQueues", in_pages, by_pattern)
-        if refresh and not len(self._judged[0]):  # until now it was not known whether a pattern may be asked
-            await poll.collect("roles", self._refresh_roles(poll))
+        async def roles() -> None:
+            if refresh and not len(self._judged[0]):  # until now it was not known whether a pattern may be asked
+                await poll.collect("roles", self._refresh_roles(poll))
+
+        try:
+            pages, replaced = await self._unless_locked(poll, "listQueues", in_pages, by_pattern)
+        except Refused:
+            await roles()
+            raise
+        await roles()
         before, budget = self._queues, self.budgets["queues"]
 
         def build() -> Table[QueueRow]:
