@@ -11,7 +11,7 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-PIECE = 500
+PIECE = 250
 """Rows: less than a millisecond, whatever is done with them."""
 
 
