@@ -41,14 +41,11 @@ def packed_in_pieces(value: Any) -> Iterator[bytes]:
             yield b"\xdf" + len(value).to_bytes(4)
             for one in chain.from_iterable(value.items()):
                 yield from packed_in_pieces(one)
-        case list() | tuple() if len(value) <= FEW:
-            yield bytes([0x90 + len(value)])
-            yield from chain.from_iterable(map(packed_in_pieces, value))
         case list() | tuple():
             yield b"\xdd" + len(value).to_bytes(4)
-            for some in pieces(len(value)):
-                here = value[some]
-                yield pack(here)[1 if len(here) <= FEW else 3 :]
+            for some in pieces(len(value) if len(value) > FEW else 0):
+                yield pack(value[some])[1 if len(value[some]) <= FEW else 3 :]
+            yield from chain.from_iterable(map(packed_in_pieces, value if len(value) <= FEW else ()))
         case _ if is_dataclass(value):
             yield from packed_in_pieces({one.name: getattr(value, one.name) for one in fields(value)})
         case _:

@@ -95,11 +95,7 @@ _NEXT_NAME = re.compile(rb'\},"')
 
 
 def _in_pieces(value: memoryview) -> Iterator[bytes | memoryview]:
-    """
-    Objects that are the object `value` together, cut between the values of two of its names.
-
-    Cut anywhere else they are no JSON: a brace is missing in the one, a quote in the other.
-    """
+    """Objects that are the object `value` together. Cut between other names than its own they are no JSON."""
     first = 1
     while found := _NEXT_NAME.search(value, first + PIECE_BYTES):
         yield b"".join((b"{", value[first : found.start() + 1], b"}"))

@@ -68,24 +68,18 @@ class ListingPage:
             return ()
         octets, body = np.frombuffer(self._body, np.uint8), memoryview(self._body)
         begin = octets[first : self._body.find(b":", first, last) + 1]
-        at = first + np.flatnonzero(octets[first : last - len(begin)] == _BEGIN)
+        braces = octets[first : last - len(begin)]
+        places = (np.flatnonzero(braces[some] == _BEGIN) + some.start for some in pieces(len(braces), 8 * TEXT_BYTES))
+        at = first + np.concatenate([np.empty(0, np.intp), *places])
         for offset in range(1, len(begin)):
             at = at[octets[at + offset] == begin[offset]]
         if not len(at) or at[0] != first or not _ends(octets, np.append(at[1:] - 1, last)):
             return ()
         ends = np.append(at[1:], last)
-        return [
-            row
-            for some in pieces(len(at))
-            for row in map(body.__getitem__, map(slice, at[some].tolist(), ends[some].tolist()))
-        ]
+        return [body[start:end] for start, end in zip(at.tolist(), ends.tolist(), strict=True)]
 
     def texts(self) -> Iterator[str]:
-        """
-        The JSON texts of listings that are the page behind each other; none where the page cannot be cut.
-
-        In pieces of bytes, not of rows, which need not be found for that.
-        """
+        """The JSON texts of listings that are the page behind each other; none where the page cannot be cut."""
         first, last = self._span
         begin = self._body[first : self._body.find(b":", first, last) + 1]
         while first < last:
