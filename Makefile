@@ -32,7 +32,7 @@ help:
 	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
-	@echo "make bench-judge, bench-journal, bench-tick, bench-growth, bench-fairness, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-broker, bench-jmx, bench-trust, bench-trends, bench-forecast  what it costs and how well it forecasts, see docs/performance.md and docs/trends.md (15 s to 40 min)"
+	@echo "make bench-judge, bench-journal, bench-tick, bench-growth, bench-fairness, bench-held, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-broker, bench-jmx, bench-trust, bench-trends, bench-forecast  what it costs and how well it forecasts, see docs/performance.md and docs/trends.md (15 s to 40 min)"
 	@echo "make compare [AGAINST=283a76f]  conditions and /metrics of all recordings, the same as of another commit (2 min)"
 	@echo "make compare-tick [AGAINST=283a76f]  CPU and memory of a whole tick beside those of another commit (12 min)"
 	@echo "make test-chart, chart-golden  the Helm chart with helm itself; its golden files made again (first time 10 min, then 20 s; needs Go)"
@@ -191,7 +191,7 @@ test-spark-cluster: $(VENV)/.test  # trends on a real Spark cluster, history on 
 bench-trends: $(VENV)/.test  # rollup beside DuckDB, daily job at 90 and 365 days, bytes beside Prometheus (10 min; needs Java 17, Maven)
 	PYTHONPATH=tests $(BIN)/python -m bench.trends
 
-.PHONY: test-spark-cluster bench-trends bench-forecast bench-tick bench-judge bench-journal bench-scrape bench-pages bench-prometheus bench-growth bench-fairness bench-broker bench-asked bench-jmx bench-trust
+.PHONY: test-spark-cluster bench-trends bench-forecast bench-tick bench-judge bench-journal bench-scrape bench-pages bench-prometheus bench-growth bench-fairness bench-held bench-broker bench-asked bench-jmx bench-trust
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (5 min)
 	$(BIN)/python -m bench.tick
@@ -221,6 +221,9 @@ bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (6 min)
 
 bench-fairness: $(VENV)/.test  # nine small brokers beside one of 100,000 queues: polls missed, scrapes, memory, how fast it stops (15 min)
 	$(BIN)/python -m bench.fairness
+
+bench-held: $(VENV)/.test  # which lines keep Python's lock for long beside a broker of 100,000 queues (4 min)
+	$(BIN)/python -m bench.held
 
 bench-jmx: $(VENV)/.test  # asking an OpenMQ: a poll over Jolokia, the JMX helper beside jmxquery (15 min)
 	PYTHONPATH=tests $(BIN)/python -m bench.jmx

@@ -68,4 +68,4 @@ def test_the_command_run_sets_it(configuration: Path, monkeypatch: pytest.Monkey
     arguments = ["run", "--config.file", configuration, "--web.listen-address", "127.0.0.1:0"]
     found = CliRunner().invoke(main, [*map(str, arguments), "--storage.path", str(configuration.parent / "data")])
     assert found.exit_code == 0, found.output
-    assert seen == ["one arena", (process.SWITCH_SECONDS, (process.YOUNG, 20, 50))]
+    assert seen == ["one arena", (process.SWITCH_SECONDS, (process.YOUNG, process.OLDER, process.ALL))]

@@ -171,16 +171,27 @@ class Reader:
 
 
 class Ledger:
-    """Counters of things that come and go: what each added, by the labels it had then."""
+    """
+    Counters of things that come and go: what each added, by the labels it had then.
+
+    A thing is known by its key for as long as one process of the broker answers, however its text changes: a temporary
+    queue learns its dead-letter address when it has counted for a while. Of another process it is only with its text.
+    """
 
     def __init__(self) -> None:
         self.totals: dict[Any, float] = {}
+        self.restarted = False
+        """Another process answers since things were counted last."""
         self._last: dict[Any, float] = {}
+        self._texts: dict[Any, Any] = {}
 
-    def count(self, said: Mapping[Any, tuple[Any, float]]) -> None:
-        """`said`: thing → its labels (None: hidden) and its counter."""
-        last = {thing: self._last.get(thing, 0.0) for thing in said}
-        for thing, (labels, value) in said.items():
+    def count(self, said: Mapping[tuple[int, Any], tuple[Any, float]]) -> None:
+        """`said`: key and text of a thing → its labels (None: hidden) and its counter."""
+        if self.restarted:
+            self._last = {key: value for key, value in self._last.items() if (key, self._texts[key]) in said}
+        self.restarted, self._texts = False, dict(said.keys())
+        last = {key: self._last.get(key, 0.0) for key, _ in said}
+        for (thing, _), (labels, value) in said.items():
             if labels is not None:
                 self.totals.setdefault(labels, 0.0)
             if np.isnan(value):
@@ -307,6 +318,8 @@ def test_every_series_has_the_value_of_its_own_things_after_every_poll(polls: li
         reader.stamp += 15
         if poll.restart:
             reader = Reader(stamp=reader.stamp)
+            for ledger in reference.ledgers.values():
+                ledger.restarted = True
         if poll.wish is not None:
             state, wish = state.with_new_labels(), poll.wish
             reference.queues, reference.addresses = {}, {}

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.things import patiently
+from penstock.brokers import replies
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import tables
 from penstock.brokers.artemis.connections import ConnectionBuilder
@@ -143,6 +144,30 @@ def test_a_pattern_read_with_one_attribute_denied() -> None:
     assert names == ["a", "b"]
     np.testing.assert_array_equal(tables.size_matrix(rows.rows)[1:], [[5, 6], [np.nan, np.nan]])
     assert rows.unreadable == 1
+
+
+@pytest.mark.parametrize("size", [1, 100, replies.PIECE_BYTES])
+@pytest.mark.parametrize(
+    "value",
+    [
+        {f"m{n}": {"PersistentSize": n} for n in range(20)},
+        {"a": {"PersistentSize": 1}, 'b},"c\\': {"PersistentSize": 2}, "": {"PersistentSize": 3}},
+        {"a": {"PersistentSize": 1, "Other": {"x": {"y": 1}, "z": {"u": 3}}, "More": 3}, "b": {"PersistentSize": 2}},
+        {"a": {"PersistentSize": 1, "Other": '"},"'}, "b": {"PersistentSize": "ERROR"}, "c": {"PersistentSize": 4}},
+        {"a": {}, "b": {}},
+    ],
+)
+def test_a_pattern_read_in_pieces_is_what_it_is_as_a_whole(
+    size: int, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replies, "PIECE_BYTES", size)
+    body = json.dumps([{"value": value, "status": 200}], separators=(",", ":")).encode()
+    names, rows = Decoder(wire.QueueSizes).many(wire.replies(body, 1)[0], "sizes")
+    assert names == list(value)
+    told = [one.get("PersistentSize", np.nan) for one in value.values()]
+    expected = [np.nan if one == "ERROR" else one for one in told]
+    np.testing.assert_array_equal(tables.size_matrix(rows.rows)[1], expected)
+    assert rows.unreadable == told.count("ERROR")
 
 
 def test_a_pattern_that_matches_nothing_is_empty_and_no_error() -> None:

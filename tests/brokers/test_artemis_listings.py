@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from bench.world import BROKER, World
@@ -79,6 +80,12 @@ class Counted:
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     return Counted(monkeypatch)
+
+
+@pytest.fixture(autouse=True, params=[1, listings.TEXT_BYTES], ids=["row by row", "as it is"])
+def _pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whatever pieces a page is read, it reads the same."""
+    monkeypatch.setattr(listings, "TEXT_BYTES", request.param)
 
 
 # --- cutting
@@ -314,3 +321,45 @@ def test_an_id_on_two_pages_counts_once_with_rows_that_are_known() -> None:
         pages = [[row(1, 10), row(2, 20)], [row(2, 21), row(3, 30)]]
         table = made.table([made.page(listing_page(body(rows, 3))) for rows in pages])
         assert table["buffered"].tolist() == [10, 20, 30]
+
+
+# --- how much is read in one go, for so long nobody else has his turn
+
+
+class Seen:
+    """A decoder of texts, and how long the texts were."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self._inner = msgspec.json.Decoder(str)
+
+    def decode(self, text: bytes) -> str:
+        self.sizes.append(len(text))
+        return self._inner.decode(text)
+
+
+def test_no_more_than_a_piece_of_a_page_is_decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Seen()
+    monkeypatch.setattr(listings, "_text", seen)
+    read = reader()
+    first = body([row(n, n) for n in range(6000)])
+    read.together([read(listing_page(first))])  # every row is new
+    second = read(listing_page(body([row(n, n + 1) for n in range(6000)])))  # and another one
+    read.together([second])
+    assert second.keys.tolist() == list(range(6000))
+    assert second.values[0].tolist() == [n + 1 for n in range(6000)]
+    all_texts = ListingDecoder(wire.ConsumerNumbers, "listConsumers")(listing_page(first))
+    assert len(all_texts) == all_texts.total == 6000
+    assert len(first) > 3 * listings.TEXT_BYTES
+    assert max(seen.sizes) < listings.TEXT_BYTES + len(first) / 10
+
+
+@pytest.mark.parametrize(
+    ("there", "instead"),
+    [(b"},{", b"}{"), (b"},{", b"},,{"), (b"}],", b"},],"), (b'":[{', b'":[,{')],
+    ids=["no comma", "two commas", "a comma at the end", "one at the begin"],
+)
+def test_pieces_of_what_is_no_listing_are_none(there: bytes, instead: bytes) -> None:
+    page = listing_page(body([row(1), row(2), row(3)]).replace(there, instead))
+    with pytest.raises(BadAnswer):
+        ListingDecoder(wire.ConsumerNumbers, "listConsumers")(page)

@@ -1,5 +1,6 @@
 """What is read of a broker that has more than its budgets allow, and that nothing is counted twice by it."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ class Fleet(Broker):
         self.depth = {name: 10 * number for number, name in enumerate(queues)}
         self.added: dict[str, int] = {}
         self.temporary = False
+        self.address = ""
+        """Of all queues, in place of one for each."""
         self.settled: dict[int, int] = {}
         self.rows_asked: dict[str, Any] = {}
         for _ in range(consumers):
@@ -46,10 +49,13 @@ class Fleet(Broker):
 
     def text(self, operation: str, arguments: list[Any]) -> str:
         self.rows_asked[operation] = arguments[-1]
+        if self.address and operation == "listAddresses":
+            return json.dumps({"data": [{"name": self.address}], "count": 1})
         return super().text(operation, arguments)
 
     def queue_row(self, number: int, name: str) -> dict[str, str]:
         told = {"messageCount": str(self.depth[name]), "messagesAdded": str(self.added.get(name, 0))}
+        told |= {"address": self.address} if self.address else {}
         return super().queue_row(number, name) | told | ({"temporary": "true"} if self.temporary else {})
 
     def consumer_row(self, number: int, queue: str) -> dict[str, Any]:
@@ -150,6 +156,30 @@ async def test_of_more_consumers_the_oldest_are_read_always_the_same() -> None:
         assert [row.id for row in found.consumers.index] == ["100", "101", "102", "103", "104", "105"]
         assert "leaving" not in found.consumers.columns
     assert calls(broker).count("listConsumers") == 3, "as many pages as the budget allows"
+
+
+async def test_of_very_many_queues_on_one_address_none_is_ever_read_by_a_pattern() -> None:
+    broker = Fleet(TEN)
+    broker.address = "a"
+    artemis = reader(broker, queues=3)
+    for _ in range(2):  # the second time another process answers
+        for _ in range(2):
+            found = await polled(artemis, broker)
+            assert not errors(found)
+            assert not {*requests.SIZE_ATTRIBUTES, *requests.DEAD_LETTER_ATTRIBUTES} & set(calls(broker))
+        assert found.queues is not None
+        assert {row.dead_letter_address for row in found.queues.index} == {"DLQ"}, "by the address's settings"
+        broker.about["NodeID"] = "n2"
+
+
+async def test_where_queues_must_not_be_listed_their_roles_are_read_all_the_same() -> None:
+    broker = Fleet(TEN)
+    broker.wrong["listQueues"] = [{"status": 403, "error": "not for you"}] * 2
+    artemis = reader(broker)
+    for asked in (1, 0):  # once a minute
+        found = await polled(artemis, broker)
+        assert {"queues"} <= set(errors(found)) <= {"queues", "sizes", "links"}
+        assert calls(broker).count("DeadLetterAddress") == asked
 
 
 async def test_connections_that_could_not_be_read_and_left_are_left_out_no_more() -> None:
@@ -282,6 +312,19 @@ async def test_a_summed_queue_that_leaves_and_returns_is_not_counted_twice() -> 
         broker.added["t2"] += 1
         await agent.poll()
     assert agent.added() == 500 + 6
+
+
+async def test_a_summed_queue_whose_dead_letter_address_is_learned_later_is_not_counted_twice() -> None:
+    broker = Fleet(["t0", "t1"])
+    broker.temporary = True
+    agent = Agent(broker, reader(broker))
+    await agent.poll()
+    broker.queues[50], broker.depth["t9"], broker.added["t9"] = "t9", 5, 1000
+    for _ in range(3):
+        found = await agent.poll()
+        assert agent.added() == 1000
+    assert found.queues is not None
+    assert {row.dead_letter_address for row in found.queues.index} == {"DLQ"}
 
 
 # --- names that are long

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.agent.checkpoint import Checkpoint
-from penstock.agent.packed import pack, unpack
+from penstock.agent.packed import Packed, pack, packed_in_pieces, unpack
 from penstock.agent.record import Record, applied
 from penstock.agent.state_journal import FULL, StateJournal
 from penstock.core.safe_files import Unfit, make_directory, read_file, replace_file
@@ -68,7 +68,7 @@ class StateFile:
     _journal: StateJournal = field(init=False)
     _recorded: set[str] = field(default_factory=set)
     """Of which brokers the journal says more than `_saved`."""
-    _packed: Mapping[str, tuple[Checkpoint, msgspec.Raw]] = field(default_factory=dict)
+    _packed: Mapping[str, tuple[Checkpoint, Packed]] = field(default_factory=dict)
     """Ready to be written, by `prepare`."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -162,7 +162,7 @@ class StateFile:
 
     def prepare(self) -> None:
         """Pack what is kept so far: `save` packs the rest. Beside it brokers may be recorded and kept."""
-        self._packed = {key: (one, msgspec.Raw(pack(one))) for key, one in self._saved.brokers.items()}
+        self._packed = {key: (one, Packed(list(packed_in_pieces(one)))) for key, one in self._saved.brokers.items()}
 
     def save(self) -> bool:
         """Write it, and begin the journal anew; False when that failed. Only the first failure in a row is logged."""
@@ -236,14 +236,16 @@ def replayed(saved: Saved, records: Sequence[Record], now: float) -> Saved:
     return Saved(brokers, seen, saved.sequence)
 
 
-def encode(saved: Saved, packed: Mapping[str, tuple[Checkpoint, msgspec.Raw]] | None = None) -> bytes:
+def encode(saved: Saved, packed: Mapping[str, tuple[Checkpoint, Packed]] | None = None) -> bytes:
     """packed: brokers that were packed before, with what was packed."""
     ready = packed or {}
     brokers = {
         key: ready[key][1] if key in ready and ready[key][0] is one else one for key, one in saved.brokers.items()
     }
-    content = pack({"brokers": brokers, "seen": saved.seen, "sequence": saved.sequence})
-    return MAGIC + f"{FORMAT}\n".encode() + bytes(CODEC.module.compress(content, 1))
+    deflate = CODEC.module.compressobj(1)
+    content = packed_in_pieces({"brokers": brokers, "seen": saved.seen, "sequence": saved.sequence})
+    found = [MAGIC + f"{FORMAT}\n".encode(), *map(deflate.compress, content), deflate.flush()]
+    return b"".join(found)
 
 
 def decode(content: bytes) -> Saved:

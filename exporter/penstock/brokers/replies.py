@@ -1,6 +1,7 @@
 """The replies to a bulk of requests, in the form of Jolokia, which every transport gives them."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 import msgspec
@@ -88,6 +89,20 @@ class Replies(Generic[ResponseT]):
         return found
 
 
+PIECE_BYTES = 64 * 1024
+"""Of a pattern read that are decoded in one go."""
+_NEXT_NAME = re.compile(rb'\},"')
+
+
+def _in_pieces(value: memoryview) -> Iterator[bytes | memoryview]:
+    """Objects that are the object `value` together. Cut between other names than its own they are no JSON."""
+    first = 1
+    while found := _NEXT_NAME.search(value, first + PIECE_BYTES):
+        yield b"".join((b"{", value[first : found.start() + 1], b"}"))
+        first = found.end() - 1
+    yield value if first == 1 else b"".join((b"{", value[first:]))
+
+
 class Decoder(Generic[RowT]):
     """
     Reads values of one type: of one MBean, of all that match a pattern, or of a listing. Raises SourceError.
@@ -123,7 +138,9 @@ class Decoder(Generic[RowT]):
             return [], Rows([], 0)
         reply.raise_for_status(what)
         try:
-            found = self._many.decode(reply.value)
+            found: dict[str, RowT] = {}
+            for some in _in_pieces(memoryview(reply.value)):
+                found |= self._many.decode(some)
         except UNREADABLE:
             values, damaged = _taken_apart(_NAMED, reply, what)
             at, rows = self._apart(values.values(), what)

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from penstock.core.pieces import pieces
 from penstock.core.table import Column, Positions
 
 RowT = TypeVar("RowT", bound=msgspec.Struct)
@@ -167,10 +168,12 @@ def matrix(rows: Sequence[msgspec.Struct], fields: Sequence[str]) -> NDArray[np.
     """float64 of shape (len(fields), len(rows)): the fields of the rows as columns."""
     if not rows or not fields:
         return np.empty((len(fields), len(rows)))
-    values = map(attrgetter(*fields), rows)
-    flat = chain.from_iterable(values) if len(fields) > 1 else values
-    filled = np.fromiter(flat, np.float64, len(rows) * len(fields))
-    return np.ascontiguousarray(filled.reshape(len(rows), len(fields)).T)
+    found, get = np.empty((len(fields), len(rows))), attrgetter(*fields)
+    for some in pieces(len(rows)):
+        values = map(get, rows[some])
+        flat = np.fromiter(chain.from_iterable(values) if len(fields) > 1 else values, np.float64)
+        found[:, some] = flat.reshape(-1, len(fields)).T
+    return found
 
 
 def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:

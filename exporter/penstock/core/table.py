@@ -8,11 +8,12 @@ keeps something per row (label bytes, running totals) moves it along with one nu
 import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from penstock.core.pieces import looked_up, pieces
 
 RowT = TypeVar("RowT")
 CarriedT = TypeVar("CarriedT", bound=np.generic)
@@ -22,6 +23,9 @@ Column = NDArray[np.float64]
 
 SLACK = 64
 """By how much what is known by a name may be beyond a multiple of what is there, before what is gone is forgotten."""
+
+ROWS_AT_ONCE = 5_000
+"""Rows, as objects, that are moved in one go: half a millisecond."""
 
 Keys = NDArray[np.int64]
 Positions = NDArray[np.intp]
@@ -93,7 +97,9 @@ class Index(Generic[RowT]):
             return self, order
         origin = np.where(known, at_safe, -1).astype(np.intp)
         rows = np.empty(len(ordered), np.object_)
-        rows[known] = self.rows[origin[known]]
+        for some in pieces(len(rows), ROWS_AT_ONCE):
+            here = known[some]
+            rows[some][here] = self.rows[origin[some][here]]
         fresh = np.flatnonzero(~known)
         for position, row in zip(fresh, make(order[fresh].tolist()), strict=True):
             rows[position] = row
@@ -275,15 +281,11 @@ class KeyAllocator:
 
     def give(self, texts: Sequence[str]) -> Keys:
         """The same of some of the texts that are in use."""
-        known = self._keys
-        found = list(map(known.get, texts))
-        if None in found:
-            for text in texts:
-                if text not in known:
-                    known[text] = self._next
-                    self._next += 1
-            found = list(map(known.get, texts))
-        return np.array(found, np.int64)
+        found = self.find(texts)
+        for at in np.flatnonzero(found < 0).tolist():
+            found[at] = key = self._keys.setdefault(texts[at], self._next)
+            self._next += key == self._next
+        return found
 
     def keep(self, keys: Keys) -> None:
         """Forget all but `keys`, once those are the lesser part."""
@@ -293,4 +295,4 @@ class KeyAllocator:
 
     def find(self, texts: Sequence[str]) -> Keys:
         """int64 keys of `texts`, -1 where a text has none."""
-        return np.fromiter(map(self._keys.get, texts, repeat(-1)), np.int64, len(texts))
+        return looked_up(self._keys, texts)

@@ -111,7 +111,6 @@ class BrokerBlocks:
         self.blocks_rendered = 0
         self._label_length = label_length
         self._updates += 1
-        sections: dict[_Group, _Section] = {}
         for group, families in self._groups.items():
             table = tables.get(group[0], _NO_TABLE)
             columns = {
@@ -119,10 +118,12 @@ class BrokerBlocks:
                 for family in families
                 if family.column in table
             }
+            # Each takes the place of the one before at once: to let go of all in one step takes long.
             if columns:
-                sections[group] = self._section(self._sections.get(group), table.index, group[1], columns)
-        self._sections = sections
-        rendered = {name: one for section in sections.values() for name, one in section.rendered.items()}
+                self._sections[group] = self._section(self._sections.get(group), table.index, group[1], columns)
+            else:
+                self._sections.pop(group, None)
+        rendered = {name: one for section in self._sections.values() for name, one in section.rendered.items()}
         self.published = Published({name: one.samples for name, one in rendered.items() if one.samples.count})
 
     def _section(

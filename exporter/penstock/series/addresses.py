@@ -1,11 +1,11 @@
 """Addresses as they are shown: memory and its limits, paging, who sends, what goes nowhere."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import repeat
 
 import numpy as np
 
+from penstock.core.pieces import looked_up
 from penstock.core.table import Column, Keys, Positions, Table
 from penstock.model import AddressRow, ProducerRow
 from penstock.series.labels import HIDDEN, TEMPORARY, AddressSeries, Grouping, QueueSeries, sum_by
@@ -46,12 +46,7 @@ class Addresses:
         position = self.position
         if grouping.index is not self.grouping.index:
             position = {series.address: i for i, series in enumerate(grouping.index)}
-        return Addresses(grouping, queues, positions(position, [row.address for row in queues.index]), position)
-
-
-def positions(position: Mapping[str, int], names: Sequence[str]) -> Positions:
-    """Where `names` stand, -1 where one is not there."""
-    return np.fromiter(map(position.get, names, repeat(-1)), np.intp, len(names))
+        return Addresses(grouping, queues, looked_up(position, [row.address for row in queues.index]), position)
 
 
 def address_series(row: AddressRow, context: int, policy: Policy) -> AddressSeries | None:
@@ -101,7 +96,7 @@ def address_table(
     elif messages is not None:
         columns["messages"] = sum_by(state.of_queue, messages, size)
     if producers is not None:
-        at = positions(state.position, [row.address for row in producers.index])
+        at = looked_up(state.position, [row.address for row in producers.index])
         columns["producers"] = sum_by(at, np.ones(len(at)), size)
     columns["info"] = grouping.index.column("info", lambda series: 1.0 if series.policy else np.nan)
     return Table(grouping.index, columns)

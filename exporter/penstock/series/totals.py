@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.table import Column, Index, Keys
+from penstock.core.table import Column, Index, Keys, take_or_fill
 from penstock.series.labels import Grouping
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
@@ -57,9 +57,7 @@ class Totals(Generic[SeriesT]):
         from now on, as they may have been counted before.
         """
         now = np.stack(counters)
-        before = np.full_like(now, np.nan)
-        if self.last is not None:
-            before = np.stack([grouping.source.carry(self.source, row, np.nan) for row in self.last])
+        before = self._said_before(grouping.source, len(now))
         if late is not None:
             entered = np.isin(grouping.source.keys, late)
             before[:, entered] = np.where(np.isnan(before), now, before)[:, entered]
@@ -74,6 +72,16 @@ class Totals(Generic[SeriesT]):
                 grouping.member[counted], weights=added[counted], minlength=len(grouping.index)
             )
         return Totals(grouping.source, np.where(np.isnan(now), before, now), grouping.index, sums, dormant, capacity)
+
+    def _said_before(self, source: Index[Any], counters: int) -> NDArray[np.float64]:
+        """What each row of `source` said at the poll before, NaN where it is new: a new text makes no new thing."""
+        if self.last is None:
+            return np.full((counters, len(source)), np.nan)
+        if source is self.source:
+            return self.last.copy()
+        # In an index that began anew the same key may be another thing: there the text says.
+        at = (source.positions_in if source.follows(self.source) else source.unchanged_in)(self.source)
+        return take_or_fill(self.last, at, np.nan)
 
     def sum_of(self, counter: int) -> Column:
         """The totals of one counter, by the rows of `index`."""

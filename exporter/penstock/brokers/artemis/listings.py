@@ -4,7 +4,7 @@ The answers to the list operations: by far the largest of all, and mostly as the
 A page is cut into rows by their bytes, and only rows that read otherwise than before are unquoted and decoded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic
@@ -18,6 +18,7 @@ from penstock.brokers.artemis import answers as wire
 from penstock.brokers.budget import Budget
 from penstock.brokers.rows import UNREADABLE, RowByRow, Rows, RowT, repaired
 from penstock.core.errors import BadAnswer
+from penstock.core.pieces import pieces
 from penstock.core.table import Keys, Positions
 
 _FIRST, _LAST = b'"value":"{\\"data\\":[', b'],\\"count\\":'
@@ -30,6 +31,9 @@ RESTING = 20
 """Polls for which none are looked for then."""
 SLOTS = 8
 """Places in the table of hashes for each row that is remembered; twice as many at most."""
+
+TEXT_BYTES = 128 * 1024
+"""Of a listing that are decoded in one go."""
 
 _text = msgspec.json.Decoder(str)
 
@@ -64,12 +68,25 @@ class ListingPage:
             return ()
         octets, body = np.frombuffer(self._body, np.uint8), memoryview(self._body)
         begin = octets[first : self._body.find(b":", first, last) + 1]
-        at = first + np.flatnonzero(octets[first : last - len(begin)] == _BEGIN)
+        braces = octets[first : last - len(begin)]
+        places = (np.flatnonzero(braces[some] == _BEGIN) + some.start for some in pieces(len(braces), 8 * TEXT_BYTES))
+        at = first + np.concatenate([np.empty(0, np.intp), *places])
         for offset in range(1, len(begin)):
             at = at[octets[at + offset] == begin[offset]]
         if not len(at) or at[0] != first or not _ends(octets, np.append(at[1:] - 1, last)):
             return ()
-        return list(map(body.__getitem__, map(slice, at.tolist(), [*at[1:].tolist(), last])))
+        ends = np.append(at[1:], last)
+        return [body[start:end] for start, end in zip(at.tolist(), ends.tolist(), strict=True)]
+
+    def texts(self) -> Iterator[str]:
+        """The JSON texts of listings that are the page behind each other; none where the page cannot be cut."""
+        first, last = self._span
+        begin = self._body[first : self._body.find(b":", first, last) + 1]
+        while first < last:
+            end = self._body.find(begin, first + TEXT_BYTES, last)
+            end = last + 1 if end < 0 else end
+            yield _listing(self._body[first : end - 1])  # without the comma; with anything else there it is none
+            first = end
 
     def whole(self) -> wire.TextReply:
         """The response with the JSON text of the whole page; `BadAnswer` when it is none of Jolokia."""
@@ -77,12 +94,19 @@ class ListingPage:
 
     def some(self, at: Positions) -> str:
         """The JSON text of a listing of the rows at these positions, ascending; `msgspec.DecodeError` if it is none."""
-        joined = b"".join([self.rows[i] for i in at.tolist()]).rstrip(b",")
-        return _text.decode(b'"{\\"data\\":[' + joined + b']}"')
+        return _listing(b"".join([self.rows[i] for i in at.tolist()]).rstrip(b","))
 
     def hashes(self) -> Keys:
         """64 bits of each row: another one has the same once in 10¹⁰ polls of 50,000 rows."""
-        return np.fromiter(map(xxh3_64_intdigest, self.rows), np.uint64, len(self.rows)).view(np.int64)
+        found = np.empty(len(self.rows), np.uint64)
+        for some in pieces(len(found)):
+            found[some] = np.fromiter(map(xxh3_64_intdigest, self.rows[some]), np.uint64)
+        return found.view(np.int64)
+
+
+def _listing(rows: bytes) -> str:
+    """The JSON text of a listing of rows as they are in an answer; `msgspec.DecodeError` if it is none."""
+    return _text.decode(b'"{\\"data\\":[' + rows + b']}"')
 
 
 def _ends(octets: NDArray[np.uint8], at: Positions) -> bool:
@@ -131,23 +155,34 @@ class ListingDecoder(Generic[RowT]):
     def __call__(self, page: ListingPage) -> Rows[RowT]:
         """All rows of a page; `SourceError` when the request was refused or the answer is no listing."""
         page.reply.raise_for_status(self._what)
+        try:
+            if found := self._read(page.texts()):
+                return Rows(found, page.total, page.reply.damaged)
+        except UNREADABLE:
+            pass  # read as a whole, it may be
         reply = page.whole()
         if reply.value is None:
             raise BadAnswer(f"{self._what}: a text with JSON in it was expected, there is none")
         try:
-            found = self._strict.decode(reply.value)
+            listing = self._strict.decode(reply.value)
         except UNREADABLE:
             rows = self._apart(reply.value)
             rows.unreadable += reply.damaged
             return rows
-        return Rows(found.data, found.count, reply.damaged)
+        return Rows(listing.data, listing.count, reply.damaged)
+
+    def _read(self, texts: Iterable[str]) -> list[RowT]:
+        found: list[RowT] = []
+        for text in texts:
+            found += self._strict.decode(text).data
+        return found
 
     def exactly(self, page: ListingPage, at: Positions) -> list[RowT] | None:
         """The rows at these positions of `page.rows`; None where one of them cannot be read, or is not one row."""
         if not len(at):
             return []
         try:
-            rows = self._strict.decode(page.some(at)).data
+            rows = self._read(page.some(at[some]) for some in pieces(len(at)))
         except UNREADABLE:
             return None
         return rows if len(rows) == len(at) else None

@@ -29,7 +29,7 @@ from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, ValuesLe
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.sight import Sight
-from penstock.core.errors import BadAnswer, OverBudget, SourceError, Unreachable
+from penstock.core.errors import BadAnswer, OverBudget, Refused, SourceError, Unreachable
 from penstock.core.table import Column, Index, Keys, Positions, Table
 from penstock.model import (
     AddressRow,
@@ -117,7 +117,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         addresses = await poll.collect("addresses", self._read_addresses(poll))
         soon = self._unknown_roles and not self._too_many_for_patterns
         refresh = self._roles_read.due(poll.now, NEW_QUEUES_WAIT if soon else ROLES_AGE)
-        if refresh:
+        if refresh and len(self._judged[0]):
             refresh = await poll.collect("roles", self._refresh_roles(poll)) is not None
         queues = await poll.collect("queues", self._read_queues(poll, refresh=refresh))
         sizes = None
@@ -234,7 +234,16 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             (reply,) = await poll.ask([ask.queues(self._name, ask.QUEUE_ATTRIBUTES)])
             return [await poll.work(self._queues.attributes, reply)]
 
-        pages, replaced = await self._unless_locked(poll, "listQueues", in_pages, by_pattern)
+        async def roles() -> None:
+            if refresh and not len(self._judged[0]):  # until now it was not known whether a pattern may be asked
+                await poll.collect("roles", self._refresh_roles(poll))
+
+        try:
+            pages, replaced = await self._unless_locked(poll, "listQueues", in_pages, by_pattern)
+        except Refused:
+            await roles()
+            raise
+        await roles()
         before, budget = self._queues, self.budgets["queues"]
 
         def build() -> Table[QueueRow]:
@@ -342,7 +351,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     async def _refresh_roles(self, poll: Poll) -> tuple[Roles, str]:
         """Dead-letter and expiry addresses of all queues, and whether an operator blocks an address's producers."""
         if self._too_many_for_patterns:
-            self._roles_read, self._blocked = Cadence(poll.now), None
+            self._blocked = None
+            if len(self._judged[0]):  # else no settings are known either: again at the next poll
+                self._roles_read = Cadence(poll.now)
             self._roles = self._roles_with(await poll.work(self._dead_letters_by_settings))
             return self._roles, ""
         requests = [ask.queues(self._name, ask.DEAD_LETTER_ATTRIBUTES)]

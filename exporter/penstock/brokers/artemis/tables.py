@@ -5,7 +5,6 @@ once in a thing's life and unchanged ones cost a comparison.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from operator import attrgetter
 from sys import intern
 from typing import Generic, TypeVar
@@ -23,6 +22,7 @@ from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.replies import Decoder
 from penstock.brokers.rows import Rows, columns_of, integers, lost_rows, matrix, present
 from penstock.brokers.sight import Sight
+from penstock.core.pieces import looked_up
 from penstock.core.table import Column, Index, KeyAllocator, Keys, Positions, Table, take_or_fill
 from penstock.model import AddressRow, ConsumerRow, QueueRow
 
@@ -265,8 +265,10 @@ class QueueBuilder:
         """Whether the queues have a dead-letter and an expiry address; looked up when either side has changed."""
         if self._role_flags[0] is not index or self._role_flags[1] is not self._roles:
             known = self._roles.dead_letters
-            said = [tuple(map(bool, known[row.name])) if row.name in known else (np.nan, np.nan) for row in index]
-            flags = np.array(said, dtype=np.float64).reshape(len(index), 2).T
+            said = [known.get(row.name) for row in index]
+            flags = [
+                np.fromiter((bool(one[n]) if one else np.nan for one in said), np.float64, len(said)) for n in (0, 1)
+            ]
             self._role_flags = index, self._roles, {"has_dead_letter_address": flags[0], "has_expiry_address": flags[1]}
         return self._role_flags[2]
 
@@ -275,7 +277,7 @@ class QueueBuilder:
         if self._named is not self._index:
             self._keys_by_name = {row.name: int(key) for key, row in zip(self._index.keys, self._index, strict=True)}
             self._named, self._found = self._index, ((), np.empty(0, np.int64))
-        return np.fromiter(map(self._keys_by_name.get, names, repeat(-1)), np.int64, len(names))
+        return looked_up(self._keys_by_name, names)
 
     def keys_of_all(self, names: Sequence[str]) -> Keys:
         """The same of the names of all queues: mostly those that were asked last, in the same order."""
