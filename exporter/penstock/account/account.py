@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from penstock.account.address_books import AddressBooks
 from penstock.account.duplicates import Duplicates
+from penstock.account.in_doubt import InDoubt
 from penstock.account.queue_books import QueueBooks
 from penstock.account.ring_losses import RingLosses
 from penstock.model import Observation, Snapshot
@@ -20,6 +21,7 @@ class MessageAccount:
     address_books: AddressBooks = field(default_factory=AddressBooks)
     duplicates: Duplicates = field(default_factory=Duplicates)
     ring_losses: RingLosses = field(default_factory=RingLosses)
+    in_doubt: InDoubt = field(default_factory=InDoubt)
     watched: bool = False
 
     def advance(self, found: Facts, snapshot: Snapshot, before: Seen, now: Seen) -> "MessageAccount":
@@ -27,7 +29,8 @@ class MessageAccount:
         if in_part(snapshot.observation):  # what comes into view has a past; an address has queues that are not seen
             books = self.books.advance(found, watched=False)
             losses = self.ring_losses.advance(found, before, books)
-            return MessageAccount(books, self.address_books.begun_anew(), self.duplicates.begun_anew(), losses)
+            in_doubt = self.in_doubt.advance(found, snapshot, books)
+            return MessageAccount(books, self.address_books.begun_anew(), self.duplicates.begun_anew(), losses, in_doubt)
         watched = self.watched and not found.restarted
         books = self.books.advance(found, watched=watched)
         arrivals = self.address_books.advance(found, snapshot, now.addresses, books, watched=watched)
@@ -36,6 +39,7 @@ class MessageAccount:
             arrivals,
             self.duplicates.advance(found, snapshot, now.addresses, arrivals),
             self.ring_losses.advance(found, before, books),
+            self.in_doubt.advance(found, snapshot, books),
             watched=True,
         )
 
@@ -46,6 +50,7 @@ class MessageAccount:
             self.address_books.begun_anew(),
             self.duplicates.begun_anew(),
             self.ring_losses.begun_anew(),
+            self.in_doubt.begun_anew(),
         )
 
 
