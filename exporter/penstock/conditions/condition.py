@@ -167,8 +167,8 @@ class Condition:
     window: Window | None = None
     """Of a rule that looks back: while the agent has seen less since its restart, what was active stays so."""
     silenced_by: tuple["Condition", ...] = ()
-    why: Callable[["RuleInputs"], str] | None = None
-    """Of a broker's: what is behind it, in words."""
+    why: Callable[["RuleInputs", int], str] | None = None
+    """What is behind it in a row, in words, where that is known; not of clients."""
     by_consumer: bool = False
     """Only the numbers of each consumer can say it."""
     of_address: bool = False

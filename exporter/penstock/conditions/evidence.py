@@ -43,6 +43,7 @@ UNITS: Mapping[str, str] = {
     "paused": "consumers",
     "producers": "producers",
     "polls": "polls",
+    "share": "percent",
 }
 
 

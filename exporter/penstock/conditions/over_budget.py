@@ -10,7 +10,7 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(np.array([bool(poll.left_out)]), np.array([np.nan]))
 
 
-def why(poll: RuleInputs) -> str:
+def why(poll: RuleInputs, _: int) -> str:
     return f"left out: {', '.join(map(str, poll.left_out))}"
 
 

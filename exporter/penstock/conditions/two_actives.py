@@ -10,7 +10,7 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(np.array([bool(poll.rivals)]), np.array([np.nan]))
 
 
-def why(poll: RuleInputs) -> str:
+def why(poll: RuleInputs, _: int) -> str:
     return (
         f"also active with its node id: {', '.join(poll.rivals)}; a copy of a data directory was started, or a pair"
         " lost sight of each other"

@@ -135,8 +135,12 @@ def judge(
         state = state.begun_anew(found.now)
     openmq, found, progress = as_its_broker_counts(state, found, snapshot, constants)
     now = advance(state, found, progress, groups, constants)
+    if openmq is None:
+        now = replace(now, account=state.account.advance(found, snapshot, state.seen, seen))
     poll = rule_inputs(now, found, snapshot.broker, groups, snapshot.stamp, constants, openmq)
     poll = replace(poll, rivals=snapshot.observation.rivals, left_out=snapshot.observation.left_out)
+    if openmq is None:
+        poll = replace(poll, losses=now.account.losses)
     churn = state.churn.advance(
         found, now.unacked, groups.clients, poll.client_patience, state.seen, state.unacked, constants.churn_ids
     )
@@ -156,7 +160,6 @@ def judge(
         warm_up=state.warm_up.advance(found.now, groups.queues.index, groups.clients.index),
         blocked_since=blocked_since(poll),
         openmq=openmq or state.openmq,
-        account=state.account.advance(found, snapshot, state.seen, seen) if openmq is None else state.account,
         conditions=with_silence(active_conditions(debounced, poll, churn, clock), groups),
     )
     return judgement, True

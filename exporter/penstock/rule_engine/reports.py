@@ -51,8 +51,10 @@ def of_queues(
     series = queues.index.rows[queues.member[at]].tolist()
     severities = severity(condition, at, poll, critical)
     begins = (since - clock.applied).tolist()
-    for of, how, begin, numbers in zip(series, severities, begins, evidence(condition, poll, at, since), strict=True):
-        yield ActiveCondition(condition.name, of.broker, of.address, of.queue, "", how, begin, numbers)
+    whys = [condition.why(poll, i) if condition.why else "" for i in at.tolist()]
+    numbers = evidence(condition, poll, at, since)
+    for of, how, begin, found, why in zip(series, severities, begins, numbers, whys, strict=True):
+        yield ActiveCondition(condition.name, of.broker, of.address, of.queue, "", how, begin, found, why=why)
 
 
 def of_clients(
@@ -76,7 +78,7 @@ def of_broker(
 ) -> Iterator[ActiveCondition]:
     """At once as bad as it can be: it is of all its queues."""
     how = Severity.CRITICAL if condition.may_be_critical else Severity.WARNING
-    began, why = float(since[0]), condition.why(poll) if condition.why else ""
+    began, why = float(since[0]), condition.why(poll, 0) if condition.why else ""
     numbers = {"age": poll.found.now - began}
     yield ActiveCondition(condition.name, poll.groups.broker, "", "", "", how, began - clock.applied, numbers, why=why)
 
