@@ -78,7 +78,7 @@ class Broker:
 
     def text(self, operation: str, arguments: list[Any]) -> str | list[str]:
         if operation == "listPreparedTransactions":
-            return [f"11/22/26, 6:31:12\u202fPM base64: {xid} XidImpl (21233 bq:116 base64:{xid}" for xid in self.prepared]
+            return [f"11/22/26, 6:31\u202fPM base64: {xid} XidImpl (21 bq:116 base64:{xid}" for xid in self.prepared]
         if operation == "getAddressSettingsAsJSON":
             return json.dumps({"addressFullMessagePolicy": "PAGE", "maxSizeBytes": 1000, "deadLetterAddress": "DLQ"})
         options, page, rows = arguments

@@ -51,15 +51,15 @@ DEAD_LETTERS_LOST = Condition(
         "the address of dead letters or expired messages is full, and its policy is DROP",
     ),
     why=why,
-    action="{lost:.0f} messages are gone for good: set dead-letter-address in the address settings and create its queue,"
-    " or make room in it and have it page (address-full-policy)",
+    action="{lost:.0f} messages are gone for good: set dead-letter-address in the address settings and create its"
+    " queue, or make room in it and have it page (address-full-policy)",
     may_be_critical=False,
     window=window,
     brokers=ARTEMIS,
     alert=Alert(
         name="PenstockDeadLettersLost",
-        description="Messages that {in_queue} gave up, or that were to be kept there, are gone: no dead-letter queue got"
-        " them.",
+        description="Messages that {in_queue} gave up, or that were to be kept there, are gone: no dead-letter queue"
+        " got them.",
         runbook="queues",
         critical=False,
     ),

@@ -45,18 +45,18 @@ DUPLICATES_DROPPED = Condition(
     scope=Scope.QUEUE,
     title="The broker drops messages whose duplicate id it has seen before.",
     rule=rule,
-    when="messages that producers sent and the address did not route, which is how the broker drops duplicates, grew at"
+    when="messages that producers sent and the address did not route, as the broker drops duplicates, grew at"
     " three polls or more, over {persistent} or longer, the last of them within the window",
     quiet_on="a client that sends once more after a failover; addresses that others than listed producers send to, or"
-    f" producers that name an address with each message. A notice while less than {FEW:.0%} of what was sent is dropped",
+    f" producers that name an address with each message. A notice while less than {FEW:.0%} of what was sent is",
     evidence=evidence,
     causes=(
         "a producer sets the same duplicate id on different messages",
         "a producer sends everything again, for instance after an error that it takes for a failure",
     ),
     why=why,
-    action="{lost:.0f} messages or more ({share:.0f} % of those sent) were dropped as duplicates, and no one was told: have"
-    " the producer set an id of its own on each message (_AMQ_DUPL_ID), or none",
+    action="{lost:.0f} messages or more ({share:.0f} % of those sent) were dropped as duplicates, and their producer"
+    " got no error: have it set an id of its own on each message (_AMQ_DUPL_ID), or none",
     notice=notice,
     may_be_critical=False,
     of_address=True,

@@ -45,12 +45,11 @@ IN_DOUBT = Condition(
     scope=Scope.BROKER,
     title="Transactions are prepared and have not been decided for minutes: their messages are in doubt.",
     rule=rule,
-    when=f"the same distributed (XA) transaction has been prepared for {LASTING / 60:.0f} min or longer, as seen by Penstock",
-    quiet_on="clients that commit seconds after they prepare, however many; bridges; a transaction manager that recovers"
-    " within that time; accounts that may not call `listPreparedTransactions`",
+    when=f"the same distributed (XA) transaction has been prepared for {LASTING / 60:.0f} min or longer",
+    quiet_on="clients that commit seconds after they prepare, however many; bridges; a transaction manager that"
+    " recovers within that time; accounts that may not call `listPreparedTransactions`",
     causes=(
-        "the application ended or lost its connection after it had prepared, and its transaction manager has not"
-        " recovered",
+        "the application ended or was cut off after it had prepared, and its transaction manager has not recovered",
         "a transaction manager lost its log",
     ),
     why=why,

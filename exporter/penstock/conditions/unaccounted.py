@@ -24,8 +24,8 @@ UNACCOUNTED = Condition(
     scope=Scope.QUEUE,
     title="Messages are missing from a queue, or too many, and no counter says why.",
     rule=rule,
-    when="what came to the queue is neither there nor left by a reason that is known, at three polls in a row, and it is"
-    f" more than at any poll before: by more than {SKEW:.0f} while messages move, by one where none does",
+    when="what came to the queue is neither there nor left by a reason that is known, at three polls in a row, and it"
+    f" is more than at any poll before: by more than {SKEW:.0f} while messages move, by one where none does",
     quiet_on="everything that the [account](account.md) explains: rings, last values, messages that expire on arrival,"
     " restarts, paging, counters that an operator sets back",
     evidence=evidence,
@@ -34,8 +34,8 @@ UNACCOUNTED = Condition(
         "an operation of management that Penstock does not know of",
         "a case that Penstock's account does not know of",
     ),
-    action="Compare `penstock account` of the queue with what its clients count, and look into the broker's log; {lost:.0f}"
-    " messages are in question. Please report it with a recording (`penstock record`)",
+    action="Compare `penstock account` of the queue with what its clients count, and look into the broker's log:"
+    " {lost:.0f} messages are in question. Please report it with a recording (`penstock record`)",
     event=True,
     may_be_critical=False,
     brokers=ARTEMIS,

@@ -29,15 +29,15 @@ UNWANTED_MESSAGES = Condition(
     scope=Scope.QUEUE,
     title="Messages are dropped because no queue's filter wants them.",
     rule=rule,
-    when="messages that the address routed and none of its queues got, all of which have a filter, grew at three polls or"
-    " more, over {persistent} or longer, the last of them within the window",
+    when="messages that the address routed and none of its queues got, all of which have a filter, grew at three polls"
+    " or more, over {persistent} or longer, the last of them within the window",
     quiet_on="topics (multicast), whose subscribers choose what they want; a queue without a filter on the address; the"
     " selector of a consumer, which leaves messages in the queue; producer transactions that are open",
     evidence=evidence,
-    causes=("a queue was created with a filter that does not match what is sent", "a producer does not set the property"),
+    causes=("the queue has a filter that does not match what is sent", "a producer does not set the property"),
     why=why,
-    action="{lost:.0f} messages ({share:.0f} % of those sent) were dropped without an error: compare the filter with the"
-    " properties that the producer sets, or add a queue without a filter",
+    action="{lost:.0f} messages ({share:.0f} % of those sent) were dropped without an error: compare the filter with"
+    " the properties that the producer sets, or add a queue without a filter",
     may_be_critical=False,
     of_address=True,
     window=window,

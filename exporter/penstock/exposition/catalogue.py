@@ -158,7 +158,7 @@ BROKER: Final = (
     Family(
         "mq_broker_prepared_transactions",
         "gauge",
-        "Distributed (XA) transactions that are prepared and neither committed nor rolled back; at most 1,000 are read.",
+        "Distributed (XA) transactions that are prepared and not decided; at most 1,000 are read.",
         "broker",
         "prepared_transactions",
         source="Artemis: listPreparedTransactions; OpenMQ: getTransactionInfo",

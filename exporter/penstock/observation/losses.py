@@ -70,9 +70,9 @@ class Losses(RowState):
         return self.amount - self.began
 
     def share(self, line: int) -> Column:
-        """Of what came in the spell."""
-        lost = self.lost[line]
-        return lost / np.fmax(lost + np.fmax(or_zero(self.came - self.came0[line]), 0.0), 1.0)
+        """Of what was sent in the spell. What came does not count duplicates."""
+        lost, came = self.lost[line], or_zero(self.came - self.came0[line])
+        return lost / np.fmax(came + (or_zero(lost) if line == DUPLICATE else 0.0), 1.0)
 
     def go_on(self, line: int, found: Facts, constants: Constants) -> Mask:
         """Where one grew at three polls or more, over 30 s or more, the last of them within the window."""
