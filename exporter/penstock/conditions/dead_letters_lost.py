@@ -1,4 +1,4 @@
-"""`dead_letters_lost`: messages are given up, and no dead-letter queue gets them."""
+"""`dead_letters_lost`: messages are removed after failed deliveries, and no dead-letter queue gets them."""
 
 from collections.abc import Mapping
 
@@ -40,7 +40,7 @@ DEAD_LETTERS_LOST = Condition(
     scope=Scope.QUEUE,
     title="Messages that could not be processed are gone: no dead-letter queue gets them.",
     rule=rule,
-    when="at three polls or more, over {persistent} or longer, messages were given up after deliveries that settled"
+    when="at three polls or more, over {persistent} or longer, messages were removed after deliveries that settled"
     " nothing, on a queue whose dead letters have nowhere to go; or the address of dead letters or expired messages is"
     " full and drops what comes",
     quiet_on="purges and messages that an operator removes; dead letters that arrive; a dead-letter address whose queue"
@@ -58,8 +58,8 @@ DEAD_LETTERS_LOST = Condition(
     brokers=ARTEMIS,
     alert=Alert(
         name="PenstockDeadLettersLost",
-        description="Messages that {in_queue} gave up, or that were to be kept there, are gone: no dead-letter queue"
-        " got them.",
+        description="Messages that {in_queue} removed after failed deliveries, or that it was to keep, are gone: no"
+        " dead-letter queue got them; {queue.messages} are there.",
         runbook="queues",
         critical=False,
     ),
