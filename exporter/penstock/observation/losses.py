@@ -1,7 +1,7 @@
 """Losses that go on, as the account of an Artemis broker says them, and what else of it conditions judge."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,20 +48,25 @@ class Losses(RowState):
         """amounts: by line, NaN where it is not known; came: to the queue or its address, in all."""
         before, amount = self.reindexed(found.queues), np.stack(amounts)
         grew = amount > before.amount
-        window = Constants().window_seconds(found.interval)
-        begins = grew & ~(found.now - before.last <= window)
-        return Losses(
-            found.queues,
+        now = replace(
+            before,
+            index=found.queues,
             amount=np.fmax(before.amount, amount),
+            came=came,
+            in_doubt=in_doubt,
+            prepared=prepared,
+            producers=producers,
+        )
+        if not grew.any():
+            return now
+        begins = grew & ~(found.now - before.last <= Constants().window_seconds(found.interval))
+        return replace(
+            now,
             since=np.where(begins, found.now, before.since),
             last=np.where(grew, found.now, before.last),
             polls=np.where(begins, 1.0, before.polls + grew),
             began=np.where(begins, before.amount, before.began),
             came0=np.where(begins, before.came, before.came0),
-            came=came,
-            in_doubt=in_doubt,
-            prepared=prepared,
-            producers=producers,
         )
 
     @property
