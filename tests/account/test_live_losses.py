@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,12 +95,12 @@ def played(broker: ArtemisBroker, core: CoreProcess, clients: ExitStack) -> Call
     """Starts all loads; what is returned is called at each poll."""
     manage, endpoint = broker.manage, broker.endpoint()
     made(manage)
-    sends: dict[str, dict[str, object]] = {
+    sends: dict[str, dict[str, Any]] = {
         "f.dup": {"duplicates": 3, "client_id": "sends-twice"}, "h.retry": {"duplicates": 10_000},
         "h.auto": {"rate": 300}, "f.src": {"size": 2_000}, "h.page": {"size": 2_000}, "f.doubt": {"persistent": 1},
     }  # fmt: skip
     sends |= {name: {} for name in ("f.red", "f.kill", "h.xa", "h.xaslow", "h.purge", "h.rollout", "h.dead")}
-    takes: dict[str, dict[str, object]] = {name: {} for name in ("h.auto", "f.dup", "h.retry")}
+    takes: dict[str, dict[str, Any]] = {name: {} for name in ("h.auto", "f.dup", "h.retry")}
     takes |= {name: {"mode": "transacted", "returns": 1} for name in ("f.kill", "f.src", "h.dead")}
     takes["h.xa"] = {"mode": "xa", "batch": 5, "hold_ms": 100}
     takes["h.xaslow"] = {"mode": "xa", "batch": 20, "hold_ms": 5_000, "to": "h.moved"}
