@@ -41,7 +41,7 @@ def asked(name: str, queues: Sequence[str]) -> dict[str, list[Request]]:
         "listAddresses": [ask.listing(name, "listAddresses", 1, QUEUE_ROWS)],
         "sizes": [ask.queues(name, ask.SIZE_ATTRIBUTES)],
         **{
-            f"sizes of {share:.0%} by name": [ask.sizes_of(name, q, q, "anycast") for q in queues[:: round(1 / share)]]
+            f"sizes of {share:.0%} by name": [ask.of_queue(name, q, q, "anycast") for q in queues[:: round(1 / share)]]
             for share in (0.1, 0.5, 1)
         },
         "listQueues": [ask.listing(name, "listQueues", 1, QUEUE_ROWS)],
@@ -49,6 +49,7 @@ def asked(name: str, queues: Sequence[str]) -> dict[str, list[Request]]:
         "listSessions": [ask.listing(name, "listSessions", 1, 5_000)],
         "listConnections": [ask.listing(name, "listConnections", 1, 5_000)],
         "listProducers": [ask.listing(name, "listProducers", 1, 5_000)],
+        "listPreparedTransactions": [ask.prepared_transactions(name)],
     }
 
 

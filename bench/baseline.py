@@ -51,12 +51,12 @@ class Baseline:
         pages: dict[str, list[Row]] = defaultdict(list)
         for requests, body in zip(asked, answers, strict=True):
             for request, reply in zip(requests, json.loads(body), strict=True):
-                if request["type"] == "exec":
+                if request["type"] == "exec" and request["arguments"]:
                     self._called(request, json.loads(reply["value"]), pages)
-                elif "AcknowledgeAttempts" in request["attribute"]:
+                elif "AcknowledgeAttempts" in request.get("attribute", ()):
                     rows = reply["value"] if "*" in request["mbean"] else {request["mbean"]: reply["value"]}
                     self._sizes |= {_properties(name)["queue"]: row for name, row in rows.items()}
-                elif "DeadLetterAddress" in request["attribute"]:
+                elif "DeadLetterAddress" in request.get("attribute", ()):
                     self._dead_letters = {
                         _properties(name)["queue"]: (row["DeadLetterAddress"] or "", row["ExpiryAddress"] or "")
                         for name, row in reply["value"].items()

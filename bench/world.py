@@ -162,6 +162,8 @@ class World:
         operation = request["operation"].partition("(")[0]
         if operation == "getAddressSettingsAsJSON":
             return _SETTINGS
+        if operation == "listPreparedTransactions":
+            return "[]"
         options, page, rows = request["arguments"]
         listed = self._rows[operation]
         if "sortOrder" in options:

@@ -176,7 +176,8 @@ class AddressRow:
 class QueueRow:
     """
     A queue. messages: the broker's own count. ring_limit: messages, NaN = no limit. has_dead_letter_address,
-    has_expiry_address: Artemis; NaN until read.
+    has_expiry_address: Artemis; NaN until read. in_doubt: messages that prepared transactions took (Artemis); NaN
+    where it was not asked.
 
     OpenMQ only: removed (left for whatever reason), uncommitted (sent in open transactions, in neither of the other
     counts), exact (as of its address). There a topic's subscription is a queue: messages is its backlog with what is
@@ -187,7 +188,7 @@ class QueueRow:
     COLUMNS: ClassVar = declared(
         "messages delivering scheduled bytes delivering_bytes consumers paused added acknowledged expired killed"
         " acknowledge_attempts ring_limit last_value exclusive grouped max_consumers consumers_before_dispatch"
-        " has_dead_letter_address has_expiry_address"
+        " has_dead_letter_address has_expiry_address in_doubt"
         " removed uncommitted exact last_acknowledgement"
     )
 
@@ -258,13 +259,14 @@ class ProducerRow:
 @dataclass(frozen=True, slots=True)
 class TransactionRow:
     """
-    A transaction that is under way (OpenMQ). state: a `TransactionState`. messages, acknowledgements: in it.
-    distributed: an XA branch.
+    A transaction that is under way (OpenMQ), or prepared (Artemis). state: a `TransactionState`. messages,
+    acknowledgements: in it (OpenMQ). distributed: an XA branch.
     """
 
     COLUMNS: ClassVar = declared("state messages acknowledgements created distributed")
 
     id: str
+    """Artemis: the base64 text of the Xid."""
     client: str
     user: str
 

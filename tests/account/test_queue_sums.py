@@ -172,7 +172,7 @@ def test_who_has_what_is_in_delivery() -> None:
     broker = Broker().see({"q": queue(64, 64, D=14.0, S=4.0)}, consumers=consumers, polls=4)
     sheet = broker.sheet()
     assert sheet.there == {"ready": 46, "scheduled": 4, "delivering": 14}
-    assert sheet.delivering == {"buffered": 7, "uncommitted": 3, "unheld": 4}
+    assert sheet.delivering == {"buffered": 7, "uncommitted": 3, "in_doubt": 0, "by_link": 0, "unheld": 4}
     assert sheet.buffered == {"a": 5, "b": 2}
 
 

@@ -15,7 +15,7 @@ from penstock.core.table import Table
 from penstock.insight.account import account_list
 from penstock.insight.answers import AccountSheet, Amount
 from penstock.insight.explain import BrokerView
-from penstock.model import Collector, LeftOut, ProducerRow, Snapshot
+from penstock.model import Collector, LeftOut, ProducerRow, Snapshot, TransactionRow
 
 BLANK = {"K": 0.0, "E": 0.0, "X": 0.0, "D": 0.0, "S": 0.0}
 
@@ -33,6 +33,7 @@ class Broker(Judged):
     """Its version shows no numbers of consumers."""
     _senders: Things = field(default_factory=Things)
     _listed: Things = field(default_factory=Things)
+    _prepared: Things = field(default_factory=Things)
 
     def see(
         self,
@@ -45,13 +46,14 @@ class Broker(Judged):
         unlisted: str = "",
         left_out: Sequence[LeftOut] = (),
         late: Sequence[str] = (),
+        prepared: Sequence[str] | None = (),
     ) -> "Broker":
         """
         The same at so many polls, read one after the other in 40 ms.
 
         addresses: without R it is what came to the queue of that name. senders: address and number of messages sent,
         by the id of the producer; None: not read. unlisted: an address that is not listed yet. left_out, late: as in
-        `Observation`, late by the names of queues.
+        `Observation`, late by the names of queues. prepared: Xids; None: the account may not list them.
         """
         for _ in range(polls):
             self.now, self.uptime = self.now + self.step, self.uptime + self.step
@@ -82,6 +84,12 @@ class Broker(Judged):
             observed = replace(
                 snapshot.observation, left_out=tuple(left_out), late={"queues": np.array(keys)} if keys else {}
             )
+            if prepared is None:
+                parts["transactions"] = Collector(0.01, snapshot.stamp, "status 403")
+            else:
+                parts["transactions"] = Collector(0.01, snapshot.stamp)
+                xids = {xid: TransactionRow(xid, "", "") for xid in prepared}
+                snapshot = replace(snapshot, transactions=self._prepared.table(xids, {xid: {} for xid in xids}, {}))
             self.last = replace(snapshot, collectors=parts, observation=observed)
             self.state, self.tables = assess(self.state, self.last, self.policy)
         return self

@@ -219,6 +219,7 @@ def test_every_family_of_brokers_is_shown_somewhere() -> None:
 UNSHOWN = {
     "mq_account_messages_total": "penstock account shows it; its dashboard is not made yet",
     "mq_account_uncertain_messages": "the same",
+    "mq_broker_prepared_transactions": "the same; the alert PenstockInDoubt shows it",
     "mq_account_unexplained_messages": "the same",
     "mq_address_limit_messages": "limits in messages are rare, the fill shows both",
     "mq_broker_unhealthy": "PenstockTwoActives is shown with all alerts",

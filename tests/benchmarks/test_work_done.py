@@ -23,7 +23,10 @@ pytestmark = pytest.mark.slow  # thousands of rows, polled until they are at res
 QUEUES, CONSUMERS = 3_000, 9_000
 POLLS_TO_REST = 24
 """After these nothing within the five minutes that rates look back on has moved."""
-EVERY_POLL = ["broker", "listConsumers", "listAddresses", "listQueues", "sizes", "listSessions", "listProducers"]
+EVERY_POLL = [
+    *("broker", "listConsumers", "listAddresses", "listQueues", "sizes", "listSessions", "listProducers"),
+    "listPreparedTransactions",
+]
 
 
 @pytest.fixture

@@ -44,6 +44,8 @@ class Broker:
         self.queues = {10 + number: name for number, name in enumerate(queues)}
         self.consumers = {100 + number: queues[number % len(queues)] for number in range(consumers)}
         self.bridges: dict[str, dict[str, Any]] = {}
+        self.prepared: list[str] = []
+        self.delivering: dict[str, str] = {}
         self.wrong: dict[str, list[Wrong]] = {}
         self.asked: list[Request] = []
         self.calls: list[tuple[str, float]] = []
@@ -74,7 +76,9 @@ class Broker:
         found = self.read(request)
         return {"status": 200, "value": found} if found else NOTHING
 
-    def text(self, operation: str, arguments: list[Any]) -> str:
+    def text(self, operation: str, arguments: list[Any]) -> str | list[str]:
+        if operation == "listPreparedTransactions":
+            return [f"11/22/26, 6:31\u202fPM base64: {xid} XidImpl (21 bq:116 base64:{xid}" for xid in self.prepared]
         if operation == "getAddressSettingsAsJSON":
             return json.dumps({"addressFullMessagePolicy": "PAGE", "maxSizeBytes": 1000, "deadLetterAddress": "DLQ"})
         options, page, rows = arguments
@@ -92,18 +96,21 @@ class Broker:
         return json.dumps({"data": found[(page - 1) * rows : page * rows], "count": len(found)})
 
     def queue_row(self, number: int, name: str) -> dict[str, str]:
-        return {"id": str(number), "name": name, "address": name, "messageCount": str(number), "consumerCount": "1"}
+        row = {"id": str(number), "name": name, "address": name, "messageCount": str(number), "consumerCount": "1"}
+        return row | {"deliveringCount": self.delivering.get(name, "0")}
 
     def consumer_row(self, number: int, queue: str) -> dict[str, Any]:
         session = f"s{number}"
         return {"id": str(number), "queue": queue, "address": queue, "session": session, "messagesInTransit": "2"}
 
-    def read(self, request: Request) -> dict[str, dict[str, Any]]:
+    def read(self, request: Request) -> dict[str, Any]:
         mbean, broker = request["mbean"], prefixed("b")
         if "component=bridges" in mbean:
             return {f"{broker},component=bridges,name={requests.quote(n)}": v for n, v in self.bridges.items()}
         if "broker-connections" in mbean:
             return {}
+        if "subcomponent=queues" in mbean and "PreparedTransactionMessageCount" in request["attribute"]:
+            return {"PreparedTransactionMessageCount": 4}
         if "subcomponent=queues" in mbean:
             return {self.mbean(name): self.attributes(number, name) for number, name in self.queues.items()}
         if "component=addresses" in mbean:
@@ -152,7 +159,7 @@ def calls(broker: Broker) -> list[str]:
 # --- what is asked
 
 DENIED = {
-    "FirstMessageAsJSON", "FirstMessageAge", "FirstMessageTimestamp", "PreparedTransactionMessageCount",
+    "FirstMessageAsJSON", "FirstMessageAge", "FirstMessageTimestamp",
     "NumberOfMessages", "QueueCount", "Paused", "MessageCount",
 }  # fmt: skip
 
@@ -166,7 +173,7 @@ async def test_everything_that_is_asked_is_a_named_read(version: str) -> None:
     for request in broker.asked:
         if request["type"] == "exec":
             operation = request["operation"].partition("(")[0]
-            assert operation in (*requests.LISTINGS, "getAddressSettingsAsJSON")
+            assert operation in (*requests.LISTINGS, "getAddressSettingsAsJSON", "listPreparedTransactions")
             assert request["operation"].endswith(")")
             continue
         assert request["type"] == "read"
@@ -240,6 +247,61 @@ async def test_a_listing_that_waits_for_a_lock_is_left_alone_for_a_while() -> No
     assert messages(await polled(artemis, broker, every=1)) == {"orders": 10, "bills": 11}
 
 
+# --- prepared transactions
+
+
+async def test_queues_are_asked_for_what_is_in_doubt_only_where_something_may_be() -> None:
+    """Not before a transaction was there at the poll before; not where consumers have all that is in delivery."""
+    broker = Broker()
+    artemis = ArtemisReader(broker)
+    broker.delivering = {"orders": "8", "bills": "2"}  # of which consumers have 4 and 2
+    found = await polled(artemis, broker, 2)
+    assert found.queues is not None
+    assert found.transactions is not None
+    assert (len(found.transactions), "in_doubt" in found.queues) == (0, False)
+    broker.prepared = ["dHgx", "dHg_-2"]
+    found = await polled(artemis, broker)
+    assert found.transactions is not None
+    assert [row.id for row in found.transactions.index] == ["dHgx", "dHg_-2"]
+    assert found.queues is not None
+    assert "in_doubt" not in found.queues
+    broker.asked.clear()
+    found = await polled(artemis, broker)
+    assert found.queues is not None
+    np.testing.assert_array_equal(found.queues["in_doubt"], [4, np.nan])
+    asked = [one["mbean"] for one in broker.asked if "PreparedTransactionMessageCount" in one.get("attribute", ())]
+    assert len(asked) == 1
+    assert 'queue="orders"' in asked[0]
+    assert calls(broker)[-1] == "listPreparedTransactions", "one call"
+    assert not any("Details" in one.get("operation", "") for one in broker.asked)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [("[]", "another form"), (["11/22/26 XidImpl"], "without an Xid"), (None, "another form")]
+)
+async def test_a_list_of_transactions_in_another_form_is_not_taken_for_none(value: Any, told: str) -> None:
+    broker = Broker()
+    broker.wrong = {"listPreparedTransactions": [{"status": 200, "value": value}]}
+    found = await poll(broker)
+    assert told in errors(found)["transactions"]
+    assert found.transactions is None
+
+
+async def test_a_count_that_is_refused_is_missing_and_said() -> None:
+    """As 2.44 answers where the role may list and not read the attribute."""
+    broker = Broker()
+    broker.prepared, broker.delivering = ["dHgx"], {"orders": "8"}
+    artemis = ArtemisReader(broker)
+    await polled(artemis, broker)
+    refused = {"PreparedTransactionMessageCount": "ERROR: User not authorized to access attribute"}
+    broker.wrong = {"PreparedTransactionMessageCount": [{"status": 200, "value": refused}]}
+    found = await polled(artemis, broker)
+    assert "1 values" in errors(found)["transactions"]
+    assert found.queues is not None
+    assert np.isnan(found.queues["in_doubt"]).all()
+    assert found.transactions is not None
+
+
 # --- parts that fail
 
 
@@ -252,6 +314,7 @@ async def test_a_listing_that_waits_for_a_lock_is_left_alone_for_a_while() -> No
         ("AcknowledgeAttempts", "sizes", None),
         ("DeadLetterAddress", "roles", None),
         ("getAddressSettingsAsJSON", "settings", None),
+        ("listPreparedTransactions", "transactions", "transactions"),
     ],
 )
 async def test_each_part_fails_alone(what: str, collector: str, table: str | None) -> None:

@@ -39,7 +39,7 @@ class Idle(Broker):
         return super().attributes(number, name) | dict(zip(requests.SIZE_ATTRIBUTES, self.sizes[name], strict=True))
 
     def mbean(self, name: str) -> str:
-        return str(requests.sizes_of("b", name, name, "anycast")["mbean"])
+        return str(requests.of_queue("b", name, name, "anycast")["mbean"])
 
     def respond(self, request: Request) -> dict[str, Any]:
         of_queue = "subcomponent=queues" in request.get("mbean", "")
@@ -326,9 +326,9 @@ async def test_long_names_go_in_several_bulks(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_bulks_are_bounded_by_number_and_by_length() -> None:
-    short = [requests.sizes_of("b", "a", str(number), "anycast") for number in range(2 * requests.BULK + 1)]
+    short = [requests.of_queue("b", "a", str(number), "anycast") for number in range(2 * requests.BULK + 1)]
     assert [len(bulk) for bulk in requests.in_bulks(short)] == [requests.BULK, requests.BULK, 1]
-    long = [requests.sizes_of("b", "a", "x" * requests.BULK_CHARACTERS, "anycast") for _ in range(3)]
+    long = [requests.of_queue("b", "a", "x" * requests.BULK_CHARACTERS, "anycast") for _ in range(3)]
     assert [len(bulk) for bulk in requests.in_bulks(long)] == [1, 1, 1]
     assert list(requests.in_bulks([])) == []
 

@@ -23,6 +23,8 @@ from penstock.transports.transport import Answer, Reader, Request
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 Response = dict[str, Any]
 ABSENT = {"status": 404, "error": "none", "error_type": "javax.management.InstanceNotFoundException"}
+UNRECORDED: dict[str, Response] = {"listPreparedTransactions()": {"status": 200, "value": []}}
+"""Answers to what was not asked yet when the recordings were made."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,10 @@ def of_recording(name: str, start: tuple[str, int], **subject: Any) -> Subject:
         return str(request.get("operation") or [request.get("mbean"), *request.get("attribute", ())])
 
     return Subject(
-        respond=lambda request: responses.get(json.dumps(request), ABSENT), what=what, restart=restart, **subject
+        respond=lambda request: responses.get(json.dumps(request), UNRECORDED.get(what(request), ABSENT)),
+        what=what,
+        restart=restart,
+        **subject,
     )
 
 

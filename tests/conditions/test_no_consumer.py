@@ -29,7 +29,7 @@ def test_absence_begins_when_somebody_was_last_there() -> None:
 def test_an_absence_ends_when_something_is_settled_between_two_polls() -> None:
     judged = Judged()
     for n in range(60):
-        judged.poll({"q": {**WAIT, "K": n // 10}})
+        judged.poll({"q": {**WAIT, "A": WAIT["A"] + n // 10, "K": n // 10}})
     assert not judged.conditions
 
 

@@ -10,7 +10,7 @@ def test_a_commit_that_was_not_seen_is_a_settlement() -> None:
     judged = Judged()
     for n in range(40):
         consumer = {"T": 0.0, "W": 5.0, "N": 5.0 + 20 * n, "C": 5.0 + 20 * n, "L": judged.now + 14}
-        judged.poll({"q": {"A": 1000, "K": 20.0 * n, "M": 900, "D": 5}}, {"c": consumer})
+        judged.poll({"q": {"A": 900 + 20.0 * n, "K": 20.0 * n, "M": 900, "D": 5}}, {"c": consumer})
     assert not judged.conditions
 
 
@@ -28,7 +28,7 @@ def test_with_something_uncommitted_a_settlement_is_as_late_as_the_poll() -> Non
     judged = Judged()
     for n in range(40):
         consumer = {"T": 0.0, "W": 5.0, "N": 5.0 + 20 * n, "C": 5.0 + 20 * n, "L": START}
-        judged.poll({"q": {"A": 1000, "K": 20.0 * n, "M": 900, "D": 5}}, {"c": consumer})
+        judged.poll({"q": {"A": 900 + 20.0 * n, "K": 20.0 * n, "M": 900, "D": 5}}, {"c": consumer})
     assert not judged.conditions
 
 

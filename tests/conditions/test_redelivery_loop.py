@@ -34,7 +34,8 @@ def loop(
     for back in [0.0, *returned]:
         numbers = {"N": numbers["N"] + delivered, "C": numbers["C"] + max(back, 0.0) + settled + killed}
         settled_more = settled + max(0.0, -back)  # read later than the consumers: settled and not seen to leave
-        queue = {**queue, "K": queue["K"] + settled_more, "X": queue["X"] + killed, **said}
+        left = {"K": queue["K"] + settled_more, "X": queue["X"] + killed}
+        queue = {**queue, **left, "A": 20 + sum(left.values()), **said}
         judged.poll({"q": queue}, {"c": {**numbers, "T": 20.0, "L": judged.now, "Ld": judged.now}})
     return judged
 

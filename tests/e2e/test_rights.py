@@ -53,6 +53,8 @@ def test_what_would_harm_is_denied(broker: Broker, unique: Callable[[str], str])
         (exporter.broker, f"destroyQueue({text})", [name]),
         (exporter.broker, f"closeConnectionsForUser({text})", ["admin"]),
         (exporter.broker, f"listUser({text})", [""]),
+        (exporter.broker, "listPreparedTransactionDetailsAsJSON()", []),
+        (exporter.broker, "listPreparedTransactionDetailsAsHTML()", []),
         (exporter.broker, "forceFailover()", []),
     ]
     for mbean, operation, arguments in denied:

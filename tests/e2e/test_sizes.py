@@ -92,7 +92,7 @@ async def test_each_queue_is_found_by_its_name(
     where = {name: (name, "anycast") for name in names} | {f"{prefix}.sub": (f"{prefix}.topic", "multicast")}
     transport = transport_to(broker)
     where["gone"] = "gone", "anycast"
-    asked = [ask.sizes_of(broker.name, at, name, kind.upper()) for name, (at, kind) in where.items()]
+    asked = [ask.of_queue(broker.name, at, name, kind.upper()) for name, (at, kind) in where.items()]
     replies = answers.replies((await transport.ask(asked, 30)).body, len(asked))
     await transport.close()
     assert [reply.status for reply in replies] == [200] * (len(asked) - 1) + [404]

@@ -18,6 +18,11 @@ import javax.jms.Queue;
 import javax.jms.QueueBrowser;
 import javax.jms.Session;
 import javax.jms.TextMessage;
+import javax.jms.XAConnection;
+import javax.jms.XASession;
+import javax.transaction.xa.XAResource;
+import javax.transaction.xa.Xid;
+import org.apache.activemq.artemis.core.transaction.impl.XidImpl;
 import org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory;
 
 /**
@@ -125,6 +130,10 @@ public final class CoreClients {
 
         void open() throws JMSException {
             factory = new ActiveMQConnectionFactory(options.get("url"));
+            if (mode.equals("xa") || mode.equals("decide")) {
+                openDistributed();
+                return;
+            }
             connection = factory.createConnection(options.get("user"), options.get("password"));
             if (options.containsKey("client_id")) {
                 connection.setClientID(options.get("client_id"));
@@ -134,7 +143,8 @@ public final class CoreClients {
             if (mode.equals("produce")) {
                 connection.start();
                 MessageProducer producer = session.createProducer(queue);
-                producer.setDeliveryMode(DeliveryMode.NON_PERSISTENT);
+                producer.setDeliveryMode(
+                    options.containsKey("persistent") ? DeliveryMode.PERSISTENT : DeliveryMode.NON_PERSISTENT);
                 pull(() -> produce(producer));
                 return;
             }
@@ -157,6 +167,79 @@ public final class CoreClients {
             }
             if (!options.containsKey("stopped")) {
                 connection.start();
+            }
+        }
+
+        /**
+         * xa: takes `batch` messages (and sends them `to` another queue), prepares, and after `hold_ms` commits; below
+         * 0 it leaves them prepared, at most `transactions` of them. decide: does what it says with all that is
+         * prepared.
+         */
+        private void openDistributed() throws JMSException {
+            XAConnection distributed =
+                factory.createXAConnection(options.get("user"), options.get("password"));
+            connection = distributed;
+            if (options.containsKey("client_id")) {
+                connection.setClientID(options.get("client_id"));
+            }
+            XASession branch = distributed.createXASession();
+            connection.start();
+            if (mode.equals("decide")) {
+                decide(branch.getXAResource());
+                return;
+            }
+            consumer = branch.createConsumer(branch.createQueue(options.get("queue")));
+            MessageProducer to = options.containsKey("to")
+                ? branch.createProducer(branch.createQueue(options.get("to"))) : null;
+            pull(() -> distribute(branch.getXAResource(), to));
+        }
+
+        private void distribute(XAResource resource, MessageProducer to) throws Exception {
+            long hold = number("hold_ms", 0);
+            if (hold < 0 && returned.get() >= number("transactions", 1)) {
+                return;
+            }
+            byte[] id = (options.get("queue") + began + "-" + returned.get()).getBytes();
+            Xid xid = new XidImpl("tx".getBytes(), 1, id);
+            resource.start(xid, XAResource.TMNOFLAGS);
+            long taken = 0;
+            while (taken < batch) {
+                Message message = consumer.receive(1000);
+                if (message == null || ending.getCount() == 0) {
+                    break;
+                }
+                taken++;
+                if (to != null) {
+                    to.send(message);
+                }
+            }
+            received.addAndGet(taken);
+            resource.end(xid, XAResource.TMSUCCESS);
+            if (taken == 0) {
+                resource.rollback(xid);
+                return;
+            }
+            resource.prepare(xid);
+            returned.incrementAndGet();
+            if (hold >= 0) {
+                Thread.sleep(hold);
+                resource.commit(xid, false);
+                acknowledged.addAndGet(taken);
+            }
+        }
+
+        private void decide(XAResource resource) throws JMSException {
+            try {
+                for (Xid xid : resource.recover(XAResource.TMSTARTRSCAN | XAResource.TMENDRSCAN)) {
+                    if (options.get("decide").equals("commit")) {
+                        resource.commit(xid, false);
+                    } else {
+                        resource.rollback(xid);
+                    }
+                    returned.incrementAndGet();
+                }
+            } catch (javax.transaction.xa.XAException trouble) {
+                throw new JMSException("XA error " + trouble.errorCode);
             }
         }
 
@@ -193,8 +276,12 @@ public final class CoreClients {
         private void produce(MessageProducer producer) throws Exception {
             String padding = "x".repeat((int) number("size", 0));
             long due = number("rate", 1) * (System.currentTimeMillis() - began) / 1000;
-            while (sent.get() < due && ending.getCount() > 0) {
-                producer.send(session.createTextMessage(sent.get() + " " + padding));
+            while (sent.get() < due && sent.get() < number("messages", Long.MAX_VALUE) && ending.getCount() > 0) {
+                Message message = session.createTextMessage(sent.get() + " " + padding);
+                if (options.containsKey("duplicates")) {
+                    message.setStringProperty("_AMQ_DUPL_ID", options.get("queue") + sent.get() % number("duplicates", 1));
+                }
+                producer.send(message);
                 sent.incrementAndGet();
             }
         }

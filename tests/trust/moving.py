@@ -81,7 +81,9 @@ class Moving(Broker):
             self.move()
         return answer
 
-    def text(self, operation: str, arguments: list[Any]) -> str:
+    def text(self, operation: str, arguments: list[Any]) -> str | list[str]:
+        if operation == "listPreparedTransactions":
+            return []
         if operation == "getAddressSettingsAsJSON":
             return json.dumps({"addressFullMessagePolicy": "PAGE"})
         _, page, rows = arguments

@@ -29,6 +29,7 @@ ATTRIBUTES = (
     ask.SIZE_ATTRIBUTES,
     ask.DEAD_LETTER_ATTRIBUTES,
     ask.QUEUE_ATTRIBUTES,
+    ask.IN_DOUBT_ATTRIBUTES,
 )
 
 
@@ -36,6 +37,7 @@ def methods() -> Iterator[str]:
     """As management.xml names them, each once."""
     yield from ask.LISTINGS
     yield "getAddressSettingsAsJSON"
+    yield "listPreparedTransactions"
     names = dict.fromkeys(name for group in ATTRIBUTES for name in group)
     yield from (f"{'is' if name in FLAGS else 'get'}{name}" for name in names)
 

@@ -64,6 +64,11 @@ ANSWERS = {
     for call in FIRST_POLL
     for request, answer in zip(call["requests"], call["answer"], strict=True)
 }
+# Not asked yet when that was recorded.
+ANSWERS["listPreparedTransactions()"] = {
+    "value": ["11/22/26, 6:31:12 PM base64: dHhmaWxsLnEx XidImpl (21 bq:116.120 formatID:1 base64:dHhmaWxsLnEx"],
+    "status": 200,
+}
 
 
 class Mutating:

@@ -30,6 +30,7 @@ _READ_ONLY = """<match domain="org.apache.activemq.artemis">
             <access method="listDelivering*" roles="amq"/>
             <access method="listScheduled*" roles="amq"/>
             <access method="listUser" roles="amq"/>
+            <access method="listPreparedTransactionDetails*" roles="amq"/>
             <access method="getFirstMessage*" roles="amq"/>
             <access method="list*" roles="amq,exporter"/>
             <access method="get*" roles="amq,exporter"/>

@@ -4,10 +4,13 @@ from dataclasses import dataclass, field, replace
 
 from penstock.account.address_books import AddressBooks
 from penstock.account.duplicates import Duplicates
+from penstock.account.in_doubt import InDoubt
+from penstock.account.losing import losses
 from penstock.account.queue_books import QueueBooks
 from penstock.account.ring_losses import RingLosses
 from penstock.model import Observation, Snapshot
 from penstock.observation.facts import Facts, Seen
+from penstock.observation.losses import Losses
 
 LISTED = {"queues", "addresses"}
 
@@ -20,22 +23,31 @@ class MessageAccount:
     address_books: AddressBooks = field(default_factory=AddressBooks)
     duplicates: Duplicates = field(default_factory=Duplicates)
     ring_losses: RingLosses = field(default_factory=RingLosses)
+    in_doubt: InDoubt = field(default_factory=InDoubt)
+    losses: Losses = field(default_factory=Losses)
     watched: bool = False
 
     def advance(self, found: Facts, snapshot: Snapshot, before: Seen, now: Seen) -> "MessageAccount":
         """before, now: as seen at the poll before and at this one; `found` is the difference."""
         if in_part(snapshot.observation):  # what comes into view has a past; an address has queues that are not seen
             books = self.books.advance(found, watched=False)
-            losses = self.ring_losses.advance(found, before, books, snapshot)
-            return MessageAccount(books, self.address_books.begun_anew(), self.duplicates.begun_anew(), losses)
+            by_rings = self.ring_losses.advance(found, before, books, snapshot)
+            in_doubt = self.in_doubt.advance(found, snapshot, books)
+            of, duplicates = self.address_books.begun_anew(), self.duplicates.begun_anew()
+            going_on = losses(self.losses, found, snapshot, books, of, duplicates, in_doubt)
+            return MessageAccount(books, of, duplicates, by_rings, in_doubt, going_on)
         watched = self.watched and not found.restarted
         books = self.books.advance(found, watched=watched)
         arrivals = self.address_books.advance(found, snapshot, now.addresses, books, watched=watched)
+        duplicates = self.duplicates.advance(found, snapshot, now.addresses, arrivals)
+        in_doubt = self.in_doubt.advance(found, snapshot, books)
         return MessageAccount(
             books,
             arrivals,
-            self.duplicates.advance(found, snapshot, now.addresses, arrivals),
+            duplicates,
             self.ring_losses.advance(found, before, books, snapshot),
+            in_doubt,
+            losses(self.losses, found, snapshot, books, arrivals, duplicates, in_doubt),
             watched=True,
         )
 
@@ -55,6 +67,8 @@ class MessageAccount:
             self.address_books.begun_anew(),
             self.duplicates.begun_anew(),
             self.ring_losses.begun_anew(),
+            self.in_doubt.begun_anew(),
+            self.losses.begun_anew(),
         )
 
 

@@ -66,7 +66,7 @@ class QueueBooks(RowState):
         # A broker's counters begin with it, a queue's with the queue; those of one found running go on.
         at_start = begins & (first & watched | found.restarted)
         reloaded = np.where(first, 0.0, np.fmin(found.added, or_zero(before.content)))
-        in_doubt = np.where((found.settled <= held_by_none) & ~first, found.settled, 0.0)
+        in_doubt = np.where(first, 0.0, reloaded_in_doubt(found, content, held_by_none))
         began = np.where(at_start, np.stack([reloaded, in_doubt, 0 * reloaded, 0 * reloaded]), numbers)
         base = np.where(begins, began - before.totals, base)
         totals = np.fmax(before.totals, numbers - base)
@@ -133,6 +133,17 @@ class QueueBooks(RowState):
 def ledgered(found: Facts) -> Mask:
     """Queues that may throw messages away to keep a limit."""
     return (~np.isnan(found.ring) | lasts(found)) & ~found.keeps
+
+
+def reloaded_in_doubt(found: Facts, content: Column, held_by_none: Column) -> Column:
+    """
+    Messages that the broker counted as acknowledged when it loaded them at its start: they were in doubt.
+
+    Without a limit that evicts it is what left more often than it came; else all, where no consumer has any of them.
+    """
+    twice = found.settled + found.killed + content - found.added
+    in_doubt = np.where(ledgered(found), np.where(found.settled <= held_by_none, found.settled, 0.0), twice)
+    return np.clip(or_zero(in_doubt), 0.0, or_zero(found.settled))
 
 
 def contents(found: Facts) -> Column:

@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from penstock.account.account import MessageAccount
+from penstock.account.in_doubt import InDoubt
 from penstock.account.ring_losses import Loss
 from penstock.assessment.assess import State
 from penstock.conditions.catalogue import CONDITIONS
@@ -120,6 +122,8 @@ class Checkpoint:
     """The conditions that stood, how severe and since when by the agent's clock."""
     recorded: float = np.nan
     """When it was seen last by the journal, which has totals and conditions of later than `now`."""
+    prepared: Sequence[tuple[str, float]] = ()
+    """When each prepared transaction was seen first, by its Xid."""
     cut: Sequence[str] = ()
     """Tables of which budgets left rows out at the last poll."""
     ring_losers: Sequence[SavedLoss] = ()
@@ -189,6 +193,7 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         left=[(client_name(client), left) for client, left in churn.left.items()],
         churned=churn.index.keys[churn.counted],
         told=[(name, *told) for name, told in by_name(judgement.conditions).items()],
+        prepared=list(judgement.account.in_doubt.since.items()),
         cut=cut_of(snapshot),
         ring_losers=ring_losers(judgement),
     )
@@ -295,6 +300,7 @@ def restore(checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Po
         absence=restored_timeouts(
             checkpoint.absence, [here.get((r.address, r.name), r) for r in checkpoint.absence.names]
         ),
+        account=MessageAccount(in_doubt=InDoubt(since=dict(checkpoint.prepared))),
     )
     if same:
         judgement = continued(checkpoint, judgement, snapshot, policy)

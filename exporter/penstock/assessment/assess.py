@@ -29,7 +29,7 @@ from penstock.assessment.health import (
 from penstock.assessment.openmq import connection_causes, consumer_limits, rejected
 from penstock.core.table import Column, Index, Table
 from penstock.findings.engine import Findings
-from penstock.model import Broker, QueueRow, Role, Snapshot
+from penstock.model import Broker, QueueRow, Role, Snapshot, TransactionState
 from penstock.observation.facts import time_of
 from penstock.observation.poll import Groups
 from penstock.rule_engine.judgement import Judgement, judge
@@ -85,7 +85,7 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
     tables: dict[str, Table[Any]] = {}
     if snapshot.broker is not None:
         state = replace(state, clock=state.clock.advance(snapshot.broker, snapshot.stamp, snapshot.observation.process))
-        tables["broker"] = broker_table(snapshot.broker, state.clock, policy)
+        tables["broker"] = broker_table(snapshot, snapshot.broker, state.clock, policy)
         if snapshot.broker.role is Role.PASSIVE:
             state = replace(state, queues=state.queues.passive())
     if snapshot.queues is not None:
@@ -198,7 +198,15 @@ def of_openmq(state: State, tables: Tables, policy: Policy) -> dict[str, Table[A
     return found
 
 
-def broker_table(broker: Broker, clock: Clock, policy: Policy) -> Table[BrokerSeries]:
+def prepared_transactions(snapshot: Snapshot) -> float:
+    """How many; NaN where they were not read at this poll."""
+    transactions, collector = snapshot.transactions, snapshot.collectors.get("transactions")
+    if transactions is None or (collector is not None and not collector.usable):
+        return np.nan
+    return float(np.count_nonzero(transactions["state"] == TransactionState.PREPARED))
+
+
+def broker_table(snapshot: Snapshot, broker: Broker, clock: Clock, policy: Policy) -> Table[BrokerSeries]:
     row = BrokerSeries(
         policy.broker, broker.kind.name, broker.version, broker.product_version, broker.node_id, broker.role
     )
@@ -215,5 +223,6 @@ def broker_table(broker: Broker, clock: Clock, policy: Policy) -> Table[BrokerSe
         "heap_used_bytes": broker.heap_used_bytes,
         "heap_limit_bytes": broker.heap_limit_bytes,
         "resource_state": broker.resource_state,
+        "prepared_transactions": prepared_transactions(snapshot),
     }
     return Table(Index.of([row]), {name: np.array([value]) for name, value in numbers.items()})

@@ -18,7 +18,7 @@ from penstock.brokers.budget import Budget, ListingBudgets, RowBudgets
 from penstock.brokers.clients import NameMap
 from penstock.brokers.replies import Replies, Response
 from penstock.brokers.sight import Sight
-from penstock.core.errors import SourceError, Unreachable
+from penstock.core.errors import NotRecorded, SourceError, Unreachable
 from penstock.model import Collector, Observation, Process, Snapshot
 from penstock.transports.transport import Answer, Request, Transport
 
@@ -111,11 +111,17 @@ class Poll(Generic[ReplyT]):
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
 
     async def collect(self, name: str, part: Awaitable[tuple[ResultT, str]]) -> ResultT | None:
-        """The result of a part, None when it failed. The part returns with it what it had to leave out, as text."""
+        """
+        The result of a part, None when it failed. The part returns with it what it had to leave out, as text.
+
+        What an older version did not record is no part of the poll.
+        """
         began = time.monotonic()
         result: ResultT | None = None
         try:
             result, error = await part
+        except NotRecorded:
+            return None
         except SourceError as failed:
             error = str(failed)
         self.collectors[name] = Collector(

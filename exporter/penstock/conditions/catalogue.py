@@ -7,11 +7,14 @@ from penstock.conditions.churn_without_progress import CHURN_WITHOUT_PROGRESS
 from penstock.conditions.condition import Condition
 from penstock.conditions.connection_paused import CONNECTION_PAUSED
 from penstock.conditions.dead_lettering import DEAD_LETTERING
+from penstock.conditions.dead_letters_lost import DEAD_LETTERS_LOST
 from penstock.conditions.depaging_frozen import DEPAGING_FROZEN
+from penstock.conditions.duplicates_dropped import DUPLICATES_DROPPED
 from penstock.conditions.expiring import EXPIRING
 from penstock.conditions.falling_behind import FALLING_BEHIND
 from penstock.conditions.hoarding import HOARDING
 from penstock.conditions.holder_gone import HOLDER_GONE
+from penstock.conditions.in_doubt import IN_DOUBT
 from penstock.conditions.limit_losing import LIMIT_LOSING
 from penstock.conditions.no_consumer import NO_CONSUMER
 from penstock.conditions.not_dispatching import NOT_DISPATCHING
@@ -29,7 +32,9 @@ from penstock.conditions.ring_lost_by_consumer import RING_LOST_BY_CONSUMER
 from penstock.conditions.stalled import STALLED
 from penstock.conditions.too_few_consumers import TOO_FEW_CONSUMERS
 from penstock.conditions.two_actives import TWO_ACTIVES
+from penstock.conditions.unaccounted import UNACCOUNTED
 from penstock.conditions.unknown import UNKNOWN
+from penstock.conditions.unwanted import UNWANTED_MESSAGES
 
 _ALL = (
     STALLED,
@@ -48,6 +53,10 @@ _ALL = (
     RING_LOST_BY_CONSUMER,
     EXPIRING,
     DEAD_LETTERING,
+    DEAD_LETTERS_LOST,
+    DUPLICATES_DROPPED,
+    UNWANTED_MESSAGES,
+    UNACCOUNTED,
     FALLING_BEHIND,
     HOARDING,
     CONNECTION_PAUSED,
@@ -55,6 +64,7 @@ _ALL = (
     LIMIT_LOSING,
     REMOVED_UNSETTLED,
     HOLDER_GONE,
+    IN_DOUBT,
     TWO_ACTIVES,
     OVER_BUDGET,
     UNKNOWN,

@@ -44,6 +44,7 @@ UNITS: Mapping[str, str] = {
     "paused": "consumers",
     "producers": "producers",
     "polls": "polls",
+    "share": "percent",
 }
 
 

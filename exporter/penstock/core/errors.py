@@ -8,7 +8,8 @@ PenstockError
     ├── Unreachable        no connection, or none in time
     ├── Refused            the broker answered, but refused: credentials, origin, rights, throttling
     ├── BadAnswer          the answer is not what the protocol promises: wrong path, not JSON, too large
-    │   └── OverBudget         a listing is larger than its budget allows
+    │   ├── OverBudget         a listing is larger than its budget allows
+    │   └── NotRecorded        a recording has no answer: another version made it
     └── Unsupported        a broker or version that this reader cannot read
 """
 
@@ -54,6 +55,10 @@ class BadAnswer(SourceError):
 
 class OverBudget(BadAnswer):
     """A listing is larger than its budget allows."""
+
+
+class NotRecorded(BadAnswer):
+    """A recording has no answer to what is asked: the version that made it did not ask."""
 
 
 class Unsupported(SourceError):

@@ -157,6 +157,14 @@ BROKER: Final = (
         source="Artemis: AuthenticationFailureCount",
     ),
     Family(
+        "mq_broker_prepared_transactions",
+        "gauge",
+        "Distributed (XA) transactions that are prepared and not decided; at most 1,000 are read.",
+        "broker",
+        "prepared_transactions",
+        source="Artemis: listPreparedTransactions; OpenMQ: getTransactionInfo",
+    ),
+    Family(
         "mq_broker_heap_used_bytes",
         "gauge",
         "Java heap in use, in bytes, what is not collected yet included.",

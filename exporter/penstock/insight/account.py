@@ -38,7 +38,9 @@ UNSENT = {
 }
 UNSEEN_REFUSAL = "the address was full, and clients may have been refused without a counter"
 LATE = "what expired before it was added cannot be distinguished from it"
-UNHELD = "consumers are read before their queues; at rest it is what prepared transactions (XA) and links have"
+UNHELD = "consumers are read before their queues, and messages came or went in between"
+UNCOUNTED = "listPreparedTransactions is not granted to the account, failed, or was read once only"
+COMMITTING = "a client that is connected has prepared transactions, too"
 ONCE = "it counts when two polls have seen it"
 EITHER = "in a ring of last values evicted and replaced messages cannot be distinguished"
 NOT_READ = "the address could not be read"
@@ -111,8 +113,9 @@ class Sheets:
         reasons = {name: self._why_lost(i, left) for name in left if not exact(left[name])}
         if unexplained is None:
             reasons["unexplained"] = "three polls are needed"
-        if not exact(delivering.get("unheld", 0)):
-            reasons["unheld"] = UNHELD
+        reasons |= {name: UNHELD for name in ("by_link", "unheld") if not exact(delivering.get(name, 0))}
+        if not exact(in_doubt := delivering.get("in_doubt", 0)):
+            reasons["in_doubt"] = UNCOUNTED if in_doubt is None else COMMITTING
         if not all(map(exact, lost_by.values())):
             reasons["lost_by"] = "messages came in the interval in which a consumer went or rolled back"
         return AccountSheet(
@@ -181,7 +184,7 @@ class Sheets:
 
     def _delivering(self, i: int) -> tuple[dict[str, Amount], dict[str, Amount]]:
         """By state, and what is buffered by client; read before the queue, so that the sum may differ from its own."""
-        consumers, unheld = self._view.snapshot.consumers, self._account.books.unheld[:, i]
+        consumers, of = self._view.snapshot.consumers, self._account.in_doubt
         if consumers is None or not np.nan_to_num(self._queues["delivering"][i]):
             return {}, {}
         at = np.flatnonzero(self._view.snapshot.consumer_queue == self._queues.index.keys[i])
@@ -189,12 +192,13 @@ class Sheets:
         for consumer in at.tolist():
             client = consumers.index.rows[consumer].client
             by_client[client] = by_client.get(client, 0.0) + float(np.nan_to_num(consumers["buffered"][consumer]))
-        most = max(float(np.nan_to_num(unheld[-1])), 0.0)
-        least = min(max(float(np.nan_to_num(unheld.min())), 0.0), most)
+        low, high = of.bounds
         by_state: dict[str, Amount] = {
             "buffered": json_number(sum(by_client.values())),
             "uncommitted": json_number(float(np.nan_to_num(consumers["awaiting_commit"][at]).sum())),
-            "unheld": amount(least, most),
+            "in_doubt": None if np.isnan(high[i]) else amount(float(low[i]), float(high[i])),
+            "by_link": amount(*map(float, of.links[:, i])),
+            "unheld": amount(*map(float, of.rest[:, i])),
         }
         return by_state, {client: json_number(n) for client, n in sorted(by_client.items()) if n}
 

@@ -11,6 +11,7 @@ from penstock.core.windows import Mask
 from penstock.model import Broker, LeftOut
 from penstock.observation.activity import Activity, Returns, Trend
 from penstock.observation.facts import Facts
+from penstock.observation.losses import Losses
 from penstock.observation.openmq import Openmq
 from penstock.observation.queue_timers import QueueTimers
 from penstock.observation.ring import Evictions
@@ -60,6 +61,8 @@ class RuleInputs:
     """Other brokers that are active with the same node id."""
     left_out: tuple[LeftOut, ...] = ()
     """What is beyond the broker's budgets."""
+    losses: Losses = field(default_factory=Losses)
+    """By the account of an Artemis broker."""
     openmq: Openmq | None = None
     """Of an OpenMQ broker."""
     eager: Column = field(default_factory=lambda: np.empty(0))

@@ -139,6 +139,8 @@ def judge(
         now = replace(now, account=accounted(state, found, snapshot, seen, constants), glanced=None)
     poll = rule_inputs(now, found, snapshot.broker, groups, snapshot.stamp, constants, openmq)
     poll = replace(poll, rivals=snapshot.observation.rivals, left_out=snapshot.observation.left_out)
+    if openmq is None:
+        poll = replace(poll, losses=now.account.losses)
     churn = state.churn.advance(
         found, now.unacked, groups.clients, poll.client_patience, state.seen, state.unacked, constants.churn_ids
     )

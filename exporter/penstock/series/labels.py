@@ -28,7 +28,7 @@ class BrokerSeries:
     COLUMNS: ClassVar = declared(
         "info up start connections authentication_failures clock_skew memory_used_bytes memory_limit_bytes"
         " disk_used_ratio disk_limit_ratio heap_used_bytes heap_limit_bytes resource_state undecided_clients"
-        " poll_duration poll_timestamp series series_dropped rows_dropped"
+        " poll_duration poll_timestamp series series_dropped rows_dropped prepared_transactions"
     )
 
     broker: str

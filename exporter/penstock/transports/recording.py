@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from penstock.core.errors import BadAnswer, ConfigError, PenstockError, SourceError, Unreachable
+from penstock.core.errors import BadAnswer, ConfigError, NotRecorded, PenstockError, SourceError, Unreachable
 from penstock.core.safe_files import Unfit, create_named
 from penstock.transports.transport import Answer, Request, Transport
 
@@ -209,7 +209,7 @@ class RecordingTransport:
         for call in self._calls:
             if (found := by_pattern(requests, call)) is not None:
                 return Answer(found, call.stamp, call.seconds)
-        raise BadAnswer(f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}")
+        raise NotRecorded(f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}")
 
     async def close(self) -> None:
         self._file.close()

@@ -23,7 +23,7 @@ final class Broker implements AutoCloseable {
             Set.of("getConsumerInfo", "getConsumerInfoByID", "getConsumerIDs", "getProducerInfo", "getTransactionInfo"),
             "org.apache.activemq.artemis",
             Set.of("listConsumers", "listQueues", "listAddresses", "listConnections", "listSessions", "listProducers",
-                    "getAddressSettingsAsJSON"));
+                    "getAddressSettingsAsJSON", "listPreparedTransactions"));
 
     private final JMXConnector connector;
     private final MBeanServerConnection server;

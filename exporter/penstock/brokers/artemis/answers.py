@@ -172,6 +172,10 @@ class QueueSizes(msgspec.Struct, rename="pascal", gc=False):
     delivering_size: Count = NAN
 
 
+class QueueInDoubt(msgspec.Struct, rename="pascal", gc=False):
+    prepared_transaction_message_count: Count = NAN
+
+
 class QueueDeadLetters(msgspec.Struct, rename="pascal", gc=False):
     dead_letter_address: str | None = None
     expiry_address: str | None = None

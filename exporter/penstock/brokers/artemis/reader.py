@@ -22,6 +22,7 @@ from penstock.brokers.artemis.connections import ConnectionBuilder, ConnectionPa
 from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.links import LinkBuilder, LinkState
 from penstock.brokers.artemis.listings import ListingPage, Numbers, listing_page
+from penstock.brokers.artemis.prepared import PreparedBuilder, in_doubt
 from penstock.brokers.artemis.sizes import Sizes
 from penstock.brokers.budget import Budget
 from penstock.brokers.cadence import Aged, Cadence, read_each
@@ -43,6 +44,7 @@ from penstock.model import (
     QueueRow,
     Role,
     Snapshot,
+    TransactionRow,
 )
 
 ResultT = TypeVar("ResultT")
@@ -85,6 +87,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._queue_names = tables.ByQueueName()
         self._sizes = Sizes()
         self._link_tables = LinkBuilder()
+        self._prepared = PreparedBuilder()
         self._connection_tables: tuple[Table[ConnectionRow], Table[ProducerRow]] | None = None
         self._connections_read = Cadence()
         self._roles = Roles()
@@ -139,6 +142,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             )
 
         consumer_queue, consumer_connection = await poll.work(joined)
+        prepared = await poll.collect("transactions", self._read_prepared(poll, queues, consumers, consumer_queue))
+        if queues is not None and prepared is not None and prepared[1] is not None:
+            queues = Table(queues.index, {**queues.columns, "in_doubt": prepared[1]})
         return Snapshot(
             stamp=poll.now,
             broker=replace(broker, unguarded=self._unguarded),
@@ -148,6 +154,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             connections=connections[0] if connections else None,
             producers=connections[1] if connections else None,
             links=link_table,
+            transactions=prepared[0] if prepared else None,
             consumer_queue=consumer_queue,
             consumer_connection=consumer_connection,
             collectors=poll.collectors,
@@ -324,7 +331,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
     async def _sizes_by_name(self, poll: Poll, index: Index[QueueRow], at: Positions) -> str:
         rows: Sequence[QueueRow] = index.rows[at].tolist()
-        requests = [ask.sizes_of(self._name, row.address, row.name, row.routing_type) for row in rows]
+        requests = [ask.of_queue(self._name, row.address, row.name, row.routing_type) for row in rows]
         replies = [reply for bulk in ask.in_bulks(requests) for reply in await poll.ask(bulk)]
 
         def decode() -> str:
@@ -442,6 +449,24 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         poll.note("connections", made.session_sight)
         poll.note("producers", made.producer_sight)
         return tables, unreadable([*connections, *sessions, *producers])
+
+    async def _read_prepared(
+        self, poll: Poll, queues: Table[QueueRow] | None, consumers: Table[ConsumerRow] | None, queue_of: Keys
+    ) -> tuple[tuple[Table[TransactionRow], Column | None], str]:
+        """Prepared transactions, and by queue the messages in them, None where no queue was to be asked."""
+        at = np.empty(0, np.intp)
+        if queues is not None and consumers is not None:
+            at = await poll.work(self._prepared.suspects, queues, consumers, queue_of)
+        rows: Sequence[QueueRow] = queues.index.rows[at].tolist() if queues is not None else ()
+        each = [
+            ask.of_queue(self._name, row.address, row.name, row.routing_type, ask.IN_DOUBT_ATTRIBUTES) for row in rows
+        ]
+        listed, *counts = await poll.ask([ask.prepared_transactions(self._name), *each])
+        table = await poll.work(self._prepared.table, listed)
+        if queues is None or not counts:
+            return (table, None), ""
+        messages, missing = await poll.work(in_doubt, counts, at, len(queues))
+        return (table, messages), ValuesLeftOut(left_out(missing)) if missing else ""
 
     async def _try_guard(self, poll: Poll, queues: Table[QueueRow]) -> None:
         """

@@ -28,6 +28,7 @@ ADDRESS_ATTRIBUTES = (
 )  # fmt: skip
 BLOCKED_ATTRIBUTES = ("BlockedViaManagement",)
 SIZE_ATTRIBUTES = ("AcknowledgeAttempts", "PersistentSize", "DeliveringSize")
+IN_DOUBT_ATTRIBUTES = ("PreparedTransactionMessageCount",)
 DEAD_LETTER_ATTRIBUTES = ("DeadLetterAddress", "ExpiryAddress")
 # In place of listQueues when that fails or waits for a lock; without Paused, which would wait too.
 QUEUE_ATTRIBUTES = (
@@ -94,12 +95,14 @@ def first_message_age(broker: str, address: str, queue: str, routing_type: str) 
     )
 
 
-def sizes_of(broker: str, address: str, queue: str, routing_type: str) -> Request:
-    """SIZE_ATTRIBUTES of one queue. Its name has the order in which the answer to a pattern has it."""
+def of_queue(
+    broker: str, address: str, queue: str, routing_type: str, attributes: Sequence[str] = SIZE_ATTRIBUTES
+) -> Request:
+    """Attributes of one queue. Its name has the order in which the answer to a pattern has it."""
     return read(
         f"address={quote(address)},broker={quote(broker)},component=addresses,queue={quote(queue)},"
         f"routing-type={quote(routing_type.lower())},subcomponent=queues",
-        SIZE_ATTRIBUTES,
+        attributes,
     )
 
 
@@ -130,6 +133,10 @@ def listing(
 
 def address_settings(broker: str, address: str) -> Request:
     return _call(broker, "getAddressSettingsAsJSON(java.lang.String)", [address])
+
+
+def prepared_transactions(broker: str) -> Request:
+    return _call(broker, "listPreparedTransactions()", [])
 
 
 def _call(broker: str, operation: str, arguments: Sequence[str | int]) -> Request:

@@ -1,0 +1,70 @@
+"""
+What is in delivery to no consumer that is listed: in doubt (prepared transactions), sent by a link, or by none known.
+
+Consumers are read before their queues, so that under load some are missing at any poll: what stays at four polls is
+not that, if it is more than comes between the two reads.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.account.address_books import SPREAD, seconds_between
+from penstock.account.queue_books import QueueBooks
+from penstock.core.state import RowState, column, unindexed
+from penstock.core.table import Column
+from penstock.model import Snapshot
+from penstock.observation.facts import Facts, or_zero
+
+
+@dataclass(frozen=True, slots=True)
+class InDoubt(RowState):
+    """
+    Per queue. counted: messages of prepared transactions, at the last polls. sure: those that no consumer has taken.
+    unlisted: consumers that are not listed, at the last polls. links, rest: by a link, and by none known; at least and
+    at most.
+
+    since: first sight of each prepared transaction by its Xid, broker's clock: the broker's own time of one is that of
+    its last start. read: they were, at this poll.
+    """
+
+    counted: NDArray[np.float64] = column(lines=2, saved=False)
+    sure: NDArray[np.float64] = column(lines=2, saved=False)
+    unlisted: NDArray[np.float64] = column(lines=4, saved=False)
+    links: NDArray[np.float64] = column(lines=2, saved=False)
+    rest: NDArray[np.float64] = column(lines=2, saved=False)
+    since: Mapping[str, float] = unindexed(dict)
+    read: bool = unindexed(bool)
+
+    def advance(self, found: Facts, snapshot: Snapshot, books: QueueBooks) -> "InDoubt":
+        before, unheld, consumer, queues = self.reindexed(found.queues), books.unheld, found.consumer, snapshot.queues
+        transactions, collector = snapshot.transactions, snapshot.collectors.get("transactions")
+        assert queues is not None  # noqa: S101 - facts are made of them
+        since, read = self.since, transactions is not None and (collector is None or collector.usable)
+        counted = np.full(len(queues), np.nan)
+        if transactions is not None and read:
+            since = {row.id: self.since.get(row.id, found.now) for row in transactions.index}
+            # None where none was seen twice, or nothing is in delivery beyond what consumers have.
+            twice = bool(since.keys() & self.since.keys())
+            counted = np.where(unheld[3] > 0, queues["in_doubt"], 0.0) if twice else np.zeros(len(queues))
+        counted = np.vstack([before.counted[1:], counted])
+        uncommitted = found.of_queue(consumer.uncommitted)
+        sure = np.vstack([before.sure[1:], np.fmax(counted[1] - uncommitted, 0.0)])
+        unlisted = found.consumers - found.of_queue(np.ones(len(consumer.index), np.bool_))
+        unlisted = np.vstack([before.unlisted[1:], unlisted])
+        moved = np.fmax(np.fmax(found.d_added, found.d_settled), found.d_delivered) / max(found.interval, 0.1)
+        noise = moved * SPREAD * seconds_between(snapshot, "consumers", "queues")
+        least = np.where(np.isnan(unheld).any(axis=0), 0.0, np.fmax(unheld.min(axis=0), 0.0))
+        least = np.where(least > noise, least, 0.0)
+        now = replace(before, counted=counted, sure=sure, unlisted=unlisted, since=since, read=read)
+        low, high = now.bounds
+        rest = np.stack([np.fmax(least - np.nan_to_num(high, nan=np.inf), 0.0), np.fmax(unheld[3] - or_zero(low), 0.0)])
+        linked = (unlisted > 0).all(axis=0)
+        return replace(now, links=np.where(linked, rest, 0.0), rest=np.where(linked, 0.0, rest))
+
+    @property
+    def bounds(self) -> tuple[Column, Column]:
+        """In doubt at least and at most; at most NaN: not known."""
+        return np.nan_to_num(self.sure).min(axis=0), self.counted.min(axis=0)

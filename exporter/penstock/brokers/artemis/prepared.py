@@ -1,0 +1,70 @@
+"""
+Prepared (XA) transactions, by listPreparedTransactions: no details, which would show properties of users' messages.
+
+How many messages of a queue are in them is asked of queues that deliver more than their consumers have.
+"""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from penstock.brokers.artemis import answers as wire
+from penstock.brokers.replies import Decoder
+from penstock.brokers.rows import UNREADABLE
+from penstock.core.errors import BadAnswer
+from penstock.core.table import Column, Index, KeyAllocator, Keys, Positions, Table
+from penstock.model import ConsumerRow, QueueRow, TransactionRow, TransactionState
+
+MOST = 1_000
+"""Transactions that are kept of a listing, which has the oldest first."""
+MOST_QUEUES = 500
+"""Queues that are asked in one poll."""
+
+_TEXTS = msgspec.json.Decoder(list[str])
+_XID = re.compile(r"base64: ?(\S+)")  # what stands before it is a time in the form of the broker's country
+_COUNT = Decoder(wire.QueueInDoubt)
+
+
+class PreparedBuilder:
+    """The transactions by the base64 text of their Xids, by which the broker's own operations name them."""
+
+    def __init__(self) -> None:
+        self._keys = KeyAllocator()
+        self._index: Index[TransactionRow] = Index.empty()
+
+    def suspects(self, queues: Table[QueueRow], consumers: Table[ConsumerRow], queue_of: Keys) -> Positions:
+        """Queues that deliver more than their consumers have; none while nothing was prepared at the poll before."""
+        if not len(self._index):
+            return np.empty(0, np.intp)
+        at = queues.index.positions(queue_of)
+        held = np.nan_to_num(consumers["buffered"]) + np.nan_to_num(consumers["awaiting_commit"])
+        beyond = queues["delivering"] - np.bincount(at[at >= 0], weights=held[at >= 0], minlength=len(queues))
+        suspects = np.flatnonzero(beyond > 0)
+        return suspects[np.argsort(-beyond[suspects], kind="stable")[:MOST_QUEUES]]
+
+    def table(self, reply: wire.Reply) -> Table[TransactionRow]:
+        reply.raise_for_status("listPreparedTransactions")
+        try:
+            texts = _TEXTS.decode(reply.value)
+        except UNREADABLE as error:
+            raise BadAnswer("listPreparedTransactions: the answer has another form than expected") from error
+        found = [xid[1] for text in texts[:MOST] if (xid := _XID.search(text))]
+        if len(found) < min(len(texts), MOST):
+            raise BadAnswer("listPreparedTransactions: a transaction without an Xid")
+        xids = list(dict.fromkeys(found))
+        keys = self._keys(xids)
+        self._index, _ = self._index.advance(keys, lambda new: [TransactionRow(xids[i], "", "") for i in new])
+        same = np.ones(len(self._index))
+        return Table(self._index, {"state": TransactionState.PREPARED * same, "distributed": same})
+
+
+def in_doubt(replies: Sequence[wire.Reply], at: Positions, size: int) -> tuple[Column, int]:
+    """By queue the messages of prepared transactions, NaN where it was not asked; how many could not be read."""
+    found, unreadable = np.full(size, np.nan), 0
+    for i, reply in zip(at.tolist(), replies, strict=True):
+        if not reply.nothing_found:  # it went away since it was listed
+            row, missing = _COUNT.counted(reply, "PreparedTransactionMessageCount")
+            found[i], unreadable = row.prepared_transaction_message_count, unreadable + missing
+    return found, unreadable

@@ -1,0 +1,66 @@
+"""`dead_letters_lost`: messages are removed after failed deliveries, and no dead-letter queue gets them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.conditions.timing import window
+from penstock.core.table import Column, Positions
+from penstock.observation.losses import PLACELESS, TARGET
+from penstock.observation.poll import RuleInputs
+
+DELIVERED = 0.5
+"""Of what was killed, so many deliveries at least that settled nothing: a purge needs none."""
+
+
+def rule(poll: RuleInputs) -> Raised:
+    losses, returned = poll.losses, poll.returns
+    delivered = returned.delivered - returned.settled >= DELIVERED * returned.killed
+    gone = losses.go_on(PLACELESS, poll.found, poll.constants) & delivered & (returned.killed > 0)
+    drops = losses.go_on(TARGET, poll.found, poll.constants)
+    return Raised(gone | drops, np.where(gone, losses.since[PLACELESS], losses.since[TARGET]))
+
+
+def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+    return {"lost": np.where(poll.found.parked, poll.losses.lost[TARGET], poll.losses.lost[PLACELESS])[at]}
+
+
+def why(poll: RuleInputs, queue: int) -> str:
+    row = poll.found.queues.rows[queue]
+    if poll.found.parked[queue]:
+        return f"the address {row.address} is full and its policy is DROP: what is sent there is dropped"
+    if row.dead_letter_address:
+        return f"its dead-letter address {row.dead_letter_address} has no queue"
+    return "the queue has no dead-letter address"
+
+
+DEAD_LETTERS_LOST = Condition(
+    name="dead_letters_lost",
+    scope=Scope.QUEUE,
+    title="Messages that could not be processed are gone: no dead-letter queue gets them.",
+    rule=rule,
+    when="at three polls or more, over {persistent} or longer, messages were removed after deliveries that settled"
+    " nothing, on a queue whose dead letters have nowhere to go; or the address of dead letters or expired messages is"
+    " full and drops what comes",
+    quiet_on="purges and messages that an operator removes; dead letters that arrive; a dead-letter address whose queue"
+    " the broker creates when the first comes",
+    evidence=evidence,
+    causes=(
+        "the queue has no dead-letter address, or that has no queue",
+        "the address of dead letters or expired messages is full, and its policy is DROP",
+    ),
+    why=why,
+    action="{lost:.0f} messages are gone for good: set dead-letter-address in the address settings and create its"
+    " queue, or make room in it and have it page (address-full-policy)",
+    may_be_critical=False,
+    window=window,
+    brokers=ARTEMIS,
+    alert=Alert(
+        name="PenstockDeadLettersLost",
+        description="Messages that {in_queue} removed after failed deliveries, or that it was to keep, are gone: no"
+        " dead-letter queue got them; {queue.messages} are there.",
+        runbook="queues",
+        critical=False,
+    ),
+)

@@ -1,0 +1,72 @@
+"""`duplicates_dropped`: an address keeps dropping messages whose duplicate id it has seen."""
+
+from collections.abc import Mapping
+
+from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.conditions.in_doubt import some
+from penstock.conditions.timing import window
+from penstock.core.table import Column, Positions
+from penstock.core.windows import Mask
+from penstock.observation.losses import DUPLICATE
+from penstock.observation.poll import RuleInputs
+
+FEW = 0.1
+"""Share of what was sent: clients that send again what they had no answer to are what the ids are for."""
+
+
+def rule(poll: RuleInputs) -> Raised:
+    losses = poll.losses
+    return Raised(losses.go_on(DUPLICATE, poll.found, poll.constants), losses.since[DUPLICATE])
+
+
+def notice(poll: RuleInputs, queues: Positions) -> Mask:
+    return (poll.losses.share(DUPLICATE) < FEW)[queues]
+
+
+def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+    return {"lost": poll.losses.lost[DUPLICATE][at], "share": 100 * poll.losses.share(DUPLICATE)[at]}
+
+
+def senders(poll: RuleInputs) -> dict[str, set[str]]:
+    """Clients of the producers that are listed, by address."""
+    found: dict[str, set[str]] = {}
+    for row in poll.losses.producers.index if poll.losses.producers is not None else ():
+        found.setdefault(row.address, set()).add(row.client)
+    return found
+
+
+def why(poll: RuleInputs, queue: int) -> str:
+    clients = sorted(poll.of(senders).get(poll.found.queues.rows[queue].address, ()))
+    return f"producers of the address: {some(clients)}; one of them uses ids again" if clients else ""
+
+
+DUPLICATES_DROPPED = Condition(
+    name="duplicates_dropped",
+    scope=Scope.QUEUE,
+    title="The broker drops messages whose duplicate id it has seen before.",
+    rule=rule,
+    when="messages that producers sent and the address did not route, as the broker drops duplicates, grew at"
+    " three polls or more, over {persistent} or longer, the last of them within the window",
+    quiet_on="a client that sends once more after a failover; addresses that others than listed producers send to, or"
+    f" producers that name an address with each message. A notice while less than {FEW:.0%} of what was sent is",
+    evidence=evidence,
+    causes=(
+        "a producer sets the same duplicate id on different messages",
+        "a producer sends everything again, for instance after an error that it takes for a failure",
+    ),
+    why=why,
+    action="{lost:.0f} messages or more ({share:.0f} % of those sent) were dropped as duplicates, and their producer"
+    " got no error: have it set an id of its own on each message (_AMQ_DUPL_ID), or none",
+    notice=notice,
+    may_be_critical=False,
+    of_address=True,
+    window=window,
+    brokers=ARTEMIS,
+    alert=Alert(
+        name="PenstockDuplicatesDropped",
+        description="The broker drops messages sent to {in_address} as duplicates; {address.producers} producers send"
+        " there.",
+        runbook="brokers",
+        critical=False,
+    ),
+)

@@ -1,0 +1,70 @@
+"""`in_doubt`: transactions are prepared, and no one commits them or rolls them back."""
+
+import numpy as np
+
+from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.observation.poll import RuleInputs
+
+LASTING = 180.0
+"""Seconds: transaction managers look for what they have to recover each minute or two."""
+SHOWN = 3
+
+
+def old(poll: RuleInputs) -> dict[str, float]:
+    """First sight of each transaction that has been prepared for so long, by its Xid, the oldest first."""
+    found = {xid: at for xid, at in poll.losses.prepared.items() if poll.found.now - at >= LASTING}
+    return dict(sorted(found.items(), key=lambda one: one[1]))
+
+
+def rule(poll: RuleInputs) -> Raised:
+    return Raised(np.array([bool(poll.of(old))]), np.array([min(poll.of(old).values(), default=np.nan)]))
+
+
+def why(poll: RuleInputs, _: int) -> str:
+    xids, messages = list(poll.of(old)), poll.losses.in_doubt
+    at = np.flatnonzero(messages > 0)
+    at = at[np.argsort(-messages[at], kind="stable")]
+    names = [f"{messages[i]:.0f} of {poll.found.queues.rows[i].name}" for i in at.tolist()]
+    if len(at) < np.count_nonzero(~(messages == 0)):
+        names.append("an unknown number")
+    return f"Xids {some([short(xid) for xid in xids])}; messages in doubt: {some(names) or 'none that was taken'}"
+
+
+def short(xid: str) -> str:
+    """Both ends: they begin and end alike."""
+    return xid if len(xid) <= 32 else f"{xid[:8]}...{xid[-20:]}"
+
+
+def some(names: list[str]) -> str:
+    more = [f"{len(names) - SHOWN} more"] * (len(names) > SHOWN)
+    return ", ".join([*names[:SHOWN], *more])
+
+
+IN_DOUBT = Condition(
+    name="in_doubt",
+    scope=Scope.BROKER,
+    title="Transactions are prepared and have not been decided for minutes: their messages are in doubt.",
+    rule=rule,
+    when=f"the same distributed (XA) transaction has been prepared for {LASTING / 60:.0f} min or longer",
+    quiet_on="clients that commit seconds after they prepare, however many; bridges; a transaction manager that"
+    " recovers within that time; accounts that may not call `listPreparedTransactions`",
+    causes=(
+        "the application ended or was cut off after it had prepared, and its transaction manager has not recovered",
+        "a transaction manager lost its log",
+    ),
+    why=why,
+    may_be_critical=False,
+    action="Restart the application whose transaction manager prepared them, so that it recovers. If it is gone, end"
+    " each by the broker's operation commitPreparedTransaction (messages that it took are acknowledged, those that it"
+    " sent are delivered) or rollbackPreparedTransaction (messages that it took go back to their queues, those that it"
+    " sent are dropped); listPreparedTransactions has the whole Xids. Do it before the broker restarts: a full ring"
+    " forgets messages in doubt when it is loaded",
+    brokers=ARTEMIS,
+    alert=Alert(
+        name="PenstockInDoubt",
+        description="{broker.prepared_transactions} transactions are prepared on {{ $labels.broker }}, some of them for"
+        " minutes; the status page says which, and whose messages are in doubt.",
+        runbook="brokers",
+        critical=False,
+    ),
+)

@@ -1,0 +1,86 @@
+"""Losses that go on, as the account of an Artemis broker says them, and what else of it conditions judge."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.state import RowState, column, unindexed
+from penstock.core.table import Column, Table
+from penstock.core.windows import Mask
+from penstock.model import ProducerRow
+from penstock.observation.facts import Facts, or_zero
+from penstock.settings.constants import Constants
+
+POLLS = 3
+"""At which a loss must have grown before it is no accident."""
+LINES = 5
+DUPLICATE, UNWANTED, PLACELESS, TARGET, UNEXPLAINED = range(LINES)
+"""Sent twice; wanted by no filter; killed without a place for dead letters; dropped by an address that dead letters or
+expired messages are sent to; for no reason that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses(RowState):
+    """
+    Per queue; lines as above. amount: messages, at least. since, last: the first and the last poll of the present spell
+    at which it grew, broker's clock; polls: so many. began, came0: the amount, and what had come, before it.
+
+    in_doubt: messages of prepared transactions, at most, NaN: not known; prepared: first sight of each by its Xid.
+    """
+
+    amount: NDArray[np.float64] = column(lines=LINES, saved=False)
+    since: NDArray[np.float64] = column(lines=LINES, saved=False)
+    last: NDArray[np.float64] = column(lines=LINES, saved=False)
+    polls: NDArray[np.float64] = column(0.0, lines=LINES, saved=False)
+    began: NDArray[np.float64] = column(lines=LINES, saved=False)
+    came0: NDArray[np.float64] = column(lines=LINES, saved=False)
+    came: Column = column(saved=False)
+    in_doubt: Column = column(saved=False)
+    prepared: Mapping[str, float] = unindexed(dict)
+    producers: Table[ProducerRow] | None = unindexed(lambda: None)
+
+    def advance(
+        self, found: Facts, amounts: Sequence[Column], came: Column, in_doubt: Column, prepared: Mapping[str, float],
+        producers: Table[ProducerRow] | None,
+    ) -> "Losses":  # fmt: skip
+        """amounts: by line, NaN where it is not known; came: to the queue or its address, in all."""
+        before, amount = self.reindexed(found.queues), np.stack(amounts)
+        grew = amount > before.amount
+        now = replace(
+            before,
+            index=found.queues,
+            amount=np.fmax(before.amount, amount),
+            came=came,
+            in_doubt=in_doubt,
+            prepared=prepared,
+            producers=producers,
+        )
+        if not grew.any():
+            return now
+        begins = grew & ~(found.now - before.last <= Constants().window_seconds(found.interval))
+        return replace(
+            now,
+            since=np.where(begins, found.now, before.since),
+            last=np.where(grew, found.now, before.last),
+            polls=np.where(begins, 1.0, before.polls + grew),
+            began=np.where(begins, before.amount, before.began),
+            came0=np.where(begins, before.came, before.came0),
+        )
+
+    @property
+    def lost(self) -> NDArray[np.float64]:
+        """In the present spell."""
+        return self.amount - self.began
+
+    def share(self, line: int) -> Column:
+        """Of what was sent in the spell. What came does not count duplicates."""
+        lost, came = self.lost[line], or_zero(self.came - self.came0[line])
+        return lost / np.fmax(came + (or_zero(lost) if line == DUPLICATE else 0.0), 1.0)
+
+    def go_on(self, line: int, found: Facts, constants: Constants) -> Mask:
+        """Where one grew at three polls or more, over 30 s or more, the last of them within the window."""
+        lasts = self.last[line] - self.since[line] >= constants.persistent
+        recent = found.now - self.last[line] <= constants.window_seconds(found.interval)
+        return found.judged & (self.polls[line] >= POLLS) & lasts & recent
