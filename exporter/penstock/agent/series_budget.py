@@ -21,6 +21,7 @@ SIZES = {
     "address": "memory_bytes",
     "producer": "produced",
     "eviction": "evicted",
+    "oldest": "at",
 }
 """The tables that grow with the broker, and what is large in them."""
 

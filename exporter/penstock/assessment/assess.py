@@ -13,12 +13,14 @@ import numpy as np
 from penstock.assessment.account import MessageFate, fate_table, unexplained
 from penstock.assessment.health import (
     Eviction,
+    OldestMessage,
     address_causes,
     address_measures,
     broker_causes,
     client_causes,
     client_measures,
     evictions,
+    oldest_messages,
     queue_causes,
     queue_measures,
     undecided,
@@ -56,6 +58,7 @@ class State:
     links: Links = field(default_factory=Links)
     judgement: Judgement = field(default_factory=Judgement)
     evictions: Index[Eviction] = field(default_factory=Index.empty)
+    oldest: Index[OldestMessage] = field(default_factory=Index.empty)
     fates: Index[MessageFate] = field(default_factory=Index.empty)
     findings: Findings = field(default_factory=Findings)
 
@@ -109,7 +112,12 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         tables["account"] = accounted(state, snapshot.queues)
         tables |= of_openmq(state, tables, policy)
         tables |= undecided_clients(state, snapshot, tables, policy)
-        state = replace(state, evictions=tables["eviction"].index, fates=tables["account"].index)
+        state = replace(
+            state,
+            evictions=tables["eviction"].index,
+            fates=tables["account"].index,
+            oldest=tables["oldest"].index,
+        )
     else:
         state = replace(state, judgement=state.judgement.without_verdict(snapshot, policy.constants))
     if snapshot.broker is not None and snapshot.broker.role is Role.ACTIVE:
@@ -155,6 +163,7 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
     for name, columns in measured.items():
         if name in tables:
             found[name] = with_columns(tables[name], columns)
+    found["oldest"] = oldest_messages(found["queue"], state.oldest) if "queue" in found else Table(Index.empty())
     return found
 
 

@@ -40,6 +40,7 @@ MAX_CLIENTS = 200
 QUEUE_NUMBERS = ("messages", "ready", "delivering", "scheduled", "consumers", "bytes", "paused", "added",
                  "acknowledged", "expired", "killed", "ring_limit", "ring_used_ratio", "ring_at_risk",
                  "ring_retention", "ring_overflow", "lost_by_consumer", "drain", "oldest_message",
+                 "oldest_earliest", "oldest_latest",
                  "expected_consumers", "ring_retention_target", "drain_target", "capacity",
                  "unhealthy_consumers")  # fmt: skip
 CLIENT_NUMBERS = ("consumers", "buffered", "uncommitted", "delivered", "acknowledged", "starved", "at_limit",
@@ -356,12 +357,20 @@ def unknown_numbers(table: Table[QueueSeries], i: int) -> Iterator[tuple[str, st
             "what waits, and what it threw away",
             "the queue keeps what is acknowledged (non-destructive), and counts what is delivered twice",
         )
-    if np.isnan(table["drain"][i]):
-        yield "time to empty", "the backlog does not shrink, or rates are not known yet"
+    if np.isnan(table["drain"][i]) and table["ready"][i] > 0:
+        yield "time to empty", "the backlog does not shrink, nothing is taken, or rates are not known yet"
     if np.isnan(table["oldest_message"][i]) and table["messages"][i] > 0:
-        yield (
-            "age of the oldest message",
-            "it came before the agent watched, or order is not kept: last value, selectors, scheduled messages",
-        )
+        yield "exact age of the oldest message", " and ".join(unknown_ages(table, i))
     if not np.isnan(table["ring_limit"][i]) and np.isnan(table["ring_used_ratio"][i]):
         yield "ring fill", "the address is paging: paged messages are not held by the ring"
+
+
+def unknown_ages(table: Table[QueueSeries], i: int) -> Iterator[str]:
+    """Why there is no one figure for the oldest message: neither bound, one of them, or two far apart."""
+    no_least, no_most = np.isnan(table["oldest_latest"][i]), np.isnan(table["oldest_earliest"][i])
+    if no_least:
+        yield "what is scheduled, or the last of its value, does not leave in the order in which it came"
+    if no_most:
+        yield "the queue was not empty at any poll since the broker started or the agent first polled it"
+    if not no_least and not no_most:
+        yield "messages may leave in any order: order of arrival, and when the queue was empty, are its bounds"

@@ -27,6 +27,7 @@ from penstock.observation.activity import Activity, returns, trend
 from penstock.observation.drops import Drops, refuses
 from penstock.observation.facts import Facts, Seen, Times, facts, time_of
 from penstock.observation.measures import Measures, blocked_since
+from penstock.observation.oldest import Oldest
 from penstock.observation.openmq import Openmq
 from penstock.observation.poll import Groups, RuleInputs
 from penstock.observation.queue_timers import QueueTimers
@@ -63,6 +64,7 @@ class Judgement:
     patience_of_clients: Column = field(default_factory=lambda: np.empty(0))
     """By the rows of the clients' grouping."""
     measures: Measures = field(default_factory=Measures)
+    oldest: Oldest = field(default_factory=Oldest)
     shares: Saturation = field(default_factory=Saturation)
     prefetch: PrefetchEstimate = field(default_factory=PrefetchEstimate)
     blocked_since: Column = field(default_factory=lambda: np.empty(0))
@@ -151,6 +153,7 @@ def judge(
         churn=churn,
         debounced=debounced,
         measures=state.measures.advance(poll),
+        oldest=state.oldest.advance(poll),
         shares=state.shares.advance(found, groups.clients),
         prefetch=state.prefetch.advance(found, groups.clients),
         warm_up=state.warm_up.advance(found.now, groups.queues.index, groups.clients.index),
