@@ -42,7 +42,10 @@ from penstock.model import (
     Snapshot,
 )
 from penstock.observation.activity import Activity
+from penstock.observation.buffers import Buffers
+from penstock.observation.crash_loops import CrashLoops
 from penstock.observation.measures import Measures
+from penstock.observation.oldest import Oldest
 from penstock.observation.ring_ledger import Ledger
 from penstock.observation.unacked import Unacked
 from penstock.rule_engine import judgement as judging
@@ -64,6 +67,9 @@ STAGES: Mapping[str, tuple[Any, str]] = {
     "rules and debounce": (judging, "advance_conditions"),
     "active conditions": (judging, "active_conditions"),
     "measures": (Measures, "advance"),
+    "oldest": (Oldest, "advance"),
+    "buffers": (Buffers, "advance"),
+    "crash loops": (CrashLoops, "advance"),
 }
 """What is timed within the judgement: where it is looked up when it is called."""
 WHOLE = "whole judgement"

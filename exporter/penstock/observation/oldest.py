@@ -140,13 +140,12 @@ def numbered(poll: RuleInputs) -> Mask:
 
 def in_hand_since(poll: RuleInputs) -> Column:
     """Per queue since when one of its consumers has all that it buffered then: a message that is not younger."""
-    found, kept, openmq = poll.found, poll.unacked.kept_since, poll.openmq
+    found, buffers, openmq = poll.found, poll.buffers, poll.openmq
     since = np.full(len(found.queues), np.nan)
     certain = ~found.keeps & ~(found.last_value > 0)
     if openmq is not None and openmq.said is not None:  # which leaves with a consumer what it removes for a limit
         certain &= ~openmq.said.removes
-    at = np.flatnonzero(found.now - kept > 2 * found.interval)
-    queue = found.consumer.queue[at]
-    here = (queue >= 0) & certain[queue]
-    np.fmin.at(since, queue[here], kept[at[here]])
+    lasting = np.flatnonzero(found.now - buffers.kept_since > 2 * found.interval)
+    queue = found.consumer.queue[buffers.at[lasting]]
+    np.fmin.at(since, queue[certain[queue]], buffers.kept_since[lasting[certain[queue]]])
     return since

@@ -28,8 +28,7 @@ class Unacked(RowState):
     Per consumer, times by the broker's clock, NaN = not.
 
     settled: its last settlement. hold_since: since when it holds something without a break. idle_since: since when it
-    holds nothing. seen_since: since when it is known. kept_since: a poll since which it has all that it buffered then.
-    parted: what it had been sent and did not buffer.
+    holds nothing. seen_since: since when it is known.
     """
 
     BY = By.CONSUMER
@@ -38,8 +37,6 @@ class Unacked(RowState):
     hold_since: Column = column()
     idle_since: Column = column()
     seen_since: Column = column()
-    kept_since: Column = column()
-    parted: Column = column()
     gaps: Column = column(carried=False, saved=False)
     """The gap that ended at this poll, NaN where none did."""
     unacked_since: Column = column(carried=False, stored_as="hold_mark")
@@ -54,17 +51,12 @@ class Unacked(RowState):
         holding = consumers.held + consumers.uncommitted > 0
         hold_since = since(holding, before.hold_since, progress.begun)
         settled = np.where(settles, at, before.settled)
-        # What expires in its hands leaves them without an acknowledgement.
-        parted = consumers.delivered - consumers.held
-        kept = (parted == before.parted) & (consumers.d_left == 0)
         return Unacked(
             index=consumers.index,
             settled=settled,
             hold_since=hold_since,
             idle_since=since(~holding, before.idle_since, now),
             seen_since=np.where(np.isnan(before.seen_since), now, before.seen_since),
-            kept_since=since(consumers.held > 0, np.where(kept, before.kept_since, np.nan), facts.read),
-            parted=parted,
             gaps=gaps,
             unacked_since=np.where(np.isnan(hold_since), np.nan, np.fmax(settled, hold_since)),
         )

@@ -24,6 +24,8 @@ from penstock.learned.warm_up import WarmUp
 from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.observation import ring
 from penstock.observation.activity import Activity, returns, trend
+from penstock.observation.buffers import Buffers
+from penstock.observation.crash_loops import CrashLoops
 from penstock.observation.drops import Drops, refuses
 from penstock.observation.facts import Facts, Seen, Times, facts, time_of
 from penstock.observation.measures import Measures, blocked_since
@@ -60,6 +62,8 @@ class Judgement:
     activity: Activity = field(default_factory=Activity)
     service_rate: ServiceRate = field(default_factory=ServiceRate)
     churn: Churn = field(default_factory=Churn)
+    crash_loops: CrashLoops = field(default_factory=CrashLoops)
+    buffers: Buffers = field(default_factory=Buffers)
     debounced: Mapping[str, Debounce] = field(default_factory=dict)
     patience_of_clients: Column = field(default_factory=lambda: np.empty(0))
     """By the rows of the clients' grouping."""
@@ -197,6 +201,8 @@ def advance(state: Judgement, found: Facts, progress: Progress, groups: Groups, 
         drops=state.drops.advance(found, refuses(found)),
         activity=state.activity.advance(found, constants),
         service_rate=state.service_rate.advance(found, found.now - state.seen.times.now),
+        crash_loops=state.crash_loops.advance(found, state.churn.clients, state.seen, timers.unsettled),
+        buffers=state.buffers.advance(found) if found.counted else state.buffers,
         patience_of_clients=of_clients,
         rings=~np.isnan(found.ring),
     )
@@ -233,6 +239,8 @@ def rule_inputs(
         closed=closed(groups.queues, stamp),
         at_risk=ring.at_risk(found),
         service_rate=now.service_rate.best(),
+        buffers=now.buffers,
+        crash_loops=now.crash_loops,
         openmq=openmq,
         eager=eager if openmq is None else consumer_patience(groups, found, eager),
     )
