@@ -1,7 +1,7 @@
 """`leaking`: consumers that acknowledge all but a few, and everything that only looks like it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -268,7 +268,8 @@ def last_facts(world: World) -> Facts:
 
 def test_a_recorded_leak_and_the_loads_beside_it() -> None:
     """A real broker: one leaks 1 of 200 and 73 in all, one is 1 % too slow; rings, crashes and the rest are quiet."""
-    state, said = State(), {}
+    state = State()
+    said: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for snapshot in Recorded().snapshots():
         state, _ = assess(state, snapshot, Policy("b"))
         for one in state.judgement.conditions:
