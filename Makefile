@@ -121,6 +121,11 @@ soak-healthy: $(VENV)/.test
 test-trust: $(VENV)/.test  # faults that take longer than make test has time for (20 min)
 	$(BIN)/pytest tests/trust/*_check.py
 
+.PHONY: check-consumers
+
+check-consumers: $(VENV)/.test  # clients that leak, crash and settle in any order on a real Artemis: the oldest message, who is named (5 min)
+	$(BIN)/pytest -s tests/e2e/consumers_check.py
+
 COUNT ?= 20
 
 failovers: $(VENV)/.test  # of a replicated pair: each told once, no counter falls, no false condition (COUNT; 10 min)
