@@ -292,3 +292,16 @@ def test_a_clients_other_queues_are_not_in_it() -> None:
 
     world.run(200, together(live, works))
     assert [one.queue for one in world.conditions] == ["q"]
+
+
+def test_who_is_empty_once_and_takes_again_has_no_numbers_of_another() -> None:
+    """The condition outlives its buffer by a poll."""
+    world, queue, live = leaking()
+    world.run(260, live)
+    (consumer,) = queue.consumers.values()
+    queue.settle(consumer)
+    world.run(2)
+    queue.come(5)
+    queue.take(consumer)
+    world.run(2)
+    assert not [one for one in world.conditions if "one_in" in one.evidence]

@@ -15,11 +15,12 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from proton import Delivery
 
 from e2e.agent import Agent, Scrape, entry
 from penstock_demo.broker import Broker
 from penstock_demo.load import paced
-from rig.drivers import AmqpHolder, AmqpProducer, ClientError, Delivery
+from rig.drivers import AmqpHolder, AmqpProducer, ClientError
 from rig.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -157,7 +158,8 @@ def test_what_leaks_crashes_and_ages(artemis: Broker, tmp_path: Path) -> None:
     for name in names.values():
         artemis.manage.create_queue(name)
     watched = entry(artemis, include=[{"queue": name} for name in names.values()])
-    ending, seen, wrong = threading.Event(), 0, []
+    ending, seen = threading.Event(), 0
+    wrong: list[str] = []
     with Agent(tmp_path / "agent", brokers=[watched]) as agent, ExitStack() as stack:
         for _ in range(3):
             agent.next_poll(artemis.name)

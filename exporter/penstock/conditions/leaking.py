@@ -26,11 +26,10 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    buffers = poll.buffers
-    followed = buffers.place[at] >= 0
-    places = buffers.place[at[followed]].astype(np.intp)
+    buffers, places = poll.buffers, poll.buffers.place[at].astype(np.intp)
     leaked, share = np.full(len(at), np.nan), np.full(len(at), np.nan)
-    leaked[followed], share[followed] = buffers.rows[PROVEN, places], buffers.share(places)
+    known = np.flatnonzero((places >= 0) & (np.append(buffers.then, -1)[places] >= 0))
+    leaked[known], share[known] = buffers.rows[PROVEN, places[known]], buffers.share(places[known])
     return {
         "held": poll.found.consumer.held[at],
         "leaked": np.where(leaked > 0, leaked, np.nan),

@@ -360,17 +360,7 @@ def unknown_numbers(table: Table[QueueSeries], i: int) -> Iterator[tuple[str, st
     if np.isnan(table["drain"][i]) and table["ready"][i] > 0:
         yield "time to empty", "the backlog does not shrink, nothing is taken, or rates are not known yet"
     if np.isnan(table["oldest_message"][i]) and table["messages"][i] > 0:
-        yield "exact age of the oldest message", " and ".join(unknown_ages(table, i))
+        why = "messages may leave in any order; its bounds are order of arrival, and when the queue was empty at a poll"
+        yield "exact age of the oldest message", why
     if not np.isnan(table["ring_limit"][i]) and np.isnan(table["ring_used_ratio"][i]):
         yield "ring fill", "the address is paging: paged messages are not held by the ring"
-
-
-def unknown_ages(table: Table[QueueSeries], i: int) -> Iterator[str]:
-    """Why there is no one figure for the oldest message: neither bound, one of them, or two far apart."""
-    no_least, no_most = np.isnan(table["oldest_latest"][i]), np.isnan(table["oldest_earliest"][i])
-    if no_least:
-        yield "what is scheduled, or the last of its value, does not leave in the order in which it came"
-    if no_most:
-        yield "the queue was not empty at any poll since the broker started or the agent first polled it"
-    if not no_least and not no_most:
-        yield "messages may leave in any order: order of arrival, and when the queue was empty, are its bounds"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column, Positions
+from penstock.core.table import Column, Positions, take_or_fill
 from penstock.core.windows import Mask
 from penstock.observation.facts import Facts
 
@@ -53,49 +53,53 @@ class Buffers(RowState):
     Per consumer its place among those that are followed, -1 where it is not; the rest is by these places.
 
     began: since when it is followed. kept_since: a poll since which it has all that it buffered then. windows: (3,
-    WINDOWS, places). rows: by the numbers above.
+    WINDOWS, places then). rows: by the numbers above.
     """
 
     place: NDArray[np.int32] = column(-1, dtype=np.int32, saved=False)
     now: float = unindexed(lambda: np.nan)
+    turned: float = unindexed(lambda: np.nan)
+    """When windows were closed last: all at once, as most polls then cost little."""
     at: Positions = unindexed(lambda: np.empty(0, np.intp))
     """Of those that are followed, by the rows of `index`."""
     began: Column = unindexed(lambda: np.empty(0))
     kept_since: Column = unindexed(lambda: np.empty(0))
+    then: Positions = unindexed(lambda: np.empty(0, np.intp))
+    """Places at that time, by which the windows stand, -1 for who was not followed."""
     windows: Numbers = unindexed(lambda: np.empty((3, WINDOWS, 0), np.float32))
     rows: Numbers = unindexed(lambda: np.empty((len(START), 0), np.float32))
 
     def advance(self, found: Facts) -> "Buffers":
-        consumer = found.consumer
-        at = np.flatnonzero(consumer.held > 0)
-        at = at[consumer.queue[at] >= 0]
-        one = self.by(found, at)
+        at = np.flatnonzero(found.consumer.held > 0)
+        one = self.by(found, at[found.consumer.queue[at] >= 0])
         step = 0.0 if np.isnan(self.now) else found.now - self.now
-        parted = counted(one.rows, found, at, step)
-        kept_since = np.where(parted, found.read, one.kept_since)
-        width = np.maximum(max(SECONDS, POLLS * found.interval), GAPS * one.rows[LONGEST]) * one.rows[SCALE]
-        closing = np.flatnonzero(one.rows[ELAPSED] >= width)
-        closing = closing[one.rows[SEEN, closing] >= LEAST_POLLS]
-        windows = one.windows
-        if len(closing):
-            windows = windows.copy() if windows is self.windows else windows
-            close(windows, one.rows, closing)
-        return replace(one, kept_since=kept_since, windows=windows)
+        parted = counted(one.rows, found, one.at, step)
+        one = replace(one, now=found.now, kept_since=np.where(parted, found.read, one.kept_since))
+        least = max(SECONDS, POLLS * found.interval)
+        return one if found.now - self.turned < least else one.closed(least)
 
     def by(self, found: Facts, at: Positions) -> "Buffers":
         """Of the consumers `at`, `rows` to be written to."""
         index = found.consumer.index
         before = self.reindexed(index).place[at]
         if index is self.index and len(at) == len(self.at) and (at == self.at).all():
-            return replace(self, now=found.now, rows=self.rows.copy())
+            return replace(self, rows=self.rows.copy())
         place = np.full(len(index), -1, np.int32)
         place[at] = np.arange(len(at), dtype=np.int32)
         known = self if len(self.at) else NOBODY
         began, kept_since = (part.take(before, mode="clip") for part in (known.began, known.kept_since))
-        windows, rows = (part.take(before, axis=-1, mode="clip") for part in (known.windows, known.rows))
-        new = np.flatnonzero(before < 0)
-        began[new], kept_since[new], windows[..., new], rows[:, new] = found.now, found.read, np.nan, START[:, None]
-        return Buffers(index, place, found.now, at, began, kept_since, windows, rows)
+        then = known.then.take(before, mode="clip")
+        rows, new = known.rows.take(before, axis=-1, mode="clip"), np.flatnonzero(before < 0)
+        began[new], kept_since[new], then[new], rows[:, new] = found.now, found.read, -1, START[:, None]
+        return Buffers(index, place, self.now, self.turned, at, began, kept_since, then, self.windows, rows)
+
+    def closed(self, least: float) -> "Buffers":
+        """With the windows of all closed that are long enough; least: seconds."""
+        rows, windows = self.rows, take_or_fill(self.windows, self.then, np.nan)
+        width = np.maximum(least, GAPS * rows[LONGEST]) * rows[SCALE]
+        # Who came since the last time has less than a whole window.
+        close(windows, rows, np.flatnonzero((rows[ELAPSED] >= 0.75 * width) & (rows[SEEN] >= LEAST_POLLS)))
+        return replace(self, turned=self.now, windows=windows, then=np.arange(len(self.at)))
 
     @property
     def proven(self) -> Mask:
@@ -110,14 +114,14 @@ class Buffers(RowState):
 
     def share(self, places: Positions) -> Column:
         """Of what these settled in their windows, so much was added to their buffers."""
-        rise, settled = grown(self.windows[:, :, places])
+        rise, settled = grown(self.windows[:, :, self.then[places]])
         return np.asarray(rise / settled, np.float64)
 
 
 NOBODY = Buffers(
     began=np.empty(1),
     kept_since=np.empty(1),
-    windows=np.empty((3, WINDOWS, 1), np.float32),
+    then=np.full(1, -1),
     rows=np.empty((len(START), 1), np.float32),
 )
 """To take from where all are new."""
