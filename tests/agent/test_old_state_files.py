@@ -28,7 +28,7 @@ FILES = sorted((Path(__file__).parent / "state_files").glob("283a76f-*.bin"))
 ACCOUNT = {
     name for state in row_states(MessageAccount()) for one in declared(type(state)).values() for name in one.names
 }
-SINCE = {"drops_dropped"} | ACCOUNT
+SINCE = {"drops_dropped", "oldest_empty_at"} | ACCOUNT
 """Columns that came later."""
 POLICY = Policy("recorded", constants=replace(Constants(), cold=45.0, trend=60.0))
 
