@@ -29,6 +29,7 @@ help:
 	@echo "make kills [KILLS=200 SEED=1]  the agent killed at random moments on a real broker: no counter falls, no event is lost (12 min)"
 	@echo "make soak-moving [DURATION=300]  12,000 consumers on a real Artemis, a twentieth replaced in each poll: totals are their own logs (7 min)"
 	@echo "make test-trust, fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (20 min; 1 h)"
+	@echo "make check-consumers  clients that leak, crash and settle in any order on a real Artemis: who is named, the oldest message (5 min)"
 	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
@@ -120,6 +121,11 @@ soak-healthy: $(VENV)/.test
 
 test-trust: $(VENV)/.test  # faults that take longer than make test has time for (20 min)
 	$(BIN)/pytest tests/trust/*_check.py
+
+.PHONY: check-consumers
+
+check-consumers: $(VENV)/.test  # clients that leak, crash and settle in any order on a real Artemis: the oldest message, who is named (5 min)
+	$(BIN)/pytest -s tests/e2e/consumers_check.py
 
 COUNT ?= 20
 

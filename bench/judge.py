@@ -43,7 +43,10 @@ from penstock.model import (
     Snapshot,
 )
 from penstock.observation.activity import Activity
+from penstock.observation.buffers import Buffers
+from penstock.observation.crash_loops import CrashLoops
 from penstock.observation.measures import Measures
+from penstock.observation.oldest import Oldest
 from penstock.observation.unacked import Unacked
 from penstock.rule_engine import judgement as judging
 from penstock.rule_engine.judgement import Judgement
@@ -64,6 +67,9 @@ STAGES: Mapping[str, tuple[Any, str]] = {
     "active conditions": (judging, "active_conditions"),
     "measures": (Measures, "advance"),
     "account": (MessageAccount, "advance"),
+    "oldest": (Oldest, "advance"),
+    "buffers": (Buffers, "advance"),
+    "crash loops": (CrashLoops, "advance"),
 }
 """What is timed within the judgement: where it is looked up when it is called."""
 WHOLE = "whole judgement"

@@ -28,8 +28,13 @@ from dashboards.generate.panels import (
 S = Scope(QUEUE)
 
 
-def _age(family: str, by: str) -> str:
-    return f"time() - {largest(by, S(family))}"
+def _age(by: str, family: str, *matchers: str) -> str:
+    return f"time() - {largest(by, S(family, *matchers))}"
+
+
+def _oldest(bound: str) -> str:
+    """Age of the oldest message: at least that of its latest time, at most that of its earliest."""
+    return _age(BY_QUEUE, "mq_queue_oldest_message_timestamp_seconds", f'bound="{bound}"')
 
 
 _FINDINGS = " or ".join(
@@ -78,10 +83,10 @@ _NOW = Row(
             decimals=1,
         ),
         stat(
-            "Oldest message",
-            "Age of the oldest message, estimated by order of arrival. It grows second by second when nothing is"
-            " taken.",
-            f"max({_age('mq_queue_oldest_message_timestamp_seconds', BY_QUEUE)})",
+            "Oldest message, at least",
+            "Age of the oldest message: at least so old, by order of arrival and by what consumers buffer. It grows"
+            " second by second when nothing is taken.",
+            f"max({_oldest('latest')})",
             unit="s",
             decimals=1,
         ),
@@ -131,9 +136,11 @@ _FLOW = Row(
         ),
         graph(
             "Age of the oldest message",
-            "A straight climb means that the head of the queue does not move. Absent where order of arrival says"
-            " nothing: filters, groups, last-value queues.",
-            Query(_age("mq_queue_oldest_message_timestamp_seconds", BY_QUEUE), "{{broker}} {{queue}}"),
+            "Between two lines, which are one where messages leave in their order. A straight climb means that a"
+            " message does not move. At least: absent for last values and scheduled messages. At most: since the queue"
+            " was empty.",
+            Query(_oldest("latest"), "{{broker}} {{queue}} at least"),
+            Query(_oldest("earliest"), "{{broker}} {{queue}} at most"),
             unit="s",
             decimals=1,
         ),
@@ -186,7 +193,7 @@ _CLIENTS = Row(
             Column("Consumers", largest(BY_CLIENT, S("mq_client_consumers"))),
             Column("Held", largest(BY_CLIENT, S("mq_client_buffered_messages"))),
             Column("Uncommitted", largest(BY_CLIENT, S("mq_client_uncommitted_messages"))),
-            Column("Blocked for", _age("mq_client_blocked_since_timestamp_seconds", BY_CLIENT), "s", 1),
+            Column("Blocked for", _age(BY_CLIENT, "mq_client_blocked_since_timestamp_seconds"), "s", 1),
             Column("Patience", largest(BY_CLIENT, S("mq_client_patience_seconds")), "s", 1),
             Column("Settled", rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "mps", 1),
             links={"client": CLIENT_LINK},

@@ -30,7 +30,7 @@ ACCOUNT = {
 }
 COUNTED = {"ledger_evicted", "ledger_by_consumers", "ledger_lost_last"}
 """Of the account, under the names that they had: counters go on."""
-SINCE = ACCOUNT - COUNTED
+SINCE = (ACCOUNT - COUNTED) | {"oldest_empty_at"}
 """Columns that came later."""
 GONE = {f"ledger_raw_{n}" for n in range(3)} | {
     f"ledger_{name}"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.core.table import Index
-from penstock.observation.measures import POINTS, Arrivals
+from penstock.observation.oldest import POINTS, Arrivals
 
 NAN = np.nan
 
@@ -16,49 +16,39 @@ NAN = np.nan
 def poll(index: Index[str], now: float, added: Sequence[float], known: Sequence[bool] | None = None) -> Any:
     """As much of the facts as arrivals look at."""
     there = np.ones(len(index), np.bool_) if known is None else np.array(known)
-    return SimpleNamespace(queues=index, now=now, added=np.array(added), known=there)
+    return SimpleNamespace(queues=index, read=now, added=np.array(added), known=there)
 
 
 @pytest.mark.parametrize(
     ("added", "number", "came"),
     [
-        ([0.0, 10.0, 20.0, 30.0], 15.0, 15.0),
+        ([0.0, 10.0, 20.0, 30.0], 15.0, 20.0),
         ([0.0, 10.0, 20.0, 30.0], 30.0, 30.0),
         ([5.0, 10.0, 20.0, 30.0], 5.0, 0.0),
-        ([5.0, 10.0, 20.0, 30.0], 4.0, NAN),
+        ([5.0, 10.0, 20.0, 30.0], 4.0, 0.0),
+        ([5.0, 10.0, 20.0, 30.0], -7.0, 0.0),
         ([0.0, 10.0, 20.0, 30.0], 31.0, NAN),
-        ([0.0, 10.0, NAN, 30.0], 20.0, 20.0),
-        ([0.0, NAN, NAN, 30.0], 10.0, 10.0),
-        ([0.0, 10.0, 20.0, NAN], 15.0, 15.0),
-        ([NAN, NAN, 20.0, 30.0], 15.0, NAN),
+        ([0.0, 10.0, NAN, 30.0], 20.0, 30.0),
+        ([0.0, NAN, NAN, 30.0], 10.0, 30.0),
+        ([0.0, 10.0, 20.0, NAN], 15.0, 20.0),
+        ([NAN, NAN, 20.0, 30.0], 15.0, 20.0),
     ],
 )
-def test_time_of(added: list[float], number: float, came: float) -> None:
+def test_by_when_a_message_had_come(added: list[float], number: float, came: float) -> None:
     """Polls at 0, 10, 20 and 30 s; one that did not say the number hides nothing."""
     arrivals = Arrivals()
     index = Index.of(["q"])
     for now, one in zip((0.0, 10.0, 20.0, 30.0), added, strict=True):
         arrivals = arrivals.advance(poll(index, now, [one]))
-    found = arrivals.time_of(np.array([number]), np.array([0]))
+    found = arrivals.came_by(np.array([number]), np.array([0]))
     assert found.tolist() == pytest.approx([came], nan_ok=True)
 
 
 def told(stamps: list[float], added: list[float], number: float) -> float:
-    """The same of one queue in plain Python, all its points at hand."""
-    last = len(stamps) - 1
-    low, high = 0, 1
-    above = last
-    for point in range(last - 1, -1, -1):
-        if added[point] < number:
-            low, high = point, above
-            break
-        if not np.isnan(added[point]):
-            above = point
-    begin, end = added[low], added[high]
-    if not begin <= number <= end:
-        return NAN
-    share = (number - begin) / (end - begin) if end > begin else 1.0
-    return stamps[low] + share * (stamps[high] - stamps[low])
+    """The same of one queue in plain Python, all its points at hand: those after the last that was below the number."""
+    below = [at for at, one in enumerate(added) if one < number]
+    after = [at for at, one in enumerate(added) if one >= number and at > max(below, default=-1)]
+    return stamps[after[0]] if after else NAN
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -95,7 +85,7 @@ def test_what_is_kept_of_many_polls_is_what_all_of_them_said(seed: int) -> None:
                 told(stamps, [one.get(key, NAN) for one in points], float(wanted))
                 for key, wanted in zip(keys.tolist(), asked, strict=True)
             ]
-            assert arrivals.time_of(asked, np.arange(8)).tolist() == pytest.approx(expected, nan_ok=True)
+            assert arrivals.came_by(asked, np.arange(8)).tolist() == pytest.approx(expected, nan_ok=True)
 
 
 def test_queues_with_nothing_to_do_take_no_place() -> None:

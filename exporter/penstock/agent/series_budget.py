@@ -22,6 +22,7 @@ SIZES = {
     "producer": "produced",
     "eviction": "evicted",
     "ring_loser": "lost",
+    "oldest": "at",
 }
 """The tables that grow with the broker, and what is large in them."""
 

@@ -13,6 +13,7 @@ import numpy as np
 from penstock.assessment.account import MessageFate, fate_table, unexplained
 from penstock.assessment.health import (
     Eviction,
+    OldestMessage,
     RingLoser,
     address_causes,
     address_measures,
@@ -21,6 +22,7 @@ from penstock.assessment.health import (
     client_measures,
     evictions,
     losses_by_client,
+    oldest_messages,
     queue_causes,
     queue_measures,
     undecided,
@@ -59,6 +61,7 @@ class State:
     judgement: Judgement = field(default_factory=Judgement)
     evictions: Index[Eviction] = field(default_factory=Index.empty)
     losers: Index[RingLoser] = field(default_factory=Index.empty)
+    oldest: Index[OldestMessage] = field(default_factory=Index.empty)
     fates: Index[MessageFate] = field(default_factory=Index.empty)
     findings: Findings = field(default_factory=Findings)
 
@@ -113,7 +116,11 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         tables |= of_openmq(state, tables, policy)
         tables |= undecided_clients(state, snapshot, tables, policy)
         state = replace(
-            state, evictions=tables["eviction"].index, losers=tables["ring_loser"].index, fates=tables["account"].index
+            state,
+            evictions=tables["eviction"].index,
+            losers=tables["ring_loser"].index,
+            fates=tables["account"].index,
+            oldest=tables["oldest"].index,
         )
     else:
         state = replace(state, judgement=state.judgement.without_verdict(snapshot, policy.constants))
@@ -163,6 +170,7 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
     for name, columns in measured.items():
         if name in tables:
             found[name] = with_columns(tables[name], columns)
+    found["oldest"] = oldest_messages(found["queue"], state.oldest) if "queue" in found else Table(Index.empty())
     return found
 
 

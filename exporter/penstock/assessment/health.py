@@ -18,8 +18,9 @@ from penstock.series.labels import AddressSeries, ClientSeries, Grouping, QueueS
 from penstock.series.queues import Queues
 
 REASONS = ("last_value", "ring", "limit")
-TIMES = ("ring_oversize_since", "oldest_message")
+TIMES = ("ring_oversize_since", "oldest_message", "oldest_earliest", "oldest_latest")
 """Measures that are times: moved to the agent's clock."""
+BOUNDS = ("earliest", "latest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,14 @@ class RingLoser:
     address: str
     queue: str
     client: str
+
+
+@dataclass(frozen=True, slots=True)
+class OldestMessage:
+    broker: str
+    address: str
+    queue: str
+    bound: str
 
 
 def broker_causes(conditions: Sequence[ActiveCondition]) -> Table[BrokerCause]:
@@ -180,8 +189,13 @@ def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[s
     if measures.index is not grouping.source:
         return {}
     alone = grouping.index.column("alone", lambda series: not series.summed) > 0
+    oldest, near = judgement.oldest, 2 * judgement.seen.times.interval
+    agree = oldest.latest - oldest.earliest <= near
     columns = {
         **measures.columns,
+        "oldest_message": np.where(agree, oldest.latest, np.nan),
+        "oldest_earliest": oldest.earliest,
+        "oldest_latest": oldest.latest,
         "ring_oversize_since": measures.oversize_since,
         "capacity": np.round(judgement.shares.capacity, 3),
     }
@@ -191,6 +205,20 @@ def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[s
     if judgement.counted:
         shown["unhealthy_consumers"] = unhealthy_consumers(judgement.conditions, grouping.index)
     return shown
+
+
+def oldest_messages(queues: Table[QueueSeries], before: Index[OldestMessage]) -> Table[OldestMessage]:
+    """Bounds of when the oldest message came, for all series, so that few come and go. before: of the last poll."""
+    if "oldest_latest" not in queues:
+        return Table(Index.empty())
+    values = np.stack([queues[f"oldest_{bound}"] for bound in BOUNDS], axis=1).ravel()
+
+    def label(new: list[int]) -> list[OldestMessage]:
+        of: list[tuple[QueueSeries, str]] = [(queues.index.rows[i // 2], BOUNDS[i % 2]) for i in new]
+        return [OldestMessage(series.broker, series.address, series.queue, bound) for series, bound in of]
+
+    index, order = before.advance((2 * queues.index.keys[:, None] + np.arange(2)).ravel(), label)
+    return Table(index, {"at": values[order]})
 
 
 def without_kept(judgement: Judgement, queues: Queues, table: Table[QueueSeries]) -> dict[str, Column]:

@@ -6,6 +6,7 @@ from functools import cache
 from penstock.conditions.churn_without_progress import CHURN_WITHOUT_PROGRESS
 from penstock.conditions.condition import Condition
 from penstock.conditions.connection_paused import CONNECTION_PAUSED
+from penstock.conditions.crash_looping import CRASH_LOOPING
 from penstock.conditions.dead_lettering import DEAD_LETTERING
 from penstock.conditions.dead_letters_lost import DEAD_LETTERS_LOST
 from penstock.conditions.depaging_frozen import DEPAGING_FROZEN
@@ -15,6 +16,7 @@ from penstock.conditions.falling_behind import FALLING_BEHIND
 from penstock.conditions.hoarding import HOARDING
 from penstock.conditions.holder_gone import HOLDER_GONE
 from penstock.conditions.in_doubt import IN_DOUBT
+from penstock.conditions.leaking import LEAKING
 from penstock.conditions.limit_losing import LIMIT_LOSING
 from penstock.conditions.no_consumer import NO_CONSUMER
 from penstock.conditions.not_dispatching import NOT_DISPATCHING
@@ -42,6 +44,8 @@ _ALL = (
     ORPHANED,
     REDELIVERY_LOOP,
     CHURN_WITHOUT_PROGRESS,
+    CRASH_LOOPING,
+    LEAKING,
     NOT_DISPATCHING,
     NO_CONSUMER,
     TOO_FEW_CONSUMERS,

@@ -4,6 +4,7 @@ import numpy as np
 
 from penstock.conditions import evidence, openmq
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.leaking import LEAKING
 from penstock.conditions.timing import nearly
 from penstock.core.table import Column
 from penstock.core.windows import Mask, longer
@@ -57,6 +58,7 @@ STALLED = Condition(
     ),
     action="holds {held:.0f} messages for {age:.0f} s, usual are {patience:.0f} s; closing it returns them"
     "{at_risk_text}",
+    silenced_by=(LEAKING,),
     by_consumer=True,
     alert=Alert(
         name="PenstockClientBlocked",

@@ -37,7 +37,22 @@ def action(condition: Condition, evidence: Mapping[str, float]) -> str:
     present, needed = evidence.get("consumers", 0.0), evidence.get("dispatch_at", 0.0)
     numbers["dispatch_text"] = f"; the queue waits for {needed - present:.0f} more" if needed > present else ""
     numbers["paused_text"] = "; the application does not ask for any" if evidence.get("paused", 0.0) else ""
+    numbers["leak_text"] = leak(evidence)
     return condition.action.format_map(_Known(numbers))
+
+
+def leak(evidence: Mapping[str, float]) -> str:
+    """What a client leaks, or may leak, and what to do."""
+    held, leaked, one_in = (evidence.get(name, 0.0) for name in ("held", "leaked", "one_in"))
+    one_in = float(f"{one_in:.2g}")
+    share = f"1 of {one_in:.0f} messages" if one_in else "a few messages"
+    if leaked > 0:
+        return (
+            f"leaks {share}: {leaked:.0f} were left when there was nothing to process. Look for a path that does not"
+            " acknowledge; closing the consumer returns them to the queue"
+        )
+    slow = f" or is 1/{one_in:.0f} too slow" if one_in else " or is slightly too slow"
+    return f"leaks {share},{slow}: it buffers {held:.0f}, ever more. What is left in a time without messages is leaked"
 
 
 class _Known(dict[str, object]):

@@ -20,6 +20,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "queue_cause": ("broker", "address", "queue", "cause"),
     "eviction": ("broker", "address", "queue", "reason"),
     "ring_loser": ("broker", "address", "queue", "client"),
+    "oldest": ("broker", "address", "queue", "bound"),
     "account": ("broker", "address", "queue", "fate"),
     "client": ("broker", "address", "queue", "client"),
     "client_cause": ("broker", "address", "queue", "client", "cause"),
@@ -677,16 +678,18 @@ HEALTH: Final = (
     Family(
         "mq_queue_oldest_message_timestamp_seconds",
         "gauge",
-        "When the oldest message came that is still there, estimated by order of arrival, in seconds since 1970;"
-        " absent when it cannot be known.",
-        "queue",
-        "oldest_message",
-        source="Penstock: history of messagesAdded, messageCount",
+        "When the oldest message came that is still there, in seconds since 1970. bound: not before earliest (the queue"
+        " was empty then), not after latest (by order of arrival, or buffered since then); a bound that is not known is"
+        " absent.",
+        "oldest",
+        "at",
+        source="Penstock: history of messagesAdded, messageCount, listConsumers messagesInTransit",
     ),
     Family(
         "mq_queue_drain_seconds",
         "gauge",
-        "Time to empty at the rates of the last five minutes, in seconds; absent while growing or unknown.",
+        "Time to empty at the rates of the last five minutes, in seconds; absent while nothing is ready, nothing is"
+        " taken, or the backlog grows, and while the rates are unknown.",
         "queue",
         "drain",
         source="Penstock: messagesAdded, messagesAcked",

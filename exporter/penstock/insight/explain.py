@@ -40,6 +40,7 @@ MAX_CLIENTS = 200
 QUEUE_NUMBERS = ("messages", "ready", "delivering", "scheduled", "consumers", "bytes", "paused", "added",
                  "acknowledged", "expired", "killed", "ring_limit", "ring_used_ratio", "ring_at_risk",
                  "ring_retention", "ring_overflow", "lost_by_consumer", "drain", "oldest_message",
+                 "oldest_earliest", "oldest_latest",
                  "expected_consumers", "ring_retention_target", "drain_target", "capacity",
                  "unhealthy_consumers")  # fmt: skip
 CLIENT_NUMBERS = ("consumers", "buffered", "uncommitted", "delivered", "acknowledged", "starved", "at_limit",
@@ -354,12 +355,10 @@ def unknown_numbers(table: Table[QueueSeries], i: int) -> Iterator[tuple[str, st
             "what waits, and what it threw away",
             "the queue keeps what is acknowledged (non-destructive), and counts what is delivered twice",
         )
-    if np.isnan(table["drain"][i]):
-        yield "time to empty", "the backlog does not shrink, or rates are not known yet"
+    if np.isnan(table["drain"][i]) and table["ready"][i] > 0:
+        yield "time to empty", "the backlog does not shrink, nothing is taken, or rates are not known yet"
     if np.isnan(table["oldest_message"][i]) and table["messages"][i] > 0:
-        yield (
-            "age of the oldest message",
-            "it came before the agent watched, or order is not kept: last value, selectors, scheduled messages",
-        )
+        why = "messages may leave in any order; its bounds are order of arrival, and when the queue was empty at a poll"
+        yield "exact age of the oldest message", why
     if not np.isnan(table["ring_limit"][i]) and np.isnan(table["ring_used_ratio"][i]):
         yield "ring fill", "the address is paging: paged messages are not held by the ring"

@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 
 UNKNOWN = "unknown"
 SECONDS = frozenset({"ring_retention", "ring_overflow", "drain", "ring_retention_target", "drain_target", "patience"})
-MOMENTS = frozenset({"oldest_message", "blocked_since", "last_delivery", "last_acknowledgement"})
+MOMENTS = frozenset(
+    {"oldest_message", "oldest_earliest", "oldest_latest", "blocked_since", "last_delivery", "last_acknowledgement"}
+)
 """What is a duration and what a point in time, by the names of `explain` and of the lists."""
 
 
@@ -13,6 +15,17 @@ def formatted(name: str, value: float) -> str:
     if name in MOMENTS:
         return moment(value)
     return duration(value) if name in SECONDS else f"{value:,.12g}"
+
+
+def age(now: float, exact: float | None, earliest: float | None, latest: float | None) -> str:
+    """Of what came at these times, in seconds; None where it is not known. Empty where nothing is."""
+    if exact is not None:
+        return duration(max(now - exact, 0.0))
+    if earliest is not None and latest is not None:
+        return f"between {duration(max(now - latest, 0.0))} and {duration(now - earliest)}"
+    if latest is not None:
+        return f"at least {duration(max(now - latest, 0.0))}"
+    return "" if earliest is None else f"at most {duration(now - earliest)}"
 
 
 def moment(seconds: float, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from penstock.conditions.unknown import UNKNOWN
 from penstock.insight import answers
 from penstock.insight.events import Change, Event
-from penstock.insight.formatting import duration, formatted, moment
+from penstock.insight.formatting import age, duration, formatted, moment
 
 
 def explanation(found: answers.Explanation) -> Iterator[str]:
@@ -64,7 +64,10 @@ def condition_lines(condition: answers.Condition, now: float) -> Iterator[str]:
 
 def number_lines(found: answers.Explanation) -> Iterator[str]:
     yield "Numbers"
-    shown = {name: formatted(name, value) for name, value in found.numbers.items()}
+    numbers = dict(found.numbers)
+    oldest = (numbers.pop(name, None) for name in ("oldest_message", "oldest_earliest", "oldest_latest"))
+    shown = {name: formatted(name, value) for name, value in numbers.items()}
+    shown |= {"age of the oldest message": text} if (text := age(found.stamp, *oldest)) else {}
     rates = {"in": found.rate_in, "out": found.rate_out}
     shown |= {name: f"{rate:g}/s" for name, rate in rates.items() if rate is not None}
     yield "  " + ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in shown.items())

@@ -6,7 +6,7 @@ broker's counters: A added, K acknowledged, E expired, X killed, M depth, D in d
 T held, W acknowledged and uncommitted, N delivered, C left its hands, L and Ld its last acknowledgement and delivery.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -92,6 +92,8 @@ class Times:
     resumed: bool = False
     restarted: bool = False
     """The process is another than at the poll before."""
+    read: float = np.nan
+    """When all numbers of the poll had been read, at the latest."""
 
     def advance(self, now: float, uptime: float, process: Process) -> "Times":
         step = now - self.now
@@ -140,6 +142,8 @@ class Facts:
     """One poll. Columns per queue unless said; a change is 0 where the queue is seen for the first time."""
 
     now: float
+    read: float
+    """When all had been read, at the latest."""
     interval: float
     restarted: bool
     """The broker has started anew since the poll before, or its counters fell."""
@@ -281,6 +285,7 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
     if any(name in snapshot.collectors and not snapshot.collectors[name].usable for name in NEEDED):
         return None
     times = before.times.advance(time_of(snapshot), broker.uptime, snapshot.observation.process)
+    times = replace(times, read=times.now + seconds_of_reading(snapshot))
     if times.restarted:
         before = Seen()
     change = queue_changes(before.queues, queues)
@@ -298,6 +303,13 @@ def time_of(snapshot: Snapshot) -> float:
     """The broker's clock; the agent's where it shows none."""
     clock = np.nan if snapshot.broker is None else snapshot.broker.clock
     return snapshot.stamp if np.isnan(clock) else clock
+
+
+def seconds_of_reading(snapshot: Snapshot) -> float:
+    """From before the broker's clock was read until its queues and consumers had been; 0 where it is not known."""
+    parts = snapshot.collectors
+    ends = [parts[name].stamp for name in NEEDED if name in parts]
+    return max([0.0, *(end - parts["broker"].stamp + parts["broker"].seconds for end in ends if "broker" in parts)])
 
 
 def facts_of(
@@ -320,6 +332,7 @@ def facts_of(
     )
     return Facts(
         now=times.now,
+        read=times.read,
         interval=times.interval,
         restarted=times.restarted,
         settling=times.settling(constants),

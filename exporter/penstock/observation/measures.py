@@ -4,115 +4,16 @@ What the judgement measures of each queue and client beside its conditions. Wher
 Times by the broker's clock, seconds.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column, unindexed
-from penstock.core.table import Column, Index, Positions
-from penstock.core.windows import Mask, reindex, since
+from penstock.core.table import Column, Positions
+from penstock.core.windows import Mask, longer, since
 from penstock.observation import ring
-from penstock.observation.facts import Facts, of_known
+from penstock.observation.facts import of_known
 from penstock.observation.poll import RuleInputs
-
-POINTS = 64
-"""Points of the arrival history: it covers ever longer times, ever more coarsely."""
-
-
-class Point(NamedTuple):
-    """At a point of the arrival history the rows, ascending, with another number than at the next one, and that."""
-
-    rows: NDArray[np.int32]
-    added: Column
-
-    def at(self, rows: Positions, next_one: Column) -> Column:
-        """The numbers at some rows. next_one: those at the next point."""
-        if not len(self.rows):
-            return next_one
-        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        return np.where(self.rows[at] == rows, self.added[at], next_one)
-
-    def joined(self, later: "Point") -> "Point":
-        """As it is without the point after it."""
-        more = ~np.isin(later.rows, self.rows)
-        rows, added = np.append(self.rows, later.rows[more]), np.append(self.added, later.added[more])
-        order = np.argsort(rows)
-        return Point(rows[order], added[order])
-
-
-@dataclass(frozen=True, slots=True)
-class Arrivals:
-    """
-    When how much had come, by the rows of `index`: stamps, oldest first; what had been added at the last of them, and
-    what differed at each one before it. Most queues have nothing to do: they take no place.
-    """
-
-    index: Index[Any] = field(default_factory=Index.empty)
-    stamps: Column = field(default_factory=lambda: np.empty(0))
-    last: Column = field(default_factory=lambda: np.empty(0))
-    points: tuple[Point, ...] = ()
-
-    def advance(self, found: Facts) -> "Arrivals":
-        last, points = self._of(found)
-        stamps = np.append(self.stamps, found.now)
-        if len(self.stamps):
-            rows = np.flatnonzero((last != found.added) & ~(np.isnan(last) & np.isnan(found.added)))
-            points.append(Point(rows.astype(np.int32), last[rows]))
-        if len(stamps) > POINTS:
-            # Of the older three quarters every second point goes: what is recent stays fine.
-            for point in range(3 * POINTS // 4 - 1, 0, -2):
-                points[point - 1] = points[point - 1].joined(points.pop(point))
-                stamps = np.delete(stamps, point)
-        return Arrivals(found.queues, stamps, found.added.copy(), tuple(points))
-
-    def _of(self, found: Facts) -> tuple[Column, list[Point]]:
-        """What had been added, by the queues of now; NaN where one was not there, or is another since."""
-        last, points = self.last, list(self.points)
-        if found.queues is not self.index:
-            last = reindex(found.queues, self.index, last, np.nan)
-            points = [self._moved(point, found.queues) for point in points]
-        anew = np.flatnonzero(~found.known & (found.queues.positions_in(self.index) >= 0))
-        if len(anew):
-            last = np.where(found.known, last, np.nan)
-            stays = [~np.isin(point.rows, anew) for point in points]
-            points = [Point(one.rows[here], one.added[here]) for one, here in zip(points, stays, strict=True)]
-        return last, points
-
-    def _moved(self, point: Point, queues: Index[Any]) -> Point:
-        at = queues.positions(self.index.keys[point.rows])
-        return Point(at[at >= 0].astype(np.int32), point.added[at >= 0])
-
-    def time_of(self, number: Column, rows: Positions) -> Column:
-        """When the message with this number came to these rows, between two points; NaN where before the first."""
-        if len(self.stamps) < 2:
-            return np.full(len(rows), np.nan)
-        (low, at_low), (high, at_high) = self._around(number, rows)
-        share = np.where(high > low, (number - low) / np.where(high > low, high - low, 1), 1.0)
-        at = self.stamps[at_low] + share * (self.stamps[at_high] - self.stamps[at_low])
-        return np.where((number >= low) & (number <= high), at, np.nan)
-
-    def _around(self, number: Column, rows: Positions) -> tuple[tuple[Column, Positions], tuple[Column, Positions]]:
-        """What had been added at the last point below the number and at the next one known, and which these are."""
-        low, high = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
-        at_low, at_high = np.zeros(len(rows), np.intp), np.ones(len(rows), np.intp)
-        last = len(self.stamps) - 1
-        left, above, at_above = np.arange(len(rows)), self.last[rows], np.full(len(rows), last)
-        next_one = above
-        # From the newest point: most of what is there has come lately.
-        for point in range(last - 1, -1, -1):
-            here = self.points[point].at(rows[left], next_one)
-            low[left], high[left] = here, next_one  # where none is below the number: of the first two
-            found = here < number[left]
-            of = left[found]
-            low[of], high[of], at_low[of], at_high[of] = here[found], above[found], point, at_above[found]
-            known, stay = ~np.isnan(here), ~found
-            above, at_above = np.where(known, here, above)[stay], np.where(known, point, at_above)[stay]
-            left, next_one = left[stay], here[stay]
-            if not len(left):
-                break
-        return (low, at_low), (high, at_high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +22,10 @@ class Measures(RowState):
 
     BY = By.QUEUE
     oversize_since: Column = column(outlives=True)
-    arrivals: Arrivals = unindexed(Arrivals)
     columns: dict[str, Column] = unindexed(dict)
 
     def advance(self, poll: RuleInputs) -> "Measures":
         found = poll.found
-        arrivals = self.arrivals.advance(found)
         paging = found.address.paging > 0
         oversize = (found.ready > found.ring) & ~paging
         before = self.reindexed(found.queues, found.known)
@@ -138,11 +37,10 @@ class Measures(RowState):
             "ring_overflow": overflow(found.ring - found.ready, rate_in - rate_out, paging),
             "lost_by_consumer": poll.evictions.by_consumers,
             "evicted": evicted(poll),
-            "drain": drain(found.ready, rate_out - rate_in),
+            "drain": np.where(drains(poll), drain(found.ready, rate_out - rate_in), np.nan),
             "imbalance": imbalance(poll),
-            "oldest_message": oldest(poll, arrivals),
         }
-        return Measures(found.queues, since(oversize, before.oversize_since, found.now), arrivals, columns)
+        return Measures(found.queues, since(oversize, before.oversize_since, found.now), columns)
 
 
 def evicted(poll: RuleInputs) -> Column:
@@ -164,10 +62,16 @@ def overflow(room: Column, growth: Column, paging: Mask) -> Column:
     return np.where(grows, np.maximum(room, 0) / np.where(grows, growth, 1), np.nan)
 
 
+def drains(poll: RuleInputs) -> Mask:
+    """Queues of which somebody takes what waits; rates are means, and outlast the last one that did."""
+    found = poll.found
+    held_up = (found.consumers == 0) | (found.paused > 0) | (found.address.paused > 0)
+    return (found.ready > 0) & ~held_up & ~longer(poll.timers.unsettled, found.now, poll.queue_patience)
+
+
 def drain(ready: Column, shrinking: Column) -> Column:
     """Time until nothing waits, at the present rates; NaN while it does not shrink."""
-    seconds = np.where(shrinking > 0, ready / np.where(shrinking > 0, shrinking, 1), np.nan)
-    return np.where((ready == 0) & ~np.isnan(shrinking), 0.0, seconds)
+    return np.where(shrinking > 0, ready / np.where(shrinking > 0, shrinking, 1), np.nan)
 
 
 def imbalance(poll: RuleInputs) -> Column:
@@ -194,22 +98,6 @@ def sorted_pairs(at: Positions, held: Column) -> tuple[Positions, Column]:
     pairs = np.sort(at * step + held)
     first = np.floor(pairs / step)
     return first.astype(np.intp), pairs - first * step
-
-
-def oldest(poll: RuleInputs, arrivals: Arrivals) -> Column:
-    """
-    When the oldest message came that is still there, by order of arrival.
-
-    Not where a queue gives up its order: last value, selective consumers, and scheduled messages, which come late.
-    """
-    found = poll.found
-    there = found.messages - found.scheduled
-    selective = found.of_queue(found.consumer.selective) > 0
-    ordered = ~found.keeps & ~(found.last_value > 0) & ~selective & ~(found.scheduled > 0)
-    rows = np.flatnonzero(ordered & (there > 0))
-    came = np.full(len(there), np.nan)
-    came[rows] = arrivals.time_of((found.added - there + 1)[rows], rows)
-    return came
 
 
 def blocked_since(poll: RuleInputs) -> Column:

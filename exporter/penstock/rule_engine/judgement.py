@@ -24,8 +24,11 @@ from penstock.learned.warm_up import WarmUp
 from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.observation import ring
 from penstock.observation.activity import Activity, returns, trend
+from penstock.observation.buffers import Buffers
+from penstock.observation.crash_loops import CrashLoops
 from penstock.observation.facts import Facts, Seen, Times, facts, time_of
 from penstock.observation.measures import Measures, blocked_since
+from penstock.observation.oldest import Oldest
 from penstock.observation.openmq import Openmq
 from penstock.observation.poll import Groups, RuleInputs
 from penstock.observation.queue_timers import QueueTimers
@@ -55,10 +58,13 @@ class Judgement:
     activity: Activity = field(default_factory=Activity)
     service_rate: ServiceRate = field(default_factory=ServiceRate)
     churn: Churn = field(default_factory=Churn)
+    crash_loops: CrashLoops = field(default_factory=CrashLoops)
+    buffers: Buffers = field(default_factory=Buffers)
     debounced: Mapping[str, Debounce] = field(default_factory=dict)
     patience_of_clients: Column = field(default_factory=lambda: np.empty(0))
     """By the rows of the clients' grouping."""
     measures: Measures = field(default_factory=Measures)
+    oldest: Oldest = field(default_factory=Oldest)
     shares: Saturation = field(default_factory=Saturation)
     prefetch: PrefetchEstimate = field(default_factory=PrefetchEstimate)
     blocked_since: Column = field(default_factory=lambda: np.empty(0))
@@ -155,6 +161,7 @@ def judge(
         churn=churn,
         debounced=debounced,
         measures=state.measures.advance(poll),
+        oldest=state.oldest.advance(poll),
         shares=state.shares.advance(found, groups.clients),
         prefetch=state.prefetch.advance(found, groups.clients),
         warm_up=state.warm_up.advance(found.now, groups.queues.index, groups.clients.index),
@@ -196,6 +203,8 @@ def advance(state: Judgement, found: Facts, progress: Progress, groups: Groups, 
         absence=absence,
         activity=state.activity.advance(found, constants),
         service_rate=state.service_rate.advance(found, found.now - state.seen.times.now),
+        crash_loops=state.crash_loops.advance(found, state.churn.clients, state.seen, timers.unsettled),
+        buffers=state.buffers.advance(found) if found.counted else state.buffers,
         patience_of_clients=of_clients,
         rings=~np.isnan(found.ring),
     )
@@ -261,6 +270,8 @@ def rule_inputs(
         closed=closed(groups.queues, stamp),
         at_risk=ring.at_risk(found),
         service_rate=now.service_rate.best(),
+        buffers=now.buffers,
+        crash_loops=now.crash_loops,
         openmq=openmq,
         eager=eager if openmq is None else consumer_patience(groups, found, eager),
     )

@@ -57,7 +57,7 @@ class QueueSeries:
         "info dead_letter_info messages ready delivering scheduled uncommitted bytes consumers unhealthy_consumers"
         " paused added acknowledged expired killed removed evicted lost_by_consumer ring_limit ring_used_ratio"
         " ring_at_risk ring_scheduled_at_risk ring_retention ring_overflow ring_oversize_since ring_retention_target"
-        " drain drain_target oldest_message expected_consumers imbalance capacity"
+        " drain drain_target oldest_message oldest_earliest oldest_latest expected_consumers imbalance capacity"
         " unexplained"
     )
 

@@ -1,0 +1,166 @@
+"""`crash_looping`: a client that fails again and again beside others, and everything that only looks like it."""
+
+import pytest
+
+from conditions.scenarios import every, together
+from conditions.world import Live, Queue, Rate, World
+from penstock.conditions.catalogue import on
+from penstock.conditions.wording import action
+
+
+def good(queue: Queue, per_second: float = 20) -> Live:
+    consumer, rate = queue.join("good", window=100), Rate(per_second)
+
+    def live(seconds: float) -> None:
+        n = rate(seconds)
+        queue.come(n)
+        queue.take(consumer, n)
+        queue.settle(consumer)
+
+    return live
+
+
+def crashing(queue: Queue, each: float = 3.5, held: int = 19, *, settles: int = 0, sight: bool = False) -> Live:
+    """
+    Takes some and is gone after `each` seconds, then is started anew.
+
+    settles: so many just before it goes. sight: a second before, so that a poll may see it.
+    """
+    consumer, left = queue.join("bad", window=held), each
+
+    def live(seconds: float) -> None:
+        nonlocal consumer, left
+        queue.come(settles)
+        queue.take(consumer)
+        left -= seconds
+        if settles and (left <= 0 or (sight and left <= 1)):
+            queue.settle(consumer, settles)
+        if left <= 1e-9:
+            left = each
+            queue.close(consumer)
+            consumer = queue.join("bad", window=held)
+
+    return live
+
+
+def world_of(step: float = 2.0, backlog: int = 100) -> tuple[World, Queue]:
+    world = World(step=step)
+    queue = world.queue()
+    queue.come(backlog)
+    return world, queue
+
+
+@pytest.mark.parametrize("step", [2.0, 6.0, 10.0])
+def test_a_crash_loop_beside_a_good_client(step: float) -> None:
+    world, queue = world_of(step)
+    world.run(300, together(good(queue), crashing(queue)), tick=0.5)
+    condition = world.one("crash_looping")
+    assert (condition.client, condition.severity.name) == ("bad", "WARNING")
+    assert world.alarms == {"crash_looping"}
+    seen, returned = condition.evidence["consumers_seen"], condition.evidence["given_back"]
+    assert (returned, 5 <= seen <= 120) == (19 * seen, True)
+    assert world.first["crash_looping"] <= 12 * step
+    text = action(on("artemis", "crash_looping"), condition.evidence)
+    assert f"{seen:.0f} consumers came and went" in text
+    assert f"gave back at least {returned:.0f} messages" in text
+
+
+def test_it_ends_ten_minutes_after_the_last_crash() -> None:
+    world, queue = world_of()
+    work = good(queue)
+    world.run(60, together(work, crashing(queue)), tick=0.5)
+    for one in [*queue.consumers.values()]:
+        if one.client == "bad":
+            queue.close(one)
+    world.run(500, work)
+    assert world.names == {"crash_looping"}
+    world.run(180, work)
+    assert not world.names
+
+
+def test_where_nothing_is_settled_at_all_there_is_one_condition_for_it() -> None:
+    world, queue = world_of()
+    world.run(400, crashing(queue), tick=0.5)
+    assert world.alarms == {"churn_without_progress"}
+
+
+# --- what looks like it and is healthy
+
+
+def test_clients_that_acknowledge_before_they_close() -> None:
+    """No poll sees it: every row vanishes with messages and none acknowledged. The queue settles more than its rows."""
+    world, queue = world_of()
+    world.run(300, together(good(queue), crashing(queue, settles=3)), tick=0.5)
+    loops = world.state.judgement.crash_loops.loops
+    assert sum(one.consumers for one in loops.values()) > 50
+    assert not world.alarms
+
+
+def test_a_rollout() -> None:
+    """Each instance works, and is replaced with what it had prefetched."""
+    world, queue = world_of()
+    left, consumer = 7.0, queue.join("app", window=500)
+
+    def live(seconds: float) -> None:
+        nonlocal left, consumer
+        left -= seconds
+        queue.come(20)
+        queue.take(consumer)
+        queue.settle(consumer, 10)
+        if left <= 0:
+            left = 7.0
+            queue.close(consumer)
+            consumer = queue.join("app", window=500)
+
+    world.run(300, live, tick=0.5)
+    assert not world.alarms
+
+
+def test_pollers_that_take_three_of_what_was_prefetched() -> None:
+    world, queue = world_of(backlog=3000)
+    world.run(300, together(good(queue), crashing(queue, 5, 2500, settles=3, sight=True)), tick=0.5)
+    assert not world.alarms
+
+
+def test_a_pool_that_stops_once() -> None:
+    """A hundred rows at once, each with a job of which nothing was acknowledged."""
+    world, queue = world_of(backlog=1000)
+    pool = [queue.join("pool", window=5) for _ in range(100)]
+    work = good(queue)
+    for one in pool:
+        queue.take(one)
+    world.run(20, work)
+    for one in pool:
+        queue.close(one)
+    world.run(100, work)
+    assert not world.alarms
+
+
+def test_four_crashes_are_no_loop() -> None:
+    world, queue = world_of()
+    world.run(120, together(good(queue), crashing(queue, 30)), tick=0.5)
+    assert not world.alarms
+
+
+def test_clients_that_come_back_after_the_brokers_start() -> None:
+    world, queue = world_of()
+    world.uptime = 0.0
+    world.run(50, together(good(queue), crashing(queue)), tick=0.5)
+    assert not world.alarms
+
+
+def test_ten_thousand_pollers_cost_a_sweep_a_minute() -> None:
+    """What is known of clients that came once goes."""
+    world, queue = world_of()
+    work = good(queue)
+
+    def one() -> None:
+        consumer = queue.join(f"job{world.seconds}", window=2)
+        queue.take(consumer)
+        world.look()
+        queue.close(consumer)
+
+    world.run(60, together(work, every(10, one)))
+    assert len(world.state.judgement.crash_loops.loops) >= 5
+    world.run(720, work)
+    assert not world.state.judgement.crash_loops.loops
