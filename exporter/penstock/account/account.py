@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 
 from penstock.account.address_books import AddressBooks
+from penstock.account.dead_letters import DeadLetters
 from penstock.account.duplicates import Duplicates
+from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
 from penstock.account.ring_losses import RingLosses
 from penstock.model import Observation, Snapshot
@@ -20,6 +22,8 @@ class MessageAccount:
     address_books: AddressBooks = field(default_factory=AddressBooks)
     duplicates: Duplicates = field(default_factory=Duplicates)
     ring_losses: RingLosses = field(default_factory=RingLosses)
+    dead_letters: DeadLetters = field(default_factory=DeadLetters)
+    moves: Moves = field(default_factory=Moves)
     watched: bool = False
 
     def advance(self, found: Facts, snapshot: Snapshot, before: Seen, now: Seen) -> "MessageAccount":
@@ -27,15 +31,27 @@ class MessageAccount:
         if in_part(snapshot.observation):  # what comes into view has a past; an address has queues that are not seen
             books = self.books.advance(found, watched=False)
             losses = self.ring_losses.advance(found, before, books)
-            return MessageAccount(books, self.address_books.begun_anew(), self.duplicates.begun_anew(), losses)
+            return MessageAccount(
+                books,
+                self.address_books.begun_anew(),
+                self.duplicates.begun_anew(),
+                losses,
+                self.dead_letters.reindexed(found.queues).begun_anew(),
+                self.moves.reindexed(found.queues).begun_anew(),
+            )
         watched = self.watched and not found.restarted
         books = self.books.advance(found, watched=watched)
         arrivals = self.address_books.advance(found, snapshot, now.addresses, books, watched=watched)
+        duplicates = self.duplicates.advance(found, snapshot, now.addresses, arrivals)
+        dead_letters = self.dead_letters.advance(found, snapshot, now.addresses, books, arrivals, duplicates.rose)
+        fresh = len(duplicates.rose) > 0 and dead_letters.visited is not self.dead_letters.visited
         return MessageAccount(
             books,
             arrivals,
-            self.duplicates.advance(found, snapshot, now.addresses, arrivals),
+            duplicates,
             self.ring_losses.advance(found, before, books),
+            dead_letters,
+            self.moves.advance(found, snapshot, books, dead_letters, fresh=fresh),
             watched=True,
         )
 
@@ -46,6 +62,8 @@ class MessageAccount:
             self.address_books.begun_anew(),
             self.duplicates.begun_anew(),
             self.ring_losses.begun_anew(),
+            self.dead_letters.begun_anew(),
+            self.moves.begun_anew(),
         )
 
 

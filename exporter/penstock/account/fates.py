@@ -8,8 +8,8 @@ from penstock.core.table import Column, Table
 from penstock.core.windows import Mask
 from penstock.model import QueueRow
 
-QUEUE_FATES = ("acknowledged", "expired", "killed", "evicted", "replaced")
-"""Of messages that came to a queue, in the broker's words; killed: dead-lettered, purged or removed."""
+QUEUE_FATES = ("acknowledged", "moved", "expired", "dead_lettered", "purged", "evicted", "replaced")
+"""Of messages that came to a queue; purged: also those that an operator removed by a filter."""
 ADDRESS_FATES = ("unrouted", "dropped", "rejected", "unwanted", "duplicate")
 """Of messages that came to no queue; each queue has those of its address."""
 UNCOMMITTED = "uncommitted_or_diverted"
@@ -33,8 +33,17 @@ def queue_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, B
     def lost(where: Mask) -> Bounds:
         return np.where(where, np.where(either, nothing, books.lost), 0.0), np.where(where, most, 0.0)
 
-    exact = {name: getattr(books, name) for name in ("acknowledged", "expired", "killed")}
-    return {**{name: (one, one) for name, one in exact.items()}, "evicted": lost(ring), "replaced": lost(lasts)}
+    killed, letters = np.nan_to_num(books.killed), account.dead_letters
+    settled, moves = np.nan_to_num(books.acknowledged), account.moves
+    return {
+        "acknowledged": (moves.acknowledged, np.fmax(settled - moves.moved, moves.acknowledged)),
+        "moved": (moves.moved, np.fmax(settled - moves.acknowledged, moves.moved)),
+        "expired": (books.expired, books.expired),
+        "dead_lettered": (letters.dead, np.fmax(killed - letters.purged, letters.dead)),
+        "purged": (letters.purged, np.fmax(killed - letters.dead, letters.purged)),
+        "evicted": lost(ring),
+        "replaced": lost(lasts),
+    }
 
 
 def address_fates(account: MessageAccount) -> dict[str, Bounds]:

@@ -28,6 +28,8 @@ REASONS: Mapping[str, str] = {
     UNCOMMITTED: "the broker counts as routed what was sent in transactions that are open or were rolled back, and what"
     " an exclusive divert took; not a loss",
 }
+EITHER_OF = (("acknowledged", "moved"), ("dead_lettered", "purged"), ("evicted", "replaced"))
+"""Fates that the broker counts as one."""
 PARTLY = "a queue of the address came or went, or the broker restarted, and what was missing then is not known"
 UNNAMED = "(not known)"
 """Clients that made a ring evict and are not known by name."""
@@ -98,7 +100,7 @@ class Sheets:
 
     def of_queue(self, i: int) -> AccountSheet:
         books, row = self._account.books, self._queues.index.rows[i]
-        names = ["acknowledged", "expired", "killed"]
+        names = ["acknowledged", "moved", "expired", "dead_lettered", "purged"]
         names += ["evicted"] if not np.isnan(self._queues["ring_limit"][i]) else []
         names += ["replaced"] if self._queues["last_value"][i] > 0 else []
         left = {name: amount(*self._bounds(name, i)) for name in names}
@@ -238,5 +240,15 @@ def sums(came: Mapping[str, Amount], there: Mapping[str, Amount], left: Mapping[
     def terms(amounts: Mapping[str, Amount]) -> str:
         return " + ".join(f"{text(value)} {name.replace('_', ' ')}" for name, value in amounts.items() if value != 0)
 
-    right = " + ".join(part for part in (terms(there), terms(left), terms({"unexplained": gap} if gap else {})) if part)
+    right = " + ".join(part for part in (terms(there), terms(together(left)), terms({"unexplained": gap} if gap else {})) if part)
     return f"{terms(came) or '0'} = {right or '0'}"
+
+
+def together(left: Mapping[str, Amount]) -> dict[str, Amount]:
+    """With fates that the broker counts as one in one term, where it is not known which of them it was."""
+    found = dict(left)
+    for name, other in EITHER_OF:
+        low, high = left.get(name), left.get(other)
+        if isinstance(low, tuple) and isinstance(high, tuple) and high[1] is not None:
+            found |= {name: 0, other: 0, f"{name} or {other}": low[0] + high[1]}
+    return found
