@@ -41,7 +41,8 @@ def test_a_dead_letter_and_a_purge() -> None:
 
 
 def test_two_sources_of_one_target() -> None:
-    assert both(broker := see({"a": 7.0, "b": 5.0}, 12.0), "a") == (7, 0)
+    broker = see({"a": 7.0, "b": 5.0}, 12.0)
+    assert both(broker, "a") == (7, 0)
     assert both(broker, "b") == (5, 0)
     see({"a": 7.0, "b": 9.0}, 12.0, broker)
     assert both(broker, "b") == (5, 4)

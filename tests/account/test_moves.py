@@ -1,12 +1,13 @@
 """What an operator moved is not acknowledged; what looks like a move, and is none."""
 
+from typing import Any
+
 from account.world import Broker, queue
 
-CAME = {"messages_unrouted": 0.0}
 LONG = 14
 
 
-def see(broker: Broker, k: float, came: float, sent: float = 0.0, polls: int = 3, **said: object) -> Broker:
+def see(broker: Broker, k: float, came: float, sent: float = 0.0, polls: int = 3, **said: Any) -> Broker:
     """A queue of a hundred of which `k` left, and one that `came` messages came to, `sent` of them by a producer."""
     rows = {"q": queue(100, 100 - k, K=float(k), **said), "to": queue(came, came)}
     return broker.see(rows, senders={"p": ("to", sent)}, polls=polls)
@@ -27,7 +28,7 @@ def test_a_move_is_proven_where_nothing_else_can_have_done_it() -> None:
 
 def test_it_is_told_once_with_the_address_that_has_them() -> None:
     broker = idle()
-    told = []
+    told: list[tuple[int, int, tuple[str, ...]]] = []
     for _ in range(6):
         see(broker, 10, 10, polls=1)
         told += broker.account.moves.proven
@@ -85,7 +86,7 @@ def test_what_a_link_takes_is_not_listed() -> None:
 
 
 def test_dead_letters_and_expired_messages_that_come_were_not_moved() -> None:
-    gone = {"dead_letter_address": "to", "has_dead_letter_address": 1.0, "expiry_address": "to"}
+    gone: dict[str, Any] = {"dead_letter_address": "to", "has_dead_letter_address": 1.0, "expiry_address": "to"}
     broker = see(Broker(), 0, 0, polls=LONG, **gone)
     rows = {"q": queue(100, 80, K=10.0, X=4.0, E=6.0, **gone), "to": queue(10, 10)}
     broker.see(rows, senders={"p": ("to", 0.0)}, polls=4)
@@ -93,7 +94,8 @@ def test_dead_letters_and_expired_messages_that_come_were_not_moved() -> None:
 
 
 def test_no_counter_falls() -> None:
-    broker, before = idle(), {}
+    broker = idle()
+    before: dict[tuple[str, str], float] = {}
     for k, came, sent in [(3, 0, 0), (3, 3, 0), (9, 3, 0), (9, 9, 0), (20, 9, 0), (20, 30, 10), (40, 80, 60)]:
         see(broker, k, came, sent, polls=1)
         shown = broker.shown()

@@ -131,7 +131,7 @@ def test_what_expired_on_arrival_came_too() -> None:
     sheet = broker.sheet()
     assert sheet.came == {"at_start": 0, "added": 956, "expired_on_arrival": 11_288}
     assert (sheet.left["expired"], sheet.unexplained) == (11_685, 0)
-    assert broker.fate("uncommitted_or_diverted") == (0, 0)
+    assert broker.fate("uncommitted") == (0, 0)
 
 
 def test_in_a_ring_it_makes_bounds() -> None:

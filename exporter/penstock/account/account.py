@@ -8,6 +8,7 @@ from penstock.account.duplicates import Duplicates
 from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
 from penstock.account.ring_losses import RingLosses
+from penstock.account.rollbacks import Rollbacks
 from penstock.model import Observation, Snapshot
 from penstock.observation.facts import Facts, Seen
 
@@ -24,6 +25,7 @@ class MessageAccount:
     ring_losses: RingLosses = field(default_factory=RingLosses)
     dead_letters: DeadLetters = field(default_factory=DeadLetters)
     moves: Moves = field(default_factory=Moves)
+    rollbacks: Rollbacks = field(default_factory=Rollbacks)
     watched: bool = False
 
     def advance(self, found: Facts, snapshot: Snapshot, before: Seen, now: Seen) -> "MessageAccount":
@@ -38,20 +40,23 @@ class MessageAccount:
                 losses,
                 self.dead_letters.reindexed(found.queues).begun_anew(),
                 self.moves.reindexed(found.queues).begun_anew(),
+                self.rollbacks.begun_anew(),
             )
-        watched = self.watched and not found.restarted
+        watched, join = self.watched and not found.restarted, now.addresses
         books = self.books.advance(found, watched=watched)
-        arrivals = self.address_books.advance(found, snapshot, now.addresses, books, watched=watched)
-        duplicates = self.duplicates.advance(found, snapshot, now.addresses, arrivals)
-        dead_letters = self.dead_letters.advance(found, snapshot, now.addresses, books, arrivals, duplicates.rose)
+        arrivals = self.address_books.advance(found, snapshot, join, books, watched=watched)
+        duplicates = self.duplicates.advance(found, snapshot, join, arrivals)
+        dead_letters = self.dead_letters.advance(found, snapshot, join, books, arrivals, duplicates.rose)
         fresh = len(duplicates.rose) > 0 and dead_letters.visited is not self.dead_letters.visited
+        moves = self.moves.advance(found, snapshot, books, dead_letters, fresh=fresh)
         return MessageAccount(
             books,
             arrivals,
             duplicates,
             self.ring_losses.advance(found, before, books),
             dead_letters,
-            self.moves.advance(found, snapshot, books, dead_letters, fresh=fresh),
+            moves,
+            self.rollbacks.advance(found, snapshot, join, arrivals, duplicates.producers, moves.strangers),
             watched=True,
         )
 
@@ -64,6 +69,7 @@ class MessageAccount:
             self.ring_losses.begun_anew(),
             self.dead_letters.begun_anew(),
             self.moves.begun_anew(),
+            self.rollbacks.begun_anew(),
         )
 
 

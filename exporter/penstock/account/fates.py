@@ -10,10 +10,10 @@ from penstock.model import QueueRow
 
 QUEUE_FATES = ("acknowledged", "moved", "expired", "dead_lettered", "purged", "evicted", "replaced")
 """Of messages that came to a queue; purged: also those that an operator removed by a filter."""
-ADDRESS_FATES = ("unrouted", "dropped", "rejected", "unwanted", "duplicate")
+ADDRESS_FATES = ("unrouted", "dropped", "rejected", "unwanted", "duplicate", "rolled_back")
 """Of messages that came to no queue; each queue has those of its address."""
-UNCOMMITTED = "uncommitted_or_diverted"
-"""Sent in transactions that are open or were rolled back, or taken by an exclusive divert: no loss, and no counter."""
+UNCOMMITTED = "uncommitted"
+"""Sent in transactions that are open, and in no queue yet. Neither this nor what is rolled back is a loss."""
 
 Bounds = tuple[Column, Column]
 """At least and at most; infinite where no most is known."""
@@ -64,8 +64,9 @@ def address_fates(account: MessageAccount) -> dict[str, Bounds]:
     # A client may be refused before its message is routed.
     refuses = (of.policy == Missing.REJECTED) & (of.full > 0)
     bounds["rejected"] = of.rejected, np.where(refuses, np.inf, bounds["rejected"][1])
-    alone = (of.policy == Missing.UNCOMMITTED) & (of.unfiltered > 0)
-    bounds[UNCOMMITTED] = np.where(alone, np.fmax(np.nan_to_num(of.least) - of.booked, 0.0), 0.0), rest
+    rolled, begun = account.rollbacks.rolled_back, np.nan_to_num(account.rollbacks.before)
+    bounds["rolled_back"] = rolled, np.fmax(begun + rest, rolled)
+    bounds[UNCOMMITTED] = np.zeros(len(read)), np.fmax(begun + rest - rolled, 0.0)
     bounds["unrouted"] = of.unrouted, of.unrouted
     if duplicates.index is of.index:
         bounds["duplicate"] = duplicates.duplicate, np.where(np.isnan(duplicates.most), np.inf, duplicates.most)

@@ -25,11 +25,24 @@ REASONS: Mapping[str, str] = {
     "dropped": "messages of transactions that are open or were rolled back cannot be distinguished from it",
     "rejected": "a full address may refuse a client before its message is counted",
     "unwanted": "messages of transactions that are open or were rolled back cannot be distinguished from it",
-    UNCOMMITTED: "the broker counts as routed what was sent in transactions that are open or were rolled back, and what"
-    " an exclusive divert took; not a loss",
+    **dict.fromkeys(
+        ("rolled_back", UNCOMMITTED),
+        "the broker counts as routed what was sent in transactions that are open or were rolled back, and what an"
+        " exclusive divert took, alike; not a loss",
+    ),
+    **dict.fromkeys(
+        ("acknowledged", "moved"),
+        "as many came to other addresses from none that is listed: an operator may have moved them, or clients that"
+        " came and went between two polls acknowledged them",
+    ),
+    **dict.fromkeys(
+        ("dead_lettered", "purged"),
+        "others may have sent to the dead-letter address, or another of its queues was purged, at the same time",
+    ),
 }
 EITHER_OF = (("acknowledged", "moved"), ("dead_lettered", "purged"), ("evicted", "replaced"))
 """Fates that the broker counts as one."""
+PLACELESS = "no dead-letter address with a queue is set: what ends at max-delivery-attempts is gone like what is purged"
 PARTLY = "a queue of the address came or went, or the broker restarted, and what was missing then is not known"
 UNNAMED = "(not known)"
 """Clients that made a ring evict and are not known by name."""
@@ -110,7 +123,7 @@ class Sheets:
         there, unexplained = self._there(i), json_number(books.unexplained[i])
         delivering, buffered = self._delivering(i)
         lost_by = dict(self._lost_by(i)) if "evicted" in left else {}
-        reasons = {name: self._why_lost(i, left) for name in left if not exact(left[name])}
+        reasons = {name: self._why_left(name, i, left) for name in left if not exact(left[name])}
         if unexplained is None:
             reasons["unexplained"] = "three polls are needed"
         if not exact(delivering.get("unheld", 0)):
@@ -122,7 +135,11 @@ class Sheets:
             delivering, buffered, unexplained, reasons, sums(came, there, left, unexplained),
         )  # fmt: skip
 
-    def _why_lost(self, i: int, left: Mapping[str, Amount]) -> str:
+    def _why_left(self, name: str, i: int, left: Mapping[str, Amount]) -> str:
+        if name in {"dead_lettered", "purged"} and self._account.dead_letters.placeless[i]:
+            return PLACELESS
+        if name in REASONS:
+            return REASONS[name]
         if left.get("evicted", 0) is None and self._view.state.judgement.keeps[i]:
             return KEEPS_RING
         if "evicted" in left and "replaced" in left:
@@ -134,11 +151,12 @@ class Sheets:
         names = ["dropped"] if of.policy[i] == Missing.DROPPED else []
         names += ["rejected"] if of.policy[i] == Missing.REJECTED else []
         names += ["unwanted"] if of.unfiltered[i] == 0 else []
-        names += ["unrouted", UNCOMMITTED, "duplicate"]
+        names += ["unrouted", "rolled_back", "duplicate"]
+        there = {UNCOMMITTED: amount(*self._bounds(UNCOMMITTED, i))}
         left = {name: amount(*self._bounds(name, i)) for name in names}
         if "rejected" in left and of.rejected[i] == 0 and of.full[i] > 0:
             left["rejected"] = None
-        reasons = {name: self._why(name, i) for name in names if not exact(left[name])}
+        reasons = {name: self._why(name, i) for name, value in {**left, **there}.items() if not exact(value)}
         routed, least = of.routed[i] - of.routed0[i], float(np.nan_to_num(of.least[i]))
         came: dict[str, Amount] = {"routed": json_number(routed), "unrouted": left["unrouted"]}
         missing, to_queues = amount(least, of.most[i]), amount(routed - of.most[i], routed - least)
@@ -146,8 +164,8 @@ class Sheets:
             reasons["routed"] = BUSY if came["routed"] is not None else NOT_READ
         total = f"{text(came['routed'])} routed = {text(to_queues)} to its queues + {text(missing)} to none"
         return AccountSheet(
-            self._view.policy.broker, self._queues.index.rows[i].address, "", self._since(i), came, {}, left, {}, {},
-            {}, 0, reasons, total,
+            self._view.policy.broker, self._queues.index.rows[i].address, "", self._since(i), came, there, left, {},
+            {}, {}, 0, reasons, total,
         )  # fmt: skip
 
     def _why(self, name: str, i: int) -> str:
@@ -240,7 +258,8 @@ def sums(came: Mapping[str, Amount], there: Mapping[str, Amount], left: Mapping[
     def terms(amounts: Mapping[str, Amount]) -> str:
         return " + ".join(f"{text(value)} {name.replace('_', ' ')}" for name, value in amounts.items() if value != 0)
 
-    right = " + ".join(part for part in (terms(there), terms(together(left)), terms({"unexplained": gap} if gap else {})) if part)
+    parts = terms(there), terms(together(left)), terms({"unexplained": gap} if gap else {})
+    right = " + ".join(filter(None, parts))
     return f"{terms(came) or '0'} = {right or '0'}"
 
 
