@@ -1,6 +1,8 @@
 """`MessageAccount`: the parts of the account of one broker, continued from poll to poll."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
 
 from penstock.account.address_books import AddressBooks
 from penstock.account.dead_letters import DeadLetters
@@ -9,8 +11,9 @@ from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
 from penstock.account.ring_losses import RingLosses
 from penstock.account.rollbacks import Rollbacks
+from penstock.account.visits import Visits
 from penstock.model import Observation, Snapshot
-from penstock.observation.facts import Facts, Seen
+from penstock.observation.facts import AddressJoin, Facts, Seen
 
 LISTED = {"queues", "addresses"}
 
@@ -23,6 +26,7 @@ class MessageAccount:
     address_books: AddressBooks = field(default_factory=AddressBooks)
     duplicates: Duplicates = field(default_factory=Duplicates)
     ring_losses: RingLosses = field(default_factory=RingLosses)
+    visits: Visits = field(default_factory=Visits)
     dead_letters: DeadLetters = field(default_factory=DeadLetters)
     moves: Moves = field(default_factory=Moves)
     rollbacks: Rollbacks = field(default_factory=Rollbacks)
@@ -33,44 +37,46 @@ class MessageAccount:
         if in_part(snapshot.observation):  # what comes into view has a past; an address has queues that are not seen
             books = self.books.advance(found, watched=False)
             losses = self.ring_losses.advance(found, before, books)
-            return MessageAccount(
-                books,
-                self.address_books.begun_anew(),
-                self.duplicates.begun_anew(),
-                losses,
-                self.dead_letters.reindexed(found.queues).begun_anew(),
-                self.moves.reindexed(found.queues).begun_anew(),
-                self.rollbacks.begun_anew(),
-            )
+            return replace(self.begun_anew(), books=books, ring_losses=losses).without_addresses(found, snapshot)
         watched, join = self.watched and not found.restarted, now.addresses
         books = self.books.advance(found, watched=watched)
         arrivals = self.address_books.advance(found, snapshot, join, books, watched=watched)
-        duplicates = self.duplicates.advance(found, snapshot, join, arrivals)
-        dead_letters = self.dead_letters.advance(found, snapshot, join, books, arrivals, duplicates.rose)
-        fresh = len(duplicates.rose) > 0 and dead_letters.visited is not self.dead_letters.visited
-        moves = self.moves.advance(found, snapshot, books, dead_letters, fresh=fresh)
-        return MessageAccount(
-            books,
-            arrivals,
-            duplicates,
-            self.ring_losses.advance(found, before, books),
-            dead_letters,
-            moves,
-            self.rollbacks.advance(found, snapshot, join, arrivals, duplicates.producers, moves.strangers),
+        account = replace(
+            self,
+            books=books,
+            address_books=arrivals,
+            duplicates=self.duplicates.advance(found, snapshot, join, arrivals),
+            ring_losses=self.ring_losses.advance(found, before, books),
             watched=True,
         )
+        collector = snapshot.collectors.get("addresses")
+        if snapshot.addresses is None or not (collector is None or collector.usable):
+            return account.without_addresses(found, snapshot)
+        return account.with_operators(found, snapshot, self.visits, join, watched=watched)
+
+    def without_addresses(self, found: Facts, snapshot: Snapshot) -> "MessageAccount":
+        moves = self.moves.advance(found, snapshot, self.books, None)
+        return replace(self, moves=moves, dead_letters=self.dead_letters.reindexed(found.queues))
+
+    def with_operators(
+        self, found: Facts, snapshot: Snapshot, last: Visits, join: AddressJoin, *, watched: bool
+    ) -> "MessageAccount":
+        """With what one counter of the broker stands for in two ways. last: of the poll before."""
+        assert snapshot.queues is not None  # noqa: S101 - there are facts of them
+        sent, has_address = self.duplicates.rose, snapshot.queues["has_dead_letter_address"]
+        visits = last.advance(found, snapshot, join, self.books, sent, watched=watched)
+        letters = self.dead_letters.advance(found, has_address, self.books, last, visits, watched=watched)
+        visits = visits.with_strangers(letters.dead) if len(sent) else visits
+        moves = self.moves.advance(found, snapshot, self.books, visits if len(sent) else None)
+        rollbacks = self.rollbacks.advance(found, snapshot, join, self.address_books, self.duplicates.producers, visits)
+        if moves.proven:
+            visits = replace(visits, grew=np.zeros_like(visits.grew))
+        return replace(self, visits=visits, dead_letters=letters, moves=moves, rollbacks=rollbacks)
 
     def begun_anew(self) -> "MessageAccount":
         """Another process counts from now on: what was counted stays."""
-        return MessageAccount(
-            self.books.begun_anew(),
-            self.address_books.begun_anew(),
-            self.duplicates.begun_anew(),
-            self.ring_losses.begun_anew(),
-            self.dead_letters.begun_anew(),
-            self.moves.begun_anew(),
-            self.rollbacks.begun_anew(),
-        )
+        parts = {one.name: getattr(self, one.name) for one in fields(self)}
+        return MessageAccount(**{name: part.begun_anew() for name, part in parts.items() if name != "watched"})
 
 
 def in_part(observation: Observation) -> bool:

@@ -13,38 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.account.address_books import SPREAD, seconds_between
-from penstock.account.dead_letters import DeadLetters, movers, summed
 from penstock.account.duplicates import ANONYMOUS
 from penstock.account.queue_books import QueueBooks
+from penstock.account.visits import Visits, movers
 from penstock.core.state import By, RowState, column, counter, unindexed
 from penstock.core.table import Column
 from penstock.model import Snapshot
 from penstock.observation.facts import Facts, or_zero
 
-WINDOW = 4
-"""Polls within which a move is seen on both sides."""
 QUIET = 10
 """Polls without a consumer that comes or goes, after which none is expected that comes and goes between two polls."""
 CALM = 2
 """Polls without any client that comes or goes, so that none can have brought what came."""
-
-
-@dataclass(frozen=True, slots=True)
-class Strangers(RowState):
-    """Per address. most: what came from none that is listed, the most so far; grew: by how much at the last polls."""
-
-    most: Column = column(saved=False)
-    grew: NDArray[np.float64] = column(0.0, lines=WINDOW, saved=False)
-    arrived: Column = column(saved=False)
-
-    def advance(self, letters: DeadLetters, *, watched: bool) -> "Strangers":
-        visited, before = letters.visited, self.reindexed(letters.visited.index)
-        dead = summed(letters.targets.dead, letters.dead, len(visited.index))
-        strange = visited.arrived - visited.others - dead
-        most = np.where(np.isnan(before.most), 0.0 if watched else strange, before.most)
-        most = np.where(visited.arrived < before.arrived, strange, most)
-        grew = np.fmax(or_zero(strange - most), 0.0)
-        return Strangers(visited.index, np.fmax(most, strange), np.vstack([before.grew[1:], grew]), visited.arrived)
 
 
 class Move(NamedTuple):
@@ -75,20 +55,15 @@ class Moves(RowState):
     quiet: Column = column(0.0, saved=False)
     calm: int = unindexed(int)
     clients: tuple[Any, ...] = unindexed(tuple)
-    strangers: Strangers = unindexed(Strangers)
     proven: tuple[Move, ...] = unindexed(tuple)
     """At this poll."""
-    watched: bool = unindexed(bool)
 
-    def advance(
-        self, found: Facts, snapshot: Snapshot, books: QueueBooks, letters: DeadLetters, *, fresh: bool
-    ) -> "Moves":
-        """fresh: addresses and producers were read at this poll; else what is unseen waits for one."""
+    def advance(self, found: Facts, snapshot: Snapshot, books: QueueBooks, visits: Visits | None) -> "Moves":
+        """visits: None where addresses and producers were not both read: what is unseen waits for that."""
         before, settled = self.reindexed(found.queues), or_zero(found.d_settled)
         unseen = np.vstack([before.unseen[1:], before.unseen[2] + settled - found.d_left + found.d_uncommitted])
         quiet = np.where(movers(found), 0.0, before.quiet + 1)
-        strangers = self.strangers.advance(letters, watched=self.watched) if fresh else self.strangers
-        came = float(strangers.grew.sum())
+        came = 0.0 if visits is None else float(visits.grew.sum())
         by_rows = (found.d_left == 0) & (found.d_uncommitted == 0)  # nothing of which a row could be behind
         rest = by_rows & (settled == 0)
         noise = np.ceil(settled * SPREAD * seconds_between(snapshot, "consumers", "queues") / max(found.interval, 0.1))
@@ -102,12 +77,11 @@ class Moves(RowState):
         clients = present_clients(snapshot)
         calm = self.calm + 1 if same(clients, self.clients) else 0
         (at,) = np.nonzero(rose)
-        if len(at) == 1 and rose[at[0]] == came and rest[at[0]] and calm >= CALM:
+        if visits is not None and len(at) == 1 and rose[at[0]] == came and rest[at[0]] and calm >= CALM:
             moved, either = moved.copy(), before.either
             moved[at] += came
-            to = strangers.index.rows[strangers.grew.any(axis=0)]
+            to = visits.index.rows[visits.grew.any(axis=0)]
             proven = (Move(int(found.queues.keys[at[0]]), int(came), tuple(row.name for row in to)),)
-            strangers = replace(strangers, grew=np.zeros_like(strangers.grew))
         peak = np.where(rest, unseen[2], np.fmin(np.fmax(before.peak, surely), unseen.max(axis=0)))
         pending = np.where(by_rows & listed, np.fmax(unseen[2] - peak, 0.0), 0.0) if came else 0.0
         return Moves(
@@ -116,18 +90,15 @@ class Moves(RowState):
             acknowledged=np.fmax(before.acknowledged, or_zero(books.acknowledged) - moved - either - pending),
             either=either,
             unseen=unseen,
-            peak=peak if fresh else before.peak,
+            peak=before.peak if visits is None else peak,
             quiet=quiet,
             calm=calm,
             clients=clients,
-            strangers=strangers,
             proven=proven,
-            watched=self.watched or fresh,
         )
 
     def begun_anew(self) -> "Moves":
-        begun = super(Moves, self).begun_anew()
-        return replace(begun, calm=0, clients=(), strangers=Strangers(), proven=(), watched=False)
+        return replace(super(Moves, self).begun_anew(), calm=0, clients=(), proven=())
 
 
 def present_clients(snapshot: Snapshot) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.account.address_books import AddressBooks, Missing, with_siblings
 from penstock.account.duplicates import ANONYMOUS, Sent
-from penstock.account.moves import Strangers
+from penstock.account.visits import Visits
 from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column, take_or_fill
 from penstock.model import Snapshot
@@ -40,22 +40,22 @@ class Rollbacks(RowState):
     alone: Column = column(0.0, saved=False)
 
     def advance(
-        self, found: Facts, snapshot: Snapshot, join: AddressJoin, arrivals: AddressBooks, sent: Sent, others: Strangers
+        self, found: Facts, snapshot: Snapshot, join: AddressJoin, arrivals: AddressBooks, sent: Sent, visits: Visits
     ) -> "Rollbacks":
-        """others: what came to addresses from none that is listed. All of this poll."""
+        """All of this poll."""
         last, producers = with_siblings(self, join), snapshot.producers
-        if producers is None or arrivals.addresses is not others.index or not len(others.index):
+        if producers is None or arrivals.addresses is not visits.index or not len(visits.index):
             return last
         plain = (arrivals.policy == Missing.UNCOMMITTED) & (arrivals.unfiltered > 0)
         missing = np.where(plain, np.fmax(or_zero(arrivals.least) - or_zero(arrivals.booked), 0.0), 0.0)
         begins = arrivals.begins | np.isnan(last.before)
         before = np.where(begins, last.rolled_back, last.before)
         grew = np.where(begins, missing, missing - last.missing)
-        strange = others.grew.sum(axis=0)
+        strange = visits.grew.sum(axis=0)
         own = take_or_fill(strange, join.at, 0.0, join.unknown)
         diverted = np.fmin(last.diverted + np.clip(grew, 0.0, strange.sum() - own), missing)
-        at = others.index.positions(sent.address)
-        count = np.bincount(at[at >= 0], minlength=len(others.index)).astype(np.float64)
+        at = visits.index.positions(sent.address)
+        count = np.bincount(at[at >= 0], minlength=len(visits.index)).astype(np.float64)
         anonymous = producers.index.column("anonymous", lambda row: row.address == ANONYMOUS).any()
         senders = take_or_fill(count + (2.0 if anonymous else 0.0), join.at, np.nan, join.unknown)
         alone = np.where(senders == 0, last.alone + 1, 0.0)
