@@ -4,11 +4,12 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from penstock.account.address_books import AddressBooks
+from penstock.account.address_books import AddressBooks, seconds_between
 from penstock.account.dead_letters import DeadLetters
 from penstock.account.duplicates import Duplicates
 from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
+from penstock.account.returns import Returns
 from penstock.account.ring_losses import RingLosses
 from penstock.account.rollbacks import Rollbacks
 from penstock.account.visits import Visits
@@ -30,6 +31,7 @@ class MessageAccount:
     dead_letters: DeadLetters = field(default_factory=DeadLetters)
     moves: Moves = field(default_factory=Moves)
     rollbacks: Rollbacks = field(default_factory=Rollbacks)
+    returns: Returns = field(default_factory=Returns)
     watched: bool = False
 
     def advance(self, found: Facts, snapshot: Snapshot, before: Seen, now: Seen) -> "MessageAccount":
@@ -37,7 +39,8 @@ class MessageAccount:
         if in_part(snapshot.observation):  # what comes into view has a past; an address has queues that are not seen
             books = self.books.advance(found, watched=False)
             losses = self.ring_losses.advance(found, before, books)
-            return replace(self.begun_anew(), books=books, ring_losses=losses).without_addresses(found, snapshot)
+            part = replace(self.begun_anew(), books=books, ring_losses=losses, returns=self.returns)
+            return part.without_addresses(found, snapshot).with_returns(found, snapshot, before, watched=False)
         watched, join = self.watched and not found.restarted, now.addresses
         books = self.books.advance(found, watched=watched)
         arrivals = self.address_books.advance(found, snapshot, join, books, watched=watched)
@@ -51,12 +54,19 @@ class MessageAccount:
         )
         collector = snapshot.collectors.get("addresses")
         if snapshot.addresses is None or not (collector is None or collector.usable):
-            return account.without_addresses(found, snapshot)
-        return account.with_operators(found, snapshot, self.visits, join, watched=watched)
+            account = account.without_addresses(found, snapshot)
+        else:
+            account = account.with_operators(found, snapshot, self.visits, join, watched=watched)
+        return account.with_returns(found, snapshot, before, watched=watched)
 
     def without_addresses(self, found: Facts, snapshot: Snapshot) -> "MessageAccount":
         moves = self.moves.advance(found, snapshot, self.books, None)
         return replace(self, moves=moves, dead_letters=self.dead_letters.reindexed(found.queues))
+
+    def with_returns(self, found: Facts, snapshot: Snapshot, last: Seen, *, watched: bool) -> "MessageAccount":
+        late = seconds_between(snapshot, "queues", "sizes")
+        returns = self.returns.advance(found, last, self.books, self.moves.unseen, late, watched=watched)
+        return replace(self, returns=returns)
 
     def with_operators(
         self, found: Facts, snapshot: Snapshot, last: Visits, join: AddressJoin, *, watched: bool

@@ -1,13 +1,15 @@
 """The account as sheets: of a queue, and of an address before its queues."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
+from penstock.account.duplicates import ANONYMOUS
 from penstock.account.fates import ADDRESS_FATES, UNCOMMITTED, Bounds, address_fates, queue_fates
-from penstock.core.table import Table
+from penstock.core.table import Index, Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
 from penstock.insight.explain import BrokerView, NotFound, json_number, near
 from penstock.insight.formatting import UNKNOWN
@@ -40,7 +42,12 @@ REASONS: Mapping[str, str] = {
         "others may have sent to the dead-letter address, or another of its queues was purged, at the same time",
     ),
 }
-EITHER_OF = (("acknowledged", "moved"), ("dead_lettered", "purged"), ("evicted", "replaced"))
+EITHER_OF = (
+    ("acknowledged", "moved"),
+    ("acknowledged", "given_back"),
+    ("dead_lettered", "purged"),
+    ("evicted", "replaced"),
+)
 """Fates that the broker counts as one."""
 PLACELESS = "no dead-letter address with a queue is set: what ends at max-delivery-attempts is gone like what is purged"
 PARTLY = "a queue of the address came or went, or the broker restarted, and what was missing then is not known"
@@ -53,6 +60,9 @@ UNSENT = {
 }
 UNSEEN_REFUSAL = "the address was full, and clients may have been refused without a counter"
 LATE = "what expired before it was added cannot be distinguished from it"
+PAGED = "the broker attempts no acknowledgement of messages in page files"
+UNCOUNTED = "the broker counts none of AMQP and OpenWire, nor of clients that were killed"
+ROLLED_BACK = "what a client acknowledges and rolls back counts as acknowledged by its consumer"
 UNHELD = "consumers are read before their queues; at rest it is what prepared transactions (XA) and links have"
 ONCE = "it counts when two polls have seen it"
 EITHER = "in a ring of last values evicted and replaced messages cannot be distinguished"
@@ -69,10 +79,12 @@ def account_list(view: BrokerView, name: str) -> AccountList:
     rows = sheets.shown
     if name:
         found = [i for i in rows if name in (queues.index.rows[i].name, queues.index.rows[i].address)]
+        if not found and (client := sheets.of_client(name)):
+            return AccountList(view.policy.broker, round(view.snapshot.stamp, 3), [client], 1)
         if not found:
             names = [name for i in rows for name in (queues.index.rows[i].name, queues.index.rows[i].address)]
             raise NotFound(
-                f"broker {view.policy.broker} has no address or queue {name!r}",
+                f"broker {view.policy.broker} has no address, queue or client {name!r}",
                 near(name, names, "addresses and queues"),
             )
         chosen = sheets.addresses(found), found
@@ -124,6 +136,10 @@ class Sheets:
         delivering, buffered = self._delivering(i)
         lost_by = dict(self._lost_by(i)) if "evicted" in left else {}
         reasons = {name: self._why_left(name, i, left) for name in left if not exact(left[name])}
+        returns = self._account.returns
+        given_back = amount(float(returns.given_back[i]), float(returns.most[i]))
+        if not exact(given_back):
+            reasons["given_back"] = PAGED if returns.paged[i] > 0 else UNCOUNTED
         if unexplained is None:
             reasons["unexplained"] = "three polls are needed"
         if not exact(delivering.get("unheld", 0)):
@@ -132,7 +148,7 @@ class Sheets:
             reasons["lost_by"] = "messages came in the interval in which a consumer went or rolled back"
         return AccountSheet(
             self._view.policy.broker, row.address, row.name, self._since(i), came, there, left, lost_by,
-            delivering, buffered, unexplained, reasons, sums(came, there, left, unexplained),
+            delivering, buffered, given_back, unexplained, reasons, sums(came, there, left, unexplained),
         )  # fmt: skip
 
     def _why_left(self, name: str, i: int, left: Mapping[str, Amount]) -> str:
@@ -165,7 +181,42 @@ class Sheets:
         total = f"{text(came['routed'])} routed = {text(to_queues)} to its queues + {text(missing)} to none"
         return AccountSheet(
             self._view.policy.broker, self._queues.index.rows[i].address, "", self._since(i), came, there, left, {},
-            {}, {}, 0, reasons, total,
+            {}, {}, None, 0, reasons, total,
+        )  # fmt: skip
+
+    def of_client(self, client: str) -> AccountSheet | None:
+        """None: there is none of that name. Of all its consumers and producers since the agent knows the client."""
+        none: Table[Any] = Table(Index.empty())
+        takers, senders = (self._view.tables.get(name, none) for name in ("client", "producer"))
+        at = [i for i, row in enumerate(takers.index) if row.client == client]
+        sent: dict[str, Amount] = {
+            row.address: json_number(senders["produced"][i])
+            for i, row in enumerate(senders.index)
+            if row.client == client
+        }
+        if not at and not sent:
+            return None
+        delivered, settled, buffered, uncommitted = (
+            float(np.nansum(takers[name][at])) for name in ("delivered", "acknowledged", "buffered", "uncommitted")
+        )
+        settled, returned = settled - uncommitted, max(0.0, delivered - settled - buffered)
+        of = {takers.index.rows[i].queue for i in at}
+        queues = [i for i, row in enumerate(self._queues.index) if row.name in of]
+        back = float(self._account.returns.most[queues].sum())
+        there: dict[str, Amount] = {"buffered": json_number(buffered), "uncommitted": json_number(uncommitted)}
+        left = {
+            "acknowledged": amount(max(0.0, settled - back), settled),
+            "given_back": amount(0.0 if back else returned, returned + min(back, settled)),
+        }
+        reasons = {} if all(map(exact, left.values())) else dict.fromkeys(left, ROLLED_BACK)
+        if ANONYMOUS in sent:
+            sent[ANONYMOUS], reasons[ANONYMOUS] = None, UNSENT[True]
+        lost = {self._queues.index.rows[i].name: dict(self._lost_by(i)).get(client, 0) for i in queues}
+        lost = {queue: value for queue, value in lost.items() if value != 0}
+        came: dict[str, Amount] = {"delivered": json_number(delivered)}
+        return AccountSheet(
+            self._view.policy.broker, "", "", None, came, there, left, lost, {}, {}, left["given_back"], 0, reasons,
+            sums(came, there, left, 0), client, sent,
         )  # fmt: skip
 
     def _why(self, name: str, i: int) -> str:
