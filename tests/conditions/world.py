@@ -151,7 +151,9 @@ class Judged:
         numbers = {name: {"consumers": present[name], **_columns(said, QUEUE_COLUMNS)} for name, said in queues.items()}
         clients = {name: _consumer(name, said, rows) for name, said in consumers.items()}
         counted = {
-            name: {k: v for k, v in _columns(said, CONSUMER_COLUMNS).items() if k not in ("client", "session", "protocol")}
+            name: {
+                k: v for k, v in _columns(said, CONSUMER_COLUMNS).items() if k not in ("client", "session", "protocol")
+            }
             for name, said in consumers.items()
         }
         policies = {name: said.get("policy", "page") for name, said in addresses.items()}

@@ -7,7 +7,7 @@ producers that are not listed, diverts and bridges raise R alike: these are boun
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class Moves(RowState):
     peak: Column = column(0.0, saved=False)
     quiet: Column = column(0.0, saved=False)
     calm: int = unindexed(int)
-    clients: tuple[Any, ...] = unindexed(tuple)
+    clients: tuple[bytes, ...] = unindexed(tuple)
     proven: tuple[Move, ...] = unindexed(tuple)
     """At this poll."""
 
@@ -75,7 +75,7 @@ class Moves(RowState):
         moved = before.moved
         proven: tuple[Move, ...] = ()
         clients = present_clients(snapshot)
-        calm = self.calm + 1 if same(clients, self.clients) else 0
+        calm = self.calm + 1 if clients and clients == self.clients else 0
         (at,) = np.nonzero(rose)
         if visits is not None and len(at) == 1 and rose[at[0]] == came and rest[at[0]] and calm >= CALM:
             moved, either = moved.copy(), before.either
@@ -101,14 +101,11 @@ class Moves(RowState):
         return replace(super(Moves, self).begun_anew(), calm=0, clients=(), proven=())
 
 
-def present_clients(snapshot: Snapshot) -> tuple[Any, ...]:
+def present_clients(snapshot: Snapshot) -> tuple[bytes, ...]:
     """Which connections and producers there are, and what those without an address of their own have sent."""
     producers, connections = snapshot.producers, snapshot.connections
     if producers is None:
         return ()
     anonymous = producers.index.column("anonymous", lambda row: row.address == ANONYMOUS) > 0
-    return producers.index, connections and connections.index, float(or_zero(producers["produced"])[anonymous].sum())
-
-
-def same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    return len(one) == len(other) > 0 and one[0] is other[0] and one[1] is other[1] and one[2] == other[2]
+    sent = or_zero(producers["produced"][anonymous])
+    return producers.index.keys.tobytes(), connections.index.keys.tobytes() if connections else b"", sent.tobytes()
