@@ -35,6 +35,12 @@ class Watched:
         assert status == 200, body
         return {sheet["queue"]: sheet for sheet in json.loads(body)["accounts"]}
 
+    def events(self) -> list[dict[str, Any]]:
+        """The oldest first."""
+        status, body = self.agent.request(f"/api/v1/events?broker={quote(self.broker.name)}")
+        assert status == 200, body
+        return sorted(json.loads(body)["events"], key=lambda event: event["time"])
+
     def left(self, name: str) -> dict[str, Any]:
         left: dict[str, Any] = self.sheets(name)[name]["left"]
         return {fate: value for fate, value in left.items() if value != 0}
@@ -109,6 +115,12 @@ def test_who_ended_it(watched: Watched, tmp_path: Path) -> None:
     assert found[""]["left"]["rolled_back"] == 20
     assert found[""]["there"]["uncommitted"] == 0
     assert found["sends"]["there"]["ready"] == 5
+    told = [(event["change"], event["queue"], event["detail"]) for event in watched.events()]
+    assert [one for one in told if one[0] in {"moved", "purged"}] == [
+        ("purged", "first", "5 messages"),
+        ("moved", "from", "7 messages to to"),
+        ("moved", "dead", "18 messages to first, second"),
+    ]
     for name in QUEUES:
         sheet = watched.sheets(name)[name]
         assert sheet["unexplained"] == 0
