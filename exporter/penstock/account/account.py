@@ -7,9 +7,9 @@ import numpy as np
 from penstock.account.address_books import AddressBooks, seconds_between
 from penstock.account.dead_letters import DeadLetters
 from penstock.account.duplicates import Duplicates
+from penstock.account.given_back import GivenBack
 from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
-from penstock.account.returns import Returns
 from penstock.account.ring_losses import RingLosses
 from penstock.account.rollbacks import Rollbacks
 from penstock.account.visits import Visits
@@ -31,7 +31,7 @@ class MessageAccount:
     dead_letters: DeadLetters = field(default_factory=DeadLetters)
     moves: Moves = field(default_factory=Moves)
     rollbacks: Rollbacks = field(default_factory=Rollbacks)
-    returns: Returns = field(default_factory=Returns)
+    returns: GivenBack = field(default_factory=GivenBack)
     watched: bool = False
 
     def advance(self, found: Facts, snapshot: Snapshot, before: Seen, now: Seen) -> "MessageAccount":

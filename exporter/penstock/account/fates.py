@@ -64,7 +64,8 @@ def address_fates(account: MessageAccount) -> dict[str, Bounds]:
     # A client may be refused before its message is routed.
     refuses = (of.policy == Missing.REJECTED) & (of.full > 0)
     bounds["rejected"] = of.rejected, np.where(refuses, np.inf, bounds["rejected"][1])
-    rolled, begun = account.rollbacks.rolled_back, np.nan_to_num(account.rollbacks.before)
+    rollbacks = account.rollbacks.reindexed(of.index)
+    rolled, begun = rollbacks.rolled_back, np.nan_to_num(rollbacks.before)
     bounds["rolled_back"] = rolled, np.fmax(begun + rest, rolled)
     bounds[UNCOMMITTED] = np.zeros(len(read)), np.fmax(begun + rest - rolled, 0.0)
     bounds["unrouted"] = of.unrouted, of.unrouted

@@ -19,7 +19,7 @@ CORE = "CORE"
 
 
 @dataclass(frozen=True, slots=True)
-class Returns(RowState):
+class GivenBack(RowState):
     """
     Per queue. given_back: at least so many; from_rows: the part that consumers had buffered when they went.
 
@@ -39,7 +39,7 @@ class Returns(RowState):
 
     def advance(
         self, found: Facts, last: Seen, books: QueueBooks, unseen: NDArray[np.float64], late: float, *, watched: bool
-    ) -> "Returns":
+    ) -> "GivenBack":
         """
         last: as seen at the poll before. unseen: as of `Moves`. late: seconds from the queues' counters to their
         attempts. watched: as of `QueueBooks.advance`.
@@ -68,7 +68,7 @@ class Returns(RowState):
         others = found.consumer.index.column("not_core", lambda row: row.protocol != CORE)
         vague = found.of_queue(others) > 0
         vague[gone.queue[here]] = True
-        return Returns(
+        return GivenBack(
             index=found.queues,
             given_back=np.fmax(before.given_back, np.fmax(from_rows, np.where(paged > 0, 0.0, or_zero(surely)))),
             from_rows=from_rows,
