@@ -22,6 +22,7 @@ from bench.harness import NO_LIMITS, facts, medians, print_table
 from bench.world import EPOCH, SECONDS_A_POLL
 from numpy.typing import NDArray
 
+from penstock.account.account import MessageAccount
 from penstock.agent import process
 from penstock.assessment import assess as assessing
 from penstock.assessment.assess import State, assess
@@ -64,6 +65,7 @@ STAGES: Mapping[str, tuple[Any, str]] = {
     "rules and debounce": (judging, "advance_conditions"),
     "active conditions": (judging, "active_conditions"),
     "measures": (Measures, "advance"),
+    "account": (MessageAccount, "advance"),
 }
 """What is timed within the judgement: where it is looked up when it is called."""
 WHOLE = "whole judgement"
