@@ -96,7 +96,7 @@ def test_every_message_balances(main_observer: Observer, unique: Unique) -> None
     assert "taker" in said.output
     said = command(main_observer, "nowhere")
     assert said.exit_code == 1
-    assert "no address or queue" in said.output
+    assert "no address, queue or client" in said.output
     for name in names:
         broker.manage.destroy_queue(name)
 
