@@ -6,7 +6,7 @@ from account.world import Broker, queue
 from penstock.insight.answers import AccountSheet
 from penstock.model import QueueKind
 
-NOTHING_LOST = {"unrouted": 0, "uncommitted_or_diverted": 0}
+NOTHING_LOST = {"unrouted": 0, "rolled_back": 0}
 DROPS = {"policy": "drop", "limit_percent": 100.0}
 FAILS = {"policy": "fail", "limit_percent": 100.0}
 
@@ -46,9 +46,9 @@ def test_it_goes_on_over_polls() -> None:
 def test_an_open_transaction_is_no_drop() -> None:
     """R counts what is sent, A what is committed."""
     broker = idle(policy="page").see({"q": queue(0, 0)}, routed(200), polls=5)
-    assert sheet(broker).left["uncommitted_or_diverted"] == 200
+    assert (sheet(broker).there["uncommitted"], sheet(broker).left["rolled_back"]) == ((0, 200), (0, 200))
     broker.see({"q": queue(200, 200)}, routed(200), polls=2)
-    assert sheet(broker).left["uncommitted_or_diverted"] == 0
+    assert (sheet(broker).there["uncommitted"], sheet(broker).left["rolled_back"]) == (0, 0)
     assert broker.shown() == {}
 
 
@@ -56,7 +56,7 @@ def test_nor_where_the_address_would_drop_but_was_never_full() -> None:
     """All that can be said is between 0 and 200."""
     broker = idle(policy="drop").see({"q": queue(0, 0)}, routed(200, policy="drop", limit_percent=40.0), polls=5)
     left = sheet(broker).left
-    assert (left["dropped"], left["uncommitted_or_diverted"]) == (None, None) or left["dropped"] == (0, 200)
+    assert (left["dropped"], left["rolled_back"]) == (None, None) or left["dropped"] == (0, 200)
     assert broker.shown() == {}
 
 
@@ -135,7 +135,7 @@ def test_both_kinds_of_queues_on_one_address_say_nothing() -> None:
     broker = Broker()
     see(0, 0, 0)
     see(5, 4, 20)
-    assert broker.fate("uncommitted_or_diverted", "a") == (0, float("inf"))
+    assert broker.fate("uncommitted", "a") == (0, float("inf"))
     assert broker.shown() == {}
 
 
@@ -239,7 +239,7 @@ def test_a_transaction_open_at_the_first_poll_hides_nothing() -> None:
 def test_without_the_address_nothing_is_said() -> None:
     broker = Broker().see({"q": queue(5, 5)}, {"q": {"messages_added": float("nan")}}, polls=3)
     assert broker.shown() == {}
-    assert sheet(broker).left["uncommitted_or_diverted"] is None
+    assert sheet(broker).left["rolled_back"] is None
 
 
 # --- queues that come and go

@@ -13,7 +13,7 @@ from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore
 from penstock.assessment.assess import State, assess
 from penstock.core.table import Table
 from penstock.insight.account import account_list
-from penstock.insight.answers import AccountSheet, Amount
+from penstock.insight.answers import AccountList, AccountSheet, Amount
 from penstock.insight.explain import BrokerView
 from penstock.model import Collector, LeftOut, ProducerRow, Snapshot, TransactionRow
 
@@ -49,7 +49,7 @@ class Broker(Judged):
         prepared: Sequence[str] | None = (),
     ) -> "Broker":
         """
-        The same at so many polls, read one after the other in 40 ms.
+        The same at so many polls, read one after the other in 50 ms.
 
         addresses: without R it is what came to the queue of that name. senders: address and number of messages sent,
         by the id of the producer; None: not read. unlisted: an address that is not listed yet. left_out, late: as in
@@ -73,7 +73,7 @@ class Broker(Judged):
                 rows = {name: ProducerRow(name, address, "app", "s" + name) for name, (address, _) in senders.items()}
                 numbers = {name: {"produced": sent} for name, (_, sent) in senders.items()}
                 snapshot = replace(snapshot, producers=self._senders.table(rows, numbers, {}))
-            order = ("consumers", "addresses", "queues", "connections")
+            order = ("consumers", "addresses", "queues", "sizes", "connections")
             parts = {name: Collector(0.01, snapshot.stamp + 0.01 * n) for n, name in enumerate(order)}
             assert snapshot.queues is not None
             keys = [
@@ -122,10 +122,12 @@ class Broker(Judged):
         low, high = found[fate]
         return float(low[self.at(name)]), float(high[self.at(name)])
 
-    def sheet(self, name: str = "q", *, address: bool = False) -> AccountSheet:
+    def sheets(self, name: str) -> AccountList:
         assert self.last is not None
-        view = BrokerView(self.state, self.tables, self.last, self.policy, self.step)
-        (found,) = [one for one in account_list(view, name).rows if (one.queue == "") is address]
+        return account_list(BrokerView(self.state, self.tables, self.last, self.policy, self.step), name)
+
+    def sheet(self, name: str = "q", *, address: bool = False) -> AccountSheet:
+        (found,) = [one for one in self.sheets(name).rows if (one.queue == "") is address]
         return found
 
     def left(self, fate: str, name: str = "q") -> Amount:

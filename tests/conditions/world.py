@@ -151,7 +151,9 @@ class Judged:
         numbers = {name: {"consumers": present[name], **_columns(said, QUEUE_COLUMNS)} for name, said in queues.items()}
         clients = {name: _consumer(name, said, rows) for name, said in consumers.items()}
         counted = {
-            name: {k: v for k, v in _columns(said, CONSUMER_COLUMNS).items() if k not in ("client", "session")}
+            name: {
+                k: v for k, v in _columns(said, CONSUMER_COLUMNS).items() if k not in ("client", "session", "protocol")
+            }
             for name, said in consumers.items()
         }
         policies = {name: said.get("policy", "page") for name, said in addresses.items()}
@@ -222,7 +224,7 @@ def _consumer(name: str, said: Numbers, queues: Mapping[str, QueueRow]) -> Consu
         address=address,
         client=said.get("client", "app"),
         session=said.get("session", "s" + name),
-        protocol="CORE",
+        protocol=said.get("protocol", "CORE"),
         user="u",
         remote_host="h",
         filter=said.get("filter", ""),

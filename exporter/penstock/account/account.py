@@ -1,15 +1,22 @@
 """`MessageAccount`: the parts of the account of one broker, continued from poll to poll."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
-from penstock.account.address_books import AddressBooks
+import numpy as np
+
+from penstock.account.address_books import AddressBooks, seconds_between
+from penstock.account.dead_letters import DeadLetters
 from penstock.account.duplicates import Duplicates
+from penstock.account.given_back import GivenBack
 from penstock.account.in_doubt import InDoubt
 from penstock.account.losing import losses
+from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
 from penstock.account.ring_losses import RingLosses
+from penstock.account.rollbacks import Rollbacks
+from penstock.account.visits import Visits
 from penstock.model import Observation, Snapshot
-from penstock.observation.facts import Facts, Seen
+from penstock.observation.facts import AddressJoin, Facts, Seen
 from penstock.observation.losses import Losses
 
 LISTED = {"queues", "addresses"}
@@ -25,6 +32,11 @@ class MessageAccount:
     ring_losses: RingLosses = field(default_factory=RingLosses)
     in_doubt: InDoubt = field(default_factory=InDoubt)
     losses: Losses = field(default_factory=Losses)
+    visits: Visits = field(default_factory=Visits)
+    dead_letters: DeadLetters = field(default_factory=DeadLetters)
+    moves: Moves = field(default_factory=Moves)
+    rollbacks: Rollbacks = field(default_factory=Rollbacks)
+    returns: GivenBack = field(default_factory=GivenBack)
     watched: bool = False
 
     def advance(self, found: Facts, snapshot: Snapshot, before: Seen, now: Seen) -> "MessageAccount":
@@ -32,24 +44,56 @@ class MessageAccount:
         if in_part(snapshot.observation):  # what comes into view has a past; an address has queues that are not seen
             books = self.books.advance(found, watched=False)
             by_rings = self.ring_losses.advance(found, before, books, snapshot)
-            in_doubt = self.in_doubt.advance(found, snapshot, books)
-            of, duplicates = self.address_books.begun_anew(), self.duplicates.begun_anew()
-            going_on = losses(self.losses, found, snapshot, books, of, duplicates, in_doubt)
-            return MessageAccount(books, of, duplicates, by_rings, in_doubt, going_on)
-        watched = self.watched and not found.restarted
+            part = replace(self.begun_anew(), books=books, ring_losses=by_rings, returns=self.returns)
+            part = part.without_addresses(found, snapshot).with_returns(found, snapshot, before, watched=False)
+            return part.with_losses(self, found, snapshot)
+        watched, join = self.watched and not found.restarted, now.addresses
         books = self.books.advance(found, watched=watched)
-        arrivals = self.address_books.advance(found, snapshot, now.addresses, books, watched=watched)
-        duplicates = self.duplicates.advance(found, snapshot, now.addresses, arrivals)
-        in_doubt = self.in_doubt.advance(found, snapshot, books)
-        return MessageAccount(
-            books,
-            arrivals,
-            duplicates,
-            self.ring_losses.advance(found, before, books, snapshot),
-            in_doubt,
-            losses(self.losses, found, snapshot, books, arrivals, duplicates, in_doubt),
+        arrivals = self.address_books.advance(found, snapshot, join, books, watched=watched)
+        account = replace(
+            self,
+            books=books,
+            address_books=arrivals,
+            duplicates=self.duplicates.advance(found, snapshot, join, arrivals),
+            ring_losses=self.ring_losses.advance(found, before, books, snapshot),
             watched=True,
         )
+        collector = snapshot.collectors.get("addresses")
+        if snapshot.addresses is None or not (collector is None or collector.usable):
+            account = account.without_addresses(found, snapshot)
+        else:
+            account = account.with_operators(found, snapshot, self.visits, join, watched=watched)
+        return account.with_returns(found, snapshot, before, watched=watched).with_losses(self, found, snapshot)
+
+    def with_losses(self, before: "MessageAccount", found: Facts, snapshot: Snapshot) -> "MessageAccount":
+        """With what is in doubt, and which losses go on since the poll before."""
+        in_doubt = before.in_doubt.advance(found, snapshot, self.books)
+        going_on = losses(before.losses, found, snapshot, self.books, self.address_books, self.duplicates, in_doubt)
+        return replace(self, in_doubt=in_doubt, losses=going_on)
+
+    def without_addresses(self, found: Facts, snapshot: Snapshot) -> "MessageAccount":
+        moves = self.moves.advance(found, snapshot, self.books, None)
+        return replace(self, moves=moves, dead_letters=self.dead_letters.reindexed(found.queues))
+
+    def with_returns(self, found: Facts, snapshot: Snapshot, last: Seen, *, watched: bool) -> "MessageAccount":
+        late = seconds_between(snapshot, "queues", "sizes")
+        returns = self.returns.advance(found, last, self.books, self.moves.unseen, late, watched=watched)
+        return replace(self, returns=returns)
+
+    def with_operators(
+        self, found: Facts, snapshot: Snapshot, last: Visits, join: AddressJoin, *, watched: bool
+    ) -> "MessageAccount":
+        """With what one counter of the broker stands for in two ways. last: of the poll before."""
+        assert snapshot.queues is not None  # noqa: S101 - there are facts of them
+        sent, has_address = self.duplicates.rose, snapshot.queues["has_dead_letter_address"]
+        visits = last.advance(found, snapshot, join, self.books, sent, watched=watched)
+        letters = self.dead_letters.advance(found, has_address, self.books, last, visits, watched=watched)
+        visits = visits.with_strangers(letters.dead) if len(sent) else visits
+        moves = self.moves.advance(found, snapshot, self.books, visits if len(sent) else None)
+        rollbacks = self.rollbacks.advance(found, snapshot, join, self.address_books, self.duplicates.producers, visits)
+        if moves.proven:
+            visits = replace(visits, grew=np.zeros_like(visits.grew))
+        return replace(self, visits=visits, dead_letters=letters, moves=moves, rollbacks=rollbacks)
 
     def glanced(self, found: Facts, snapshot: Snapshot, before: Seen) -> "MessageAccount":
         """After a poll between two that are judged: what rings lose, of the queues that were judged last."""
@@ -62,14 +106,8 @@ class MessageAccount:
 
     def begun_anew(self) -> "MessageAccount":
         """Another process counts from now on: what was counted stays."""
-        return MessageAccount(
-            self.books.begun_anew(),
-            self.address_books.begun_anew(),
-            self.duplicates.begun_anew(),
-            self.ring_losses.begun_anew(),
-            self.in_doubt.begun_anew(),
-            self.losses.begun_anew(),
-        )
+        parts = {one.name: getattr(self, one.name) for one in fields(self)}
+        return MessageAccount(**{name: part.begun_anew() for name, part in parts.items() if name != "watched"})
 
 
 def in_part(observation: Observation) -> bool:

@@ -66,9 +66,11 @@ class Duplicates(RowState):
     anonymous: bool = unindexed(bool)
     watched: bool = unindexed(bool)
     producers: Sent = unindexed(Sent)
+    rose: Column = unindexed(lambda: np.empty(0))
+    """Per address what listed producers sent since the poll before; empty where that was not read."""
 
     def advance(self, found: Facts, snapshot: Snapshot, join: AddressJoin, arrivals: AddressBooks) -> "Duplicates":
-        before, collector = with_siblings(self, join), snapshot.collectors.get("connections")
+        before, collector = replace(with_siblings(self, join), rose=np.empty(0)), snapshot.collectors.get("connections")
         if snapshot.producers is None or snapshot.addresses is None or collector is None or not collector.usable:
             return before
         addresses = snapshot.addresses
@@ -106,6 +108,7 @@ class Duplicates(RowState):
             anonymous=anonymous,
             watched=True,
             producers=producers,
+            rose=by_address,
         )
 
     def begun_anew(self) -> "Duplicates":

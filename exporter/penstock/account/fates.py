@@ -8,12 +8,12 @@ from penstock.core.table import Column, Table
 from penstock.core.windows import Mask
 from penstock.model import QueueRow
 
-QUEUE_FATES = ("acknowledged", "expired", "killed", "evicted", "replaced")
-"""Of messages that came to a queue, in the broker's words; killed: dead-lettered, purged or removed."""
-ADDRESS_FATES = ("unrouted", "dropped", "rejected", "unwanted", "duplicate")
+QUEUE_FATES = ("acknowledged", "moved", "expired", "dead_lettered", "purged", "evicted", "replaced")
+"""Of messages that came to a queue; purged: also those that an operator removed by a filter."""
+ADDRESS_FATES = ("unrouted", "dropped", "rejected", "unwanted", "duplicate", "rolled_back")
 """Of messages that came to no queue; each queue has those of its address."""
-UNCOMMITTED = "uncommitted_or_diverted"
-"""Sent in transactions that are open or were rolled back, or taken by an exclusive divert: no loss, and no counter."""
+UNCOMMITTED = "uncommitted"
+"""Sent in transactions that are open, and in no queue yet. Neither this nor what is rolled back is a loss."""
 
 Bounds = tuple[Column, Column]
 """At least and at most; infinite where no most is known."""
@@ -33,8 +33,17 @@ def queue_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, B
     def lost(where: Mask) -> Bounds:
         return np.where(where, np.where(either, nothing, books.lost), 0.0), np.where(where, most, 0.0)
 
-    exact = {name: getattr(books, name) for name in ("acknowledged", "expired", "killed")}
-    return {**{name: (one, one) for name, one in exact.items()}, "evicted": lost(ring), "replaced": lost(lasts)}
+    killed, letters = np.nan_to_num(books.killed), account.dead_letters
+    settled, moves = np.nan_to_num(books.acknowledged), account.moves
+    return {
+        "acknowledged": (moves.acknowledged, np.fmax(settled - moves.moved, moves.acknowledged)),
+        "moved": (moves.moved, np.fmax(settled - moves.acknowledged, moves.moved)),
+        "expired": (books.expired, books.expired),
+        "dead_lettered": (letters.dead, np.fmax(killed - letters.purged, letters.dead)),
+        "purged": (letters.purged, np.fmax(killed - letters.dead, letters.purged)),
+        "evicted": lost(ring),
+        "replaced": lost(lasts),
+    }
 
 
 def address_fates(account: MessageAccount) -> dict[str, Bounds]:
@@ -55,8 +64,10 @@ def address_fates(account: MessageAccount) -> dict[str, Bounds]:
     # A client may be refused before its message is routed.
     refuses = (of.policy == Missing.REJECTED) & (of.full > 0)
     bounds["rejected"] = of.rejected, np.where(refuses, np.inf, bounds["rejected"][1])
-    alone = (of.policy == Missing.UNCOMMITTED) & (of.unfiltered > 0)
-    bounds[UNCOMMITTED] = np.where(alone, np.fmax(np.nan_to_num(of.least) - of.booked, 0.0), 0.0), rest
+    rollbacks = account.rollbacks.reindexed(of.index)
+    rolled, begun = rollbacks.rolled_back, np.nan_to_num(rollbacks.before)
+    bounds["rolled_back"] = rolled, np.fmax(begun + rest, rolled)
+    bounds[UNCOMMITTED] = np.zeros(len(read)), np.fmax(begun + rest - rolled, 0.0)
     bounds["unrouted"] = of.unrouted, of.unrouted
     if duplicates.index is of.index:
         bounds["duplicate"] = duplicates.duplicate, np.where(np.isnan(duplicates.most), np.inf, duplicates.most)

@@ -44,7 +44,10 @@ def fate_table(
         first = shown[np.unique(join.at[shown], return_index=True)[1]]
         by_fate = address_fates(account)
         for fate, name in enumerate(ADDRESS_FATES, len(QUEUE_FATES)):
-            found.append(some(fate, first, by_fate[name]))
+            low, high = by_fate[name]
+            if name == "rolled_back":  # what is open now may be; it is no news of each busy address
+                high = np.where(low > 0, high, 0.0)
+            found.append(some(fate, first, (low, high)))
     keys = np.concatenate([len(FATES) * grouping.keys[at] + fate for fate, at, _, _ in found])
     fates = np.concatenate([np.full(len(at), fate) for fate, at, _, _ in found])
     at, low, high = (np.concatenate([one[part] for one in found]) for part in (1, 2, 3))

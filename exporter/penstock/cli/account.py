@@ -22,7 +22,7 @@ from penstock.tui.lines import say, say_json
     )
 )
 @click.argument("broker", shell_complete=completion.brokers)
-@click.argument("name", required=False, metavar="[ADDRESS|QUEUE]", shell_complete=completion.queues)
+@click.argument("name", required=False, metavar="[ADDRESS|QUEUE|CLIENT]", shell_complete=completion.queues)
 @options.agent_url
 @options.http_config_file
 @options.form
@@ -31,7 +31,8 @@ async def account(broker: str, name: str | None, url: str, http_config_file: Pat
     """
     Show what became of the messages of an ADDRESS or QUEUE of a BROKER: what came is there, or left for a reason.
 
-    Without a name all that lost messages. A number is exact; "1 to 3" are bounds; "unknown" has its reason beside it.
+    Of a CLIENT: what it took, and what it sent. Without a name all that lost messages. A number is exact; "1 to 3" are
+    bounds; "unknown" has its reason beside it.
     """
     logs.set_up("error", "logfmt")
     found = await ask(url, http_config_file, "/api/v1/account", AccountList, broker=broker, name=name)

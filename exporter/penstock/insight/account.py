@@ -1,13 +1,15 @@
 """The account as sheets: of a queue, and of an address before its queues."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
+from penstock.account.duplicates import ANONYMOUS
 from penstock.account.fates import ADDRESS_FATES, UNCOMMITTED, Bounds, address_fates, queue_fates
-from penstock.core.table import Table
+from penstock.core.table import Index, Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
 from penstock.insight.explain import BrokerView, NotFound, json_number, near
 from penstock.insight.formatting import UNKNOWN
@@ -25,9 +27,29 @@ REASONS: Mapping[str, str] = {
     "dropped": "messages of transactions that are open or were rolled back cannot be distinguished from it",
     "rejected": "a full address may refuse a client before its message is counted",
     "unwanted": "messages of transactions that are open or were rolled back cannot be distinguished from it",
-    UNCOMMITTED: "the broker counts as routed what was sent in transactions that are open or were rolled back, and what"
-    " an exclusive divert took; not a loss",
+    **dict.fromkeys(
+        ("rolled_back", UNCOMMITTED),
+        "the broker counts as routed what was sent in transactions that are open or were rolled back, and what an"
+        " exclusive divert took, alike; not a loss",
+    ),
+    **dict.fromkeys(
+        ("acknowledged", "moved"),
+        "as many came to other addresses from none that is listed: an operator may have moved them, or clients that"
+        " came and went between two polls acknowledged them",
+    ),
+    **dict.fromkeys(
+        ("dead_lettered", "purged"),
+        "others may have sent to the dead-letter address, or another of its queues was purged, at the same time",
+    ),
 }
+EITHER_OF = (
+    ("acknowledged", "moved"),
+    ("acknowledged", "given_back"),
+    ("dead_lettered", "purged"),
+    ("evicted", "replaced"),
+)
+"""Fates that the broker counts as one."""
+PLACELESS = "no dead-letter address with a queue is set: what ends at max-delivery-attempts is gone like what is purged"
 PARTLY = "a queue of the address came or went, or the broker restarted, and what was missing then is not known"
 UNNAMED = "(not known)"
 """Clients that made a ring evict and are not known by name."""
@@ -41,6 +63,9 @@ LATE = "what expired before it was added cannot be distinguished from it"
 UNHELD = "consumers are read before their queues, and messages came or went in between"
 UNCOUNTED = "listPreparedTransactions is not granted to the account, failed, or was read once only"
 COMMITTING = "a client that is connected has prepared transactions, too"
+PAGED = "the broker attempts no acknowledgement of messages in page files"
+UNATTEMPTED = "the broker counts none of AMQP and OpenWire, nor of clients that were killed"
+ROLLED_BACK = "what a client acknowledges and rolls back counts as acknowledged by its consumer"
 ONCE = "it counts when two polls have seen it"
 EITHER = "in a ring of last values evicted and replaced messages cannot be distinguished"
 NOT_READ = "the address could not be read"
@@ -56,10 +81,12 @@ def account_list(view: BrokerView, name: str) -> AccountList:
     rows = sheets.shown
     if name:
         found = [i for i in rows if name in (queues.index.rows[i].name, queues.index.rows[i].address)]
+        if not found and (client := sheets.of_client(name)):
+            return AccountList(view.policy.broker, round(view.snapshot.stamp, 3), [client], 1)
         if not found:
             names = [name for i in rows for name in (queues.index.rows[i].name, queues.index.rows[i].address)]
             raise NotFound(
-                f"broker {view.policy.broker} has no address or queue {name!r}",
+                f"broker {view.policy.broker} has no address, queue or client {name!r}",
                 near(name, names, "addresses and queues"),
             )
         chosen = sheets.addresses(found), found
@@ -100,7 +127,7 @@ class Sheets:
 
     def of_queue(self, i: int) -> AccountSheet:
         books, row = self._account.books, self._queues.index.rows[i]
-        names = ["acknowledged", "expired", "killed"]
+        names = ["acknowledged", "moved", "expired", "dead_lettered", "purged"]
         names += ["evicted"] if not np.isnan(self._queues["ring_limit"][i]) else []
         names += ["replaced"] if self._queues["last_value"][i] > 0 else []
         left = {name: amount(*self._bounds(name, i)) for name in names}
@@ -110,7 +137,11 @@ class Sheets:
         there, unexplained = self._there(i), json_number(books.unexplained[i])
         delivering, buffered = self._delivering(i)
         lost_by = dict(self._lost_by(i)) if "evicted" in left else {}
-        reasons = {name: self._why_lost(i, left) for name in left if not exact(left[name])}
+        reasons = {name: self._why_left(name, i, left) for name in left if not exact(left[name])}
+        returns = self._account.returns
+        given_back = amount(float(returns.given_back[i]), float(returns.most[i]))
+        if not exact(given_back):
+            reasons["given_back"] = PAGED if returns.paged[i] > 0 else UNATTEMPTED
         if unexplained is None:
             reasons["unexplained"] = "three polls are needed"
         reasons |= {name: UNHELD for name in ("by_link", "unheld") if not exact(delivering.get(name, 0))}
@@ -120,10 +151,14 @@ class Sheets:
             reasons["lost_by"] = "messages came in the interval in which a consumer went or rolled back"
         return AccountSheet(
             self._view.policy.broker, row.address, row.name, self._since(i), came, there, left, lost_by,
-            delivering, buffered, unexplained, reasons, sums(came, there, left, unexplained),
+            delivering, buffered, given_back, unexplained, reasons, sums(came, there, left, unexplained),
         )  # fmt: skip
 
-    def _why_lost(self, i: int, left: Mapping[str, Amount]) -> str:
+    def _why_left(self, name: str, i: int, left: Mapping[str, Amount]) -> str:
+        if name in {"dead_lettered", "purged"} and self._account.dead_letters.placeless[i]:
+            return PLACELESS
+        if name in REASONS:
+            return REASONS[name]
         if left.get("evicted", 0) is None and self._view.state.judgement.keeps[i]:
             return KEEPS_RING
         if "evicted" in left and "replaced" in left:
@@ -135,11 +170,12 @@ class Sheets:
         names = ["dropped"] if of.policy[i] == Missing.DROPPED else []
         names += ["rejected"] if of.policy[i] == Missing.REJECTED else []
         names += ["unwanted"] if of.unfiltered[i] == 0 else []
-        names += ["unrouted", UNCOMMITTED, "duplicate"]
+        names += ["unrouted", "rolled_back", "duplicate"]
+        there = {UNCOMMITTED: amount(*self._bounds(UNCOMMITTED, i))}
         left = {name: amount(*self._bounds(name, i)) for name in names}
         if "rejected" in left and of.rejected[i] == 0 and of.full[i] > 0:
             left["rejected"] = None
-        reasons = {name: self._why(name, i) for name in names if not exact(left[name])}
+        reasons = {name: self._why(name, i) for name, value in {**left, **there}.items() if not exact(value)}
         routed, least = of.routed[i] - of.routed0[i], float(np.nan_to_num(of.least[i]))
         came: dict[str, Amount] = {"routed": json_number(routed), "unrouted": left["unrouted"]}
         missing, to_queues = amount(least, of.most[i]), amount(routed - of.most[i], routed - least)
@@ -147,8 +183,43 @@ class Sheets:
             reasons["routed"] = BUSY if came["routed"] is not None else NOT_READ
         total = f"{text(came['routed'])} routed = {text(to_queues)} to its queues + {text(missing)} to none"
         return AccountSheet(
-            self._view.policy.broker, self._queues.index.rows[i].address, "", self._since(i), came, {}, left, {}, {},
-            {}, 0, reasons, total,
+            self._view.policy.broker, self._queues.index.rows[i].address, "", self._since(i), came, there, left, {},
+            {}, {}, None, 0, reasons, total,
+        )  # fmt: skip
+
+    def of_client(self, client: str) -> AccountSheet | None:
+        """None: there is none of that name. Of all its consumers and producers since the agent knows the client."""
+        none: Table[Any] = Table(Index.empty())
+        takers, senders = (self._view.tables.get(name, none) for name in ("client", "producer"))
+        at = [i for i, row in enumerate(takers.index) if row.client == client]
+        sent: dict[str, Amount] = {
+            row.address: json_number(senders["produced"][i])
+            for i, row in enumerate(senders.index)
+            if row.client == client
+        }
+        if not at and not sent:
+            return None
+        delivered, settled, buffered, uncommitted = (
+            float(np.nansum(takers[name][at])) for name in ("delivered", "acknowledged", "buffered", "uncommitted")
+        )
+        settled, returned = settled - uncommitted, max(0.0, delivered - settled - buffered)
+        of = {takers.index.rows[i].queue for i in at}
+        queues = [i for i, row in enumerate(self._queues.index) if row.name in of]
+        back = float(self._account.returns.most[queues].sum())
+        there: dict[str, Amount] = {"buffered": json_number(buffered), "uncommitted": json_number(uncommitted)}
+        left = {
+            "acknowledged": amount(max(0.0, settled - back), settled),
+            "given_back": amount(0.0 if back else returned, returned + min(back, settled)),
+        }
+        reasons = {} if all(map(exact, left.values())) else dict.fromkeys(left, ROLLED_BACK)
+        if ANONYMOUS in sent:
+            sent[ANONYMOUS], reasons[ANONYMOUS] = None, UNSENT[True]
+        lost = {self._queues.index.rows[i].name: dict(self._lost_by(i)).get(client, 0) for i in queues}
+        lost = {queue: value for queue, value in lost.items() if value != 0}
+        came: dict[str, Amount] = {"delivered": json_number(delivered)}
+        return AccountSheet(
+            self._view.policy.broker, "", "", None, came, there, left, lost, {}, {}, left["given_back"], 0, reasons,
+            sums(came, there, left, 0), client, sent,
         )  # fmt: skip
 
     def _why(self, name: str, i: int) -> str:
@@ -243,5 +314,16 @@ def sums(came: Mapping[str, Amount], there: Mapping[str, Amount], left: Mapping[
     def terms(amounts: Mapping[str, Amount]) -> str:
         return " + ".join(f"{text(value)} {name.replace('_', ' ')}" for name, value in amounts.items() if value != 0)
 
-    right = " + ".join(part for part in (terms(there), terms(left), terms({"unexplained": gap} if gap else {})) if part)
+    parts = terms(there), terms(together(left)), terms({"unexplained": gap} if gap else {})
+    right = " + ".join(filter(None, parts))
     return f"{terms(came) or '0'} = {right or '0'}"
+
+
+def together(left: Mapping[str, Amount]) -> dict[str, Amount]:
+    """With fates that the broker counts as one in one term, where it is not known which of them it was."""
+    found = dict(left)
+    for name, other in EITHER_OF:
+        low, high = left.get(name), left.get(other)
+        if isinstance(low, tuple) and isinstance(high, tuple) and high[1] is not None:
+            found |= {name: 0, other: 0, f"{name} or {other}": low[0] + high[1]}
+    return found

@@ -18,25 +18,29 @@ def account_lines(found: AccountList) -> Iterator[str]:
 
 
 def sheet_lines(sheet: AccountSheet) -> Iterator[str]:
-    kind = "queue" if sheet.queue else "address, before its queues"
-    yield f"{sheet.broker} / {sheet.queue or sheet.address}   {kind}"
+    kind = "queue" if sheet.queue else "client" if sheet.client else "address, before its queues"
+    yield f"{sheet.broker} / {sheet.queue or sheet.client or sheet.address}   {kind}"
     parts = {
+        "Sent to": sheet.sent,
         "Came": sheet.came,
         "There": sheet.there,
         "In delivery": sheet.delivering,
         "Buffered by": sheet.buffered,
         "Left": sheet.left,
-        "Evicted by": sheet.lost_by,
+        "Evicted of" if sheet.client else "Evicted by": sheet.lost_by,
     }
     for title, amounts in parts.items():
         shown = {name: value for name, value in amounts.items() if value != 0}
         if shown:
             yield title
-            names = title.endswith("by")  # of clients, as they are
+            names = title.endswith((" by", " of", " to"))  # of clients, queues and addresses, as they are
             for name, value in shown.items():
-                reason = f"   {sheet.reasons[name]}" if name in sheet.reasons and not names else ""
+                reason = f"   {sheet.reasons[name]}" if name in sheet.reasons and (value is None or not names) else ""
                 yield f"  {text(value):>16}  {name if names else name.replace('_', ' ')}{reason}"
     if sheet.queue:
+        if sheet.given_back != 0:
+            yield "Taken and given back"
+            yield f"  {text(sheet.given_back):>16}"
         yield "Unexplained"
         yield f"  {text(sheet.unexplained):>16}"
     yield f"  {sheet.sums}"

@@ -363,11 +363,13 @@ Amount: TypeAlias = int | float | tuple[Number, Number | None] | None
 
 class AccountSheet(OnQueue, frozen=True):
     """
-    What became of the messages of a queue, or, where `queue` is empty, of those of an address before any queue. Amounts
-    are messages: a number, [low, high] where only bounds are known (high null: at least), or null where nothing is.
+    What became of the messages of a queue, or, where `queue` is empty, of those of an address before any queue; where
+    `client` is not, of those that this client took, with what it sent. Amounts are messages: a number, [low, high]
+    where only bounds are known (high null: at least), or null where nothing is.
 
     since: when the account began. came: by source. there: where they are now. left: by fate. lost_by: what a ring
-    evicted, by `arrivals` and by the clients that went or rolled back. delivering: of the messages in delivery, those
+    evicted, by `arrivals` and by the clients that went or rolled back. given_back: taken by clients and given back, be
+    it several times; null of an address. delivering: of the messages in delivery, those
     that consumers buffer or have not committed, and those of no consumer that is listed (unheld). buffered: by client.
     unexplained: what no reason explains. reasons: why an amount is no exact number. sums: the arithmetic.
     """
@@ -379,9 +381,13 @@ class AccountSheet(OnQueue, frozen=True):
     lost_by: dict[str, Amount]
     delivering: dict[str, Amount]
     buffered: dict[str, Amount]
+    given_back: Amount
     unexplained: Amount
     reasons: dict[str, str]
     sums: str
+    client: str = ""
+    sent: dict[str, Amount] = {}
+    """By a client, to each address."""
 
 
 class AccountList(Struct, frozen=True):

@@ -7,6 +7,7 @@ from itertools import islice
 
 import numpy as np
 
+from penstock.account.account import MessageAccount
 from penstock.assessment.assess import State
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.model import Observation, Process, Snapshot
@@ -18,6 +19,8 @@ Told = Mapping[ConditionKey, tuple[Severity, float]]
 
 MOST_OUT_OF_VIEW = 1000
 """Conditions of queues out of view that are kept: a client that makes queues without end must not fill the memory."""
+MOST_QUEUES = 100
+"""Queues that were purged, or moved from, between two polls, and are told."""
 
 
 class Change(StrEnum):
@@ -29,6 +32,10 @@ class Change(StrEnum):
     BROKER_DOWN = "broker_down"
     BROKER_RESTART = "broker_restart"
     ROLE = "role"
+    MOVED = "moved"
+    """An operator moved messages to other queues."""
+    PURGED = "purged"
+    """An operator purged a queue, or removed messages of it by a filter."""
     AGENT_START = "agent_start"
     CONFIG_RELOAD = "config_reload"
     CONFIG_REFUSED = "config_refused"
@@ -70,6 +77,8 @@ class StatusSummary:
     """By the agent's clock."""
     process: Process = field(default_factory=Process)
     conditions: Told = field(default_factory=dict)
+    account: MessageAccount = field(default_factory=MessageAccount)
+    """What operators did for sure is told as they do it."""
 
 
 def summarize(
@@ -92,6 +101,7 @@ def summarize(
         start=state.clock.start,
         process=state.clock.process,
         conditions=conditions if about else before.conditions,
+        account=state.judgement.account if about else before.account,
     )
 
 
@@ -139,8 +149,23 @@ def changes(before: StatusSummary, after: StatusSummary, now: float) -> Iterator
         yield Event(now, Change.ROLE, broker, detail=f"{before.role} to {after.role}")
     if after.process.replaces(before.process):
         yield Event(now, Change.BROKER_RESTART, broker, since=after.start)
+    yield from _operated(broker, before.account, after.account, now)
     for name in [*after.conditions, *(before.conditions.keys() - after.conditions.keys())]:
         yield from _condition(broker, name, before.conditions.get(name), after.conditions.get(name), now)
+
+
+def _operated(broker: str, before: MessageAccount, after: MessageAccount, now: float) -> Iterator[Event]:
+    """What operators moved and purged between two polls."""
+    if not before.watched or after is before:
+        return
+    index, to = after.moves.index, {move.queue: f" to {', '.join(move.to)}" for move in after.moves.proven}
+    moved = after.moves.moved - before.moves.reindexed(index).moved
+    purged = after.dead_letters.purged - before.dead_letters.reindexed(index).purged
+    for change, more in ((Change.MOVED, moved), (Change.PURGED, purged)):
+        for i in np.flatnonzero(more > 0)[:MOST_QUEUES].tolist():
+            where = to.get(int(index.keys[i]), "") if change is Change.MOVED else ""
+            row, detail = index.rows[i], f"{more[i]:,.0f} messages{where}"
+            yield Event(now, change, broker, row.address, row.name, detail=detail)
 
 
 def _condition(

@@ -1,0 +1,106 @@
+"""
+What was killed: dead-lettered after its last delivery attempt, or purged by an operator. The broker counts them alike.
+
+A dead letter raises R of the dead-letter address, a purge does not. Several queues may share that address, and others
+may send to it: what has one explanation only is booked, the rest lies between. R is read before the queues' X, so that
+a dead letter is never seen to arrive before it is killed.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.account.queue_books import QueueBooks
+from penstock.account.visits import Visits, movers, summed
+from penstock.core.state import By, RowState, column, counter, mask, unindexed
+from penstock.core.table import Column, Positions
+from penstock.core.windows import Mask
+from penstock.observation.facts import Facts, or_zero
+
+
+@dataclass(frozen=True, slots=True)
+class Booked(RowState):
+    """
+    Per address, when its dead letters were last booked: what had arrived, and what of it was no dead letter. fed: more
+    came than is known of: others send there, too.
+    """
+
+    arrived: Column = column(saved=False)
+    others: Column = column(saved=False)
+    fed: Mask = mask(saved=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters(RowState):
+    """
+    Per queue. dead, purged: at least so many of the killed; each of the others is one of the two.
+
+    placeless: what has had its last attempt is gone: no dead-letter address is set, or it has no queue. killed0: X when
+    this was last booked. idle: no consumer was there that could have had a last attempt.
+    """
+
+    BY = By.QUEUE
+    STORED_AS = "account_"
+    dead: Column = counter(0.0, outlives=True)
+    purged: Column = counter(0.0, outlives=True)
+    killed0: Column = column(saved=False)
+    placeless: Mask = mask(saved=False)
+    idle: Mask = mask(saved=False)
+    booked: Booked = unindexed(Booked)
+
+    def advance(
+        self, found: Facts, has_address: Column, books: QueueBooks, last: Visits, visits: Visits, *, watched: bool
+    ) -> "DeadLetters":
+        """has_address: of each queue; NaN: not read. last: of the poll before. watched: as of `QueueBooks.advance`."""
+        before, killed = self.reindexed(found.queues), books.killed
+        killed0 = np.where(np.isnan(before.killed0), 0.0 if watched else killed, before.killed0)
+        at = np.where(np.append(visits.has_queue, np.False_)[visits.targets.dead], visits.targets.dead, -1)
+        grew = np.fmax(or_zero(killed - killed0), 0.0)
+        idle = (found.consumers == 0) & (found.delivering == 0) & ~movers(found)
+        placeless = (at < 0) & (has_address >= 0)
+        surely = placeless & ((found.address.delivery_attempts <= 0) | (idle & before.idle))
+        rests = visits.arrived == last.reindexed(visits.index).arrived
+        rests &= summed(at, or_zero(found.d_killed), len(rests)) == 0
+        dead, purged, closed, booked = split(grew, at, self.booked.reindexed(visits.index), visits, rests)
+        return DeadLetters(
+            index=found.queues,
+            dead=before.dead + dead,
+            purged=before.purged + np.where(surely, grew, purged),
+            killed0=np.where(closed, killed, killed0 + dead),
+            placeless=placeless,
+            idle=idle,
+            booked=booked,
+        )
+
+    def begun_anew(self) -> "DeadLetters":
+        return replace(super(DeadLetters, self).begun_anew(), booked=Booked())
+
+
+def split(
+    grew: Column, at: Positions, booked: Booked, visits: Visits, rests: Mask
+) -> tuple[Column, Column, Mask, Booked]:
+    """
+    Of each queue, of what was killed and not booked (`grew`): dead letters and purged for sure, and whether no more can
+    be said of it. at: the dead-letter address; rests: addresses at which nothing moves.
+    """
+    unknown = visits.begins | (np.isnan(booked.arrived) & ~visits.new)
+    arrived0, others0 = (np.where(visits.new, 0.0, one) for one in (booked.arrived, booked.others))
+    total = summed(at, grew, len(rests))
+    rose = np.where(unknown, np.nan, visits.arrived - arrived0 - (visits.others - others0))
+    fed = booked.fed | (rose > total)
+    # What is less than was killed may be from others, once they are known to send there.
+    sure = ~fed | (rose == total) | (rose <= 0)
+    most = np.clip(rose, 0.0, total)
+    least = np.where(sure, or_zero(most), 0.0)
+    closed = (rose == total) | rests | np.isnan(rose)
+    least, most, total_of = np.append(least, 0.0)[at], np.append(most, np.nan)[at], np.append(total, 0.0)[at]
+    dead = np.where(at < 0, 0.0, np.fmax(least - (total_of - grew), 0.0))
+    done = np.append(closed, np.True_)[at]
+    purged = np.where(done, np.fmax(or_zero(grew - most), 0.0), 0.0)
+    arrived = np.where(closed, visits.arrived, arrived0 + summed(at, dead, len(rests)))
+    return (
+        dead,
+        purged,
+        done,
+        replace(booked, arrived=arrived, others=np.where(closed, visits.others, others0), fed=fed),
+    )

@@ -1,0 +1,111 @@
+"""What clients took and gave back; what only looks like it."""
+
+from typing import Any
+
+import pytest
+
+from account.world import Broker, queue
+
+FOREVER = float("inf")
+
+
+def core(**said: Any) -> dict[str, Any]:
+    return {"queue": "q", "client": "app", "T": 0.0, "N": 0.0, "C": 0.0, "W": 0.0, **said}
+
+
+def see(broker: Broker, k: float, attempts: float, consumers: dict[str, dict[str, Any]], **said: float) -> Broker:
+    """A queue of a hundred."""
+    row = queue(100, 100 - k, K=float(k), Att=float(attempts), **{k: v for k, v in said.items() if k != "paging"})
+    return broker.see({"q": row}, {"q": {"paging": said.get("paging", 0.0)}}, consumers, polls=3)
+
+
+def given_back(broker: Broker) -> tuple[float, float]:
+    of = broker.account.returns
+    return float(of.given_back[broker.at("q")]), float(of.most[broker.at("q")])
+
+
+def idle(**said: float) -> Broker:
+    return see(Broker(), 0, 0, {"c": core()}, **said)
+
+
+def test_rollbacks_of_core_are_exact() -> None:
+    broker = see(idle(), 10, 10, {"c": core(N=10.0, C=10.0)})
+    assert given_back(broker) == (0, 0)
+    see(broker, 10, 94, {"c": core(N=94.0, C=94.0)})
+    assert given_back(broker) == (84, 84)
+    assert broker.sheet().given_back == 84
+
+
+def test_what_is_not_committed_yet_was_not_given_back() -> None:
+    broker = see(idle(), 0, 20, {"c": core(N=20.0, C=20.0, W=20.0)}, D=20.0)
+    assert given_back(broker) == (0, 0)
+    assert given_back(see(broker, 20, 20, {"c": core(N=20.0, C=20.0)})) == (0, 0)
+
+
+def test_nor_what_is_in_doubt() -> None:
+    broker = see(idle(), 0, 20, {"c": core()}, D=20.0)
+    assert given_back(broker)[0] == 0
+
+
+def test_purged_expired_and_moved_messages_were_attempted() -> None:
+    assert given_back(see(idle(), 10, 25, {"c": core()}, M=75.0, X=8.0, E=7.0)) == (0, 0)
+
+
+def test_a_client_that_went_gave_back_what_it_had() -> None:
+    """Killed: the broker counts no attempt."""
+    broker = see(idle(), 0, 0, {"c": core(T=30.0, N=30.0)}, D=30.0)
+    see(broker, 0, 0, {})
+    assert given_back(broker) == (30, FOREVER)
+    assert broker.sheet().given_back == (30, None)
+
+
+def test_what_it_settled_last_it_did_not_give_back() -> None:
+    broker = see(idle(), 0, 0, {"c": core(T=30.0, N=30.0)}, D=30.0)
+    see(broker, 25, 25, {})
+    assert given_back(broker) == (5, FOREVER)
+
+
+def test_an_orderly_close_counts_once() -> None:
+    """30 attempts, and 30 that a consumer had when it went."""
+    broker = see(idle(), 0, 0, {"c": core(T=30.0, N=30.0)}, D=30.0)
+    assert given_back(see(broker, 0, 30, {})) == (30, FOREVER)
+
+
+def test_other_protocols_count_no_attempts() -> None:
+    broker = see(idle(), 10, 10, {"c": core(protocol="AMQP", N=10.0, C=10.0)})
+    assert given_back(broker) == (0, FOREVER)
+
+
+def test_a_queue_that_paged_has_attempted_too_few() -> None:
+    broker = see(idle(), 50, 20, {"c": core(N=50.0, C=50.0)}, paging=1.0)
+    assert given_back(broker) == (0, FOREVER)
+    see(broker, 60, 130, {"c": core(N=60.0, C=60.0)})
+    assert given_back(broker) == (0, FOREVER)
+    assert "page" in broker.sheet().reasons["given_back"]
+
+
+def test_attempts_are_read_after_the_counters() -> None:
+    """A thousand a second: ahead by twenty at each poll."""
+    broker = idle()
+    for n in range(1, 40):
+        k = 2000.0 * n
+        row = queue(k, 0, K=k, Att=k + 20)
+        broker.see({"q": row}, consumers={"c": core(N=k, C=k)})
+        low, high = given_back(broker)
+        assert low <= 20 <= high + 20
+    broker.see({"q": queue(k, 0, K=k, Att=k)}, consumers={"c": core(N=k, C=k)}, polls=3)
+    assert given_back(broker)[0] <= 20
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_restarts(kept: bool) -> None:
+    broker = see(idle(), 10, 40, {"c": core(N=40.0, C=40.0)})
+    if kept:
+        broker.restart_agent()
+        see(broker, 10, 50, {"c": core(N=50.0, C=50.0)})
+        assert given_back(broker)[0] == 30  # what was given back meanwhile is not known
+    else:
+        broker.restart()
+        broker.see({"q": queue(90, 90, Att=0.0)}, polls=3)
+        broker.see({"q": queue(90, 90, Att=5.0)}, consumers={"c": core(N=5.0, C=5.0)}, polls=3)
+        assert given_back(broker)[0] == 35

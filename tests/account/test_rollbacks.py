@@ -1,0 +1,90 @@
+"""What producers rolled back, apart from what is still open, and from what looks like it."""
+
+from account.world import Broker, queue
+
+PAGE = {"policy": "page", "messages_unrouted": 0.0}
+LONG = 4
+
+
+def see(broker: Broker, a: float, r: float, producers: int = 1, polls: int = 1, other: float = 0.0) -> Broker:
+    """A queue that got `a` of `r` routed messages; so many producers are listed, and sent them."""
+    rows = {"q": queue(a, a), "other": queue(other, other)}
+    senders = {f"p{n}": ("q", r / producers) for n in range(producers)}
+    return broker.see(rows, {"q": {"messages_added": float(r), **PAGE}}, senders=senders, polls=polls)
+
+
+def both(broker: Broker) -> tuple[object, object]:
+    sheet = broker.sheet(address=True)
+    return sheet.left["rolled_back"], sheet.there["uncommitted"]
+
+
+def begun() -> Broker:
+    return see(see(Broker(), 0, 0, polls=3), 10, 10, polls=3)
+
+
+def test_while_the_producer_is_there_it_may_still_commit() -> None:
+    broker = see(begun(), 10, 210, polls=20)
+    assert both(broker) == ((0, 200), (0, 200))
+    assert broker.sheet(address=True).sums == "210 routed = 10 to its queues + 200 to none"
+    assert broker.shown() == {}
+    assert both(see(broker, 210, 210, polls=3)) == (0, 0)
+
+
+def test_when_the_producer_is_gone_it_is_rolled_back() -> None:
+    broker = see(begun(), 10, 210, polls=3)
+    see(broker, 10, 210, polls=1)
+    broker.see(
+        {"q": queue(10, 10), "other": queue(0, 0)}, {"q": {"messages_added": 210.0, **PAGE}}, senders={}, polls=4
+    )
+    assert both(broker) == (200, 0)
+    assert broker.shown() == {("(q)", "rolled_back"): 200}
+
+
+def test_a_single_producer_decides_all_before_its_commit() -> None:
+    """One of three transactions of 100 is rolled back, at each poll."""
+    broker = begun()
+    for n in range(1, 30):
+        see(broker, 10 + 200 * n, 10 + 300 * n)
+        low, high = broker.fate("rolled_back")
+        assert low <= 100 * n <= high
+    assert broker.fate("rolled_back")[0] >= 2400
+    see(broker, 10 + 200 * 29, 10 + 300 * 29 + 50, polls=5)  # 50 are open
+    low, high = broker.fate("rolled_back")
+    assert low <= 2900 <= high == 2950
+
+
+def test_of_two_one_may_have_been_open_all_the_time() -> None:
+    broker = begun()
+    for n in range(1, 30):
+        see(broker, 10 + 200 * n, 10 + 300 * n, producers=2)
+    assert broker.fate("rolled_back")[0] == 0
+
+
+def test_a_producer_without_an_address_may_be_behind_it() -> None:
+    broker = begun()
+    rows = {"q": queue(10, 10), "other": queue(0, 0)}
+    broker.see(rows, {"q": {"messages_added": 60.0, **PAGE}}, senders={"p": ("(anonymous)", 50.0)}, polls=10)
+    assert both(broker) == ((0, 50), (0, 50))
+
+
+def test_an_exclusive_divert_is_no_rollback() -> None:
+    """As many came to another address."""
+    broker = begun()
+    for n in range(1, 5):
+        rows = {"q": queue(10, 10), "other": queue(50 * n, 50 * n)}
+        broker.see(rows, {"q": {"messages_added": 10.0 + 50 * n, **PAGE}}, senders={}, polls=4)
+    assert both(broker)[0] == (0, 200)
+
+
+def test_it_outlives_the_agent_and_the_broker() -> None:
+    broker = begun()
+    gone = {"q": {"messages_added": 210.0, **PAGE}}
+    rows = {"q": queue(10, 10), "other": queue(0, 0)}
+    broker.see(rows, gone, senders={}, polls=5)
+    broker.restart_agent()
+    broker.see(rows, gone, senders={}, polls=5)
+    assert broker.fate("rolled_back") == (200, float("inf"))  # what was open meanwhile is not known
+    broker.restart()
+    broker.see(rows, {"q": {"messages_added": 0.0, **PAGE}}, senders={}, polls=5)
+    broker.see(rows, {"q": {"messages_added": 7.0, **PAGE}}, senders={}, polls=5)
+    assert broker.fate("rolled_back")[0] == 207
