@@ -35,7 +35,7 @@ def loop(
         numbers = {"N": numbers["N"] + delivered, "C": numbers["C"] + max(back, 0.0) + settled + killed}
         settled_more = settled + max(0.0, -back)  # read later than the consumers: settled and not seen to leave
         left = {"K": queue["K"] + settled_more, "X": queue["X"] + killed}
-        queue = {**queue, **left, "A": 20 + sum(left.values()), **said}
+        queue = {**queue, **left, "A": 1000 + sum(left.values()), **said}
         judged.poll({"q": queue}, {"c": {**numbers, "T": 20.0, "L": judged.now, "Ld": judged.now}})
     return judged
 
