@@ -1,0 +1,132 @@
+"""
+40 situations side by side on one Artemis, 20 of them faults: every message in the account, by its true reason.
+
+`make test-account` prints a table of truth against told, by two agents that poll at 2 s and at 10 s and are killed
+once each, and the same with the broker killed once. The last line is JSON; exit code 1: something is wrong.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from account.live.compare import Result, as_metrics, compared, conditions
+from account.live.situations import SITUATIONS, Situation
+from account.live.stage import Counts, Stage
+
+INTERVALS = (2.0, 10.0)
+AWAY = 8.0
+"""Seconds between the kill of an agent and its start."""
+
+
+def play(
+    folder: Path, situations: Sequence[Situation], seconds: float, intervals: Sequence[float], *, kills: bool = True,
+    restart: bool = False,
+) -> tuple[dict[str, list[Result]], dict[str, Any]]:  # fmt: skip
+    """The results by agent, and figures of the run. kills: of the agents, one after the other; restart: the broker."""
+    with Stage(folder, situations, intervals) as stage:
+        began = time.monotonic()
+        stage.begin()
+        operated: dict[tuple[str, str], int] = {}
+        for turn in range(len(intervals) + 1):
+            until(began + seconds * (turn + 1) / (len(intervals) + 2))
+            if turn == 0:
+                operated = stage.operate()
+            elif kills:
+                stage.kill_agent(turn - 1, AWAY)
+        if restart:
+            stage.broker.kill()
+            stage.broker.start()
+        until(began + seconds)
+        sending = time.monotonic() - began
+        stage.end()
+        counts: Counts = {**stage.truth(), **operated}
+        stage.settle()
+        results = {f"{interval:g} s": judged(stage, number, counts, restart) for number, interval in enumerate(intervals)}
+        sent = sum(n for (_, what), n in counts.items() if what == "sent")
+        return results, {"sent": sent, "per_second": round(sent / sending), "load": os.getloadavg()[0],
+                         "trouble": stage.trouble}  # fmt: skip
+
+
+def until(moment: float) -> None:
+    time.sleep(max(moment - time.monotonic(), 0))
+
+
+def judged(stage: Stage, number: int, counts: Counts, restart: bool) -> list[Result]:  # noqa: FBT001
+    """By the command for the first agent, by the API for the others."""
+    agent, found = stage.agents[number], []
+    shown = {
+        (labels["address"], labels["queue"], labels["fate"]): value
+        for labels, value in stage.scrape(agent).find("mq_account_messages_total")
+    }
+    raised = stage.raised(agent)
+    for situation in stage._situations:
+        addresses = {situation.name, *(options.get("address", queue) for queue, options in situation.of_queues.items())}
+        addresses = {situation.name} if "h.mqtt" in addresses else addresses
+        sheets = {
+            sheet["queue"]: sheet
+            for address in sorted(addresses - {situation.name}) + [situation.name]
+            for sheet in stage.sheets(agent, address, by_command=number == 0)
+        }
+        result = compared(situation, counts, list(sheets.values()), slack(counts) if restart else None)
+        conditions(result, raised)
+        result.wrong += as_metrics(iter(sheets.values()), shown)
+        found.append(result)
+    return found
+
+
+def slack(counts: Counts) -> dict[str, float]:
+    """By place, what was under way as the broker was killed: sent or acknowledged without an answer."""
+    found: dict[str, float] = {}
+    for (place, what), n in counts.items():
+        if what in {"tried", "unsure", "cut"}:
+            found[place] = found.get(place, 0) + n
+        elif what == "sent" and (place, "tried") in counts:
+            found[place] = found.get(place, 0) - n
+    return found
+
+
+def report(results: dict[str, list[Result]]) -> None:
+    for name, of in results.items():
+        print(f"\nPolled each {name}\n\n| situation | truth/told | unexplained | | |\n|---|---|---|---|---|")  # noqa: T201
+        for result in of:
+            print(result.line())  # noqa: T201
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=360)
+    parser.add_argument("--only", default="", help="parts of names, by commas")
+    parser.add_argument("--intervals", default=",".join(f"{one:g}" for one in INTERVALS))
+    parser.add_argument("--variant", choices=["agents", "broker", "both", "none"], default="both", help="which is killed")
+    said = parser.parse_args()
+    wanted = [one for one in said.only.split(",") if one]
+    chosen = [one for one in SITUATIONS if not wanted or any(part in one.name for part in wanted)]
+    intervals = [float(one) for one in said.intervals.split(",")]
+    figures: dict[str, Any] = {}
+    for variant in ("agents", "broker") if said.variant == "both" else (said.variant,):
+        with tempfile.TemporaryDirectory(prefix="penstock-account-") as folder:
+            length = said.seconds if variant != "broker" else min(said.seconds, 180)
+            results, run = play(
+                Path(folder), chosen, length, intervals, kills=variant == "agents", restart=variant == "broker"
+            )
+        print(f"\nKilled: {variant}")  # noqa: T201
+        report(results)
+        figures[variant] = run | {
+            "situations": len(chosen),
+            "faults": sum(not one.healthy for one in chosen),
+            "wrong": {name: [one.situation.name for one in of if not one.right] for name, of in results.items()},
+            "not_told": sorted({name for of in results.values() for one in of for name in one.untold}),
+        }
+    figures["ok"] = not any(wrong for run in figures.values() for wrong in run["wrong"].values())
+    print(json.dumps(figures))  # noqa: T201
+    return 0 if figures["ok"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""A real broker, the clients of all situations in one Java process, and two agents that poll it at their own intervals."""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from click.testing import CliRunner
+
+from account.live.situations import Situation
+from e2e.agent import Agent, Scrape, entry
+from flowbench.core import CoreProcess
+from penstock.cli import main
+from penstock_demo.artemis import ArtemisBroker
+from penstock_demo.errors import DemoError
+
+MAIN = Path(__file__).parents[2] / "java" / "AccountClients.java"
+DRAINED = 60.0
+"""Seconds at most until consumers have taken what was sent."""
+FIRST = frozenset({"send", "stomp-send", "mqtt-send", "rpc", "ring"})
+"""Roles that stop before the others, so that nothing comes any more."""
+
+Counts = Mapping[tuple[str, str], int]
+"""By place, and what the clients did there."""
+Sheet = Mapping[str, Any]
+
+
+class Stage:
+    """All situations on one broker. The clients log what they did; the agents are real processes."""
+
+    def __init__(self, folder: Path, situations: Sequence[Situation], intervals: Sequence[float]) -> None:
+        self._folder, self._situations = folder, situations
+        self._stack = ExitStack()
+        self._clients: list[tuple[str, Mapping[str, Any]]] = []
+        self.trouble: list[str] = []
+        self._intervals = intervals
+
+    def __enter__(self) -> "Stage":
+        self.broker = ArtemisBroker.create(self._folder / "broker", heap_mb=768)
+        self._stack.callback(self.broker.kill)
+        self.broker.start()
+        for situation in self._situations:
+            self._prepare(situation)
+        self.agents = [
+            self._stack.enter_context(
+                Agent(
+                    self._folder / f"agent-{interval:g}", interval=f"{interval:g}s",
+                    timeout=f"{interval * 900:.0f}ms", brokers=[entry(self.broker)],
+                )
+            )
+            for interval in self._intervals
+        ]  # fmt: skip
+        for agent, interval in zip(self.agents, self._intervals, strict=True):  # which know the queues before a message
+            agent.until(lambda scrape: bool(scrape.find("mq_queue_messages")), expected=True, timeout=60)
+            self._polls(agent, 2, interval)
+        self._process = self._stack.enter_context(CoreProcess(self._folder / "clients", main=MAIN, heap_mb=384))
+        endpoint = self.broker.endpoint()
+        account = endpoint.account
+        self._process.ask("broker", endpoint.host, str(endpoint.port), account.user, account.password)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _prepare(self, situation: Situation) -> None:
+        manage = self.broker.manage
+        if situation.settings:
+            manage.add_settings(situation.name, **situation.settings)
+        for queue, options in situation.of_queues.items():
+            if "made by" not in options:
+                manage.create_queue(queue, **options)
+        for source, target in situation.diverts.items():
+            text = "java.lang.String"
+            operation = f"createDivert({text},{text},{text},{text},boolean,{text},{text})"
+            manage.call(manage.broker, operation, f"to.{target}", f"to.{target}", source, target, False, None, None)
+        for source, target in situation.bridges.items():
+            self._bridge(source, target)
+
+    def _bridge(self, source: str, target: str) -> None:
+        manage, account = self.broker.manage, self.broker.admin
+        url = f"tcp://{self.broker.host}:{self.broker.port}"
+        with contextlib.suppress(DemoError):  # it is there
+            manage.call(manage.broker, "addConnector(java.lang.String,java.lang.String)", "itself", url)
+        bridge = {
+            "name": f"to.{target}", "queue-name": source, "forwarding-address": target, "user": account.user,
+            "password": account.password, "static-connectors": ["itself"], "confirmation-window-size": 1_000_000,
+        }  # fmt: skip
+        manage.call(manage.broker, "createBridge(java.lang.String)", json.dumps(bridge))
+
+    def begin(self) -> None:
+        for situation in self._situations:
+            for number, options in enumerate(situation.clients):
+                client = f"{situation.name}#{number}"
+                said = {"place": situation.name, "seed": number + 1, **options}
+                self._process.ask("start", client, *(f"{key}={value}" for key, value in said.items()))
+                self._clients.append((client, said))
+
+    def operate(self) -> dict[tuple[str, str], int]:
+        """What operators do; so many messages, by place and operation."""
+        done: dict[tuple[str, str], int] = {}
+        for situation in self._situations:
+            for operation, arguments in situation.operator:
+                mbean = self.broker.manage.queue_mbean(situation.name)
+                what = "moved" if operation.startswith("move") else "purged"
+                done[situation.name, what] = int(self.broker.manage.call(mbean, operation, *arguments))
+        return done
+
+    def end(self) -> None:
+        """Producers stop, consumers take what is left and stop, too; all is at rest."""
+        for first in (True, False):
+            for client, said in self._clients:
+                if (said["role"] in FIRST or bool({"hold", "limit"} & said.keys())) is first:
+                    (trouble,) = self._process.ask("stop", client) or [""]
+                    if trouble:
+                        self.trouble.append(f"{client}: {trouble}")
+            if first:
+                self._drain()
+
+    def _drain(self) -> None:
+        deadline = time.monotonic() + DRAINED
+        before: Counts = {}
+        while (now := self.truth()) != before and time.monotonic() < deadline:
+            before = now
+            time.sleep(3)
+
+    def truth(self) -> Counts:
+        said = (one.rpartition("=") for one in self._process.ask("truth") if one)
+        return {tuple(key.split(" ", 1)): int(value) for key, _, value in said}  # type: ignore[misc]
+
+    # --- the agents
+
+    def settle(self, polls: int = 5) -> None:
+        """So many polls of each agent."""
+        for agent, interval in zip(self.agents, self._intervals, strict=True):
+            self._polls(agent, polls, interval)
+
+    def _polls(self, agent: Agent, polls: int, interval: float) -> None:
+        for _ in range(polls):
+            agent.fresh(self.broker.name, timeout=3 * interval + 15)
+
+    def kill_agent(self, number: int, seconds: float) -> None:
+        """SIGKILL; it runs again after so many seconds."""
+        self.agents[number].kill()
+        time.sleep(seconds)
+        self.agents[number].run()
+
+    def sheets(self, agent: Agent, name: str, *, by_command: bool) -> Iterator[Sheet]:
+        """Of an address and its queues: from `penstock account`, or from the API."""
+        if by_command:
+            url = f"http://127.0.0.1:{agent.port}"
+            said = CliRunner().invoke(main, ["account", self.broker.name, name, "--format", "json", "--url", url])
+            assert said.exit_code == 0, said.output
+            yield from json.loads(said.output)["accounts"]
+        else:
+            path = f"/api/v1/account?broker={quote(self.broker.name)}&name={quote(name)}"
+            status, body = agent.request(path)
+            assert status == 200, body
+            yield from json.loads(body)["accounts"]
+
+    def scrape(self, agent: Agent) -> Scrape:
+        return agent.fresh(self.broker.name, timeout=60)
+
+    def raised(self, agent: Agent) -> list[Mapping[str, Any]]:
+        """Events of conditions that were raised."""
+        status, body = agent.request("/api/v1/events?limit=1000")
+        assert status == 200, body
+        return [one for one in json.loads(body)["events"] if one["change"] == "condition_on"]
