@@ -855,7 +855,7 @@ public final class AccountClients {
             DataOutputStream out = new DataOutputStream(bytes);
             out.writeUTF("MQTT");
             out.writeByte(4);
-            out.writeByte(0xC2); // user, password, clean session
+            out.writeByte(0xC0); // user, password; the session stays
             out.writeShort(0);
             out.writeUTF(client);
             out.writeUTF(user);

@@ -17,47 +17,42 @@ from typing import Any
 
 from account.live.compare import Result, as_metrics, compared, conditions
 from account.live.situations import SITUATIONS, Situation
-from account.live.stage import Counts, Stage
+from account.live.stage import Counts, Stage, Watch
 
 INTERVALS = (2.0, 10.0)
-AWAY = 8.0
-"""Seconds between the kill of an agent and its start."""
+RESTARTED = 150.0
+"""Seconds at most where the broker is killed."""
 
 
 def play(
-    folder: Path, situations: Sequence[Situation], seconds: float, intervals: Sequence[float], *, kills: bool = True,
-    restart: bool = False,
-) -> tuple[dict[str, list[Result]], dict[str, Any]]:  # fmt: skip
-    """The results by agent, and figures of the run. kills: of the agents, one after the other; restart: the broker."""
-    with Stage(folder, situations, intervals) as stage:
+    folder: Path, situations: Sequence[Situation], seconds: float, watches: Sequence[Watch], *, restart: bool = False
+) -> tuple[dict[str, list[Result]], dict[str, Any]]:
+    """The results by agent, and figures of the run. restart: the broker is killed midway."""
+    with Stage(folder, situations, watches) as stage:
         began = time.monotonic()
         stage.begin()
-        operated: dict[tuple[str, str], int] = {}
-        for turn in range(len(intervals) + 1):
-            until(began + seconds * (turn + 1) / (len(intervals) + 2))
-            if turn == 0:
-                operated = stage.operate()
-            elif kills:
-                stage.kill_agent(turn - 1, AWAY)
+        until(began + seconds / 3)
+        operated = stage.operate()
+        until(began + seconds / 2)
+        stage.kill_agents()
         if restart:
             stage.broker.kill()
             stage.broker.start()
         until(began + seconds)
-        sending = time.monotonic() - began
+        sending, load = time.monotonic() - began, os.getloadavg()[0]
         stage.end()
         counts: Counts = {**stage.truth(), **operated}
         stage.settle()
-        results = {f"{interval:g} s": judged(stage, number, counts, restart) for number, interval in enumerate(intervals)}
+        results = {watch.name: judged(stage, number, counts, restart) for number, watch in enumerate(watches)}
         sent = sum(n for (_, what), n in counts.items() if what == "sent")
-        return results, {"sent": sent, "per_second": round(sent / sending), "load": os.getloadavg()[0],
-                         "trouble": stage.trouble}  # fmt: skip
+        return results, {"sent": sent, "per_second": round(sent / sending), "load": load, "trouble": stage.trouble}
 
 
 def until(moment: float) -> None:
     time.sleep(max(moment - time.monotonic(), 0))
 
 
-def judged(stage: Stage, number: int, counts: Counts, restart: bool) -> list[Result]:  # noqa: FBT001
+def judged(stage: Stage, number: int, counts: Counts, restart: bool) -> list[Result]:
     """By the command for the first agent, by the API for the others."""
     agent, found = stage.agents[number], []
     shown = {
@@ -65,15 +60,18 @@ def judged(stage: Stage, number: int, counts: Counts, restart: bool) -> list[Res
         for labels, value in stage.scrape(agent).find("mq_account_messages_total")
     }
     raised = stage.raised(agent)
-    for situation in stage._situations:
+    for situation in stage.situations:
         addresses = {situation.name, *(options.get("address", queue) for queue, options in situation.of_queues.items())}
         addresses = {situation.name} if "h.mqtt" in addresses else addresses
         sheets = {
             sheet["queue"]: sheet
-            for address in sorted(addresses - {situation.name}) + [situation.name]
+            for address in [*sorted(addresses - {situation.name}), situation.name]
             for sheet in stage.sheets(agent, address, by_command=number == 0)
         }
-        result = compared(situation, counts, list(sheets.values()), slack(counts) if restart else None)
+        result = compared(
+            situation, counts, list(sheets.values()), cut=restart or stage.watches[number].killed,
+            slack=slack(counts) if restart else {},
+        )  # fmt: skip
         conditions(result, raised)
         result.wrong += as_metrics(iter(sheets.values()), shown)
         found.append(result)
@@ -93,7 +91,7 @@ def slack(counts: Counts) -> dict[str, float]:
 
 def report(results: dict[str, list[Result]]) -> None:
     for name, of in results.items():
-        print(f"\nPolled each {name}\n\n| situation | truth/told | unexplained | | |\n|---|---|---|---|---|")  # noqa: T201
+        print(f"\nPolled {name}\n\n| situation | truth/told | unexplained | | |\n|---|---|---|---|---|")  # noqa: T201
         for result in of:
             print(result.line())  # noqa: T201
 
@@ -103,18 +101,19 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=360)
     parser.add_argument("--only", default="", help="parts of names, by commas")
     parser.add_argument("--intervals", default=",".join(f"{one:g}" for one in INTERVALS))
-    parser.add_argument("--variant", choices=["agents", "broker", "both", "none"], default="both", help="which is killed")
+    parser.add_argument("--variant", choices=["agent", "broker", "both"], default="both", help="what is killed midway")
     said = parser.parse_args()
     wanted = [one for one in said.only.split(",") if one]
     chosen = [one for one in SITUATIONS if not wanted or any(part in one.name for part in wanted)]
-    intervals = [float(one) for one in said.intervals.split(",")]
+    watches = [Watch(float(one)) for one in said.intervals.split(",")]
     figures: dict[str, Any] = {}
-    for variant in ("agents", "broker") if said.variant == "both" else (said.variant,):
+    for variant in ("agent", "broker") if said.variant == "both" else (said.variant,):
+        restart = variant == "broker"
         with tempfile.TemporaryDirectory(prefix="penstock-account-") as folder:
-            length = said.seconds if variant != "broker" else min(said.seconds, 180)
             results, run = play(
-                Path(folder), chosen, length, intervals, kills=variant == "agents", restart=variant == "broker"
-            )
+                Path(folder), chosen, min(said.seconds, RESTARTED) if restart else said.seconds,
+                watches if restart else [*watches, Watch(watches[0].interval, killed=True)], restart=restart,
+            )  # fmt: skip
         print(f"\nKilled: {variant}")  # noqa: T201
         report(results)
         figures[variant] = run | {

@@ -48,16 +48,21 @@ class Result:
         return not self.wrong and not self.unexplained
 
     def line(self) -> str:
-        told = "; ".join(f"{row.what} {row.truth:g}/{row.told}" for row in self.rows if row.truth or row.verdict == WRONG)
+        told = "; ".join(
+            f"{row.what} {row.truth:g}/{row.told}" for row in self.rows if row.truth or row.verdict == WRONG
+        )
         notes = [*self.wrong, *self.conditions, *(f"not told: {name}" for name in self.untold)]
         verdict = "right" if self.right else "WRONG"
         return f"| {self.situation.name} | {told} | {self.unexplained:g} | {verdict} | {'; '.join(notes)} |"
 
 
 def compared(
-    situation: Situation, counts: Counts, sheets: Sequence[Sheet], slack: Mapping[str, float] | None = None
+    situation: Situation, counts: Counts, sheets: Sequence[Sheet], *, cut: bool, slack: Mapping[str, float]
 ) -> Result:
-    """slack: by place, so many messages may have been done or not, as the broker was killed meanwhile."""
+    """
+    cut: the agent or the broker was killed, so that bounds and unknowns of the address are lawful. slack: by place, so
+    many messages may have been done or not, as the broker was killed meanwhile.
+    """
     result = Result(situation)
     by_queue = {sheet["queue"]: sheet for sheet in sheets}
     told_names = {name for sheet in sheets for name in numbers_of(sheet)} | {*QUEUE_FATES, *ADDRESS_FATES}
@@ -67,10 +72,10 @@ def compared(
             result.wrong.append(f"no account of {queue or 'the address'}")
             continue
         place = queue or situation.name
-        some = (slack or {}).get(place, 0.0)
+        some = slack.get(place, 0.0)
         values = {name: value_of(text, place, counts) for name, text in truth.items()}
         result.unexplained += abs(bounds(sheet["unexplained"])[0]) if queue else 0.0
-        _compare(result, queue, values, sheet, told_names, some)
+        _compare(result, queue, values, sheet, told_names, some, cut)
         if queue and "evicted" in values:
             _compare_culprits(result, place, counts, sheet, some)
     return result
@@ -97,15 +102,15 @@ def numbers_of(sheet: Sheet) -> dict[str, object]:
     """All amounts of a sheet by name, but those by client."""
     parts = [part for name, part in sheet.items() if isinstance(part, dict) and name not in {"lost_by", "reasons"}]
     inner = sheet.get("buffered") or {}
-    return {name: value for part in parts for name, value in part.items() if not (part is inner)}
+    return {name: value for part in parts for name, value in part.items() if part is not inner}
 
 
 def _compare(
-    result: Result, queue: str, values: dict[str, float], sheet: Sheet, known: set[str], slack: float
+    result: Result, queue: str, values: dict[str, float], sheet: Sheet, known: set[str], slack: float, cut: bool
 ) -> None:
     told, situation = numbers_of(sheet), result.situation
     if queue:
-        left = [name for name in values if name in sheet["left"] or name in UNTIL_SPLIT and name in QUEUE_FATES]
+        left = [name for name in values if name in sheet["left"] or (name in UNTIL_SPLIT and name in QUEUE_FATES)]
         values.setdefault("there", values["came"] - sum(values[name] for name in {*left, "acknowledged"}))
         told = {**told, "came": summed(sheet["came"]), "there": summed(sheet["there"])}
         if "moved" in values and "moved" not in known:
@@ -123,7 +128,7 @@ def _compare(
             elif truth:
                 result.wrong.append(f"{queue or 'address'}: nothing of {name}, {truth:g} by the clients")
             continue
-        _judge(result, queue, name, truth, told[names[0]], slack)
+        _judge(result, queue, name, truth, told[names[0]], slack, lawful=cut and (not queue or slack > 0))
     mine = {*values, *(other for name in values for other in UNTIL_SPLIT.get(name, ()))}
     for name, value in told.items():
         if name in LOSSES and name not in mine and bounds(value)[0] > slack:
@@ -132,14 +137,10 @@ def _compare(
         result.wrong.append(f"{queue}: lost by {sheet['lost_by']}")
 
 
-def _judge(result: Result, queue: str, name: str, truth: float, value: object, slack: float) -> None:
+def _judge(result: Result, queue: str, name: str, truth: float, value: object, slack: float, *, lawful: bool) -> None:
     low, high = bounds(value)
     verdict = EXACT if low == high == truth else UNKNOWN if value is None else BOUNDS
-    if not low - slack <= truth <= high + slack:
-        verdict = WRONG
-    elif verdict == UNKNOWN and name not in result.situation.unknown and truth:
-        verdict = WRONG
-    elif verdict == BOUNDS and name not in result.situation.wide and not slack:
+    if not low - slack <= truth <= high + slack or (verdict == UNKNOWN and truth and not lawful and name not in result.situation.unknown) or (verdict == BOUNDS and not lawful and name not in result.situation.wide):
         verdict = WRONG
     what = f"{queue} {name}" if queue and queue != result.situation.name else name
     result.rows.append(Row(what, truth, shown(value), verdict))

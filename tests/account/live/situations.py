@@ -156,7 +156,7 @@ FAULTS = (
     Situation(
         "f.moved", [send(10)], {"f.moved": {}, "f.moved.to": {}},
         {"f.moved": {"moved": "moved", "acknowledged": ""}, "f.moved.to": {"came": "f.moved@moved", "acknowledged": ""}},
-        operator=(("moveMessages(int,java.lang.String,java.lang.String)", (100, "", "f.moved.to")),),
+        operator=(("moveMessages(java.lang.String,java.lang.String)", ("", "f.moved.to")),),
         also=("no_consumer", *SLOW), wide=("moved", "acknowledged"),
     ),
     Situation(

@@ -1,12 +1,14 @@
-"""A real broker, the clients of all situations in one Java process, and two agents that poll it at their own intervals."""
+"""A real broker, the clients of all situations in one Java process, and agents that poll it, each at its interval."""
 
 import contextlib
+import http
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
 from click.testing import CliRunner
@@ -24,39 +26,46 @@ DRAINED = 60.0
 FIRST = frozenset({"send", "stomp-send", "mqtt-send", "rpc", "ring"})
 """Roles that stop before the others, so that nothing comes any more."""
 
+AWAY = 8.0
+"""Seconds between the kill of an agent and its start."""
+
 Counts = Mapping[tuple[str, str], int]
 """By place, and what the clients did there."""
 Sheet = Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Watch:
+    """An agent that polls each so many seconds; killed: midway, with SIGKILL."""
+
+    interval: float
+    killed: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"each {self.interval:g} s" + (", killed" if self.killed else "")
+
+
 class Stage:
     """All situations on one broker. The clients log what they did; the agents are real processes."""
 
-    def __init__(self, folder: Path, situations: Sequence[Situation], intervals: Sequence[float]) -> None:
-        self._folder, self._situations = folder, situations
+    def __init__(self, folder: Path, situations: Sequence[Situation], watches: Sequence[Watch]) -> None:
+        self._folder, self.situations = folder, situations
         self._stack = ExitStack()
         self._clients: list[tuple[str, Mapping[str, Any]]] = []
         self.trouble: list[str] = []
-        self._intervals = intervals
+        self.watches = watches
 
-    def __enter__(self) -> "Stage":
+    def __enter__(self) -> Self:
         self.broker = ArtemisBroker.create(self._folder / "broker", heap_mb=768)
         self._stack.callback(self.broker.kill)
         self.broker.start()
-        for situation in self._situations:
+        for situation in self.situations:
             self._prepare(situation)
-        self.agents = [
-            self._stack.enter_context(
-                Agent(
-                    self._folder / f"agent-{interval:g}", interval=f"{interval:g}s",
-                    timeout=f"{interval * 900:.0f}ms", brokers=[entry(self.broker)],
-                )
-            )
-            for interval in self._intervals
-        ]  # fmt: skip
-        for agent, interval in zip(self.agents, self._intervals, strict=True):  # which know the queues before a message
+        self.agents = [self._stack.enter_context(self._agent(watch)) for watch in self.watches]
+        for agent, watch in zip(self.agents, self.watches, strict=True):  # which know the queues before a message
             agent.until(lambda scrape: bool(scrape.find("mq_queue_messages")), expected=True, timeout=60)
-            self._polls(agent, 2, interval)
+            self._polls(agent, 2, watch.interval)
         self._process = self._stack.enter_context(CoreProcess(self._folder / "clients", main=MAIN, heap_mb=384))
         endpoint = self.broker.endpoint()
         account = endpoint.account
@@ -65,6 +74,12 @@ class Stage:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def _agent(self, watch: Watch) -> Agent:
+        return Agent(
+            self._folder / f"agent {watch.name}", interval=f"{watch.interval:g}s",
+            timeout=f"{watch.interval * 900:.0f}ms", brokers=[entry(self.broker)],
+        )  # fmt: skip
 
     def _prepare(self, situation: Situation) -> None:
         manage = self.broker.manage
@@ -92,7 +107,7 @@ class Stage:
         manage.call(manage.broker, "createBridge(java.lang.String)", json.dumps(bridge))
 
     def begin(self) -> None:
-        for situation in self._situations:
+        for situation in self.situations:
             for number, options in enumerate(situation.clients):
                 client = f"{situation.name}#{number}"
                 said = {"place": situation.name, "seed": number + 1, **options}
@@ -102,7 +117,7 @@ class Stage:
     def operate(self) -> dict[tuple[str, str], int]:
         """What operators do; so many messages, by place and operation."""
         done: dict[tuple[str, str], int] = {}
-        for situation in self._situations:
+        for situation in self.situations:
             for operation, arguments in situation.operator:
                 mbean = self.broker.manage.queue_mbean(situation.name)
                 what = "moved" if operation.startswith("move") else "purged"
@@ -135,31 +150,32 @@ class Stage:
 
     def settle(self, polls: int = 5) -> None:
         """So many polls of each agent."""
-        for agent, interval in zip(self.agents, self._intervals, strict=True):
-            self._polls(agent, polls, interval)
+        for agent, watch in zip(self.agents, self.watches, strict=True):
+            self._polls(agent, polls, watch.interval)
 
     def _polls(self, agent: Agent, polls: int, interval: float) -> None:
         for _ in range(polls):
             agent.fresh(self.broker.name, timeout=3 * interval + 15)
 
-    def kill_agent(self, number: int, seconds: float) -> None:
-        """SIGKILL; it runs again after so many seconds."""
-        self.agents[number].kill()
-        time.sleep(seconds)
-        self.agents[number].run()
+    def kill_agents(self) -> None:
+        """Those that are to be killed; they run again after a while."""
+        killed = [agent for agent, watch in zip(self.agents, self.watches, strict=True) if watch.killed]
+        for agent in killed:
+            agent.kill()
+        time.sleep(AWAY if killed else 0)
+        for agent in killed:
+            agent.run()
 
     def sheets(self, agent: Agent, name: str, *, by_command: bool) -> Iterator[Sheet]:
         """Of an address and its queues: from `penstock account`, or from the API."""
         if by_command:
             url = f"http://127.0.0.1:{agent.port}"
             said = CliRunner().invoke(main, ["account", self.broker.name, name, "--format", "json", "--url", url])
-            assert said.exit_code == 0, said.output
-            yield from json.loads(said.output)["accounts"]
+            yield from json.loads(said.output)["accounts"] if said.exit_code == 0 else ()
         else:
             path = f"/api/v1/account?broker={quote(self.broker.name)}&name={quote(name)}"
             status, body = agent.request(path)
-            assert status == 200, body
-            yield from json.loads(body)["accounts"]
+            yield from json.loads(body)["accounts"] if status == http.HTTPStatus.OK else ()
 
     def scrape(self, agent: Agent) -> Scrape:
         return agent.fresh(self.broker.name, timeout=60)
