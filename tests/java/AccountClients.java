@@ -269,6 +269,7 @@ public final class AccountClients {
         private MessageProducer producer;
         private long in;
         private long transactions;
+        private String life = "";
         private final Map<String, Long> inTransaction = new HashMap<>();
 
         Sender(Map<String, String> said) {
@@ -279,6 +280,7 @@ public final class AccountClients {
         @Override
         void play() throws Exception {
             connection = connect(said.getOrDefault("client", ""));
+            life = place + System.nanoTime() + ".";
             boolean transacted = said.containsKey("batch") || said.containsKey("leave_open");
             session = connection.createSession(transacted, transacted ? 0 : Session.AUTO_ACKNOWLEDGE);
             to = said.containsKey("topic") ? session.createTopic(place) : session.createQueue(place);
@@ -308,7 +310,7 @@ public final class AccountClients {
             Message message = message(number);
             boolean twice = said.containsKey("duplicates") && number % DUPLICATE_EACH == 0;
             if (said.containsKey("duplicates")) {
-                message.setStringProperty("_AMQ_DUPL_ID", place + System.identityHashCode(this) + "." + number);
+                message.setStringProperty("_AMQ_DUPL_ID", life + number);
             }
             if (!said.containsKey("batch")) {
                 count("tried", 1);
@@ -418,6 +420,7 @@ public final class AccountClients {
         private long open;
         private long taken;
         private int lives;
+        private long leaked;
 
         Taker(Map<String, String> said) {
             super(said);
@@ -483,6 +486,7 @@ public final class AccountClients {
             } else if (mode.equals("individual")) {
                 if (said.containsKey("leak_every") && taken % number("leak_every", 1) == 0) {
                     count("leaked", 1);
+                    leaked++;
                     return;
                 }
                 working.add(message);
@@ -524,7 +528,8 @@ public final class AccountClients {
 
         @Override
         void interrupted() {
-            open = 0;
+            count("leaked", -leaked);
+            leaked = open = 0;
             working.clear();
         }
     }
@@ -582,6 +587,11 @@ public final class AccountClients {
                 pause(number("pause_ms", 0));
             }
             count("there", ready);
+        }
+
+        @Override
+        void interrupted() {
+            give("(restart)", "restarts");
         }
 
         private void send(long n) throws JMSException {
@@ -731,6 +741,11 @@ public final class AccountClients {
             socket.getOutputStream().write(frame.getBytes(StandardCharsets.UTF_8));
         }
 
+        /** So that the broker does not take it for gone. */
+        void beat() throws IOException {
+            socket.getOutputStream().write('\n');
+        }
+
         /** The next frame, null after `millis` without one. */
         Map<String, String> read(int millis) throws IOException {
             socket.setSoTimeout(millis);
@@ -824,6 +839,8 @@ public final class AccountClients {
                         stomp.send("ACK", "", "id:" + frame.get("ack"), "receipt:r");
                         // What is delivered meanwhile comes before the receipt, and is acknowledged with the next.
                         settle(stomp);
+                    } else {
+                        stomp.beat();
                     }
                 }
             }

@@ -15,13 +15,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from account.live.compare import Result, as_metrics, compared, conditions
+from account.live.compare import Lawful, Result, as_metrics, compared, conditions
 from account.live.situations import SITUATIONS, Situation
 from account.live.stage import Counts, Stage, Watch
 
 INTERVALS = (2.0, 10.0)
 RESTARTED = 150.0
 """Seconds at most where the broker is killed."""
+UNDER_WAY = 3.0
+"""Seconds that a poll may be late, or take, on a busy machine."""
 
 
 def play(
@@ -43,7 +45,9 @@ def play(
         stage.end()
         counts: Counts = {**stage.truth(), **operated}
         stage.settle()
-        results = {watch.name: judged(stage, number, counts, restart) for number, watch in enumerate(watches)}
+        results = {
+            watch.name: judged(stage, number, counts, sending, restart=restart) for number, watch in enumerate(watches)
+        }
         sent = sum(n for (_, what), n in counts.items() if what == "sent")
         return results, {"sent": sent, "per_second": round(sent / sending), "load": load, "trouble": stage.trouble}
 
@@ -52,9 +56,13 @@ def until(moment: float) -> None:
     time.sleep(max(moment - time.monotonic(), 0))
 
 
-def judged(stage: Stage, number: int, counts: Counts, restart: bool) -> list[Result]:
-    """By the command for the first agent, by the API for the others."""
-    agent, found = stage.agents[number], []
+def judged(stage: Stage, number: int, counts: Counts, seconds: float, *, restart: bool) -> list[Result]:
+    """By the command for the first agent, by the API for the others. seconds: of sending."""
+    agent, watch, found = stage.agents[number], stage.watches[number], []
+    missed = 0.0 if number or restart else seconds
+    lawful = Lawful(watch.killed)
+    if restart:
+        lawful = Lawful(cut=True, unsure=unsure(counts), unseen=(watch.interval + UNDER_WAY) / seconds)
     shown = {
         (labels["address"], labels["queue"], labels["fate"]): value
         for labels, value in stage.scrape(agent).find("mq_account_messages_total")
@@ -62,23 +70,19 @@ def judged(stage: Stage, number: int, counts: Counts, restart: bool) -> list[Res
     raised = stage.raised(agent)
     for situation in stage.situations:
         addresses = {situation.name, *(options.get("address", queue) for queue, options in situation.of_queues.items())}
-        addresses = {situation.name} if "h.mqtt" in addresses else addresses
         sheets = {
             sheet["queue"]: sheet
             for address in [*sorted(addresses - {situation.name}), situation.name]
             for sheet in stage.sheets(agent, address, by_command=number == 0)
         }
-        result = compared(
-            situation, counts, list(sheets.values()), cut=restart or stage.watches[number].killed,
-            slack=slack(counts) if restart else {},
-        )  # fmt: skip
-        conditions(result, raised)
+        result = compared(situation, counts, list(sheets.values()), lawful)
+        conditions(result, raised, missed)
         result.wrong += as_metrics(iter(sheets.values()), shown)
         found.append(result)
     return found
 
 
-def slack(counts: Counts) -> dict[str, float]:
+def unsure(counts: Counts) -> dict[str, float]:
     """By place, what was under way as the broker was killed: sent or acknowledged without an answer."""
     found: dict[str, float] = {}
     for (place, what), n in counts.items():

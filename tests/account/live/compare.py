@@ -10,15 +10,21 @@ from account.live.stage import Counts, Sheet
 from penstock.account.fates import ADDRESS_FATES, QUEUE_FATES
 from penstock.conditions.catalogue import CONDITIONS
 
-LOSSES = ("evicted", "dropped", "rejected", "unwanted", "unrouted", "duplicate", "expired", "dead_lettered", "killed",
-          "purged", "in_doubt", "unheld")  # fmt: skip
+LOSSES = frozenset({
+    "evicted", "dropped", "rejected", "unwanted", "unrouted", "duplicate", "expired", "dead_lettered", "killed",
+    "purged", "in_doubt", "unheld",
+})  # fmt: skip
 """What no healthy situation may have, and no fault but its own."""
-UNTIL_SPLIT: Mapping[str, tuple[str, ...]] = {
+STANDS_FOR: Mapping[str, tuple[str, ...]] = {
     "dead_lettered": ("killed",), "purged": ("killed",), "moved": (), "in_doubt": ("unheld",),
     "uncommitted": ("uncommitted_or_diverted",), "rolled_back": ("uncommitted_or_diverted",), "given_back": (),
 }  # fmt: skip
 """By a name of a truth, what stands for it in a version that does not tell it yet; nothing: it is not compared."""
-EXACT, BOUNDS, UNKNOWN, WRONG = "exact", "in bounds", "unknown", "WRONG"
+SPLIT = frozenset({"dead_lettered", "purged", "moved"})
+EXACT, BOUNDS, UNKNOWN, SHORT, WRONG = "exact", "in bounds", "unknown", "short", "WRONG"
+"""short: exact but for what came and went between the last poll of a broker and its death."""
+ODD = 10
+"""Messages: a burst just then is more than the mean of the run."""
 
 Bounds = tuple[float, float]
 
@@ -56,28 +62,38 @@ class Result:
         return f"| {self.situation.name} | {told} | {self.unexplained:g} | {verdict} | {'; '.join(notes)} |"
 
 
-def compared(
-    situation: Situation, counts: Counts, sheets: Sequence[Sheet], *, cut: bool, slack: Mapping[str, float]
-) -> Result:
+@dataclass(frozen=True)
+class Lawful:
     """
-    cut: the agent or the broker was killed, so that bounds and unknowns of the address are lawful. slack: by place, so
-    many messages may have been done or not, as the broker was killed meanwhile.
+    What is lawful beside the exact truth.
+
+    cut: the agent or the broker was killed: bounds and unknowns of addresses. unsure: the broker was killed: by place,
+    so many messages may have been done or not. unseen: share of the run between its last poll and its death: so much
+    of all is missing, as no counter outlives the broker.
     """
+
+    cut: bool = False
+    unsure: Mapping[str, float] = field(default_factory=dict)
+    unseen: float = 0.0
+
+
+def compared(situation: Situation, counts: Counts, sheets: Sequence[Sheet], lawful: Lawful) -> Result:
     result = Result(situation)
     by_queue = {sheet["queue"]: sheet for sheet in sheets}
-    told_names = {name for sheet in sheets for name in numbers_of(sheet)} | {*QUEUE_FATES, *ADDRESS_FATES}
+    known = {name for sheet in sheets for name in numbers_of(sheet)} | {*QUEUE_FATES, *ADDRESS_FATES}
     for queue, truth in expected(situation).items():
         sheet = by_queue.get(queue)
         if sheet is None:
             result.wrong.append(f"no account of {queue or 'the address'}")
             continue
         place = queue or situation.name
-        some = slack.get(place, 0.0)
         values = {name: value_of(text, place, counts) for name, text in truth.items()}
-        result.unexplained += abs(bounds(sheet["unexplained"])[0]) if queue else 0.0
-        _compare(result, queue, values, sheet, told_names, some, cut)
-        if queue and "evicted" in values:
-            _compare_culprits(result, place, counts, sheet, some)
+        if queue:
+            result.unexplained += abs(bounds(sheet["unexplained"])[0])
+            complete(values, sheet, known, result)
+        Comparison(result, queue, sheet, known, lawful).run(values)
+        if "evicted" in values and not lawful.unseen:
+            compare_culprits(result, place, counts, sheet)
     return result
 
 
@@ -105,50 +121,67 @@ def numbers_of(sheet: Sheet) -> dict[str, object]:
     return {name: value for part in parts for name, value in part.items() if part is not inner}
 
 
-def _compare(
-    result: Result, queue: str, values: dict[str, float], sheet: Sheet, known: set[str], slack: float, cut: bool
-) -> None:
-    told, situation = numbers_of(sheet), result.situation
-    if queue:
-        left = [name for name in values if name in sheet["left"] or (name in UNTIL_SPLIT and name in QUEUE_FATES)]
-        values.setdefault("there", values["came"] - sum(values[name] for name in {*left, "acknowledged"}))
-        told = {**told, "came": summed(sheet["came"]), "there": summed(sheet["there"])}
-        if "moved" in values and "moved" not in known:
-            values["acknowledged"] += values.pop("moved")
-            values["there"] = values["came"] - values["acknowledged"]
-            result.untold.append("moved")
-        for early in ("dead_lettered", "purged"):
-            if early in values and early not in known:
-                values["there"] = values["came"] - values["acknowledged"] - values[early]
-    for name, truth in values.items():
-        names = [name] if name in told else [other for other in UNTIL_SPLIT.get(name, ()) if other in told]
-        if not names:
-            if truth and name not in known and name in UNTIL_SPLIT:
-                result.untold.append(name)
+def complete(values: dict[str, float], sheet: Sheet, known: set[str], result: Result) -> None:
+    """With what is there; moved messages are acknowledged ones to a version that does not tell them apart."""
+    left = {name for name in values if name in sheet["left"] or name in SPLIT}
+    values.setdefault("there", values["came"] - sum(values[name] for name in left))
+    if "moved" in values and "moved" not in known:
+        values["acknowledged"] += values.pop("moved")
+        result.untold.append("moved")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of one sheet: of a queue, or of the address where `queue` is empty."""
+
+    result: Result
+    queue: str
+    sheet: Sheet
+    known: set[str]
+    lawful: Lawful
+
+    def run(self, values: Mapping[str, float]) -> None:
+        told = numbers_of(self.sheet)
+        if self.queue:
+            told |= {name: summed(self.sheet[name]) for name in ("came", "there")}
+        for name, truth in values.items():
+            names = [one for one in (name, *STANDS_FOR.get(name, ())) if one in told]
+            if names:
+                self._judge(name, truth, told[names[0]], values["came"] if name == "there" else truth)
+            elif truth and name in STANDS_FOR and name not in self.known:
+                self.result.untold.append(name)
             elif truth:
-                result.wrong.append(f"{queue or 'address'}: nothing of {name}, {truth:g} by the clients")
-            continue
-        _judge(result, queue, name, truth, told[names[0]], slack, lawful=cut and (not queue or slack > 0))
-    mine = {*values, *(other for name in values for other in UNTIL_SPLIT.get(name, ()))}
-    for name, value in told.items():
-        if name in LOSSES and name not in mine and bounds(value)[0] > slack:
-            result.wrong.append(f"{queue or 'address'}: {name} {shown(value)}, none by the clients")
-    if situation.healthy and queue and sheet["lost_by"] and "evicted" not in values:
-        result.wrong.append(f"{queue}: lost by {sheet['lost_by']}")
+                self._wrong(f"nothing of {name}, {truth:g} by the clients")
+        mine = {*values, *(other for name in values for other in STANDS_FOR.get(name, ()))}
+        for name in LOSSES - mine:
+            if bounds(told.get(name, 0))[0] > self._unsure:
+                self._wrong(f"{name} {shown(told[name])}, none by the clients")
+
+    @property
+    def _unsure(self) -> float:
+        return self.lawful.unsure.get(self.queue or self.result.situation.name, 0.0)
+
+    def _judge(self, name: str, truth: float, value: object, traffic: float) -> None:
+        situation, (low, high) = self.result.situation, bounds(value)
+        lawful = self.lawful.cut and (not self.queue or self.lawful.unseen > 0)
+        unseen = self._unsure + math.ceil(traffic * self.lawful.unseen) + (ODD if self.lawful.unseen else 0)
+        if low == high == truth:
+            verdict = EXACT
+        elif low <= truth <= high:
+            allowed = (*situation.unknown, *(situation.wide if value is not None else ()))
+            verdict = (BOUNDS if value is not None else UNKNOWN) if lawful or name in allowed or not truth else WRONG
+        else:
+            verdict = SHORT if self.lawful.unseen and low - self._unsure <= truth <= high + unseen else WRONG
+        what = f"{self.queue} {name}" if self.queue and self.queue != situation.name else name
+        self.result.rows.append(Row(what, truth, shown(value), verdict))
+        if verdict == WRONG:
+            self._wrong(f"{name} {truth:g} by the clients, told {shown(value)}")
+
+    def _wrong(self, text: str) -> None:
+        self.result.wrong.append(f"{self.queue or 'address'}: {text}")
 
 
-def _judge(result: Result, queue: str, name: str, truth: float, value: object, slack: float, *, lawful: bool) -> None:
-    low, high = bounds(value)
-    verdict = EXACT if low == high == truth else UNKNOWN if value is None else BOUNDS
-    if not low - slack <= truth <= high + slack or (verdict == UNKNOWN and truth and not lawful and name not in result.situation.unknown) or (verdict == BOUNDS and not lawful and name not in result.situation.wide):
-        verdict = WRONG
-    what = f"{queue} {name}" if queue and queue != result.situation.name else name
-    result.rows.append(Row(what, truth, shown(value), verdict))
-    if verdict == WRONG:
-        result.wrong.append(f"{what}: {truth:g} by the clients, told {shown(value)}")
-
-
-def _compare_culprits(result: Result, queue: str, counts: Counts, sheet: Sheet, slack: float) -> None:
+def compare_culprits(result: Result, queue: str, counts: Counts, sheet: Sheet) -> None:
     told = {name: bounds(value) for name, value in sheet["lost_by"].items()}
     unnamed = told.get("(not known)", (0.0, 0.0))[1]
     for (place, what), truth in counts.items():
@@ -156,7 +189,7 @@ def _compare_culprits(result: Result, queue: str, counts: Counts, sheet: Sheet, 
         if place != queue or name == what:
             continue
         low, high = told.get(name, (0.0, 0.0))
-        inside = low - slack <= truth <= high + slack + (0 if name == "arrivals" else unnamed)
+        inside = low <= truth <= high + (0 if name == "arrivals" else unnamed)
         said = shown([low, high])
         result.rows.append(Row(name, truth, said, EXACT if low == high == truth else BOUNDS if inside else WRONG))
         if not inside:
@@ -184,18 +217,20 @@ def shown(value: object) -> str:
     return f"{low:g}" if low == high else f"{low:g}..{high:g}"
 
 
-def conditions(result: Result, raised: Sequence[Mapping[str, str]]) -> None:
-    """Into the result: conditions that must not have been raised, and those that are missing."""
+def conditions(result: Result, raised: Sequence[Mapping[str, str]], seconds: float) -> None:
+    """
+    Into the result: conditions that must not have been raised, and those that are missing.
+
+    seconds: how long it was played; 0: none is missed.
+    """
     situation = result.situation
     places = {situation.name, *situation.of_queues}
     mine = {one["condition"]: one["severity"] for one in raised if places & {one.get("queue"), one.get("address")}}
     lawful = {*situation.raises, *situation.also}
-    for name, severity in sorted(mine.items()):
-        if name not in lawful:
-            result.wrong.append(f"{severity} {name}")
-        else:
-            result.conditions.append(name)
-    result.wrong += [f"no {name}" for name in situation.raises if name in CONDITIONS and name not in mine]
+    result.conditions += [name for name in sorted(mine) if name in lawful]
+    result.wrong += [f"{severity} {name}" for name, severity in sorted(mine.items()) if name not in lawful]
+    due = [name for name, after in situation.raises.items() if name in CONDITIONS and seconds >= after]
+    result.wrong += [f"no {name}" for name in due if name not in mine]
 
 
 def as_metrics(sheets: Iterator[Sheet], scrape_rows: Mapping[tuple[str, str, str], float]) -> list[str]:

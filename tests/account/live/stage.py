@@ -29,6 +29,9 @@ FIRST = frozenset({"send", "stomp-send", "mqtt-send", "rpc", "ring"})
 AWAY = 8.0
 """Seconds between the kill of an agent and its start."""
 
+AHEAD = 3.0
+"""Seconds by which consumers are ahead of producers."""
+
 Counts = Mapping[tuple[str, str], int]
 """By place, and what the clients did there."""
 Sheet = Mapping[str, Any]
@@ -63,9 +66,9 @@ class Stage:
         for situation in self.situations:
             self._prepare(situation)
         self.agents = [self._stack.enter_context(self._agent(watch)) for watch in self.watches]
-        for agent, watch in zip(self.agents, self.watches, strict=True):  # which know the queues before a message
+        for agent in self.agents:  # which know the queues before a message
             agent.until(lambda scrape: bool(scrape.find("mq_queue_messages")), expected=True, timeout=60)
-            self._polls(agent, 2, watch.interval)
+        self.settle(2)
         self._process = self._stack.enter_context(CoreProcess(self._folder / "clients", main=MAIN, heap_mb=384))
         endpoint = self.broker.endpoint()
         account = endpoint.account
@@ -107,12 +110,19 @@ class Stage:
         manage.call(manage.broker, "createBridge(java.lang.String)", json.dumps(bridge))
 
     def begin(self) -> None:
-        for situation in self.situations:
-            for number, options in enumerate(situation.clients):
-                client = f"{situation.name}#{number}"
-                said = {"place": situation.name, "seed": number + 1, **options}
-                self._process.ask("start", client, *(f"{key}={value}" for key, value in said.items()))
-                self._clients.append((client, said))
+        """Consumers first, so that nothing is sent to a topic that has none."""
+        for sends in (False, True):
+            for situation in self.situations:
+                for number, options in enumerate(situation.clients):
+                    if options["role"].endswith("send") is sends:
+                        self._start(
+                            f"{situation.name}#{number}", {"place": situation.name, "seed": number + 1, **options}
+                        )
+            time.sleep(0 if sends else AHEAD)
+
+    def _start(self, client: str, said: Mapping[str, Any]) -> None:
+        self._process.ask("start", client, *(f"{key}={value}" for key, value in said.items()))
+        self._clients.append((client, said))
 
     def operate(self) -> dict[tuple[str, str], int]:
         """What operators do; so many messages, by place and operation."""
@@ -149,9 +159,13 @@ class Stage:
     # --- the agents
 
     def settle(self, polls: int = 5) -> None:
-        """So many polls of each agent."""
+        """So many polls of each agent, which poll at the same time."""
+        slowest = max(watch.interval for watch in self.watches)
         for agent, watch in zip(self.agents, self.watches, strict=True):
-            self._polls(agent, polls, watch.interval)
+            if watch.interval == slowest:
+                self._polls(agent, polls, slowest)
+        for agent, watch in zip(self.agents, self.watches, strict=True):
+            self._polls(agent, max(polls - round((polls - 1) * slowest / watch.interval), 1), watch.interval)
 
     def _polls(self, agent: Agent, polls: int, interval: float) -> None:
         for _ in range(polls):
