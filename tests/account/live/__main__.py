@@ -17,7 +17,7 @@ from typing import Any
 
 from account.live.compare import Lawful, Result, as_metrics, compared, conditions
 from account.live.situations import SITUATIONS, Situation
-from account.live.stage import Counts, Stage, Watch
+from account.live.stage import NEWEST, VERSION, Counts, Stage, Watch
 
 INTERVALS = (2.0, 10.0)
 RESTARTED = 150.0
@@ -27,10 +27,16 @@ UNDER_WAY = 3.0
 
 
 def play(
-    folder: Path, situations: Sequence[Situation], seconds: float, watches: Sequence[Watch], *, restart: bool = False
+    folder: Path,
+    situations: Sequence[Situation],
+    seconds: float,
+    watches: Sequence[Watch],
+    *,
+    restart: bool = False,
+    version: str = VERSION,
 ) -> tuple[dict[str, list[Result]], dict[str, Any]]:
     """The results by agent, and figures of the run. restart: the broker is killed midway."""
-    with Stage(folder, situations, watches) as stage:
+    with Stage(folder, situations, watches, version) as stage:
         began = time.monotonic()
         stage.begin()
         until(began + seconds / 3)
@@ -106,9 +112,14 @@ def main() -> int:
     parser.add_argument("--only", default="", help="parts of names, by commas")
     parser.add_argument("--intervals", default=",".join(f"{one:g}" for one in INTERVALS))
     parser.add_argument("--variant", choices=["agent", "broker", "both"], default="both", help="what is killed midway")
+    parser.add_argument(
+        "--version", default=VERSION, help=f"of the broker; {NEWEST} is embedded, and has fewer protocols"
+    )
     said = parser.parse_args()
     wanted = [one for one in said.only.split(",") if one]
     chosen = [one for one in SITUATIONS if not wanted or any(part in one.name for part in wanted)]
+    if said.version == NEWEST:
+        chosen = [one for one in chosen if not one.protocols & {"mqtt", "openwire"}]
     watches = [Watch(float(one)) for one in said.intervals.split(",")]
     figures: dict[str, Any] = {}
     for variant in ("agent", "broker") if said.variant == "both" else (said.variant,):
@@ -117,6 +128,7 @@ def main() -> int:
             results, run = play(
                 Path(folder), chosen, min(said.seconds, RESTARTED) if restart else said.seconds,
                 watches if restart else [*watches, Watch(watches[0].interval, killed=True)], restart=restart,
+                version=said.version,
             )  # fmt: skip
         print(f"\nKilled: {variant}")  # noqa: T201
         report(results)

@@ -46,6 +46,10 @@ class Situation:
         return self.name.startswith("h.")
 
     @property
+    def protocols(self) -> frozenset[str]:
+        return frozenset(one.get("protocol", one["role"].partition("-")[0]) for one in self.clients)
+
+    @property
     def of_queues(self) -> Mapping[str, Mapping[str, Any]]:
         return self.queues or {self.name: {}}
 
@@ -244,7 +248,7 @@ HEALTHY = (
         bridges={"h.bridge": "h.bridge.out"},
     ),
     Situation(
-        "h.kept", [send(3), take()], {"h.kept": {"non_destructive": True}},
+        "h.kept", [send(3, early=1), take(protocol="amqp", window=1)], {"h.kept": {"non_destructive": True}},
         {"h.kept": {"acknowledged": "", "there": "sent"}},
     ),
     Situation("h.behind", [send(80), take(work_ms=13, window=0)], also=SLOW),

@@ -3,12 +3,13 @@
 import contextlib
 import http
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from click.testing import CliRunner
@@ -17,8 +18,13 @@ from account.live.situations import Situation
 from e2e.agent import Agent, Scrape, entry
 from flowbench.core import CoreProcess
 from penstock.cli import main
-from penstock_demo.artemis import ArtemisBroker
+from penstock_demo.artemis import VERSION, ArtemisBroker
 from penstock_demo.errors import DemoError
+from rig.embedded import VERSION as NEWEST
+from rig.embedded import embedded_broker
+
+if TYPE_CHECKING:
+    from penstock_demo.broker import Broker
 
 MAIN = Path(__file__).parents[2] / "java" / "AccountClients.java"
 DRAINED = 60.0
@@ -52,7 +58,10 @@ class Watch:
 class Stage:
     """All situations on one broker. The clients log what they did; the agents are real processes."""
 
-    def __init__(self, folder: Path, situations: Sequence[Situation], watches: Sequence[Watch]) -> None:
+    def __init__(
+        self, folder: Path, situations: Sequence[Situation], watches: Sequence[Watch], version: str = VERSION
+    ) -> None:
+        self._version = version
         self._folder, self.situations = folder, situations
         self._stack = ExitStack()
         self._clients: list[tuple[str, Mapping[str, Any]]] = []
@@ -60,7 +69,13 @@ class Stage:
         self.watches = watches
 
     def __enter__(self) -> Self:
-        self.broker = ArtemisBroker.create(self._folder / "broker", heap_mb=768)
+        folder = self._folder / "broker"
+        newest = self._version == NEWEST
+        self.broker: Broker = (
+            embedded_broker(folder, heap_mb=768)
+            if newest
+            else ArtemisBroker.create(folder, version=self._version, heap_mb=768, edit=self._with_settings)
+        )
         self._stack.callback(self.broker.kill)
         self.broker.start()
         for situation in self.situations:
@@ -78,6 +93,16 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def _with_settings(self, broker_xml: str) -> str:
+        """2.28 takes no settings as JSON."""
+        for situation in self.situations:
+            said = {dashed(name): value for name, value in situation.settings.items()}
+            texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in said.items()}
+            lines = "".join(f"<{name}>{value}</{name}>" for name, value in texts.items())
+            one = f'<address-settings><address-setting match="{situation.name}">{lines}</address-setting>'
+            broker_xml = broker_xml.replace("<address-settings>", one) if said else broker_xml
+        return broker_xml
+
     def _agent(self, watch: Watch) -> Agent:
         return Agent(
             self._folder / f"agent {watch.name}", interval=f"{watch.interval:g}s",
@@ -86,7 +111,7 @@ class Stage:
 
     def _prepare(self, situation: Situation) -> None:
         manage = self.broker.manage
-        if situation.settings:
+        if situation.settings and self._version == NEWEST:
             manage.add_settings(situation.name, **situation.settings)
         for queue, options in situation.of_queues.items():
             if "made by" not in options:
@@ -114,7 +139,7 @@ class Stage:
         for sends in (False, True):
             for situation in self.situations:
                 for number, options in enumerate(situation.clients):
-                    if options["role"].endswith("send") is sends:
+                    if (options["role"].endswith("send") and "early" not in options) is sends:
                         self._start(
                             f"{situation.name}#{number}", {"place": situation.name, "seed": number + 1, **options}
                         )
@@ -199,3 +224,8 @@ class Stage:
         status, body = agent.request("/api/v1/events?limit=1000")
         assert status == 200, body
         return [one for one in json.loads(body)["events"] if one["change"] == "condition_on"]
+
+
+def dashed(name: str) -> str:
+    """Of a setting: its name in broker.xml, by that in JSON."""
+    return re.sub("[A-Z]", lambda found: "-" + found[0].lower(), name).replace("-message-policy", "-policy")
