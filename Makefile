@@ -124,6 +124,7 @@ test-trust: $(VENV)/.test  # faults that take longer than make test has time for
 
 test-account: DURATION ?= 360
 test-account: $(VENV)/.test  # 50 situations on a real Artemis: truth of the clients against the account (15 min)
+	$(if $(ONLY),,$(BIN)/pytest tests/account/live/rare_check.py)
 	@PYTHONPATH=tests $(BIN)/python -m account.live --seconds "$(DURATION)" --only "$(ONLY)"
 
 COUNT ?= 20

@@ -17,7 +17,9 @@ from typing import Any
 
 from account.live.compare import Lawful, Result, as_metrics, compared, conditions
 from account.live.situations import SITUATIONS, Situation
-from account.live.stage import NEWEST, VERSION, Counts, Stage, Watch
+from account.live.stage import Counts, Stage, Watch
+from penstock_demo.artemis import VERSION
+from rig.embedded import VERSION as NEWEST
 
 INTERVALS = (2.0, 10.0)
 RESTARTED = 150.0
