@@ -21,6 +21,8 @@ STANDS_FOR: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """By a name of a truth, what stands for it in a version that does not tell it yet; nothing: it is not compared."""
 SPLIT = frozenset({"dead_lettered", "purged", "moved"})
+BY_TARGETS = SPLIT | {"acknowledged", "given_back"}
+"""Known by what came to other addresses meanwhile."""
 EXACT, BOUNDS, UNKNOWN, SHORT, WRONG = "exact", "in bounds", "unknown", "short", "WRONG"
 """short: exact but for what came and went between the last poll of a broker and its death."""
 ODD = 10
@@ -67,7 +69,8 @@ class Lawful:
     """
     What is lawful beside the exact truth.
 
-    cut: the agent or the broker was killed: bounds and unknowns of addresses. unsure: the broker was killed: by place,
+    cut: the agent or the broker was killed: bounds and unknowns of addresses, and of what only another address shows.
+    unsure: the broker was killed: by place,
     so many messages may have been done or not. unseen: share of the run between its last poll and its death: so much
     of all is missing, as no counter outlives the broker.
     """
@@ -163,7 +166,7 @@ class Comparison:
 
     def _judge(self, name: str, truth: float, value: object, traffic: float) -> None:
         situation, (low, high) = self.result.situation, bounds(value)
-        lawful = self.lawful.cut and (not self.queue or self.lawful.unseen > 0)
+        lawful = self.lawful.cut and (not self.queue or self.lawful.unseen > 0 or name in BY_TARGETS)
         unseen = self._unsure + math.ceil(traffic * self.lawful.unseen) + (ODD if self.lawful.unseen else 0)
         if low == high == truth:
             verdict = EXACT
