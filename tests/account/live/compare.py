@@ -174,7 +174,8 @@ class Comparison:
             allowed = (*situation.unknown, *(situation.wide if value is not None else ()))
             verdict = (BOUNDS if value is not None else UNKNOWN) if lawful or name in allowed or not truth else WRONG
         else:
-            verdict = SHORT if self.lawful.unseen and low - self._unsure <= truth <= high + unseen else WRONG
+            more = unseen if name == "there" else self._unsure  # what was acknowledged just then comes once more
+            verdict = SHORT if self.lawful.unseen and low - more <= truth <= high + unseen else WRONG
         what = f"{self.queue} {name}" if self.queue and self.queue != situation.name else name
         self.result.rows.append(Row(what, truth, shown(value), verdict))
         if verdict == WRONG:

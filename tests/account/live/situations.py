@@ -80,7 +80,7 @@ FULL = ("limit_losing", "rejecting", *SLOW)
 FAULTS = (
     Situation(
         "f.xa", [send(20, limit=80), {"role": "xa", "in_doubt": 50, "window": 0}], short=True,
-        truth={"f.xa": {"in_doubt": "in_doubt", "there": "sent"}}, raises={"in_doubt": 20},
+        truth={"f.xa": {"in_doubt": "in_doubt", "there": "sent"}}, raises={"in_doubt": 40},
         also=("no_consumer", "orphaned", "holder_gone"),
     ),
     Situation(
@@ -248,7 +248,7 @@ HEALTHY = (
         bridges={"h.bridge": "h.bridge.out"},
     ),
     Situation(
-        "h.kept", [send(3, early=1), take(protocol="amqp", window=1)], {"h.kept": {"non_destructive": True}},
+        "h.kept", [send(25, limit=50, early=1), take(late=1)], {"h.kept": {"non_destructive": True}},
         {"h.kept": {"acknowledged": "", "there": "sent"}},
     ),
     Situation("h.behind", [send(80), take(work_ms=13, window=0)], also=SLOW),

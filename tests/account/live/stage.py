@@ -135,11 +135,11 @@ class Stage:
         manage.call(manage.broker, "createBridge(java.lang.String)", json.dumps(bridge))
 
     def begin(self) -> None:
-        """Consumers first, so that nothing is sent to a topic that has none."""
+        """Consumers first, so that nothing is sent to a topic that has none; but for those that are early or late."""
         for sends in (False, True):
             for situation in self.situations:
                 for number, options in enumerate(situation.clients):
-                    if (options["role"].endswith("send") and "early" not in options) is sends:
+                    if last(options) is sends:
                         self._start(
                             f"{situation.name}#{number}", {"place": situation.name, "seed": number + 1, **options}
                         )
@@ -224,6 +224,11 @@ class Stage:
         status, body = agent.request("/api/v1/events?limit=1000")
         assert status == 200, body
         return [one for one in json.loads(body)["events"] if one["change"] == "condition_on"]
+
+
+def last(options: Mapping[str, Any]) -> bool:
+    """Whether a client begins with the producers."""
+    return "late" in options or (options["role"].endswith("send") and "early" not in options)
 
 
 def dashed(name: str) -> str:
