@@ -24,7 +24,9 @@ from rig.embedded import VERSION as NEWEST
 INTERVALS = (2.0, 10.0)
 RESTARTED = 150.0
 """Seconds at most where the broker is killed."""
-UNDER_WAY = 3.0
+LAZY = "h.dups"
+"""Its client does not know which of its acknowledgements were on their way as the broker was killed."""
+UNDER_WAY = 6.0
 """Seconds that a poll may be late, or take, on a busy machine."""
 
 
@@ -128,17 +130,18 @@ def main() -> int:
     figures: dict[str, Any] = {}
     for variant in ("agent", "broker") if said.variant == "both" else (said.variant,):
         restart = variant == "broker"
+        played = [one for one in chosen if not (restart and one.name == LAZY)]
         with tempfile.TemporaryDirectory(prefix="penstock-account-") as folder:
             results, run = play(
-                Path(folder), chosen, min(said.seconds, RESTARTED) if restart else said.seconds,
+                Path(folder), played, min(said.seconds, RESTARTED) if restart else said.seconds,
                 watches if restart else [*watches, Watch(watches[0].interval, killed=True)], restart=restart,
                 version=said.version,
             )  # fmt: skip
         print(f"\nKilled: {variant}")  # noqa: T201
         report(results)
         figures[variant] = run | {
-            "situations": len(chosen),
-            "faults": sum(not one.healthy for one in chosen),
+            "situations": len(played),
+            "faults": sum(not one.healthy for one in played),
             "wrong": {name: [one.situation.name for one in of if not one.right] for name, of in results.items()},
             "not_told": sorted({name for of in results.values() for one in of for name in one.untold}),
         }
