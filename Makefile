@@ -30,6 +30,7 @@ help:
 	@echo "make soak-moving [DURATION=300]  12,000 consumers on a real Artemis, a twentieth replaced in each poll: totals are their own logs (7 min)"
 	@echo "make test-trust, fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (20 min; 1 h)"
 	@echo "make check-consumers  clients that leak, crash and settle in any order on a real Artemis: who is named, the oldest message (5 min)"
+	@echo "make test-account [DURATION=360 ONLY=...]  50 situations on a real Artemis: every message booked to its true reason (15 min)"
 	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
@@ -117,7 +118,7 @@ soak-healthy: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m flowbench.soak --broker "$(BROKER)" --duration "$(DURATION)" \
 		--seed "$(SEED)" --interval "$(POLL)" $(if $(KEEP),--keep "$(KEEP)")
 
-.PHONY: test-trust failovers fuzz fuzz-guided
+.PHONY: test-trust test-account failovers fuzz fuzz-guided
 
 test-trust: $(VENV)/.test  # faults that take longer than make test has time for (20 min)
 	$(BIN)/pytest tests/trust/*_check.py
@@ -126,6 +127,13 @@ test-trust: $(VENV)/.test  # faults that take longer than make test has time for
 
 check-consumers: $(VENV)/.test  # clients that leak, crash and settle in any order on a real Artemis: the oldest message, who is named (5 min)
 	$(BIN)/pytest -s tests/e2e/consumers_check.py
+
+.PHONY: test-account
+
+test-account: DURATION ?= 360
+test-account: $(VENV)/.test  # 50 situations on a real Artemis: truth of the clients against the account (15 min)
+	$(if $(ONLY),,$(BIN)/pytest tests/account/live/rare_check.py)
+	@PYTHONPATH=tests $(BIN)/python -m account.live --seconds "$(DURATION)" --only "$(ONLY)"
 
 COUNT ?= 20
 

@@ -324,3 +324,14 @@ def test_a_producer_found_running_counts_from_then_on() -> None:
 def test_without_producers_it_is_unknown() -> None:
     broker = Broker().see({"q": queue(5, 5)}, polls=3)
     assert sheet(broker).left["duplicate"] is None
+
+
+def test_duplicates_are_at_least_those_seen_after_the_agent_was_away() -> None:
+    broker = Broker().see({"q": queue(0, 0)}, senders={"s": ("q", 0)}, polls=3)
+    broker.see({"q": queue(10, 10)}, senders={"s": ("q", 12)}, polls=3)
+    assert broker.fate("duplicate") == (2, 2)
+    broker.restart_agent()
+    broker.see({"q": queue(20, 20)}, senders={"s": ("q", 25)}, polls=3)
+    assert broker.fate("duplicate") == (2, float("inf"))
+    broker.see({"q": queue(20, 20)}, senders={"s": ("q", 26)}, polls=3)
+    assert broker.fate("duplicate") == (3, float("inf"))

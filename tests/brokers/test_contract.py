@@ -51,7 +51,8 @@ class Answering:
     """
     A transport that answers every poll alike, `seconds` after the one before.
 
-    refused: answered by 403. asked: how often each thing was. slow: when it is asked, all time is used up.
+    refused: answered by 403. asked: how often each thing was. slow: when it is asked, all time is used up. lag: seconds
+    from one answer of a poll to the next.
     """
 
     def __init__(self, subject: Subject) -> None:
@@ -59,6 +60,7 @@ class Answering:
         self.asked: Counter[str] = Counter()
         self.refused = self.slow = "nothing"
         self.seconds = 5.0
+        self.lag = 0.0
         self.now = 1_800_000_000.0
         self.clock = time.monotonic()
 
@@ -67,6 +69,7 @@ class Answering:
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
         assert timeout > 0
+        self.now += self.lag
         return Answer(json.dumps([self._respond(request, timeout) for request in requests]).encode(), self.now, 0.001)
 
     def _respond(self, request: Request, timeout: float) -> Response:
@@ -166,6 +169,16 @@ async def test_a_poll_has_all_parts(broker: Answering, reader: Reader) -> None:
     assert found.queues is not None
     assert (found.queues.index.positions(found.consumer_queue) >= 0).all()
     assert {one.stamp for one in found.collectors.values()} == {found.stamp}
+
+
+async def test_each_part_says_when_it_was_read(broker: Answering, reader: Reader) -> None:
+    """What is compared over two parts is out by what happened in between."""
+    broker.lag = 0.25
+    found = await reader.poll(10)
+    stamps = {name: one.stamp for name, one in found.collectors.items()}
+    assert stamps["broker"] == found.stamp
+    assert len({stamps[name] for name in ("broker", "consumers", "queues", "connections")}) == 4
+    assert max(stamps.values()) == broker.now
 
 
 async def test_a_part_without_rights_fails_alone(broker: Answering, reader: Reader) -> None:

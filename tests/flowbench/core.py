@@ -22,15 +22,15 @@ _PATIENCE = 60.0  # s, for an answer; a first connect on a loaded machine takes 
 class CoreProcess:
     """One JVM; a context manager. Passwords go through its stdin, its command line shows none."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, main: Path = _MAIN, heap_mb: int = 192) -> None:
         self._numbers = itertools.count()
         self._answers: dict[str, queue.SimpleQueue[list[str]]] = {}
         self._lock = threading.Lock()
-        small = ["-Xmx192m", "-Xms32m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        small = [f"-Xmx{heap_mb}m", "-Xms32m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "core-clients.log").open("ab") as log:
             self._child = subprocess.Popen(
-                [require_java(), *small, "-cp", f"{fetch()}/lib/*", str(_MAIN)],
+                [require_java(), *small, "-cp", f"{fetch()}/lib/*", str(main)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

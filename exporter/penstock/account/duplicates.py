@@ -50,12 +50,14 @@ class Sent(RowState):
 class Duplicates(RowState):
     """
     Per queue, of its address. duplicate: at least so many. sent: since `routed0`, which is R + U of that poll, by the
-    producers that are listed. unsent: sent and not routed, at the last polls; negative: others send here, too.
+    producers that are listed. unsent: sent and not routed, at the last polls; negative: others send here, too. unseen:
+    the agent was away or the broker restarted, and what was sent then is not known.
     """
 
     BY = By.QUEUE
     STORED_AS = "account_"
     duplicate: Column = counter(outlives=True)
+    unseen: Column = counter(0.0, outlives=True)
     duplicate0: Column = column(saved=False)
     routed0: Column = column(saved=False)
     sent: Column = column(saved=False)
@@ -95,10 +97,12 @@ class Duplicates(RowState):
         anonymous = self.anonymous or bool(
             snapshot.producers.index.column("anonymous", lambda row: row.address == ANONYMOUS).any()
         )
-        known = ~begins & (np.min(unsent, axis=0) >= 0) & ~np.full(len(routed), anonymous)
+        unseen = np.where(begins & ~np.isnan(before.duplicate), 1.0, before.unseen)
+        known = ~begins & (unseen == 0) & (np.min(unsent, axis=0) >= 0) & ~np.full(len(routed), anonymous)
         return Duplicates(
             index=found.queues,
             duplicate=np.fmax(or_zero(before.duplicate), duplicate0 + np.fmax(or_zero(surely), 0.0)),
+            unseen=unseen,
             duplicate0=duplicate0,
             routed0=routed0,
             sent=sent,

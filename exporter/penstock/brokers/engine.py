@@ -64,14 +64,14 @@ class Poll(Generic[ReplyT]):
     """
     A poll under way.
 
-    now: agent's clock at the broker's own answer; asked: seconds spent waiting for answers so far.
+    now: agent's clock at the broker's own answer; answered: at the last answer; asked: seconds spent waiting so far.
     collectors: how each part went, in the order of the parts. inconsistent: as in `Observation`.
     """
 
     def __init__(
         self, transport: Transport, executor: Executor | None, timeout: float, replies: Replies[ReplyT]
     ) -> None:
-        self.now = np.nan
+        self.now = self.answered = np.nan
         self.asked = 0.0
         self.collectors: dict[str, Collector] = {}
         self.inconsistent: set[str] = set()
@@ -99,6 +99,7 @@ class Poll(Generic[ReplyT]):
         """The raw answer, within this share of the time left and at most so many seconds. Raises SourceError."""
         answer = await self._transport.ask(requests, min(self.left() * share, most))
         self.asked += answer.seconds
+        self.answered = answer.stamp
         return answer
 
     async def ask(self, requests: Sequence[Request], share: float = 1.0) -> list[ReplyT]:
@@ -125,7 +126,7 @@ class Poll(Generic[ReplyT]):
         except SourceError as failed:
             error = str(failed)
         self.collectors[name] = Collector(
-            time.monotonic() - began, self.now, str(error), all_rows=isinstance(error, ValuesLeftOut)
+            time.monotonic() - began, self.answered, str(error), all_rows=isinstance(error, ValuesLeftOut)
         )
         return result
 
