@@ -7,11 +7,13 @@ from penstock.conditions.churn_without_progress import CHURN_WITHOUT_PROGRESS
 from penstock.conditions.condition import Condition
 from penstock.conditions.connection_paused import CONNECTION_PAUSED
 from penstock.conditions.dead_lettering import DEAD_LETTERING
+from penstock.conditions.delivered_to_none import DELIVERED_TO_NONE
 from penstock.conditions.depaging_frozen import DEPAGING_FROZEN
 from penstock.conditions.expiring import EXPIRING
 from penstock.conditions.falling_behind import FALLING_BEHIND
 from penstock.conditions.hoarding import HOARDING
 from penstock.conditions.holder_gone import HOLDER_GONE
+from penstock.conditions.in_doubt import IN_DOUBT
 from penstock.conditions.limit_losing import LIMIT_LOSING
 from penstock.conditions.no_consumer import NO_CONSUMER
 from penstock.conditions.not_dispatching import NOT_DISPATCHING
@@ -54,6 +56,8 @@ _ALL = (
     PRODUCER_TRANSACTION_OPEN,
     LIMIT_LOSING,
     REMOVED_UNSETTLED,
+    IN_DOUBT,
+    DELIVERED_TO_NONE,
     HOLDER_GONE,
     TWO_ACTIVES,
     OVER_BUDGET,

@@ -10,6 +10,10 @@ SECONDS = frozenset({"proof", "persistent", "window", "trend", "event", "rejoin"
 """Constants that are durations."""
 
 
+DEAD_LETTERS = ". They are in mq.sys.dmq, which keeps the newest 1,000 by default: read them there before it overflows"
+GONE = ". They are gone for good: UseDMQ is off"
+
+
 def rule(condition: Condition, constants: Constants) -> str:
     """When it is raised."""
     return condition.when.format_map(constant_texts(constants))
@@ -27,6 +31,8 @@ def action(condition: Condition, evidence: Mapping[str, float]) -> str:
     present, needed = evidence.get("consumers", 0.0), evidence.get("dispatch_at", 0.0)
     numbers["dispatch_text"] = f"; the queue waits for {needed - present:.0f} more" if needed > present else ""
     numbers["paused_text"] = "; the application does not ask for any" if evidence.get("paused", 0.0) else ""
+    to_dead = evidence.get("dead_letters")
+    numbers["removed_text"] = "" if to_dead is None else DEAD_LETTERS if to_dead else GONE
     return condition.action.format_map(_Known(numbers))
 
 

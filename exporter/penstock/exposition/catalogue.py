@@ -585,7 +585,8 @@ HEALTH: Final = (
     Family(
         "mq_queue_messages_evicted_total",
         "counter",
-        "Messages removed unread to keep a limit, since the start of the broker, by reason: ring or last_value.",
+        "Messages removed unread to keep a limit, since the start of the broker, by reason: ring or last_value; on"
+        " OpenMQ since the agent watches, at least so many.",
         "eviction",
         "evicted",
         source="Penstock: ledger of messagesAdded, messagesAcked, messagesExpired, messagesKilled, messageCount",
@@ -597,7 +598,8 @@ HEALTH: Final = (
         " where only bounds are known. The label queue is empty for fates before any queue.",
         "account",
         "messages",
-        source="Penstock: its account of listAddresses, listProducers and listQueues",
+        source="Penstock: its account of listAddresses, listProducers and listQueues; OpenMQ: of NumMsgsIn, NumMsgsOut,"
+        " NumMsgs, NumMsgsHeldInTransaction and getConsumerInfo",
     ),
     Family(
         "mq_account_uncertain_messages",
@@ -668,10 +670,11 @@ HEALTH: Final = (
         "mq_queue_oldest_message_timestamp_seconds",
         "gauge",
         "When the oldest message came that is still there, estimated by order of arrival, in seconds since 1970;"
-        " absent when it cannot be known.",
+        " absent when it cannot be known. On OpenMQ when the next one was sent, by its sender's clock: the oldest is no"
+        " younger.",
         "queue",
         "oldest_message",
-        source="Penstock: history of messagesAdded, messageCount",
+        source="Penstock: history of messagesAdded, messageCount; OpenMQ: NextMessageID",
     ),
     Family(
         "mq_queue_drain_seconds",

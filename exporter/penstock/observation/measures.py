@@ -15,6 +15,7 @@ from penstock.core.table import Column, Index, Positions
 from penstock.core.windows import Mask, reindex, since
 from penstock.observation import ring
 from penstock.observation.facts import Facts, of_known
+from penstock.observation.openmq import Openmq
 from penstock.observation.poll import RuleInputs
 
 POINTS = 64
@@ -140,17 +141,17 @@ class Measures(RowState):
             "evicted": evicted(poll),
             "drain": drain(found.ready, rate_out - rate_in),
             "imbalance": imbalance(poll),
-            "oldest_message": oldest(poll, arrivals),
+            "oldest_message": oldest(poll, arrivals) if poll.openmq is None else next_in_line(poll.openmq, found),
         }
         return Measures(found.queues, since(oversize, before.oversize_since, found.now), arrivals, columns)
 
 
 def evicted(poll: RuleInputs) -> Column:
-    """By a ring, or on OpenMQ by a limit: removed and never sent to anyone; NaN where nothing is thrown away."""
+    """By a ring, or on OpenMQ by a limit: removed, at least so many; NaN where nothing is thrown away."""
     openmq = poll.openmq
     if openmq is None or openmq.said is None:
         return poll.ledger.evicted
-    return np.where(openmq.said.removes & openmq.said.balanced, openmq.lost.shown, np.nan)
+    return np.where(openmq.said.removes & openmq.said.balanced, poll.accounted.get("removed", np.nan), np.nan)
 
 
 def retention(ring: Column, rate_in: Column, paging: Mask) -> Column:
@@ -210,6 +211,17 @@ def oldest(poll: RuleInputs, arrivals: Arrivals) -> Column:
     came = np.full(len(there), np.nan)
     came[rows] = arrivals.time_of((found.added - there + 1)[rows], rows)
     return came
+
+
+def next_in_line(openmq: Openmq, found: Facts) -> Column:
+    """
+    When the message that is next was sent, by its sender's clock (OpenMQ): the oldest that is ready is no younger.
+
+    Not where that is in the future: the clock of the sender is wrong.
+    """
+    if openmq.said is None:
+        return np.full(len(found.queues), np.nan)
+    return np.where(openmq.said.next_sent <= found.now, openmq.said.next_sent, np.nan)
 
 
 def blocked_since(poll: RuleInputs) -> Column:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.account.account import MessageAccount
+from penstock.account.openmq import OpenmqAccount
 from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column, Index
 from penstock.core.windows import Mask, reindex
@@ -75,6 +76,7 @@ class Judgement:
     """Queues with a ring limit."""
     openmq: Openmq = field(default_factory=Openmq)
     """What only an OpenMQ broker needs."""
+    openmq_account: OpenmqAccount = field(default_factory=OpenmqAccount)
     conditions: tuple[ActiveCondition, ...] = ()
     resumed_at: float = np.nan
     """Last poll of the agent before its restart, where its judgement goes on; the windows began anew then."""
@@ -104,6 +106,7 @@ class Judgement:
             dispatch=self.dispatch,
             absence=self.absence,
             account=self.account.begun_anew(),
+            openmq_account=self.openmq_account.begun_anew(),
         )
 
     def unjudged(self, now: float, constants: Constants) -> "Judgement":
@@ -136,6 +139,10 @@ def judge(
     openmq, found, progress = as_its_broker_counts(state, found, snapshot, constants)
     now = advance(state, found, progress, groups, constants)
     poll = rule_inputs(now, found, snapshot.broker, groups, snapshot.stamp, constants, openmq)
+    openmq_account = state.openmq_account
+    if openmq is not None and openmq.said is not None:
+        openmq_account = openmq_account.advance(found, openmq.said, snapshot)
+        poll = replace(poll, accounted=openmq_account.of_queues(found.queues))
     poll = replace(poll, rivals=snapshot.observation.rivals, left_out=snapshot.observation.left_out)
     churn = state.churn.advance(
         found, now.unacked, groups.clients, poll.client_patience, state.seen, state.unacked, constants.churn_ids
@@ -156,6 +163,7 @@ def judge(
         warm_up=state.warm_up.advance(found.now, groups.queues.index, groups.clients.index),
         blocked_since=blocked_since(poll),
         openmq=openmq or state.openmq,
+        openmq_account=openmq_account,
         account=state.account.advance(found, snapshot, state.seen, seen) if openmq is None else state.account,
         conditions=with_silence(active_conditions(debounced, poll, churn, clock), groups),
     )
