@@ -164,7 +164,7 @@ class AddressRow:
         " max_delivery_attempts non_destructive makes_dead_letter_queues makes_expiry_queues slow_consumer_rate"
         " slow_consumer_kills slow_consumer_period"
         " messages delivering scheduled uncommitted removed added_bytes removed_bytes message_limit_bytes producers"
-        " max_producers consumer_flow_limit topic dead_letters exact"
+        " max_producers consumer_flow_limit topic dead_letters exact consumers"
     )
 
     name: str
@@ -182,14 +182,15 @@ class QueueRow:
     OpenMQ only: removed (left for whatever reason), uncommitted (sent in open transactions, in neither of the other
     counts), exact (as of its address). There a topic's subscription is a queue: messages is its backlog with what is
     in delivery, removed what its consumers settled (redeliveries count again), last_acknowledgement when one did last
-    (NaN = never, and on queues); it has no added and no bytes.
+    (NaN = never, and on queues); it has no added and no bytes. scheduled: without what is uncommitted, too.
+    next_sent: when the message that is next in line was sent, by its sender's clock.
     """
 
     COLUMNS: ClassVar = declared(
         "messages delivering scheduled bytes delivering_bytes consumers paused added acknowledged expired killed"
         " acknowledge_attempts ring_limit last_value exclusive grouped max_consumers consumers_before_dispatch"
         " has_dead_letter_address has_expiry_address in_doubt"
-        " removed uncommitted exact last_acknowledgement"
+        " removed uncommitted exact last_acknowledgement next_sent"
     )
 
     name: str

@@ -14,6 +14,7 @@ import pytest
 
 from labelled import openmq, recordings
 from penstock.account.account import MessageAccount
+from penstock.account.openmq import OpenmqAccount
 from penstock.agent.checkpoint import Checkpoint, restore
 from penstock.agent.state_file import StateFile
 from penstock.assessment.assess import State, assess
@@ -26,7 +27,11 @@ from penstock.settings.policy import Policy
 
 FILES = sorted((Path(__file__).parent / "state_files").glob("283a76f-*.bin"))
 ACCOUNT = {
-    name for state in row_states(MessageAccount()) for one in declared(type(state)).values() for name in one.names
+    name
+    for account in (MessageAccount(), OpenmqAccount())
+    for state in row_states(account)
+    for one in declared(type(state)).values()
+    for name in one.names
 }
 COUNTED = {"ledger_evicted", "ledger_by_consumers", "ledger_lost_last"}
 """Of the account, under the names that they had: counters go on."""
@@ -39,6 +44,8 @@ GONE = {f"ledger_raw_{n}" for n in range(3)} | {
         "usable", "usable_at", "balance", "routed", "returning", "d_added", "d_due", "set_back", "delivering",
         "delivering_before",
     )
+} | {
+    f"openmq_{name}" for name in ("lost_raw", "lost_shown", "rejected_raw", "rejected_shown", "in_delivery")
 }  # fmt: skip
 """Columns that are no more."""
 POLICY = Policy("recorded", constants=replace(Constants(), cold=45.0, trend=60.0))
@@ -72,7 +79,6 @@ def known(state: State) -> dict[str, Any]:
         "evicted": judgement.measures.columns["evicted"].tolist(),
         "unacknowledged since": judgement.unacked.unacked_since.tolist(),
         "last settled": judgement.unacked.settled.tolist(),
-        "lost to a limit": judgement.openmq.lost.shown.tolist(),
         "flow windows": [limit.tolist() for limit in judgement.openmq.windows.limits()],
     }
 

@@ -23,6 +23,8 @@ HANG_AND_RESTART = 240
 """s: two minutes without an answer, a restart and two polls, with a margin."""
 
 WITHOUT_NUMBERS = {
+    "PenstockInDoubt": "the status page names the transactions",
+    "PenstockDeliveredToNone": "the status page names the destinations",
     "PenstockAgentDown": "nothing is known then",
     "PenstockAgentAbsent": "nothing is known then",
     "PenstockStateNotSaved": "it is so or not",

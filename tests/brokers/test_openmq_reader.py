@@ -299,3 +299,55 @@ async def test_a_new_session_or_start_is_a_new_epoch(
     assert before is not None
     assert after is not None
     assert (after.uptime < before.uptime) is anew
+
+
+async def test_what_is_compared_is_read_in_the_order_in_which_skew_tells_no_loss(
+    broker: Broker, reader: OpenMQReader
+) -> None:
+    """Producers, destinations, consumers."""
+    await reader.poll(10)
+    asked = [str(request.get("operation") or request.get("mbean")) for request in broker.asked]
+    order = [
+        next(i for i, one in enumerate(asked) if what in one)
+        for what in ("getProducerInfo", "type=Destination,", "getConsumerInfo")
+    ]
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize(
+    ("pending", "held", "delayed", "uncommitted", "wanted"),
+    [
+        (9, 2, 5, 2, (2, 5)),  # none is in both
+        (7, 2, 5, 2, (2, 3)),  # two sends are uncommitted, and delayed
+        (5, 0, 5, 2, (0, 3)),
+        (9, 0, 5, 0, (4, 5)),  # with nobody
+        (7, 9, 5, 0, (2, 5)),  # a limit removed what clients hold
+    ],
+)
+async def test_uncommitted_sends_with_a_delay_are_counted_once(
+    broker: Broker,
+    reader: OpenMQReader,
+    pending: int,
+    held: int,
+    delayed: int,
+    uncommitted: int,
+    wanted: tuple[float, float],
+) -> None:
+    broker.destination |= {
+        "NumMsgsPendingAcks": pending, "NumMsgsInDelayDelivery": delayed, "NumMsgsHeldInTransaction": uncommitted,
+    }  # fmt: skip
+    broker.lists["getConsumerInfo"] = [consumer(1, NumMsgsPendingAcks=held)]
+    snapshot = await reader.poll(10)
+    assert (number(snapshot.queues, "delivering"), number(snapshot.queues, "scheduled")) == wanted
+    assert number(snapshot.addresses, "scheduled") == wanted[1]
+
+
+@pytest.mark.parametrize(
+    ("said", "sent"),
+    [("ID:9-127.0.0.1(b2:1)-1-1795331096313", 1795331096.313), ("", np.nan), (None, np.nan), ("odd-id", np.nan)],
+)
+async def test_when_the_next_message_was_sent(
+    broker: Broker, reader: OpenMQReader, said: str | None, sent: float
+) -> None:
+    broker.destination["NextMessageID"] = said
+    np.testing.assert_equal(number((await reader.poll(10)).queues, "next_sent"), sent)

@@ -22,6 +22,7 @@ class OpenmqJudged(Judged):
 
     transactions: dict[str, dict[str, float]] = field(default_factory=dict)
     producers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _ids: dict[str, int] = field(default_factory=dict)
 
     def snapshot(
         self, queues: Mapping[str, Numbers], consumers: Mapping[str, Numbers], addresses: Mapping[str, Numbers]
@@ -66,7 +67,10 @@ class OpenmqJudged(Judged):
         columns: dict[str, Column] = {
             name: np.array([said.get(name, np.nan) for said in numbers.values()], np.float64) for name in names
         }
-        return Table(Index.of(rows), columns), np.array([said["connection"] for said in numbers.values()], np.int64)
+        keys = np.array([self._ids.setdefault(row.id, len(self._ids)) for row in rows], np.int64)
+        index, order = Index[Any].empty().advance(keys, lambda new: [rows[i] for i in new])
+        connection = np.array([said["connection"] for said in numbers.values()], np.int64)
+        return Table(index, {name: column[order] for name, column in columns.items()}), connection[order]
 
 
 COLD = Constants(cold=60.0)

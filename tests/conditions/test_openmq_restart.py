@@ -58,11 +58,11 @@ def test_what_is_known_goes_on_with_the_queue_of_the_same_name() -> None:
         world.poll(*losing(i))
     assert "stalled" in {one.name for one in world.conditions if one.queue == "stuck"}
     before = {one.queue: one.since for one in world.conditions if one.name == "stalled"}
-    assert world.evicted("full") == 8 * 20
+    assert world.evicted("full") == 7 * 20
     again = restarted(world, losing(10), losing(9))
     assert {one.queue: one.since for one in again.conditions if one.name == "stalled"} == before
-    # The evictions of the last poll before are sure now, and those during the restart are seen.
-    assert again.evicted("full") == 9 * 20
+    # What went meanwhile is no more than a bound: clients may have come and gone.
+    assert again.evicted("full") == 7 * 20
     assert (column(again, "flow_limit", "slow"), column(again, "flow_resume", "slow")) == (100, 50)
     assert np.isnan(column(again, "flow_limit", "full"))
 

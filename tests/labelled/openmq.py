@@ -40,7 +40,7 @@ class Samples:
         listing = listing_of(rows(Consumer, sample["consumers"]), rows(Consumer, sample.get("children")))
         called = tables.DestinationNames.of(destinations)
         depths = [depth(row) for row in destinations]
-        held = tables.delivering(destinations, depths, None)
+        held = tables.held(destinations, depths, None)
         addresses = self._destinations.addresses(destinations, depths, held, self._settings, called)
         queues = self._destinations.queues(destinations, depths, held, self._settings, called, listing)
         consumers, queue, connection = self._consumers.table(listing, called, self._destinations.queue_keys)

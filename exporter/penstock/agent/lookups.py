@@ -16,6 +16,7 @@ from penstock.insight.client import client_view
 from penstock.insight.events import Event
 from penstock.insight.explain import BrokerView, NotFound, explain, findings, near
 from penstock.insight.lists import ListQuery
+from penstock.insight.openmq_account import openmq_account_list
 
 MAX_EVENTS = 2_000
 """Of one queue within an hour that are looked at."""
@@ -62,7 +63,11 @@ class Lookups:
         return explain(self._view(broker), queue, address=address, client=client)
 
     def account(self, broker: str, name: str) -> answers.AccountList:
-        return account_list(self._view(broker), name)
+        view = self._view(broker)
+        account, queues = view.state.judgement.openmq_account, view.snapshot.queues
+        if queues is not None and account.watched and account.queues.index is queues.index:
+            return openmq_account_list(view, queues, name)
+        return account_list(view, name)
 
     def client(self, broker: str, client: str) -> answers.ClientView:
         return client_view(self._view(broker), client)

@@ -280,7 +280,7 @@ def shown_counters(judgement: Judgement) -> dict[str, tuple[Index[Any], Column]]
         one.names[0]: (state.index, getattr(state, name))
         for state in row_states(judgement)
         for name, one in declared(type(state)).items()
-        if one.counter
+        if one.counter and one.names
     }
 
 

@@ -6,6 +6,8 @@ import numpy as np
 
 from penstock.account.account import MessageAccount
 from penstock.account.fates import ADDRESS_FATES, QUEUE_FATES, Bounds, address_fates, queue_fates
+from penstock.account.openmq_books import DestinationBooks
+from penstock.account.queue_books import QueueBooks
 from penstock.core.table import Column, Index, Positions, Table
 from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED, AddressJoin
@@ -72,9 +74,9 @@ def some(fate: int, rows: Positions, bounds: Bounds) -> tuple[int, Positions, Co
     return fate, rows[has], low[has], high[has]
 
 
-def unexplained(account: MessageAccount, queues: Queues) -> dict[str, Column]:
+def unexplained(books: QueueBooks | DestinationBooks, queues: Queues) -> dict[str, Column]:
     """A column of the queues' series: what no reason explains; NaN where there is none."""
-    if account.books.index is not queues.grouping.source:
+    if books.index is not queues.grouping.source:
         return {}
-    amount = np.abs(account.books.unexplained)
+    amount = np.abs(books.unexplained)
     return {"unexplained": queues.grouping.sum(np.where(amount > 0, amount, np.nan))}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.assessment import openmq
 from penstock.assessment.account import MessageFate, fate_table, unexplained
 from penstock.assessment.health import (
     Eviction,
@@ -28,7 +29,6 @@ from penstock.assessment.health import (
     undecided,
     without_kept,
 )
-from penstock.assessment.openmq import connection_causes, consumer_limits, rejected
 from penstock.core.table import Column, Index, Table
 from penstock.findings.engine import Findings
 from penstock.model import Broker, QueueRow, Role, Snapshot, TransactionState
@@ -158,7 +158,8 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
     queue = queue_measures(judgement, state.queues, state.clock)
     if "queue" in tables:
         queue |= without_kept(judgement, state.queues, tables["queue"])
-    queue |= unexplained(judgement.account, state.queues)
+    account = judgement.openmq_account.queues if judgement.openmq_account.watched else judgement.account.books
+    queue |= unexplained(account, state.queues)
     measured = {
         "queue": queue,
         "client": client_measures(judgement, clients, state.clock),
@@ -178,6 +179,9 @@ def accounted(state: State, queues: Table[QueueRow] | None) -> Table[MessageFate
     judgement = state.judgement
     if queues is None:
         return Table(Index.empty())
+    if judgement.openmq_account.watched:
+        places = state.addresses.grouping
+        return openmq.fate_table(judgement.openmq_account, state.queues.grouping, queues, places, state.fates)
     return fate_table(judgement.account, state.queues, queues, judgement.seen.addresses, state.fates)
 
 
@@ -196,12 +200,12 @@ def undecided_clients(state: State, snapshot: Snapshot, tables: Tables, policy: 
 def of_openmq(state: State, tables: Tables, policy: Policy) -> dict[str, Table[Any]]:
     """What only an OpenMQ broker has: measured limits, rejects, connections that one consumer fills."""
     judgement, consumer = state.judgement, tables["consumer"]
-    found: dict[str, Table[Any]] = {"connection_cause": connection_causes(judgement, policy.broker)}
-    limits = consumer_limits(judgement, state.consumers.index.keys)
+    found: dict[str, Table[Any]] = {"connection_cause": openmq.connection_causes(judgement, policy.broker)}
+    limits = openmq.consumer_limits(judgement, state.consumers.index.keys)
     found["consumer"] = with_columns(consumer, limits)
     if "address" in tables:
         address = tables["address"]
-        columns = rejected(judgement, state.queues.grouping, state.addresses.of_queue, address.index)
+        columns = openmq.rejected(judgement, state.queues.grouping, state.addresses.of_queue, address.index)
         found["address"] = with_columns(address, columns)
     return found
 

@@ -4,10 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.account.openmq import OpenmqAccount
+from penstock.account.openmq_fates import FATES, queue_fates, topic_fates
+from penstock.assessment.account import MessageFate, some
 from penstock.conditions.connection_paused import CONNECTION_PAUSED
 from penstock.core.table import Column, Index, Keys, Positions, Table
+from penstock.model import QueueRow
+from penstock.observation.facts import JUDGED
 from penstock.rule_engine.judgement import Judgement
-from penstock.series.labels import AddressSeries, Grouping, QueueSeries
+from penstock.series.labels import HIDDEN, TEMPORARY, AddressSeries, Grouping, QueueSeries
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +43,52 @@ def rejected(
 
     of_queue: position of its address of each queue series.
     """
-    openmq = judgement.openmq
-    if openmq.said is None or openmq.queues.index is not queues.source or len(of_queue) != len(queues.index):
+    openmq, books = judgement.openmq, judgement.openmq_account.queues
+    if openmq.said is None or books.index is not queues.source or len(of_queue) != len(queues.index):
         return {}
-    counts = queues.max(np.where(openmq.said.balanced, openmq.rejected.shown, np.nan))
+    counts = queues.max(np.where(openmq.said.balanced, books.rejected + books.too_large, np.nan))
     column = np.full(len(addresses), np.nan)
     known = (of_queue >= 0) & ~np.isnan(counts)
     column[of_queue[known]] = counts[known]
     return {"messages_rejected": column}
+
+
+def fate_table(
+    account: OpenmqAccount,
+    queues: Grouping[QueueSeries],
+    rows: Table[QueueRow],
+    addresses: Grouping[AddressSeries],
+    before: Index[MessageFate],
+) -> Table[MessageFate]:
+    """As `account.fate_table`: fates of queues, and of topics with an empty queue."""
+    if not account.watched or account.queues.index is not rows.index or queues.source is not rows.index:
+        return Table(Index.empty())
+    alone = queues.index.column("alone", lambda series: not series.summed) > 0
+    judged = rows.index.column("judged", lambda row: row.kind in JUDGED) > 0
+    shown = np.flatnonzero(np.append(alone, np.False_)[queues.member] & judged)
+    found = [some(FATES.index(fate), shown, bounds) for fate, bounds in queue_fates(account, rows).items()]
+    keys = [len(FATES) * queues.keys[at] + fate for fate, at, _, _ in found]
+    topics = account.topics.index
+    place = addresses.source.positions(topics.keys)
+    of = np.where(place >= 0, np.append(addresses.member, HIDDEN)[place], HIDDEN)
+    own = addresses.index.column("own", lambda series: series.address != TEMPORARY) > 0
+    shown = np.flatnonzero((of != HIDDEN) & np.append(own, np.False_)[of])
+    of_topics = [some(FATES.index(fate), shown, bounds) for fate, bounds in topic_fates(account).items()]
+    keys += [-1 - len(FATES) * topics.keys[at] - fate for fate, at, _, _ in of_topics]
+    count = sum(len(at) for _, at, _, _ in found)
+    fates = np.concatenate([np.full(len(at), fate) for fate, at, _, _ in found + of_topics])
+    at, low, high = (np.concatenate([one[part] for one in found + of_topics]) for part in (1, 2, 3))
+
+    def label(i: int) -> MessageFate:
+        if i < count:
+            queue = queues.index.rows[queues.member[at[i]]]
+            return MessageFate(queue.broker, queue.address, queue.queue, FATES[fates[i]])
+        address = addresses.index.rows[of[at[i]]]
+        return MessageFate(address.broker, address.address, "", FATES[fates[i]])
+
+    index, order = before.advance(np.concatenate(keys), lambda new: [label(i) for i in new])
+    uncertain = np.where(np.isfinite(high) & (high > low), high - low, np.nan)
+    return Table(index, {"messages": np.where(low > 0, low, np.nan)[order], "uncertain": uncertain[order]})
 
 
 def connection_causes(judgement: Judgement, broker: str) -> Table[ConnectionCause]:

@@ -9,6 +9,7 @@ from penstock.conditions.connection_paused import CONNECTION_PAUSED
 from penstock.conditions.crash_looping import CRASH_LOOPING
 from penstock.conditions.dead_lettering import DEAD_LETTERING
 from penstock.conditions.dead_letters_lost import DEAD_LETTERS_LOST
+from penstock.conditions.delivered_to_none import DELIVERED_TO_NONE
 from penstock.conditions.depaging_frozen import DEPAGING_FROZEN
 from penstock.conditions.duplicates_dropped import DUPLICATES_DROPPED
 from penstock.conditions.expiring import EXPIRING
@@ -67,8 +68,9 @@ _ALL = (
     PRODUCER_TRANSACTION_OPEN,
     LIMIT_LOSING,
     REMOVED_UNSETTLED,
-    HOLDER_GONE,
     IN_DOUBT,
+    DELIVERED_TO_NONE,
+    HOLDER_GONE,
     TWO_ACTIVES,
     OVER_BUDGET,
     UNKNOWN,

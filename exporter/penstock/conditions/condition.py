@@ -94,6 +94,8 @@ Notice = Callable[["RuleInputs", Positions], Mask]
 Reports = Callable[["Churn", "RuleInputs"], Iterator[Reported]]
 Blockers = Callable[["RuleInputs", Positions], tuple[tuple[int, str], ...]]
 """Of queues: connections by key, and the client that uses up each one's limit."""
+Why = Callable[["RuleInputs", int], str]
+"""What is behind it in a row, in words."""
 Window = Callable[[Constants, float], float]
 """Seconds that a rule looks back, by the constants and the seconds between two polls."""
 
@@ -137,6 +139,7 @@ class Variant:
     action: str | None = None
     evidence: Evidence | None = None
     window: Window | None = None
+    why: Why | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -167,7 +170,7 @@ class Condition:
     window: Window | None = None
     """Of a rule that looks back: while the agent has seen less since its restart, what was active stays so."""
     silenced_by: tuple["Condition", ...] = ()
-    why: Callable[["RuleInputs", int], str] | None = None
+    why: Why | None = None
     """What is behind it in a row, in words, where that is known; not of clients."""
     by_consumer: bool = False
     """Only the numbers of each consumer can say it."""

@@ -45,6 +45,7 @@ UNITS: Mapping[str, str] = {
     "rejected": "messages",
     "limit": "messages",
     "paused": "consumers",
+    "dead_letters": "yes_or_no",
     "producers": "producers",
     "polls": "polls",
     "share": "percent",
@@ -94,12 +95,13 @@ def full_address(poll: RuleInputs, at: Positions) -> dict[str, Column]:
 
 def full_destination(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     """On OpenMQ: what is there against the limit, who sends, what was refused or removed."""
-    state, facts = openmq.of(poll)
+    facts, nothing = openmq.facts(poll), np.full(len(poll.found.queues), np.nan)
     return {
         "ready": poll.found.ready[at],
         "limit": facts.limit_messages[at],
         "producers": facts.producers[at],
-        "rejected": state.rejected.shown[at],
-        "evicted": state.lost.shown[at],
+        "rejected": poll.accounted.get("refused", nothing)[at],
+        "evicted": poll.accounted.get("removed", nothing)[at],
+        "dead_letters": facts.dead_letters[at].astype(np.float64),
         "removed": (poll.found.d_settled - poll.found.d_left)[at],
     }

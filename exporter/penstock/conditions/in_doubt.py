@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.conditions import openmq
+from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
 from penstock.observation.poll import RuleInputs
 
 LASTING = 180.0
@@ -40,6 +41,27 @@ def some(names: list[str]) -> str:
     return ", ".join([*names[:SHOWN], *more])
 
 
+# --- on OpenMQ, which shows who began each, and when
+
+
+def openmq_rule(poll: RuleInputs) -> Raised:
+    """The one that has been prepared longest."""
+    begun = min((one.since for one in openmq.of(poll)[0].prepared.listed), default=np.nan)
+    return Raised(np.array([poll.found.now - begun >= LASTING]), np.array([begun]))
+
+
+def openmq_why(poll: RuleInputs, _: int) -> str:
+    listed, now = openmq.of(poll)[0].prepared.listed, poll.found.now
+    return some(
+        [
+            f"{one.transaction.client} has sent {one.sent:.0f} and received {one.received:.0f} in transaction"
+            f" {one.transaction.id}, begun {max(now - one.created, 0):.0f} s ago"
+            for one in listed
+            if now - one.since >= LASTING
+        ]
+    )
+
+
 IN_DOUBT = Condition(
     name="in_doubt",
     scope=Scope.BROKER,
@@ -59,7 +81,16 @@ IN_DOUBT = Condition(
     " sent are delivered) or rollbackPreparedTransaction (messages that it took go back to their queues, those that it"
     " sent are dropped); listPreparedTransactions has the whole Xids. Do it before the broker restarts: a full ring"
     " forgets messages in doubt when it is loaded",
-    brokers=ARTEMIS,
+    variants={
+        "openmq": Variant(
+            rule=openmq_rule,
+            why=openmq_why,
+            when=f"the same transaction has been prepared for {LASTING / 60:.0f} min or longer",
+            causes=("the client or its transaction manager went away between prepare and commit",),
+            action="Start its transaction manager, which decides; else imqcmd commit txn or imqcmd rollback txn: until"
+            " then no client gets these messages, also after a restart of the broker",
+        )
+    },
     alert=Alert(
         name="PenstockInDoubt",
         description="{broker.prepared_transactions} transactions are prepared on {{ $labels.broker }}, some of them for"

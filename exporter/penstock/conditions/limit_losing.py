@@ -19,7 +19,7 @@ def rule(poll: RuleInputs) -> Raised:
 LIMIT_LOSING = Condition(
     name="limit_losing",
     scope=Scope.QUEUE,
-    title="A full destination throws away messages to make room.",
+    title="A full destination removes messages to make room.",
     rule=rule,
     when="the destination is at its limit, its behaviour removes messages, and more than"
     f" {MARGIN:.0f} left that no consumer let go, or the dead message queue took some in",
@@ -27,8 +27,8 @@ LIMIT_LOSING = Condition(
     " newest 1,000",
     evidence=full_destination,
     causes=("the destination is full and its limit behaviour removes messages",),
-    action="{evicted:.0f} messages were thrown away unread since the agent watches, {removed:.0f} in the last poll:"
-    " raise the limit, or have producers wait (FLOW_CONTROL)",
+    action="at least {evicted:.0f} messages were removed before a client acknowledged them, {removed:.0f} in the last"
+    " poll{removed_text}: raise the limit, or have producers wait (FLOW_CONTROL)",
     of_address=True,
     brokers=OPENMQ,
     alert=Alert(

@@ -1,5 +1,7 @@
 """`rejecting`: a full address drops or refuses messages."""
 
+import numpy as np
+
 from penstock.conditions import openmq
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import full_address, full_destination
@@ -18,10 +20,11 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:
-    """Messages come in, are counted, and are neither there nor have left."""
+    """Messages come in, are counted, and are neither there nor have left; and did not just expire on arrival."""
     state, said = openmq.of(poll)
     lasting = persistent(state.balances, REJECTED, poll.constants, poll.found.interval)
-    return Raised(poll.found.judged & said.balanced & lasting, window_begin(poll))
+    refused = poll.accounted.get("refused_at", np.full(len(lasting), np.nan)) >= window_begin(poll)
+    return Raised(poll.found.judged & said.balanced & lasting & refused, window_begin(poll))
 
 
 REJECTING = Condition(
@@ -46,7 +49,8 @@ REJECTING = Condition(
         BrokerKind.OPENMQ.name: Variant(
             rule=openmq_rule,
             when="messages come in, are counted, and are neither there nor have left: in both halves of the window, at"
-            f" {PERSISTENT_POLLS} polls or more, and more than the noise of reading",
+            f" {PERSISTENT_POLLS} polls or more, and more than the noise of reading; below the limit not while the dead"
+            " message queue takes in as many: those had expired when they came",
             causes=(
                 "the destination is full and its behaviour is REJECT_NEWEST",
                 "messages are larger than MaxBytesPerMsg",

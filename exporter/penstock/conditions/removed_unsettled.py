@@ -36,7 +36,8 @@ REMOVED_UNSETTLED = Condition(
     " `limit_losing`)",
     evidence=evidence,
     causes=("messages expire before they are read", "an operator purges", "messages are dead after failed deliveries"),
-    action="{rate:.2f} messages a second leave unread: hold their time to live against the time to drain",
+    action="{rate:.2f} messages a second leave unread: hold their time to live against the time to drain. With UseDMQ"
+    " those that expired or failed are in mq.sys.dmq, until that has more than its limit (1,000)",
     notice=always,
     may_be_critical=False,
     window=window,

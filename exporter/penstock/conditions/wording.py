@@ -20,6 +20,10 @@ KNOBS: Mapping[str, str] = {
 """What sets the window, by protocol."""
 
 
+DEAD_LETTERS = ". They are in mq.sys.dmq, which keeps the newest 1,000 by default: read them there before it overflows"
+GONE = ". They are gone for good: UseDMQ is off"
+
+
 def rule(condition: Condition, constants: Constants) -> str:
     """When it is raised."""
     return condition.when.format_map(constant_texts(constants))
@@ -38,6 +42,8 @@ def action(condition: Condition, evidence: Mapping[str, float]) -> str:
     numbers["dispatch_text"] = f"; the queue waits for {needed - present:.0f} more" if needed > present else ""
     numbers["paused_text"] = "; the application does not ask for any" if evidence.get("paused", 0.0) else ""
     numbers["leak_text"] = leak(evidence)
+    to_dead = evidence.get("dead_letters")
+    numbers["removed_text"] = "" if to_dead is None else DEAD_LETTERS if to_dead else GONE
     return condition.action.format_map(_Known(numbers))
 
 

@@ -171,6 +171,8 @@ def _named(kind: type[RowState], name: str, one: Declared) -> Declared:
     """With the names of its columns in the state file."""
     if not one.saved:
         return replace(one, names=())
+    if kind.BY is None and "BY" in vars(kind):  # of one that is saved where it is of other rows
+        return replace(one, names=())
     if kind.BY is None:
         raise TypeError(f"{kind.__name__}.{name} is saved, but BY does not say by which rows")
     if one.names:

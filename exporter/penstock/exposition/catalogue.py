@@ -595,7 +595,8 @@ HEALTH: Final = (
     Family(
         "mq_queue_messages_evicted_total",
         "counter",
-        "Messages removed unread to keep a limit, since the start of the broker, by reason: ring or last_value.",
+        "Messages removed unread to keep a limit, since the start of the broker, by reason: ring or last_value; on"
+        " OpenMQ since the agent watches, at least so many.",
         "eviction",
         "evicted",
         source="Penstock: its account of messagesAdded, messagesAcked, messagesExpired, messagesKilled, messageCount",
@@ -607,7 +608,8 @@ HEALTH: Final = (
         " where only bounds are known. The label queue is empty for fates before any queue.",
         "account",
         "messages",
-        source="Penstock: its account of listAddresses, listProducers and listQueues",
+        source="Penstock: its account of listAddresses, listProducers and listQueues; OpenMQ: of NumMsgsIn, NumMsgsOut,"
+        " NumMsgs, NumMsgsHeldInTransaction and getConsumerInfo",
     ),
     Family(
         "mq_account_uncertain_messages",
@@ -679,11 +681,12 @@ HEALTH: Final = (
         "mq_queue_oldest_message_timestamp_seconds",
         "gauge",
         "When the oldest message came that is still there, in seconds since 1970. bound: not before earliest (the queue"
-        " was empty then), not after latest (by order of arrival, or buffered since then); a bound that is not known is"
-        " absent.",
+        " was empty then), not after latest (by order of arrival, or buffered since then; on OpenMQ also when the next"
+        " one was sent, by its sender's clock); a bound that is not known is absent.",
         "oldest",
         "at",
-        source="Penstock: history of messagesAdded, messageCount, listConsumers messagesInTransit",
+        source="Penstock: history of messagesAdded, messageCount, listConsumers messagesInTransit; OpenMQ:"
+        " NextMessageID",
     ),
     Family(
         "mq_queue_drain_seconds",

@@ -9,6 +9,7 @@ from penstock.findings.rules import (
     expiry_address_unbound,
     flow_limit_exceeds_memory,
     flow_threshold_extreme,
+    limit_below_buffer,
     management_guard_off,
     no_dead_letter_address,
     no_expiry_address,
@@ -26,5 +27,5 @@ RULES: tuple[FindingRule, ...] = (
     window_exceeds_ring.RULE, slow_consumer_policy.RULE, consumer_per_message.RULE,
     prefetch_exceeds_queue.RULE, management_guard_off.RULE, session_overloaded.RULE,
     flow_threshold_extreme.RULE, flow_limit_exceeds_memory.RULE,
-    connection_limit_advised.RULE, connection_count_advised.RULE,
+    connection_limit_advised.RULE, connection_count_advised.RULE, limit_below_buffer.RULE,
 )  # fmt: skip

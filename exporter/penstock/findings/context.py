@@ -51,7 +51,8 @@ class FindingContext:
     All that the rules read. Columns of queues by the rows of `queues`.
 
     name: of the broker. address: position of each queue's address, -1 where unknown. deepest: the most messages seen
-    in each queue. clients: None where the broker does not show numbers of its consumers. flow: OpenMQ only.
+    in each queue. clients: None where the broker does not show numbers of its consumers. flow: OpenMQ only. stale:
+    removed by a limit while consumers hold them.
     """
 
     name: str
@@ -65,6 +66,7 @@ class FindingContext:
     clients: Clients | None
     usage: Usage
     flow: FlowControl | None
+    stale: Column
 
     def of_address(self, name: str) -> Column:
         """A column of the addresses, by the queues."""

@@ -73,6 +73,7 @@ class Findings:
             clients=None if clients is None else clients_of(snapshot, queues, clients, judgement),
             usage=usage,
             flow=flow,
+            stale=reindex(snapshot.queues.index, judgement.openmq.queues.index, judgement.openmq.queues.stale, np.nan),
         )
         rules = [rule for rule in catalogue.RULES if rule.brokers is None or kind in rule.brokers]
         found = tuple(one for rule in rules for one in islice(first_of_each(rule.find(context)), MOST))

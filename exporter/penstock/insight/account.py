@@ -21,7 +21,7 @@ MAX_SHEETS = 200
 """Sheets of one answer."""
 LOSSES = ("evicted", "dropped", "rejected", "unwanted", "unrouted", "duplicate")
 """Fates by which a message is gone and no one has seen it."""
-NO_ACCOUNT = "broker {} has no account: it is made of polls of an active Artemis broker with queues and consumers"
+NO_ACCOUNT = "broker {} has no account: it is made of polls of an active broker with queues and consumers"
 
 REASONS: Mapping[str, str] = {
     "dropped": "messages of transactions that are open or were rolled back cannot be distinguished from it",

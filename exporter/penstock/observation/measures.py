@@ -44,11 +44,11 @@ class Measures(RowState):
 
 
 def evicted(poll: RuleInputs) -> Column:
-    """By a ring, or on OpenMQ by a limit: removed and never sent to anyone; NaN where nothing is thrown away."""
+    """By a ring, or on OpenMQ by a limit: removed, at least so many; NaN where nothing is thrown away."""
     openmq = poll.openmq
     if openmq is None or openmq.said is None:
         return poll.evictions.evicted
-    return np.where(openmq.said.removes & openmq.said.balanced, openmq.lost.shown, np.nan)
+    return np.where(openmq.said.removes & openmq.said.balanced, poll.accounted.get("removed", np.nan), np.nan)
 
 
 def retention(ring: Column, rate_in: Column, paging: Mask) -> Column:

@@ -127,7 +127,8 @@ class Oldest(RowState):
         latest = np.full(len(there), np.nan)
         rows = np.flatnonzero(there & numbered(poll))
         latest[rows] = arrivals.came_by((found.added - found.messages + 1)[rows], rows)
-        latest = np.where(there, np.fmin(latest, in_hand_since(poll)), np.nan)
+        latest = np.fmin(np.fmin(latest, in_hand_since(poll)), next_in_line(poll))
+        latest = np.where(there, latest, np.nan)
         return Oldest(found.queues, empty_at, np.where(there, empty_at, np.nan), latest, arrivals)
 
 
@@ -149,3 +150,15 @@ def in_hand_since(poll: RuleInputs) -> Column:
     queue = found.consumer.queue[buffers.at[lasting]]
     np.fmin.at(since, queue[certain[queue]], buffers.kept_since[lasting[certain[queue]]])
     return since
+
+
+def next_in_line(poll: RuleInputs) -> Column:
+    """
+    When the message that is next was sent, by its sender's clock (OpenMQ): the oldest that is ready is no younger.
+
+    Not where that is in the future: the clock of the sender is wrong.
+    """
+    found, openmq = poll.found, poll.openmq
+    if openmq is None or openmq.said is None:
+        return np.full(len(found.queues), np.nan)
+    return np.where(openmq.said.next_sent <= found.now, openmq.said.next_sent, np.nan)

@@ -7,17 +7,18 @@ subscription counts nothing at all: its consumers' acknowledgements are its prog
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.core.state import By, RowState, column, counter
-from penstock.core.table import Column, Index, Keys
+from penstock.core.state import By, RowState, column
+from penstock.core.table import Column, Keys
 from penstock.core.windows import Mask, Window, since
 from penstock.model import AcknowledgeMode, QueueKind, Snapshot, TransactionState
 from penstock.observation.activity import SAMPLES
 from penstock.observation.facts import ConsumerFacts, Facts, since_said
 from penstock.observation.flow_window import WindowEstimate
+from penstock.observation.prepared import Prepared
 from penstock.observation.unacked import Progress
 from penstock.settings.constants import Constants
 
@@ -35,11 +36,12 @@ class OpenmqFacts:
     What one poll says beside the facts.
 
     Columns per queue: removed (K, of subscriptions what left their consumers' hands), last acknowledgement (of
-    subscriptions), messages in open transactions of
-    producers, begin of the oldest transaction that may have sent here, producers, what a full destination does, its
-    limits and what counts against them. Per consumer: acknowledged in open transactions of its connection, paused by
-    its own limit, messages taken for it and not sent yet, a transaction of its connection has failed, the key of its
-    connection (-1: unknown). dead: what the dead message queue has taken in all, NaN where it is not read.
+    subscriptions), messages in open transactions of producers, begin of the oldest transaction that may have sent here,
+    producers, what a full destination does, its limits, the limit of one message, what counts against them, whether
+    what it discards goes to the dead message queue, when the next message was sent. Per consumer: acknowledged in open
+    transactions of its connection, paused by its own limit, messages taken for it and not sent yet, a transaction of
+    its connection has failed, the key of its connection (-1: unknown). dead: what the dead message queue has taken in
+    all, NaN where it is not read.
     """
 
     removed: Column
@@ -49,8 +51,11 @@ class OpenmqFacts:
     producers: Column
     flow_control: Mask
     removes: Mask
+    rejects: Mask
+    dead_letters: Mask
     limit_messages: Column
     limit_bytes: Column
+    message_limit: Column
     bytes: Column
     max_producers: Column
     uncommitted: Column
@@ -58,6 +63,7 @@ class OpenmqFacts:
     unsent: Column
     failed: Mask
     connection: Keys
+    next_sent: Column
     dead: float
     balanced: Mask
     """Queues: what came and went is counted. Not subscriptions."""
@@ -79,8 +85,11 @@ def said(snapshot: Snapshot, found: Facts) -> OpenmqFacts:
         producers=of_address(snapshot, "producers"),
         flow_control=np.array([name == "flow_control" for name in of], np.bool_),
         removes=np.array([name in ("remove_oldest", "remove_low_priority") for name in of], np.bool_),
+        rejects=np.array([name == "reject_newest" for name in of], np.bool_),
+        dead_letters=of_address(snapshot, "dead_letters") > 0,
         limit_messages=of_address(snapshot, "limit_messages"),
         limit_bytes=of_address(snapshot, "limit_bytes"),
+        message_limit=of_address(snapshot, "message_limit_bytes"),
         bytes=queues["bytes"],
         max_producers=of_address(snapshot, "max_producers"),
         uncommitted=np.where(transacted, acknowledged, 0.0),
@@ -88,6 +97,7 @@ def said(snapshot: Snapshot, found: Facts) -> OpenmqFacts:
         unsent=np.nan_to_num(consumers["waiting"]),
         failed=failed & transacted,
         connection=snapshot.consumer_connection,
+        next_sent=queues["next_sent"],
         dead=float(found.added[dead[0]]) if len(dead) else np.nan,
         balanced=queues.index.column("balanced", lambda row: row.kind is not QueueKind.SUBSCRIPTION) > 0,
     )
@@ -139,33 +149,6 @@ def of_address(snapshot: Snapshot, name: str) -> Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum(RowState):
-    """Per queue a running sum that is published when it was seen twice, and never falls: reads are not atomic."""
-
-    BY = By.QUEUE
-    raw: Column = column(0.0)
-    shown: Column = counter(0.0)
-    grew: Column = column(0.0, carried=False, saved=False)
-
-    def add(self, index: Index[Any], change: Column, known: Mask) -> Self:
-        """A queue in a new life begins anew."""
-        before = self.reindexed(index, known)
-        raw = before.raw + np.where(known, np.nan_to_num(change), 0.0)
-        shown = np.fmax(before.shown, np.fmin(before.raw, raw))
-        return replace(before, raw=raw, shown=shown, grew=shown - before.shown)
-
-
-@dataclass(frozen=True, slots=True)
-class Lost(Sum):
-    STORED_AS = "openmq_lost_"
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected(Sum):
-    STORED_AS = "openmq_rejected_"
-
-
-@dataclass(frozen=True, slots=True)
 class OpenmqConsumers(RowState):
     """
     Per consumer. last: acknowledgement. highest: C since the last settlement; returning_since: when C rose beyond it
@@ -198,7 +181,7 @@ class OpenmqConsumers(RowState):
 @dataclass(frozen=True, slots=True)
 class OpenmqQueues(RowState):
     """
-    Per queue, what was said last: removed, last acknowledgement, in delivery, messages. debt: removed from clients'
+    Per queue, what was said last: removed, last acknowledgement, messages. debt: removed from clients'
     hands and still with them. held_since: since when messages stand in open transactions.
     """
 
@@ -208,23 +191,36 @@ class OpenmqQueues(RowState):
     acknowledged: Column = column(outlives=True)
     debt: Column = column(0.0)
     held_since: Column = column(outlives=True)
-    in_delivery: Column = column()
     messages: Column = column(outlives=True)
     removing_at: Column = column(-np.inf, outlives=True, saved=False)
     """When a full queue was last seen to remove messages."""
+    unheld: NDArray[np.float64] = column(lines=4, saved=False)
+    """In delivery to no consumer that is listed, at the last polls; negative: consumers hold what a limit removed."""
+
+    @property
+    def with_nobody(self) -> Column:
+        """At least so many; NaN before the fourth poll."""
+        return np.fmax(np.min(self.unheld, axis=0), 0.0)
+
+    @property
+    def stale(self) -> Column:
+        """Removed by a limit while consumers hold them; NaN before the fourth poll."""
+        return np.fmax(-np.max(self.unheld, axis=0), 0.0)
 
     def advance(self, found: Facts, reported: OpenmqFacts, debt: Column, *, dead: bool) -> "OpenmqQueues":
         """`self` is by the queues of this poll. dead: the dead message queue took something in."""
         known = found.known & reported.balanced
         removes = known & (found.d_settled - found.d_left > MARGIN) | dead
         removing = reported.removes & at_limit(found, reported) & removes
+        alone = np.where(reported.balanced, found.delivering - found.held, np.nan)
+        unheld = np.where(reported.removes, alone, np.fmax(alone, 0.0))
         return OpenmqQueues(
             index=found.queues,
             removed=since_said(reported.removed, self.removed),
             acknowledged=since_said(reported.acknowledged, self.acknowledged),
             debt=debt,
             held_since=since(reported.held > 0, self.held_since, found.now),
-            in_delivery=found.delivering,
+            unheld=np.vstack([self.unheld[1:], unheld]),
             messages=found.messages + reported.held,
             removing_at=np.where(removing, found.now, self.removing_at),
         )
@@ -237,9 +233,8 @@ class Openmq:
     consumers: OpenmqConsumers = field(default_factory=OpenmqConsumers)
     windows: WindowEstimate = field(default_factory=WindowEstimate)
     queues: OpenmqQueues = field(default_factory=OpenmqQueues)
-    lost: Lost = field(default_factory=Lost)
-    rejected: Rejected = field(default_factory=Rejected)
     balances: Window = field(default_factory=Window)
+    prepared: Prepared = field(default_factory=Prepared)
     dead: float = np.nan
     dead_at: float = -np.inf
     """When the dead message queue was last seen to take something in."""
@@ -259,14 +254,12 @@ class Openmq:
         queues = queues.reindexed(found.queues, found.known)
         debt, returned = owed(queues.debt, found, reported)
         dead = reported.dead - before.dead if reported.dead > before.dead else 0.0
-        lost, rejected, balances = before.balanced(found, reported, queues, dead, constants)
         state = Openmq(
             consumers=consumers.advance(found, reported, progress, last),
             windows=before.windows.advance(consumer.index, consumer.delivered, consumer.held, reported.flow_paused),
             queues=queues.advance(found, reported, debt, dead=dead > 0),
-            lost=lost,
-            rejected=rejected,
-            balances=balances,
+            balances=before.balanced(found, reported, queues, dead, constants),
+            prepared=self.prepared.advance(found, snapshot),
             dead=reported.dead,
             dead_at=found.now if dead > 0 else before.dead_at,
             said=reported,
@@ -275,22 +268,20 @@ class Openmq:
 
     def balanced(
         self, found: Facts, reported: OpenmqFacts, before: OpenmqQueues, dead: float, constants: Constants
-    ) -> tuple[Lost, Rejected, Window]:
-        """With what this poll lost, rejected and removed. before: by its queues; dead: what became dead letters."""
+    ) -> Window:
+        """With what this poll rejected and removed. before: by its queues; dead: what became dead letters."""
         index, known = found.queues, found.known & reported.balanced
         d_depth = found.messages + reported.held - before.messages
-        d_delivering = np.nan_to_num(found.delivering - before.in_delivery)
         removed = found.d_settled - found.d_left
         rejected = np.nan_to_num(found.d_added - found.d_settled - d_depth)
-        lost = np.where(reported.removes, found.d_settled - found.d_delivered + d_delivering, 0.0)
         # What consumers that came and went between two polls settled is not known: then as many dead ones prove it.
-        by_dead = (dead > 0) & (removed <= dead + MARGIN)
+        others = np.where(reported.dead_letters & known, np.maximum(removed, 0.0) + np.maximum(rejected, 0.0), 0.0)
+        by_dead = (dead > 0) & (removed <= dead - (others.sum() - others) + MARGIN)
         proven = np.where(same_consumers(found) | by_dead, removed, np.minimum(removed, 0.0))
         values = np.stack([np.minimum(rejected, np.nan_to_num(found.d_added)), proven]).astype(np.float32)
         values[:, ~known] = np.nan
         seconds = constants.window_seconds(found.interval)
-        window = self.balances.reindexed(index, known).push(found.now, values, seconds, seconds / SAMPLES)
-        return self.lost.add(index, lost, known), self.rejected.add(index, rejected, known), window
+        return self.balances.reindexed(index, known).push(found.now, values, seconds, seconds / SAMPLES)
 
 
 def same_consumers(found: Facts) -> Mask:

@@ -1,6 +1,6 @@
 """All that the rules of one poll read, gathered."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -69,6 +69,8 @@ class RuleInputs:
     """By the account of an Artemis broker."""
     openmq: Openmq | None = None
     """Of an OpenMQ broker."""
+    accounted: Mapping[str, Column] = field(default_factory=dict)
+    """What the account says of the queues (OpenMQ)."""
     eager: Column = field(default_factory=lambda: np.empty(0))
     """Per consumer: its patience where more than its age speaks against it."""
     _results: dict[Callable[["RuleInputs"], Any], Any] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.account.account import MessageAccount, in_part
+from penstock.account.openmq import OpenmqAccount
 from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column, Index
 from penstock.core.windows import Mask, reindex
@@ -77,6 +78,7 @@ class Judgement:
     """Queues with a ring limit."""
     openmq: Openmq = field(default_factory=Openmq)
     """What only an OpenMQ broker needs."""
+    openmq_account: OpenmqAccount = field(default_factory=OpenmqAccount)
     conditions: tuple[ActiveCondition, ...] = ()
     glanced: Seen | None = None
     """By polls since, of which only the account was advanced."""
@@ -110,6 +112,7 @@ class Judgement:
             dispatch=self.dispatch,
             absence=self.absence,
             account=self.account.begun_anew(),
+            openmq_account=self.openmq_account.begun_anew(),
         )
 
     def unjudged(self, now: float, constants: Constants) -> "Judgement":
@@ -144,6 +147,10 @@ def judge(
     if openmq is None:
         now = replace(now, account=accounted(state, found, snapshot, seen, constants), glanced=None)
     poll = rule_inputs(now, found, snapshot.broker, groups, snapshot.stamp, constants, openmq)
+    openmq_account = state.openmq_account
+    if openmq is not None and openmq.said is not None:
+        openmq_account = openmq_account.advance(found, openmq.said, snapshot)
+        poll = replace(poll, accounted=openmq_account.of_queues(found.queues))
     poll = replace(poll, rivals=snapshot.observation.rivals, left_out=snapshot.observation.left_out)
     if openmq is None:
         poll = replace(poll, losses=now.account.losses)
@@ -168,6 +175,7 @@ def judge(
         blocked_since=blocked_since(poll),
         openmq=openmq or state.openmq,
         rings_held=bool((poll.at_risk > 0).any()) and not in_part(snapshot.observation),
+        openmq_account=openmq_account,
         conditions=with_silence(active_conditions(debounced, poll, churn, clock), groups),
     )
     return judgement, True

@@ -200,12 +200,16 @@ class RecordingTransport:
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002
         asked = msgspec.json.encode(requests)
         for number, call in enumerate(self._calls):
-            if bytes(call.requests) == asked or asks_more(requests, call):
+            if bytes(call.requests) == asked:
                 del self._calls[number]
                 answer = bytes(call.answer)
                 if not answer:
                     raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
                 return Answer(answer, call.stamp, call.seconds)
+        for number, call in enumerate(self._calls):
+            if asked_for_less(requests, call):
+                del self._calls[number]
+                return Answer(bytes(call.answer), call.stamp, call.seconds)
         for call in self._calls:
             if (found := by_pattern(requests, call)) is not None:
                 return Answer(found, call.stamp, call.seconds)
@@ -266,15 +270,21 @@ _REQUESTS = msgspec.json.Decoder(list[dict[str, Any]])
 _NAMED = msgspec.json.Decoder(list[_Named])
 
 
-def asks_more(requests: Sequence[Request], call: RecordedCall) -> bool:
-    """Whether this version reads more attributes than the one that recorded, and else the same: they are missing."""
+def asked_for_less(requests: Sequence[Request], call: RecordedCall) -> bool:
+    """Whether these are the requests of a call but for attributes that its version did not read: those are missing."""
     try:
-        recorded = _REQUESTS.decode(call.requests)
+        before = _REQUESTS.decode(call.requests)
     except UNREADABLE:
         return False
-    return len(recorded) == len(requests) and all(
-        {**one, "attribute": was.get("attribute")} == was and {*was.get("attribute", ())} <= {*one.get("attribute", ())}
-        for one, was in zip(requests, recorded, strict=True)
+    return (
+        bool(call.answer)
+        and len(before) == len(requests)
+        and all(
+            {**was, "attribute": now.get("attribute")} == now and set(was.get("attribute", ())) <= set(now["attribute"])
+            if "attribute" in now
+            else was == now
+            for was, now in zip(before, requests, strict=True)
+        )
     )
 
 

@@ -33,6 +33,8 @@ replies = shared.Replies(Reply, "Its agent: /jolokia/")
 
 _texts = msgspec.json.Decoder(list[str] | None)
 _NUMBER = re.compile("[0-9]{1,19}")
+_SENT = re.compile("[0-9]{12,14}")
+"""Milliseconds since 1970."""
 
 
 def numbers(reply: Reply, what: str) -> frozenset[int]:
@@ -161,11 +163,18 @@ class Destination(msgspec.Struct, rename="pascal", gc=False):
     num_consumers: Count = NAN
     num_active_consumers: Count = NAN
     num_producers: Count = NAN
+    next_message_id: str | None = msgspec.field(name="NextMessageID", default=None)
     num_msgs: Count = NAN
     num_msgs_pending_acks: Count = NAN
     num_msgs_held_in_transaction: Count = NAN
     num_msgs_in_delay_delivery: Count = NAN
     total_msg_bytes: Count = NAN
+
+
+def sent_at(message_id: str | None) -> float:
+    """When a message was sent, by its sender's clock in milliseconds: the end of the id that its client made."""
+    end = (message_id or "").rpartition("-")[2]
+    return float(end) if _SENT.fullmatch(end) else NAN
 
 
 class Settings(msgspec.Struct, rename="pascal", gc=False, frozen=True):
@@ -205,6 +214,7 @@ class Consumer(msgspec.Struct, rename="pascal", gc=False):
     num_msgs_pending_acks: Count = NAN
     last_ack_time: Millis = NAN
     creation_time: Millis = NAN
+    next_message_id: str | None = msgspec.field(name="NextMessageID", default=None)
 
     @property
     def is_subscription(self) -> bool:

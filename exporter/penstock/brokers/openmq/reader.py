@@ -1,8 +1,8 @@
 """
 One poll of an OpenMQ broker: which calls, in which order, what to do when one fails.
 
-Order. Connections, then consumers with the members of subscriptions, then the destinations' own counters last:
-whatever is compared with a queue's counters was read before them, so that differences err towards "nothing lost".
+Order. Connections, then producers, then the destinations' own counters, then consumers with the members of
+subscriptions: what was sent and did not come, and what left and no consumer let go, is never too much by skew.
 
 Cost. What walks messages is read under a budget (`depths`), settings every ten minutes, all else at every poll.
 """
@@ -86,9 +86,9 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         self._depths.begin(poll.now)
         linked = await poll.collect("connections", self._read_connections(poll, connections))
         by_id = {row.connection_id: row for row in linked or ()}
-        listing = await poll.collect("consumers", self._read_consumers(poll, by_id))
         producers, transactions = await self._read_listings(poll)
         destinations = await poll.collect("queues", self._read_destinations(poll, totals, by_id))
+        listing = await poll.collect("consumers", self._read_consumers(poll, by_id))
         found = None
         if destinations is not None:
             await poll.collect("settings", self._refresh_settings(poll, destinations))
@@ -316,7 +316,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         self._listing = listing or self._listing
         single = None if listing is None else listing.single
         depths = [self._depths.carried(row) for row in rows]
-        held = tables.delivering(rows, depths, single)
+        held = tables.held(rows, depths, single)
         called, settings = self._called, self._settings.values
         queues = self._destinations.queues(rows, depths, held, settings, called, self._listing)
         self.budgets["queues"].shown(queues.index)

@@ -23,7 +23,7 @@ CONNECTION_ATTRIBUTES = (
 # Kept by the broker as running numbers: free of cost, whatever the destination holds.
 CHEAP_ATTRIBUTES = (
     "Name", "Type", "State", "Temporary", "ConnectionID", "NumMsgsIn", "NumMsgsOut", "MsgBytesIn", "MsgBytesOut",
-    "NumConsumers", "NumActiveConsumers", "NumProducers",
+    "NumConsumers", "NumActiveConsumers", "NumProducers", "NextMessageID",
 )  # fmt: skip
 # Each of these walks all messages of the destination under its lock.
 DEPTH_ATTRIBUTES = (

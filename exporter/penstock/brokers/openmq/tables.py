@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from sys import intern
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.brokers.clients import NameMap, client_name
-from penstock.brokers.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction
+from penstock.brokers.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction, sent_at
 from penstock.brokers.openmq.depths import Carried, Name
 from penstock.brokers.rows import integers, matrix, present
 from penstock.core.table import SLACK, Column, Index, KeyAllocator, Keys, Table
@@ -267,11 +267,10 @@ class Destinations:
         self,
         rows: Sequence[Destination],
         depths: Sequence[Carried],
-        delivering: Column,
+        held: "Held",
         settings: Mapping[Name, Settings],
         called: DestinationNames,
     ) -> Table[AddressRow]:
-        """`delivering`: of each row, NaN where unknown."""
         keys = self._address_keys([f"{row.type} {row.name}" for row in rows])
         said = [settings.get((row.type, row.name)) for row in rows]
         made: list[AddressRow] = [
@@ -294,8 +293,8 @@ class Destinations:
             "memory_used_ratio": used / limits["limit_bytes"],
             **limits,
             "messages": numbers(depths, "messages"),
-            "delivering": delivering,
-            "scheduled": numbers(depths, "scheduled"),
+            "delivering": held.delivering,
+            "scheduled": held.scheduled,
             "uncommitted": numbers(depths, "uncommitted"),
             "exact": numbers(depths, "exact"),
             "dead_letters": np.array([np.nan if one is None else float(one.use_dmq) for one in said], np.float64),
@@ -310,12 +309,12 @@ class Destinations:
         self,
         rows: Sequence[Destination],
         depths: Sequence[Carried],
-        delivering: Column,
+        held: "Held",
         settings: Mapping[Name, Settings],
         called: DestinationNames,
         listing: Listing,
     ) -> Table[QueueRow]:
-        """Queue destinations, then subscriptions. `delivering`: of each row of `rows`."""
+        """Queue destinations, then subscriptions. `held`: of each row of `rows`."""
         at = [i for i, row in enumerate(rows) if row.type == "q"]
         subscriptions = [
             *listing.subscriptions,
@@ -342,7 +341,7 @@ class Destinations:
             self._made.clear()
         stale = _stale(self._queues, keys, made)
         self._queues, order = self._queues.advance(keys, lambda new: [made[i] for i in new], changed=keys[stale])
-        columns = queue_columns([rows[i] for i in at], [depths[i] for i in at], delivering[at])
+        columns = queue_columns([rows[i] for i in at], [depths[i] for i in at], held.at(at))
         behind = subscription_columns(subscriptions, listing)
         size = len(subscriptions)
         joined = {
@@ -377,41 +376,63 @@ _ADDRESS_FIELDS = {
     "added_bytes": "msg_bytes_in",
     "removed_bytes": "msg_bytes_out",
     "producers": "num_producers",
+    "consumers": "num_consumers",
     "temporary": "temporary",
 }
 _QUEUE_FIELDS = {"added": "num_msgs_in", "removed": "num_msgs_out", "consumers": "num_consumers"}
 
 
-def delivering(rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequence[Consumer] | None) -> Column:
+class Held(NamedTuple):
+    """Of each destination. delivering: in consumers' hands; scheduled: not due, and committed. NaN where unknown."""
+
+    delivering: Column
+    scheduled: Column
+
+    def at(self, rows: Sequence[int]) -> "Held":
+        return Held(self.delivering[rows], self.scheduled[rows])
+
+
+def held(rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequence[Consumer] | None) -> Held:
     """
-    Messages in consumers' hands of each destination: as the broker says where it was read in this poll, else what the
-    consumers of a queue hold together; consumers: None = not read.
+    As the broker says where it was read in this poll, else what the consumers of a queue hold together; consumers:
+    None = not read.
+
+    An uncommitted message with a delay is in both of the broker's numbers and once in their sum: how many there are is
+    what makes the rest fit best to what the consumers hold.
     """
-    held: dict[str, float] = {}
+    by_queue: dict[str, float] = {}
     for row in consumers or ():
         if row.destination_type == "q" and row.destination_name:
-            held[row.destination_name] = held.get(row.destination_name, 0.0) + row.num_msgs_pending_acks
+            by_queue[row.destination_name] = by_queue.get(row.destination_name, 0.0) + row.num_msgs_pending_acks
 
-    def one(row: Destination, depth: Carried) -> float:
-        if not depth.exact and row.type == "q" and consumers is not None:
-            return held.get(row.name, 0.0)
+    def one(row: Destination, depth: Carried) -> tuple[float, float]:
         # Versions before 5 know no delayed delivery: there is none of it in the sum.
-        return max(depth.pending - (depth.scheduled if depth.scheduled > 0 else 0.0) - depth.uncommitted, 0.0)
+        delayed = depth.scheduled if depth.scheduled > 0 else 0.0
+        held = by_queue.get(row.name, 0.0)
+        if not depth.exact and row.type == "q" and consumers is not None:
+            return held, depth.scheduled
+        least = depth.pending - delayed - depth.uncommitted
+        if np.isnan(least):
+            return np.nan, depth.scheduled
+        in_both = min(max(held, 0.0) - least, delayed, depth.uncommitted) if least < held else 0.0
+        return max(least + in_both, 0.0), depth.scheduled - in_both
 
-    return np.array([one(row, depth) for row, depth in zip(rows, depths, strict=True)], np.float64)
+    found = np.array([one(row, depth) for row, depth in zip(rows, depths, strict=True)], np.float64).reshape(-1, 2)
+    return Held(found[:, 0], found[:, 1])
 
 
-def queue_columns(rows: Sequence[Destination], depths: Sequence[Carried], held: Column) -> dict[str, Column]:
+def queue_columns(rows: Sequence[Destination], depths: Sequence[Carried], held: Held) -> dict[str, Column]:
     states = _states(rows)
     return {
         "messages": numbers(depths, "messages"),
-        "delivering": held,
-        "scheduled": np.nan_to_num(numbers(depths, "scheduled")),
+        "delivering": held.delivering,
+        "scheduled": np.nan_to_num(held.scheduled),
         "uncommitted": numbers(depths, "uncommitted"),
         "bytes": numbers(depths, "bytes"),
         "exact": numbers(depths, "exact"),
         "paused": states["paused"],
         "last_acknowledgement": np.full(len(rows), np.nan),
+        "next_sent": next_sent(rows),
         **_counters(rows, _QUEUE_FIELDS),
     }
 
@@ -436,7 +457,12 @@ def subscription_columns(rows: Sequence[Consumer], listing: Listing) -> dict[str
         "consumers": np.array([float(members.get(row.consumer_id, 0)) for row in rows], np.float64),
         "exact": np.ones(len(rows)),
         "last_acknowledgement": seconds(settled),
+        "next_sent": next_sent(rows),
     }
+
+
+def next_sent(rows: Sequence[Destination] | Sequence[Consumer]) -> Column:
+    return seconds(np.array([sent_at(row.next_message_id) for row in rows], np.float64))
 
 
 def _queue(name: str, temporary: bool, dead_letters: bool) -> QueueRow:

@@ -1,0 +1,147 @@
+"""`OpenmqAccount`: the account of an OpenMQ broker, continued from poll to poll."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from penstock.account.account import in_part
+from penstock.account.duplicates import Sent
+from penstock.account.openmq_books import DeadLetters, DestinationBooks, DestinationPoll, TopicBooks
+from penstock.core.table import Column, Index, Positions, Table
+from penstock.core.windows import Mask
+from penstock.model import AddressRow, Snapshot
+from penstock.observation.facts import Facts, or_zero
+from penstock.observation.openmq import DEAD_MESSAGES, OpenmqFacts
+
+NEARLY_FULL = 0.9
+"""Of a destination's limit, from which on it may have been full between two polls."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenmqAccount:
+    """watched: the process of the last poll is still the same. unclaimed: dead letters of which no source is known."""
+
+    queues: DestinationBooks = field(default_factory=DestinationBooks)
+    topics: TopicBooks = field(default_factory=TopicBooks)
+    sent: Sent = field(default_factory=Sent)
+    unclaimed: float = 0.0
+    watched: bool = False
+
+    def advance(self, found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> "OpenmqAccount":
+        """found: as OpenMQ counts."""
+        addresses = snapshot.addresses
+        if addresses is None:
+            return self
+        whole = not in_part(snapshot.observation)
+        watched, restarted = self.watched and whole and not found.restarted, found.restarted
+        of_queues, of_topics = polled_queues(found, reported, snapshot), polled_topics(addresses)
+        queues = self.queues.counted(of_queues, found.now, watched=watched, restarted=restarted)
+        topics = self.topics.counted(of_topics, found.now, watched=watched, restarted=restarted)
+        sent = self.sent
+        if snapshot.producers is not None:
+            sent, rose = self.sent.advance(snapshot.producers, addresses.index, watched=self.watched)
+            gone = self.sent.address[sent.index.positions(self.sent.index.keys) < 0]
+            topics = topics.with_sent(rose[is_topic(addresses)], np.isin(topics.index.keys, gone), watched=watched)
+        # After a restart of the agent what is new was in part booked before.
+        arrived = float(queues.d_came[of_queues.is_dead].sum())
+        sources = [books.sources(polled) for books, polled in ((queues, of_queues), (topics, of_topics))]
+        low, high = (sum(float(one[bound].sum()) for one in sources) for bound in (0, 1))
+        dead = DeadLetters(arrived, arrived + self.unclaimed, low, high if whole and self.watched else np.inf)
+        queues, of_these = queues.booked(of_queues, dead, found.now)
+        topics, of_those = topics.booked(of_topics, dead, found.now)
+        unclaimed = min(max(dead.unclaimed - of_these - of_those, 0.0), arrived)
+        return OpenmqAccount(queues, topics, sent, unclaimed, watched=True)
+
+    def begun_anew(self) -> "OpenmqAccount":
+        """Another process counts from now on: what was counted stays."""
+        return OpenmqAccount(self.queues.begun_anew(), self.topics.begun_anew())
+
+    def of_queues(self, index: Index[Any]) -> Mapping[str, Column]:
+        """What conditions and other counters rest on, by the queues."""
+        books = self.queues
+        if books.index is not index:
+            return {}
+        return {
+            "removed": books.removed,
+            "removed_now": books.left_alone,
+            "refused": books.rejected + books.too_large,
+            "refused_at": books.refused_at,
+        }
+
+
+def is_topic(addresses: Table[AddressRow]) -> Positions:
+    return np.flatnonzero(addresses["topic"] > 0)
+
+
+def polled_queues(found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> DestinationPoll:
+    """Subscriptions are no destinations: nothing of them is read."""
+    queues, addresses = snapshot.queues, snapshot.addresses
+    assert queues is not None and addresses is not None  # noqa: S101, PT018 - there are facts
+    own = reported.balanced
+    consumer, count = found.consumer, len(found.queues)
+    went = np.bincount(consumer.gone.queue[consumer.gone.queue >= 0], minlength=count) > 0
+    came = found.of_queue(consumer.new.astype(np.float64)) > 0
+    uncommitted = queues["uncommitted"]
+    known = (queues["exact"] != 0) | ~np.isnan(uncommitted)  # else its depth was never read
+    kind = found.queues.column("dead messages", lambda row: row.name == DEAD_MESSAGES)
+    return DestinationPoll(
+        index=found.queues,
+        entered=np.where(own, queues["added"], np.nan),
+        left=np.where(own, queues["removed"], np.nan),
+        content=np.where(own & known, queues["messages"] + or_zero(uncommitted), np.nan),
+        carried=queues["exact"] == 0,
+        uncommitted=or_zero(uncommitted),
+        ready=or_zero(found.ready),
+        released=found.of_queue(np.fmax(or_zero(consumer.d_left), 0.0)),
+        stale=np.where(reported.removes, np.fmax(or_zero(found.held - found.delivering), 0.0), 0.0),
+        moved=came | went,
+        consumers=found.consumers,
+        full=nearly_full(found.messages, reported.limit_messages, reported.bytes, reported.limit_bytes),
+        limit=reported.limit_messages,
+        removes=reported.removes & own,
+        rejects=reported.rejects & own,
+        sized=np.isfinite(reported.message_limit),
+        dead_letters=reported.dead_letters & own,
+        is_dead=kind > 0,
+    )
+
+
+def polled_topics(addresses: Table[AddressRow]) -> DestinationPoll:
+    """What its subscriptions let go of is not comparable with what left a topic."""
+    at = is_topic(addresses)
+    rows = addresses.index.rows[at]
+    index: Index[AddressRow] = Index.empty().advance(addresses.index.keys[at], lambda new: rows[new].tolist())[0]
+
+    def of(name: str) -> Column:
+        return addresses[name][at] if name in addresses else np.full(len(at), np.nan)
+
+    def says(*policies: str) -> Mask:
+        return np.array([row.policy in policies for row in index], np.bool_)
+
+    nothing, uncommitted = np.zeros(len(at)), or_zero(of("uncommitted"))
+    return DestinationPoll(
+        index=index,
+        entered=of("messages_added"),
+        left=of("removed"),
+        content=of("messages") + uncommitted,
+        carried=of("exact") == 0,
+        uncommitted=uncommitted,
+        ready=nothing,
+        released=nothing,
+        stale=nothing,
+        moved=np.ones(len(at), np.bool_),
+        consumers=nothing,
+        full=nearly_full(of("messages"), of("limit_messages"), of("memory_bytes"), of("limit_bytes")),
+        limit=of("limit_messages"),
+        removes=says("remove_oldest", "remove_low_priority"),
+        rejects=says("reject_newest"),
+        sized=np.isfinite(of("message_limit_bytes")),
+        dead_letters=of("dead_letters") > 0,
+        is_dead=np.zeros(len(at), np.bool_),
+    )
+
+
+def nearly_full(messages: Column, limit: Column, size: Column, limit_bytes: Column) -> Mask:
+    return (messages >= NEARLY_FULL * limit) | (size >= NEARLY_FULL * limit_bytes)

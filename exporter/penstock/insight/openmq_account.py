@@ -1,0 +1,162 @@
+"""The account of an OpenMQ broker as sheets: of queues and subscriptions, and of topics before their subscriptions."""
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from penstock.account.fates import Bounds
+from penstock.account.openmq_books import DestinationBooks
+from penstock.account.openmq_fates import LEFT, REFUSED, lost, queue_fates, topic_fates
+from penstock.conditions.in_doubt import IN_DOUBT
+from penstock.core.table import Table
+from penstock.insight.account import MAX_SHEETS, amount, exact, sums
+from penstock.insight.answers import AccountList, AccountSheet, Amount
+from penstock.insight.explain import BrokerView, NotFound, json_number, near
+from penstock.model import QueueKind, QueueRow
+from penstock.observation.facts import JUDGED
+from penstock.series.labels import HIDDEN
+
+SOURCES = "others discarded messages at the same time, and the dead message queue counts only their sum"
+SHORT_LIVED = "clients that no poll saw may have settled them"
+REASONS: Mapping[str, str] = {
+    "removed": "the limit also removes what a client holds and acknowledges later, which has no counter",
+    "rolled_back": SHORT_LIVED,
+    "purged": SHORT_LIVED,
+    "dead_lettered": SOURCES,
+    "expired": SOURCES,
+    "rejected": "some were larger than MaxBytesPerMsg or had expired when they came, or were not",
+    "too_large": "some were refused at the limit or had expired when they came, or were not",
+    "unwanted": "a producer went, and what it sent last is not known",
+    "acknowledged": "some may have left for the other reasons",
+}
+OVERFLOW = "dead letters lost as it was full; or consumers, a purge or acknowledges of removed messages took them"
+AGAIN = "a subscription has no counter of what came: a message that is delivered again counts again"
+OF_TOPIC = "by all that had a message, or it left with the last subscription that still had it"
+
+
+def openmq_account_list(view: BrokerView, queues: Table[QueueRow], name: str) -> AccountList:
+    """As `account.account_list`."""
+    sheets = OpenmqSheets(view, queues)
+    rows, topics = queues.index.rows, sheets.topics
+    names = [text for i in sheets.shown for text in (rows[i].name, rows[i].address)] + list(topics)
+    if name and name not in names:
+        raise NotFound(
+            f"broker {view.policy.broker} has no address or queue {name!r}", near(name, names, "addresses and queues")
+        )
+    losing = [i for i in sheets.shown if sheets.lost[i] > 0 and rows[i].kind in JUDGED]
+    of_queues = [i for i in sheets.shown if name in (rows[i].name, rows[i].address)] if name else losing
+    of_topics = [i for topic, i in topics.items() if (name == topic if name else sheets.topics_lost[i] > 0)]
+    made = [sheets.of_topic(i) for i in of_topics[:MAX_SHEETS]] + [sheets.of_queue(i) for i in of_queues[:MAX_SHEETS]]
+    made.sort(key=lambda sheet: (sheet.address, sheet.queue))
+    total = len(of_queues) + len(of_topics)
+    return AccountList(view.policy.broker, round(view.snapshot.stamp, 3), made[:MAX_SHEETS], total)
+
+
+class OpenmqSheets:
+    """Makes the sheets of one poll."""
+
+    def __init__(self, view: BrokerView, queues: Table[QueueRow]) -> None:
+        self._view, self._queues, self._account = view, queues, view.state.judgement.openmq_account
+        self._fates, self._topic_fates = queue_fates(self._account, queues), topic_fates(self._account)
+        self.lost, self.topics_lost = lost(self._fates), lost(self._topic_fates)
+        topics = enumerate(self._account.topics.index)
+        self.topics: dict[str, int] = {row.name: i for i, row in topics if not row.name.startswith("mq.")}
+        member = view.state.queues.grouping.member
+        self.shown: list[int] = [i for i in range(len(queues)) if i < len(member) and member[i] != HIDDEN]
+
+    def of_queue(self, i: int) -> AccountSheet:
+        row, books = self._queues.index.rows[i], self._account.queues
+        content, scheduled, delivering, uncommitted = (
+            float(np.nan_to_num(self._queues[name][i]))
+            for name in ("messages", "scheduled", "delivering", "uncommitted")
+        )
+        there: dict[str, Amount] = {
+            "ready": json_number(content - scheduled - delivering),
+            "scheduled": json_number(scheduled),
+            "delivering": json_number(delivering),
+        }
+        buffered = self._buffered(i)
+        sheet = msgspec.structs.replace(
+            self._sheet(row.address, row.name), buffered=buffered, delivering=self._in_delivery(row.name, buffered)
+        )
+        if row.kind is QueueKind.SUBSCRIPTION:
+            settled = float(np.nan_to_num(self._queues["removed"][i]))
+            left: dict[str, Amount] = {"acknowledged": json_number(settled)}
+            came: dict[str, Amount] = {"added": json_number(settled + content)}
+            return closed(sheet, came, there, left, 0, {"added": AGAIN})
+        there["uncommitted"] = json_number(uncommitted)
+        left, reasons = amounts(self._fates, i, ("acknowledged", *LEFT, *REFUSED))
+        if row.kind is QueueKind.DEAD_LETTER and "removed" in reasons:
+            reasons["removed"] = OVERFLOW
+        if books.unseen[i]:
+            unseen = f"{books.unseen[i]:,.0f} of them settled by clients that no poll saw"
+            reasons["acknowledged"] = "; ".join((*filter(None, [reasons.get("acknowledged")]), unseen))
+        sheet = msgspec.structs.replace(sheet, since=self._since(books, i))
+        return closed(sheet, came_to(books, i), there, left, json_number(books.unexplained[i]), reasons)
+
+    def of_topic(self, i: int) -> AccountSheet:
+        books = self._account.topics
+        names = ("acknowledged", "removed", "dead_lettered", *REFUSED, "unwanted")
+        left, reasons = amounts(self._topic_fates, i, names)
+        came, there = came_to(books, i), {"there": json_number(books.content[i])}
+        if left["unwanted"] != 0:
+            came["unwanted"] = left["unwanted"]  # which the topic does not count
+        sheet = msgspec.structs.replace(self._sheet(books.index.rows[i].name, ""), since=self._since(books, i))
+        reasons = {"acknowledged": OF_TOPIC, **reasons}
+        return closed(sheet, came, {**there}, left, json_number(books.unexplained[i]), reasons)
+
+    def _sheet(self, address: str, queue: str) -> AccountSheet:
+        return AccountSheet(self._view.policy.broker, address, queue, None, {}, {}, {}, {}, {}, {}, None, 0, {}, "")
+
+    def _since(self, books: DestinationBooks, i: int) -> float | None:
+        return None if np.isnan(books.since[i]) else round(float(books.since[i] - self._view.state.clock.applied), 3)
+
+    def _in_delivery(self, queue: str, buffered: Mapping[str, Amount]) -> dict[str, Amount]:
+        state, rows = self._view.state.judgement.openmq, self._queues.index
+        at = next((i for i, row in enumerate(rows) if row.name == queue), -1) if queue else -1
+        if at < 0 or state.queues.index is not rows:
+            return {}
+        in_doubt, alone = state.prepared.received, json_number(state.queues.with_nobody[at])
+        found: dict[str, Amount] = {"buffered": sum(one for one in buffered.values() if isinstance(one, int | float))}
+        found[IN_DOUBT.name if in_doubt else "unheld"] = alone
+        if state.queues.stale[at] > 0:
+            found["removed_while_held"] = json_number(state.queues.stale[at])
+        return found if any(value != 0 for value in found.values()) else {}
+
+    def _buffered(self, i: int) -> dict[str, Amount]:
+        """By client: what was sent to it and it has not acknowledged; read after the queue."""
+        consumers = self._view.snapshot.consumers
+        if consumers is None:
+            return {}
+        by_client: dict[str, float] = {}
+        for at in np.flatnonzero(self._view.snapshot.consumer_queue == self._queues.index.keys[i]).tolist():
+            client = consumers.index.rows[at].client
+            by_client[client] = by_client.get(client, 0.0) + float(np.nan_to_num(consumers["buffered"][at]))
+        return {client: json_number(number) for client, number in sorted(by_client.items()) if number}
+
+
+def closed(
+    sheet: AccountSheet,
+    came: dict[str, Amount],
+    there: dict[str, Amount],
+    left: dict[str, Amount],
+    unexplained: Amount,
+    reasons: dict[str, str],
+) -> AccountSheet:
+    """With these parts and their arithmetic."""
+    return msgspec.structs.replace(
+        sheet, came=came, there=there, left=left, unexplained=unexplained, reasons=reasons,
+        sums=sums(came, there, left, unexplained),
+    )  # fmt: skip
+
+
+def amounts(fates: Mapping[str, Bounds], i: int, names: tuple[str, ...]) -> tuple[dict[str, Amount], dict[str, str]]:
+    """Those fates of a row, and why some of them are not exact."""
+    left = {name: amount(*(float(bound[i]) for bound in fates[name])) for name in names}
+    return left, {name: REASONS[name] for name, value in left.items() if not exact(value)}
+
+
+def came_to(books: DestinationBooks, i: int) -> dict[str, Amount]:
+    came: dict[str, Amount] = {"at_start": json_number(books.opening[i]), "added": json_number(books.came[i])}
+    return came | ({"restarts": json_number(books.adjusted[i])} if books.adjusted[i] else {})

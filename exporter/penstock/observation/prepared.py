@@ -1,0 +1,88 @@
+"""
+Transactions that are prepared and wait for their manager, and messages that are with nobody (OpenMQ).
+
+A healthy XA transaction is prepared for a moment. One whose client is gone keeps what it sent and received out of
+everybody's reach, over restarts of the broker, until it is committed or rolled back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.core.state import RowState, column, unindexed
+from penstock.core.table import Column
+from penstock.core.windows import since
+from penstock.model import Snapshot, TransactionRow, TransactionState
+from penstock.observation.facts import Facts, or_zero
+
+FEWEST = 2.0
+"""Messages with nobody: one may be between two counters for good."""
+
+
+class InDoubt(NamedTuple):
+    """One prepared transaction. created, since: when it began, and was first seen prepared, by the broker's clock."""
+
+    transaction: TransactionRow
+    sent: float
+    received: float
+    created: float
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(RowState):
+    """By transaction since when it is prepared. stuck: by topic without consumers, messages that some still have."""
+
+    since: Column = column(saved=False)
+    listed: Sequence[InDoubt] = unindexed(tuple)
+    """The oldest first."""
+    stuck: dict[str, tuple[float, float]] = unindexed(dict)
+    """How many, and since when."""
+
+    def advance(self, found: Facts, snapshot: Snapshot) -> "Prepared":
+        transactions = snapshot.transactions
+        alone = {
+            name: (number, self.stuck.get(name, (number, found.now))[1])
+            for name, number in topics_with_nobody(snapshot).items()
+        }
+        if transactions is None or not len(transactions):
+            return Prepared(stuck=alone)
+        begun = since(
+            transactions["state"] == TransactionState.PREPARED, self.reindexed(transactions.index).since, found.now
+        )
+        sent, received = or_zero(transactions["messages"]), or_zero(transactions["acknowledgements"])
+        listed = [
+            InDoubt(
+                transactions.index.rows[i],
+                float(sent[i]),
+                float(received[i]),
+                float(transactions["created"][i]),
+                float(begun[i]),
+            )
+            for i in np.flatnonzero(~np.isnan(begun)).tolist()
+        ]
+        listed.sort(key=lambda one: one.created)
+        return Prepared(transactions.index, begun, listed, alone)
+
+    @property
+    def received(self) -> float:
+        return sum(one.received for one in self.listed)
+
+    @property
+    def sent(self) -> float:
+        return sum(one.sent for one in self.listed)
+
+
+def topics_with_nobody(snapshot: Snapshot) -> dict[str, float]:
+    """Messages that a topic says consumers have, and nobody is there: neither a consumer nor a subscription."""
+    addresses, queues, consumers = snapshot.addresses, snapshot.queues, snapshot.consumers
+    if addresses is None or queues is None or consumers is None or "topic" not in addresses:
+        return {}
+    at = np.flatnonzero((addresses["topic"] > 0) & (addresses["delivering"] >= FEWEST) & (addresses["exact"] > 0))
+    if not len(at):
+        return {}
+    attended = {row.address for row in queues.index} | {row.address for row in consumers.index}
+    found = {addresses.index.rows[i].name: float(addresses["delivering"][i]) for i in at.tolist()}
+    return {name: number for name, number in found.items() if name not in attended}
