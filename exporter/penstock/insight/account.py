@@ -6,19 +6,17 @@ import numpy as np
 
 from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
-from penstock.account.fates import ADDRESS_FATES, UNCOMMITTED, Bounds, address_fates, queue_fates
+from penstock.account.fates import ADDRESS_FATES, LOSSES, UNCOMMITTED, Bounds, address_fates, queue_fates
 from penstock.core.table import Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
 from penstock.insight.explain import BrokerView, NotFound, json_number, near
-from penstock.insight.formatting import UNKNOWN
+from penstock.insight.formatting import amount_text as text
 from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import HIDDEN
 
 MAX_SHEETS = 200
 """Sheets of one answer."""
-LOSSES = ("evicted", "dropped", "rejected", "unwanted", "unrouted", "duplicate")
-"""Fates by which a message is gone and no one has seen it."""
 NO_ACCOUNT = "broker {} has no account: it is made of polls of an active Artemis broker with queues and consumers"
 
 REASONS: Mapping[str, str] = {
@@ -221,15 +219,6 @@ def amount(low: float, high: float) -> Amount:
 
 def exact(value: Amount) -> bool:
     return isinstance(value, int | float)
-
-
-def text(value: Amount) -> str:
-    """As people read it; `unknown` where it is null."""
-    if value is None:
-        return UNKNOWN
-    if isinstance(value, tuple):
-        return f"at least {value[0]:,}" if value[1] is None else f"{value[0]:,} to {value[1]:,}"
-    return f"{value:,}"
 
 
 def sums(came: Mapping[str, Amount], there: Mapping[str, Amount], left: Mapping[str, Amount], gap: Amount) -> str:

@@ -15,6 +15,15 @@ def formatted(name: str, value: float) -> str:
     return duration(value) if name in SECONDS else f"{value:,.12g}"
 
 
+def amount_text(value: float | tuple[float, float | None] | None) -> str:
+    """Messages of the account: a number, at least and at most so many, or at least so many; `unknown` of None."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, tuple):
+        return f"at least {value[0]:,}" if value[1] is None else f"{value[0]:,} to {value[1]:,}"
+    return f"{value:,}"
+
+
 def moment(seconds: float, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
     """A time in seconds since 1970; "unknown" of what no calendar has, as a damaged file may say."""
     try:
