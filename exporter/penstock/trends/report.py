@@ -12,6 +12,7 @@ from penstock.insight.formatting import duration
 from penstock.trends import charts
 from penstock.trends.advice import BACKLOG
 from penstock.trends.analysis import cleaned
+from penstock.trends.fates import totals, went
 
 Plain = dict[str, Any]
 TOP: Final = 10
@@ -20,6 +21,7 @@ SOON_DAYS: Final = 90
 FAR: Final = 4
 """Of a range of days wider than this factor only the begin is told, once that is a week."""
 ADVICE: Final = 20
+GONE: Final = 40
 LIMITS: Final = 5
 URGENT: Final = ("too little in the buffer", "too few consumers")
 """What of the advice belongs on the first page: it costs throughput now."""
@@ -82,6 +84,7 @@ def view(facts: Plain) -> Plain:
     busy = sorted((q for q in queues if q["added"]), key=lambda q: -q["added"])
     stopped = stalls(facts["episodes"])
     advice = shown_advice(facts.get("advice", []))
+    gone = went(facts)
     return {
         "window": facts["window"],
         "brokers": [broker | {"chart": limit_charts(broker)} for broker in facts["brokers"]],
@@ -107,10 +110,10 @@ def view(facts: Plain) -> Plain:
         "clients": sorted(
             (c for c in facts.get("clients", []) if c["settled"]), key=lambda c: -(c["utilisation"] or 0)
         )[:TOP],
-        "losses": sorted(
-            (q for q in queues if (q["expired"] or 0) + (q["killed"] or 0) > 0),
-            key=lambda q: -(q["expired"] or 0) - (q["killed"] or 0),
-        )[:TOP],
+        "went": gone[:GONE],
+        "more_went": max(len(gone) - GONE, 0),
+        "went_totals": totals(gone),
+        "counted_from": min((one["first"] for one in facts.get("fates", [])), default=None),
         "idle": sorted((q for q in queues if q["idle_hours"] >= IDLE_HOURS), key=lambda q: -q["idle_hours"]),
         "models": models(queues),
         "data": json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).replace("</", "<\\/"),
@@ -145,6 +148,11 @@ def actions(facts: Plain) -> list[Plain]:
                     },
                 )
             )
+    # Of what a ring evicts it says more above.
+    losses = [one for one in went(facts) if one["lost"] and not (one["queue"] and one["fate"] == "evicted")]
+    for one in losses[:3]:
+        text = f"{one['queue'] or one['address']} on {one['broker']}: {one['amount']} messages {one['fate']}."
+        found.append((120, {"what": text, "do": f"By {one['who']}; see section 10."}))
     for one in facts.get("advice", []):
         if one["subject"] in URGENT:
             where = f"{one['client']} on {one['queue']} ({one['broker']}): {one['subject']}."
