@@ -1,6 +1,6 @@
 """Where messages went: what came, what is there, and what left for which reason."""
 
-from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINK
+from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINK, out_rate
 from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import (
     CRITICAL,
@@ -96,7 +96,7 @@ _BALANCE = Row(
             "Messages a second into the queues, and out of them by consumers. What lies between the lines stays, or"
             " left for another reason.",
             Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})", "came"),
-            Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_acknowledged_total'))})", "acknowledged"),
+            Query(f"sum({out_rate(S, BY_QUEUE)})", "acknowledged"),
             unit="mps",
             decimals=1,
         ),

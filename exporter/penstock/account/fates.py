@@ -90,5 +90,5 @@ def lost_to_clients(account: MessageAccount, queues: Index[QueueRow]) -> Iterato
     """Of each client that is known to have lost messages: key of the queue, fate, client, at least, at most."""
     for key, clients in account.ring_losses.by_client.items():
         if queues.positions(np.array([key]))[0] >= 0:
-            for client, (least, most) in clients.items():
-                yield key, "evicted", client, least, most
+            for client, lost in clients.items():
+                yield key, "evicted", client, lost[0], lost[1]
