@@ -12,6 +12,7 @@ from dashboards.generate import DASHBOARDS, dashboard_files
 
 from assets.boards import DOCUMENTS, Asked, Json, asked, panels, substituted
 from assets.promql import TARGET, catalogue_labels, labels_of, nodes, problems, selectors
+from penstock.account.fates import LOSSES
 from penstock.assets.alerts import groups
 from penstock.cli import main
 
@@ -227,6 +228,13 @@ UNSHOWN = {
     "penstock_logins_refused_total": "the event login_refused says it",
     "penstock_logins_unchecked_total": "the event login_refused says it",
 }
+
+
+def test_the_documentation_asks_for_the_losses_as_the_dashboard_does() -> None:
+    page = (FOLDER.parent / "docs" / "account.md").read_text()
+    (query,) = re.findall(r"```promql\n(.*?)```", page, re.DOTALL)
+    assert problems(query, KNOWN) == []
+    assert {frozenset(one.split("|")) for one in re.findall(r'fate=~"([^"]*)"', query)} == {frozenset(LOSSES)}
 
 
 def test_no_dashboard_sums_by_a_label_that_changes_on_reconnect() -> None:

@@ -22,6 +22,7 @@ from penstock_demo.history import Truth, _table
 from trends.rows import START
 
 HOUR = 3600
+ACCOUNT_PAGE = Path(__file__).parents[2] / "docs" / "account.md"
 Done = tuple[Path, dict[str, Any]]
 """Where the job wrote, and its facts."""
 
@@ -196,6 +197,17 @@ def test_losses_by_reason_and_culprit_are_one_table(done: Done) -> None:
         (first, "q", "expired", "", 4000, 0.0),
     ]  # fmt: skip
     assert all("daily" not in one for one in done[1]["fates"])
+
+
+def test_the_example_of_the_documentation_is_answered(done: Done) -> None:
+    query = ACCOUNT_PAGE.read_text().split("```sql\n")[1].split("```")[0]
+    with duckdb.connect() as database:
+        found = database.execute(
+            query.replace("OUT", str(done[0])).replace("current_date", "DATE '2026-09-05'")
+        ).fetchall()
+    assert [one for one in found if one[2] == "b"] == [
+        ("evicted", "", "b", "a", "q", 70), ("rejected", "", "b", "a", "", 42), ("evicted", "taker", "b", "a", "q", 30),
+    ]  # fmt: skip
 
 
 def test_the_report_says_where_messages_went(done: Done) -> None:
