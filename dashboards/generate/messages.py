@@ -29,10 +29,15 @@ BY_FATE = ", ".join(FATE)
 _LOST = f'fate=~"{"|".join(LOSSES)}"'
 _OTHER = f'fate=~"{"|".join(CAUSES)}"'
 _TOP = 50
+_ADDED = S("mq_queue_messages_added_total")
+_EXPLAINED = "All messages are explained"
 
 
 def in_range(by: str, counter: str) -> str:
-    """Its increase over the range shown; of one that began within it from 0, which `increase` does not see."""
+    """
+    Increase of a counter of the account over the range shown; of one that has its first value within it from 0, which
+    `increase` does not see: the account began there, or this fate came for the first time.
+    """
     return largest(by, f"({counter} unless {counter} offset $__range) or increase({counter}[$__range])")
 
 
@@ -46,7 +51,7 @@ _NOW = Row(
         stat(
             "Came",
             "Messages that were added to the queues chosen.",
-            f"sum({in_range(BY_QUEUE, S('mq_queue_messages_added_total'))})",
+            f"sum({largest(BY_QUEUE, f'increase({_ADDED}[$__range])')})",
             decimals=0,
         ),
         stat(
@@ -56,7 +61,7 @@ _NOW = Row(
             decimals=0,
         ),
         stat(
-            "Left other than acknowledged",
+            "Left otherwise",
             "Messages that expired, were moved, removed, dead-lettered or lost. The tables say which.",
             f"sum({in_range(BY_FATE, of(_OTHER))})",
             decimals=0,
@@ -84,6 +89,7 @@ _NOW = Row(
             f"sum({largest(BY_QUEUE, S('mq_account_unexplained_messages'))})",
             decimals=0,
             steps=above(1),
+            empty=_EXPLAINED,
         ),
     ),
 )
@@ -95,7 +101,7 @@ _BALANCE = Row(
             "Came and acknowledged",
             "Messages a second into the queues, and out of them by consumers. What lies between the lines stays, or"
             " left for another reason.",
-            Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})", "came"),
+            Query(f"sum({rate(BY_QUEUE, _ADDED)})", "came"),
             Query(f"sum({out_rate(S, BY_QUEUE)})", "acknowledged"),
             unit="mps",
             decimals=1,
@@ -143,6 +149,7 @@ _LOSSES = Row(
             ("fate",),
             Column("Messages", f"sum by (fate) ({in_range(BY_FATE, of())})"),
             width=8,
+            height=8,
         ),
         graph(
             "May be more, by fate",
@@ -159,6 +166,7 @@ _LOSSES = Row(
             Query(largest(BY_QUEUE, S("mq_account_unexplained_messages")), "{{broker}} {{queue}}"),
             unit="locale",
             decimals=0,
+            empty=_EXPLAINED,
         ),
     ),
 )
