@@ -15,8 +15,10 @@ QUEUE_FATES = ("acknowledged", "expired", "killed", "evicted", "replaced")
 ADDRESS_FATES = ("unrouted", "dropped", "rejected", "unwanted", "duplicate")
 """Of messages that came to no queue; each queue has those of its address."""
 FATES = (*QUEUE_FATES, *ADDRESS_FATES)
-LOSSES = ("evicted", "dropped", "rejected", "unwanted", "unrouted", "duplicate")
+LOSSES = ("evicted", "removed", "dropped", "rejected", "too_large", "unwanted", "unrouted", "duplicate")
 """Fates by which a message is gone and no one has seen it."""
+HANDLED = "acknowledged"
+"""What is to become of messages."""
 CAUSES: Mapping[str, str] = {
     "moved": "an operator or a move by management",
     "expired": "its time to live",
@@ -24,10 +26,12 @@ CAUSES: Mapping[str, str] = {
     "dead_lettered": "too many deliveries",
     "purged": "an operator, or a queue that is purged when its last consumer goes",
     "evicted": "arrivals at a full ring",
+    "removed": "the limit of a destination",
     "replaced": "a newer last value",
     "unrouted": "an address without a queue",
     "dropped": "a full address (policy DROP)",
     "rejected": "a full address (policy FAIL)",
+    "too_large": "the limit of a destination",
     "unwanted": "the filters of all queues",
     "duplicate": "the duplicate id of its producer",
     "rolled_back": "its producer",
@@ -90,5 +94,6 @@ def lost_to_clients(account: MessageAccount, queues: Index[QueueRow]) -> Iterato
     """Of each client that is known to have lost messages: key of the queue, fate, client, at least, at most."""
     for key, clients in account.ring_losses.by_client.items():
         if queues.positions(np.array([key]))[0] >= 0:
-            for client, lost in clients.items():
-                yield key, "evicted", client, lost[0], lost[1]
+            for client, (least, most, *_) in clients.items():
+                if most > 0:
+                    yield key, "evicted", client, least, most

@@ -6,98 +6,123 @@ Totals of one account are one life (`inc`). Each has the total of the poll befor
 for the first time then counts in full, and what is older than the history not at all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.account.account import MessageAccount
-from penstock.account.fates import ADDRESS_FATES, FATES, address_fates, lost_to_clients, queue_fates
+from penstock.account.fates import ADDRESS_FATES, Bounds, address_fates, lost_to_clients, queue_fates
 from penstock.core.table import Column, Index, Positions, Table, take_or_fill
 from penstock.history.schema import FateRow, series_id
 from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED
 
 MILLI = 1000.0
+MOST_FATES = 64
+"""Of one thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Fates by the rows of `index`. shown: of these. since: when their account began. name: address and queue."""
+
+    index: Index[Any]
+    shown: Positions
+    since: Column
+    fates: Mapping[str, Bounds]
+    name: Callable[[Any], tuple[str, str]]
+
+    def chosen(self, last: "Totals | None") -> "Iterator[Chosen]":
+        """Of each fate the rows that have some. last: of this part; None at the first poll."""
+        at = self.index.positions_in(last[0]) if last else None
+        for fate, (low, high) in self.fates.items():
+            rows = self.shown[(low[self.shown] > 0) | ((high[self.shown] > 0) & np.isfinite(high[self.shown]))]
+            before = last[1].get(fate) if last else None
+            # A queue that came into view since has an account that began then.
+            known = low if before is None or at is None else take_or_fill(before, at, 0.0)
+            known = np.where(np.isnan(known), low, known)
+            known = np.where(known > low, 0.0, known)  # it began again
+            yield Chosen(self, rows, fate, "", np.stack([low, high, known, np.rint(self.since * MILLI)])[:, rows])
+
+    @property
+    def totals(self) -> "Totals":
+        return self.index, {fate: low for fate, (low, _) in self.fates.items()}
+
+
+class Chosen(NamedTuple):
+    """Rows of a part that have a fate. numbers: messages, most, before and inc of each."""
+
+    part: Part
+    rows: Positions
+    fate: str
+    client: str
+    numbers: NDArray[np.float64]
+
+
+Totals = tuple[Index[Any], Mapping[str, Column]]
+"""By fate and row, at least so many; NaN where that is not known."""
+
+
+def parts_of(account: MessageAccount, queues: Table[QueueRow]) -> list[Part]:
+    """Of queues, and of addresses; empty where this poll has no account."""
+    index, since = queues.index, account.books.since
+    if not (account.watched and account.books.index is index):
+        return []
+    shown = np.flatnonzero(index.column("judged", lambda row: row.kind in JUDGED) > 0)
+    parts = [Part(index, shown, since, queue_fates(account, queues), lambda row: (row.address, row.name))]
+    if account.address_books.index is index:
+        # The first queue of each address has all that came to none.
+        names = index.column("address", lambda row: float(series_id(row.address)))[shown]
+        once = shown[np.unique(names, return_index=True)[1]]
+        bounds = address_fates(account)
+        fates = {fate: bounds[fate] for fate in ADDRESS_FATES}
+        parts.append(Part(index, once, since, fates, lambda row: (row.address, "")))
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
 class Fates:
     """
-    Of one broker. totals: by fate, at least so many of each queue at the last poll, NaN where that was not known; empty
-    before the first. by_client: the same by key of the queue, fate and client. begun: of the first poll, ms since 1970.
-    rows: of this poll.
+    Of one broker. totals: of each part at the last poll. by_client: at least so many by key of the queue, fate and
+    client. begun: of the first poll, milliseconds since 1970. rows: of this poll.
     """
 
-    queues: Index[QueueRow] = field(default_factory=Index.empty)
-    totals: Mapping[str, Column] = field(default_factory=dict)
+    totals: Mapping[int, Totals] = field(default_factory=dict)
     by_client: Mapping[tuple[int, str, str], float] = field(default_factory=dict)
     begun: float = 0.0
     rows: Table[FateRow] = field(default_factory=lambda: Table(Index.empty()))
 
     def advance(self, account: MessageAccount | None, queues: Table[QueueRow] | None, stamp: float) -> "Fates":
         """There are no rows where this poll has no account."""
-        if account is None or queues is None or not (account.watched and account.books.index is queues.index):
+        parts = [] if account is None or queues is None else parts_of(account, queues)
+        if account is None or queues is None or not parts:
             return replace(self, rows=Table(Index.empty()))
-        index, begun = queues.index, self.begun or np.rint(stamp * MILLI)
-        bounds = queue_fates(account, queues)
-        if account.address_books.index is index:
-            bounds |= address_fates(account)
-        at, since = index.positions_in(self.queues), np.rint(account.books.since * MILLI)
-        shown = np.flatnonzero(index.column("judged", lambda row: row.kind in JUDGED) > 0)
-        once = one_of_each_address(index, shown, at)
-        chosen, keys, named, parts = [], [], [], []
-        for number, fate in enumerate(FATES):
-            if fate in bounds:
-                low, high = bounds[fate]
-                rows = once if fate in ADDRESS_FATES else shown
-                rows = rows[(low[rows] > 0) | ((high[rows] > 0) & np.isfinite(high[rows]))]
-                chosen.append(rows)
-                keys.append(len(FATES) * index.keys[rows] + number)
-                parts.append(np.stack([low, high, self._before(fate, at, low), since])[:, rows])
-        plain = sum(map(len, chosen))
+        begun = self.begun or np.rint(stamp * MILLI)
+        totals = dict(self.totals) | {number: part.totals for number, part in enumerate(parts)}
+        chosen = [one for number, part in enumerate(parts) for one in part.chosen(self.totals.get(number))]
+        keys = [MOST_FATES * one.part.index.keys[one.rows] + number for number, one in enumerate(chosen)]
         by_client: dict[tuple[int, str, str], float] = {}
-        for key, fate, client, least, most in lost_to_clients(account, index):
-            before = self.by_client.get((key, fate, client), 0.0 if self.totals else least)
+        for key, fate, client, least, most in lost_to_clients(account, queues.index):
+            before = min(self.by_client.get((key, fate, client), 0.0 if self.totals else least), least)
             by_client[key, fate, client] = least
-            named.append((fate, client))
-            chosen.append(index.positions(np.array([key])))
+            at = queues.index.positions(np.array([key]))
+            chosen.append(Chosen(parts[0], at, fate, client, np.array([[least], [most], [before], [begun]])))
             keys.append(np.array([-series_id(str(key), fate, client)]))
-            parts.append(np.array([[least], [most], [min(before, least)], [begun]]))
-        where, numbers = np.concatenate(chosen), np.concatenate(keys)
+        starts = np.cumsum([0, *(len(one.rows) for one in chosen)])
 
         def label(new: list[int]) -> list[FateRow]:
-            made = []
-            for n in new:
-                fate, client = (FATES[numbers[n] % len(FATES)], "") if n < plain else named[n - plain]
-                row = index.rows[where[n]]
-                made.append(FateRow(row.address, "" if fate in ADDRESS_FATES else row.name, fate, client))
-            return made
+            of = np.searchsorted(starts, new, side="right") - 1
+            return [named(chosen[i], n - int(starts[i])) for i, n in zip(of.tolist(), new, strict=True)]
 
-        labels, order = self.rows.index.advance(numbers, label)
-        low, most, before, inc = np.concatenate(parts, axis=1)[:, order]
-        columns = {
-            "messages": np.nan_to_num(low), "most": np.where(np.isfinite(most), most, np.nan), "before": before,
-            "inc": inc,
-        }  # fmt: skip
-        totals = {fate: low for fate, (low, _) in bounds.items()}
-        return Fates(index, totals, by_client, begun, Table(labels, columns))
-
-    def _before(self, fate: str, at: Positions, low: Column) -> Column:
-        """
-        What of each queue was counted before this poll. Nothing of a queue that came into view since: its account
-        began then.
-        """
-        last = self.totals.get(fate)
-        known = np.full(len(low), np.nan) if last is None else take_or_fill(last, at, 0.0)
-        known = np.where(np.isnan(known), low, known)
-        return np.nan_to_num(np.where(known > low, 0.0, known))  # more than now: it began again
+        labels, order = self.rows.index.advance(np.concatenate(keys), label)
+        low, most, before, inc = np.concatenate([one.numbers for one in chosen], axis=1)[:, order]
+        columns = {"messages": np.nan_to_num(low), "most": np.where(np.isfinite(most), most, np.nan)}
+        columns |= {"before": np.nan_to_num(before), "inc": inc}
+        return Fates(totals, by_client, begun, Table(labels, columns))
 
 
-def one_of_each_address(index: Index[QueueRow], shown: Positions, at: Positions) -> Positions:
-    """Of these queues one for each address, of which each has all; one that was there before (`at`) where there is."""
-    names = index.column("address", lambda row: float(series_id(row.address)))[shown]
-    order = np.lexsort((at[shown] < 0, names))
-    first = np.append(True, np.diff(names[order]) != 0)[: len(order)]
-    chosen: Positions = shown[order[first]]
-    return chosen
+def named(one: Chosen, n: int) -> FateRow:
+    return FateRow(*one.part.name(one.part.index.rows[one.rows[n]]), one.fate, one.client)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from penstock.account.fates import CAUSES, LOSSES
+from penstock.account.fates import HANDLED, LOSSES, UNCOMMITTED
 from penstock.conditions.unknown import UNKNOWN
 from penstock.insight import answers
 from penstock.insight.events import Change, Event
@@ -84,7 +84,7 @@ def ring_lines(ring: answers.Ring | None) -> Iterator[str]:
 
 def balance_lines(sheet: answers.AccountSheet) -> Iterator[str]:
     """The arithmetic, and what consumers did not acknowledge by reason; of an address only where there is such."""
-    gone = {name: value for name, value in sheet.left.items() if value != 0 and name in CAUSES}
+    gone = {name: value for name, value in sheet.left.items() if value != 0 and name not in {HANDLED, UNCOMMITTED}}
     if not sheet.queue and all(value is None for value in gone.values()):
         return
     yield "Account" if sheet.queue else f"Account of address {sheet.address}, before its queues"

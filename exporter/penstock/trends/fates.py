@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from penstock.account.fates import CAUSES, LOSSES
+from penstock.account.fates import CAUSES, HANDLED, LOSSES
 from penstock.insight.formatting import amount_text
 
 Plain = dict[str, Any]
@@ -44,7 +44,7 @@ def went(facts: Plain) -> list[Plain]:
     """
     fates: list[Plain] = facts.get("fates", [])
     clients, accounts = of_clients(fates), {one["broker"] for one in fates}
-    rows = [one for one in fates if not one["client"] and one["fate"] in CAUSES]
+    rows = [one for one in fates if not one["client"] and one["fate"] != HANDLED]
     rows += [
         {name: queue[name] for name in ("broker", "address", "queue")}
         | {"fate": fate, "messages": int(queue[fate]), "uncertain": 0}
@@ -90,5 +90,5 @@ def who(one: Plain, clients: Sequence[Plain]) -> str:
     """The clients that are known, then what else gives messages this fate."""
     named = [f"{client['client']} {amount_of(client)}" for client in clients]
     rest = one["messages"] - sum(client["messages"] for client in clients)
-    cause = CAUSES[one["fate"]]
-    return ", ".join([*named, cause] if rest > 0 or not named else named)
+    cause = CAUSES.get(one["fate"], "")
+    return ", ".join([*named, cause] if cause and (rest > 0 or not named) else named)
