@@ -8,7 +8,7 @@ for the first time then counts in full, and what is older than the history not a
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,33 +37,19 @@ class Part:
 
     def chosen(self, last: "Totals | None") -> "Iterator[Chosen]":
         """Of each fate the rows that have some. last: of this part; None at the first poll."""
-        at = self.index.positions_in(last[0]) if last else None
+        at = self.index.positions_in(last[0]) if last else np.empty(0, np.intp)
         for fate, (low, high) in self.fates.items():
             rows = self.shown[(low[self.shown] > 0) | ((high[self.shown] > 0) & np.isfinite(high[self.shown]))]
-            before = last[1].get(fate) if last else None
             # A queue that came into view since has an account that began then.
-            known = low if before is None or at is None else take_or_fill(before, at, 0.0)
-            known = np.where(np.isnan(known), low, known)
-            known = np.where(known > low, 0.0, known)  # it began again
-            yield Chosen(self, rows, fate, "", np.stack([low, high, known, np.rint(self.since * MILLI)])[:, rows])
-
-    @property
-    def totals(self) -> "Totals":
-        return self.index, {fate: low for fate, (low, _) in self.fates.items()}
-
-
-class Chosen(NamedTuple):
-    """Rows of a part that have a fate. numbers: messages, most, before and inc of each."""
-
-    part: Part
-    rows: Positions
-    fate: str
-    client: str
-    numbers: NDArray[np.float64]
+            known = take_or_fill(last[1][fate], at, 0.0) if last and fate in last[1] else low
+            before = np.where(np.isnan(known), low, np.where(known > low, 0.0, known))  # above: it began again
+            yield self, rows, fate, "", np.stack([low, high, before, np.rint(self.since * MILLI)])[:, rows]
 
 
 Totals = tuple[Index[Any], Mapping[str, Column]]
 """By fate and row, at least so many; NaN where that is not known."""
+Chosen = tuple[Part, Positions, str, str, NDArray[np.float64]]
+"""Rows of a part, their fate and client; messages, most, before and inc of each."""
 
 
 def parts_of(account: MessageAccount, queues: Table[QueueRow]) -> list[Part]:
@@ -101,28 +87,28 @@ class Fates:
         if account is None or queues is None or not parts:
             return replace(self, rows=Table(Index.empty()))
         begun = self.begun or np.rint(stamp * MILLI)
-        totals = dict(self.totals) | {number: part.totals for number, part in enumerate(parts)}
-        chosen = [one for number, part in enumerate(parts) for one in part.chosen(self.totals.get(number))]
-        keys = [MOST_FATES * one.part.index.keys[one.rows] + number for number, one in enumerate(chosen)]
+        totals = {i: (part.index, {fate: low for fate, (low, _) in part.fates.items()}) for i, part in enumerate(parts)}
+        chosen = [one for i, part in enumerate(parts) for one in part.chosen(self.totals.get(i))]
+        keys = [MOST_FATES * part.index.keys[rows] + i for i, (part, rows, *_) in enumerate(chosen)]
         by_client: dict[tuple[int, str, str], float] = {}
         for key, fate, client, least, most in lost_to_clients(account, queues.index):
             before = min(self.by_client.get((key, fate, client), 0.0 if self.totals else least), least)
             by_client[key, fate, client] = least
             at = queues.index.positions(np.array([key]))
-            chosen.append(Chosen(parts[0], at, fate, client, np.array([[least], [most], [before], [begun]])))
+            chosen.append((parts[0], at, fate, client, np.array([[least], [most], [before], [begun]])))
             keys.append(np.array([-series_id(str(key), fate, client)]))
-        starts = np.cumsum([0, *(len(one.rows) for one in chosen)])
+        starts = np.cumsum([0, *map(len, keys)])
 
         def label(new: list[int]) -> list[FateRow]:
-            of = np.searchsorted(starts, new, side="right") - 1
-            return [named(chosen[i], n - int(starts[i])) for i, n in zip(of.tolist(), new, strict=True)]
+            made = []
+            for n, i in zip(new, (np.searchsorted(starts, new, side="right") - 1).tolist(), strict=True):
+                part, rows, fate, client, _ = chosen[i]
+                address, queue = part.name(part.index.rows[rows[n - starts[i]]])
+                made.append(FateRow(address, queue, fate, client))
+            return made
 
         labels, order = self.rows.index.advance(np.concatenate(keys), label)
-        low, most, before, inc = np.concatenate([one.numbers for one in chosen], axis=1)[:, order]
+        low, most, before_, inc = np.concatenate([numbers for *_, numbers in chosen], axis=1)[:, order]
         columns = {"messages": np.nan_to_num(low), "most": np.where(np.isfinite(most), most, np.nan)}
-        columns |= {"before": np.nan_to_num(before), "inc": inc}
-        return Fates(totals, by_client, begun, Table(labels, columns))
-
-
-def named(one: Chosen, n: int) -> FateRow:
-    return FateRow(*one.part.name(one.part.index.rows[one.rows[n]]), one.fate, one.client)
+        columns |= {"before": np.nan_to_num(before_), "inc": inc}
+        return Fates({**self.totals, **totals}, by_client, begun, Table(labels, columns))

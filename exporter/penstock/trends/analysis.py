@@ -282,6 +282,7 @@ def fate_facts(rows: Columns) -> Plain:
     facts: Plain = {
         **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "fate", "client")},
         "messages": int(np.nansum(grown)),
+        "first": int(rows["start"].min()),
         "uncertain": float(rows["most_last"][last] - rows["hi_messages"][last]),
         "daily": [[d, int(np.nansum(grown[day == d]))] for d in np.unique(day).tolist()],
     }

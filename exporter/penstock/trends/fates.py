@@ -68,17 +68,15 @@ def went(facts: Plain) -> list[Plain]:
 
 
 def totals(rows: Sequence[Plain]) -> list[Plain]:
-    """By fate over all queues and brokers, in the order of `rows`."""
-    by_fate: dict[str, list[Plain]] = defaultdict(list)
+    """By fate over all queues and brokers, in the same order."""
+    found: dict[str, Plain] = {}
     for one in rows:
-        by_fate[one["fate"]].append(one)
-    found = []
-    for fate, of in by_fate.items():
-        open_end = any(one["uncertain"] is None for one in of)
-        uncertain = None if open_end else sum(one["uncertain"] for one in of)
-        total = {"fate": fate, "messages": sum(one["messages"] for one in of), "uncertain": uncertain}
-        found.append(total | {"amount": amount_of(total), "places": len(of), "lost": fate in LOSSES})
-    return sorted(found, key=lambda one: (not one["lost"], -one["messages"], one["fate"]))
+        total = found.setdefault(one["fate"], one | {"messages": 0, "uncertain": 0, "places": 0})
+        total["messages"], total["places"] = total["messages"] + one["messages"], total["places"] + 1
+        known = None not in (total["uncertain"], one["uncertain"])
+        total["uncertain"] = total["uncertain"] + one["uncertain"] if known else None
+    summed = [one | {"amount": amount_of(one)} for one in found.values()]
+    return sorted(summed, key=lambda one: (not one["lost"], -one["messages"], one["fate"]))
 
 
 def amount_of(one: Mapping[str, Any]) -> str:

@@ -82,11 +82,11 @@ def run(
         finish_forecasts(facts["queues"])
         facts["episodes"] = told_episodes(target, window, max(queue["last"] for queue in facts["queues"]))
         progress("writing the report")
-        went = fate_table(facts["fates"])
-        finish_fates(facts["fates"])
+        target.write_table("fates.parquet", fate_table(facts["fates"]))
+        for one in facts["fates"]:
+            del one["daily"]  # which is in that table
         target.write_bytes(FACTS, json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).encode())
         target.write_table("forecast.parquet", forecast_table(facts["queues"]))
-        target.write_table("fates.parquet", went)
         target.write_bytes(REPORT, render(facts).encode(), FOR_OTHERS)
         target.write_bytes(GAUGES, json.dumps(gauges(facts, began), sort_keys=True).encode(), FOR_OTHERS)
     return facts
@@ -148,12 +148,6 @@ def forecast_table(queues: Sequence[Plain]) -> Any:
     fields = [(name, pa.string()) for name in ("broker", "address", "queue", "measure")]
     fields += [("time", pa.timestamp("us", tz="UTC")), *((name, pa.float64()) for name in ("value", "low", "high"))]
     return pa.Table.from_pylist(rows, pa.schema(fields))
-
-
-def finish_fates(fates: Sequence[Plain]) -> None:
-    """By day they are in their own table."""
-    for one in fates:
-        one["first"] = DAY * one.pop("daily")[0][0]
 
 
 def fate_table(fates: Sequence[Plain]) -> Any:

@@ -135,24 +135,13 @@ def actions(facts: Plain) -> list[Plain]:
                 meets = "has met its limit" if high == 0 else f"meets its limit in {days_text(low, high)}"
                 text = f"The {name} of {broker['broker']} {meets}."
                 found.append((low, {"what": text, "do": f"Give it more {name}, or find what grows (section 3)."}))
-    for queue in facts["queues"]:
-        if queue["ring_advice"]:
-            lost = charts.short_number(queue["ring_advice"]["lost"])
-            text = f"{queue['queue']} on {queue['broker']}: its ring threw away {lost} messages unread."
-            found.append(
-                (
-                    100,
-                    {
-                        "what": text,
-                        "do": f"If they were wanted: a ring of {charts.short_number(queue['ring_advice']['size'])}.",
-                    },
-                )
-            )
-    # Of what a ring evicts it says more above.
-    losses = [one for one in went(facts) if one["lost"] and not (one["queue"] and one["fate"] == "evicted")]
-    for one in losses[:3]:
-        text = f"{one['queue'] or one['address']} on {one['broker']}: {one['amount']} messages {one['fate']}."
-        found.append((120, {"what": text, "do": f"By {one['who']}; see section 10."}))
+    rings = {(q["broker"], q["address"], q["queue"]): q["ring_advice"] for q in facts["queues"]}
+    for one in went(facts):
+        if one["lost"]:
+            ring = rings.get((one["broker"], one["address"], one["queue"])) if one["fate"] == "evicted" else None
+            text = f"{one['queue'] or one['address']} on {one['broker']}: {one['amount']} messages {one['fate']}."
+            wanted = f"If they were wanted: a ring of {charts.short_number(ring['size'])}." if ring else ""
+            found.append((100, {"what": text, "do": wanted or f"By {one['who']}; see section 10."}))
     for one in facts.get("advice", []):
         if one["subject"] in URGENT:
             where = f"{one['client']} on {one['queue']} ({one['broker']}): {one['subject']}."
