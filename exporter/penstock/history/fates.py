@@ -42,7 +42,7 @@ class Part:
             rows = self.shown[(low[self.shown] > 0) | ((high[self.shown] > 0) & np.isfinite(high[self.shown]))]
             # A queue that came into view since has an account that began then.
             known = take_or_fill(last[1][fate], at, 0.0) if last and fate in last[1] else low
-            before = np.where(np.isnan(known), low, np.where(known > low, 0.0, known))  # above: it began again
+            before = np.where(np.isnan(known), low, known)
             yield self, rows, fate, "", np.stack([low, high, before, np.rint(self.since * MILLI)])[:, rows]
 
 
