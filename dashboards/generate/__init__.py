@@ -12,10 +12,20 @@ from dashboards.generate.capacity import CAPACITY
 from dashboards.generate.clients import CLIENTS
 from dashboards.generate.fleet import FLEET
 from dashboards.generate.frame import Dashboard, document
+from dashboards.generate.messages import MESSAGES
 from dashboards.generate.queue import QUEUE_BOARD
 from dashboards.generate.rings import RINGS
 
-DASHBOARDS: Final[tuple[Dashboard, ...]] = (FLEET, BROKER, QUEUE_BOARD, CLIENTS, RINGS, CAPACITY, AGENT)
+DASHBOARDS: Final[tuple[Dashboard, ...]] = (
+    FLEET,
+    BROKER,
+    QUEUE_BOARD,
+    CLIENTS,
+    MESSAGES,
+    RINGS,
+    CAPACITY,
+    AGENT,
+)
 
 
 def dashboard_files() -> dict[str, str]:

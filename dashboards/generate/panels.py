@@ -23,14 +23,19 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Selects what the variables of a dashboard choose. `variables`: labels that have one, beside job and instance."""
+    """
+    Selects what the variables of a dashboard choose. `variables`: labels that have one, beside job and instance.
+
+    optional: of these what series without the label are shown for, too, whatever is chosen.
+    """
 
     variables: tuple[str, ...]
+    optional: tuple[str, ...] = ()
 
     def __call__(self, family: str, *matchers: str) -> str:
         """A selector of a family of the catalogue; `matchers` come beside the variables."""
         names = ("job", "instance", *(name for name in _LABELS[family] if name in self.variables))
-        chosen = (f'{name}=~"${name}"' for name in names)
+        chosen = (f'{name}=~"${name}{"|" if name in self.optional else ""}"' for name in names)
         return f"{family}{{{','.join([*chosen, *matchers])}}}"
 
 

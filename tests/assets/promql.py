@@ -163,7 +163,8 @@ def _type(node: Any, above: Path) -> Iterator[str]:
         return
     known = FAMILIES.get(node.name)
     counter = known.type == "counter" if known else str(node.name).endswith("_total")
-    if counter and not functions & OVER_COUNTERS:
+    begun_since = any(isinstance(one, promql.BinaryExpr) and operator(one) == "unless" for one in above)
+    if counter and not functions & OVER_COUNTERS and not begun_since:  # one that was not there before has grown from 0
         yield f"the counter {node.name} is used without rate or increase"
     if not counter and functions & OVER_COUNTERS:
         yield f"rate or increase of {node.name}, which is no counter"

@@ -12,6 +12,7 @@ from dashboards.generate import DASHBOARDS, dashboard_files
 
 from assets.boards import DOCUMENTS, Asked, Json, asked, panels, substituted
 from assets.promql import TARGET, catalogue_labels, labels_of, nodes, problems, selectors
+from penstock.account.fates import LOSSES
 from penstock.assets.alerts import groups
 from penstock.cli import main
 
@@ -138,7 +139,7 @@ def test_layout(board: Json) -> None:
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_queries(query: Asked) -> None:
     assert problems(substituted(query.expr), KNOWN) == []
-    variables = set(re.findall(r"\$(\w+)", query.expr)) - {"__rate_interval"}
+    variables = set(re.findall(r"\$(\w+)", query.expr)) - {"__rate_interval", "__range"}
     named = {variable["name"] for variable in DOCUMENTS[query.board]["templating"]["list"]}
     assert variables <= named
     for selector, _ in selectors(substituted(query.expr)):
@@ -217,10 +218,7 @@ def test_every_family_of_brokers_is_shown_somewhere() -> None:
 
 
 UNSHOWN = {
-    "mq_account_messages_total": "penstock account shows it; its dashboard is not made yet",
-    "mq_account_uncertain_messages": "the same",
-    "mq_broker_prepared_transactions": "the same; the alert PenstockInDoubt shows it",
-    "mq_account_unexplained_messages": "the same",
+    "mq_broker_prepared_transactions": "the alert PenstockInDoubt shows it",
     "mq_address_limit_messages": "limits in messages are rare, the fill shows both",
     "mq_broker_unhealthy": "PenstockTwoActives is shown with all alerts",
     "mq_broker_labels": "what its labels are is the operator's; they are for joins",
@@ -233,6 +231,13 @@ UNSHOWN = {
 }
 
 
+def test_the_documentation_asks_for_the_losses_as_the_dashboard_does() -> None:
+    page = (FOLDER.parent / "docs" / "account.md").read_text()
+    (query,) = re.findall(r"```promql\n(.*?)```", page, re.DOTALL)
+    assert problems(query, KNOWN) == []
+    assert {frozenset(one.split("|")) for one in re.findall(r'fate=~"([^"]*)"', query)} == {frozenset(LOSSES)}
+
+
 def test_no_dashboard_sums_by_a_label_that_changes_on_reconnect() -> None:
     for query in QUERIES:
         for node, _ in nodes(promql.parse(substituted(query.expr))):
@@ -241,4 +246,4 @@ def test_no_dashboard_sums_by_a_label_that_changes_on_reconnect() -> None:
 
 
 def test_dashboards_have_names_of_their_own() -> None:
-    assert len({one.uid for one in DASHBOARDS}) == len({one.title for one in DASHBOARDS}) == len(DASHBOARDS) == 7
+    assert len({one.uid for one in DASHBOARDS}) == len({one.title for one in DASHBOARDS}) == len(DASHBOARDS) == 8

@@ -11,6 +11,7 @@ from history.polls import Clock, recorded, writer
 from penstock.history.store import Store
 from penstock.history.warm_up import NAME, REHEARSED, warm_up
 from penstock.history.writer import HistoryWriter, PollRecord
+from penstock.rule_engine.judgement import Judgement
 
 
 def a_poll() -> PollRecord:
@@ -19,7 +20,7 @@ def a_poll() -> PollRecord:
 
 def started(history: HistoryWriter, poll: PollRecord) -> HistoryWriter:
     history.start()
-    history.offer_poll(poll.broker, poll.interval, poll.snapshot, (), poll.evicted)
+    history.offer_poll(poll.broker, poll.interval, poll.snapshot, Judgement(), poll.evicted)
     return history
 
 

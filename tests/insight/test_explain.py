@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from account.world import Broker, queue
 from agent.world import World
 from penstock.assessment.assess import State, assess
 from penstock.core.table import Table
@@ -11,12 +12,14 @@ from penstock.insight import explain as explaining
 from penstock.insight.answers import Completeness, Evidence, QueueClient
 from penstock.insight.explain import MAX_CLIENTS, BrokerView, NotFound, explain
 from penstock.insight.lists import ListQuery, queue_list
+from penstock.insight.text import explanation
 from penstock.model import QueueKind, Snapshot
 from penstock.series.labels import ClientSeries
 from penstock.settings.constants import Constants
 from penstock.settings.policy import Policy
 from penstock.settings.rules import Match, Rule, Rules, RuleSettings
 
+LISTENER = {"queue": "q", "client": "taker", "T": 3.0, "N": 3.0, "C": 0.0}
 MORE = MAX_CLIENTS + 50
 
 
@@ -125,3 +128,37 @@ def test_completeness_is_the_share_of_the_polls_that_were_judged(crowded: World)
         crowded.poll(30)
     (one,) = [c for c in explain(view(crowded), "q").conditions if c.condition == "stalled"]
     assert one.completeness == Completeness(15, 21, 0.714)
+
+
+def test_a_queue_says_its_account_what_was_lost_and_by_whom() -> None:
+    idle = {"c": {**LISTENER, "T": 0.0, "N": 0.0}}
+    broker = Broker().see({"q": queue(0, 0, ring=3.0)}, consumers=idle, polls=2)
+    broker.see({"q": queue(9, 4, D=3.0, E=5.0, ring=3.0)}, consumers={"c": LISTENER}, polls=2)
+    broker.see({"q": queue(9, 3, E=5.0, ring=3.0)}, {"q": {"messages_unrouted": 2.0}}, polls=3)
+    assert broker.last is not None
+    lines = list(explanation(explain(BrokerView(broker.state, broker.tables, broker.last, broker.policy, 2.0), "q")))
+    at = lines.index("Account")
+    assert lines[at + 1 : at + 7] == [
+        "  9 added = 3 ready + 5 expired + 1 evicted",
+        "  expired  5",
+        "  evicted, lost  1",
+        "    by taker  1",
+        "Account of address q, before its queues",
+        "  9 routed = 9 to its queues + 0 to none",
+    ]
+    assert "  unrouted, lost  2" in lines
+
+
+def test_a_calm_queue_says_its_sum_and_nothing_of_its_address() -> None:
+    broker = Broker().see({"q": queue(9, 4, K=5.0)}, {"q": {"R": 9.0}}, polls=4)
+    assert broker.last is not None
+    lines = list(explanation(explain(BrokerView(broker.state, broker.tables, broker.last, broker.policy, 2.0), "q")))
+    assert lines[lines.index("Account") + 1] == "  4 at start = 4 ready"
+    assert not any("address q" in line for line in lines)
+
+
+def test_without_an_account_there_is_no_word_of_it() -> None:
+    broker = Broker().see({"q": queue(9, 4)})
+    assert broker.last is not None
+    view = BrokerView(broker.state, broker.tables, replace(broker.last, queues=None), broker.policy, 2.0)
+    assert explain(view, "q").account == []

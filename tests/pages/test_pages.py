@@ -23,6 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 EVIL_QUEUE = "queue?" + urlencode({"broker": "b1", "address": EVIL, "queue": EVIL})
 EVIL_CLIENT = "client?" + urlencode({"broker": "b1", "client": EVIL})
 PAGES = ("", "queues", "clients", "events", "broker?broker=b1", "api", "queue?broker=b1&queue=orders",
+         "account?broker=b1", "account?broker=b1&name=ring", "queue?broker=b1&queue=ring",
          "client?broker=b1&client=stuck", EVIL_QUEUE, EVIL_CLIENT)  # fmt: skip
 
 
@@ -137,6 +138,34 @@ async def test_of_a_broker_that_is_down(tmp_path: Path, monkeypatch: pytest.Monk
         assert "Of what could be read no condition holds." in found.text
         assert "nothing is known of broker b1 now" in (await page.get("queue?broker=b1&queue=orders", 404)).text.lower()
         assert "There is no data of it now." in (await page.get("broker?broker=b1")).text
+
+
+async def test_where_messages_went(tmp_path: Path) -> None:
+    """A ring that lost to arrivals and to the client that closed, and an address that no queue reads all of."""
+
+    def loses(world: World) -> None:
+        world.now += 15
+        calls.append(1)
+        if len(calls) == 3:
+            world.queue(1, "audit.ring", messages=3, added=8, ring_limit=3)
+
+    calls: list[int] = []
+    world = World()
+    world.queue(1, "audit.ring", messages=0, added=0, ring_limit=3)
+    world.queue(2, "calm", messages=2, added=2)
+    async with served(world, tmp_path, loses, polls=7) as page:
+        queue = await page.get("queue?broker=b1&queue=audit.ring")
+        assert "Where its messages went The queue 8 added = 3 ready + 5 evicted" in queue.text
+        assert "evicted lost 5" in queue.text
+        assert "Evicted by arrivals 5" in queue.text
+        lost = await page.get((await page.get("broker?broker=b1")).link("account", broker="b1"))
+        assert "Lost messages" in lost.text
+        assert lost.link("queue", queue="audit.ring")
+        assert "calm" not in lost.text
+        calm = await page.get("account?broker=b1&name=calm")
+        assert "2 at start = 2 ready" in calm.text
+        assert "lost" not in calm.text.replace("All that lost messages", "")
+        assert "has no address or queue" in (await page.get("account?broker=b1&name=nope", 404)).text
 
 
 async def test_the_last_hour_in_words(page: Served) -> None:

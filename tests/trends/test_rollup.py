@@ -35,7 +35,7 @@ def test_a_second_run_does_nothing(spark: Any, fleet: tuple[Store, Truth], rolle
     before = contents(rolled)
     assert roll_up(spark, fleet[0], rolled).days == ()
     assert contents(rolled) == before
-    assert len(before) == 4 * 4 + sum("condition" in path for path in before)
+    assert len(before) == 4 * 6 + sum("condition" in path for path in before)
 
 
 def test_late_and_double_files_give_the_same(spark: Any, own_fleet: Store, rolled: Store, tmp_path: Any) -> None:

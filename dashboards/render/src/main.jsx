@@ -19,6 +19,7 @@ const substituted = (query) =>
   query
     .replaceAll('$__rate_interval', '1m')
     .replaceAll('$__interval', `${step}s`)
+    .replaceAll('$__range', `${end - begin}s`)
     .replace(/\$(\w+)/g, (_, name) => address.get(`var-${name}`) ?? '.+');
 
 async function ask(path, parameters) {

@@ -15,13 +15,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.history.publish import RAW, in_order
-from penstock.history.schema import BROKER, CONDITION, CONSUMER, QUEUE, TOLD_EVERY, VERSION, RowType, series_id
+from penstock.history.schema import (
+    BROKER,
+    CONDITION,
+    CONSUMER,
+    FATE,
+    QUEUE,
+    TOLD_EVERY,
+    VERSION,
+    RowType,
+    series_id,
+)
 from penstock.history.snapshots import constant
 from penstock.history.store import Store
 
 DAY: Final = 86400
 WEEK: Final = 168
 GIB: Final = 2**30
+LOSER: Final = "ring-reader"
+LOSERS_SHARE: Final = 0.25
 SERVICES: Final = ("orders", "invoices", "payments", "shipping", "stock", "audit", "mail", "reports", "sync", "events")
 
 
@@ -76,6 +88,7 @@ def generate(store: Store, fleet: Fleet) -> Truth:
         samples = world.day(day)
         _write(store, QUEUE, world.queue_rows(samples))
         _write(store, BROKER, world.broker_rows(samples))
+        _write(store, FATE, world.fate_rows(samples))
         if fleet.consumers:
             _write(store, CONSUMER, world.consumer_rows(samples))
         told = world.condition_rows(day)
@@ -109,6 +122,8 @@ class _World:
         self.size_of = np.round(np.exp(random.uniform(np.log(500), np.log(20_000), size)))
         self.depth = np.zeros(size)
         self.counters = {name: np.zeros(size) for name in ("added", "acknowledged", "expired", "killed", "evicted")}
+        self.lost = np.zeros(size)
+        """By rings, also over restarts: as the account has it."""
         self.inc = np.full(size, fleet.start * 1000)
         self.begun = np.full(fleet.brokers, float(fleet.start - 5 * DAY))
         self.names = [
@@ -158,7 +173,7 @@ class _World:
 
     def _run(self, stamps: NDArray[np.int64], came: Any, served: Any) -> dict[str, NDArray[np.float64]]:
         steps, size = came.shape
-        out = {name: np.empty((steps, size)) for name in (*self.counters, "messages", "inc")}
+        out = {name: np.empty((steps, size)) for name in (*self.counters, "messages", "inc", "lost", "lost_before")}
         restart = self.random.random(self.fleet.brokers) < 1 / 30
         restarts_at = self.random.integers(0, steps)
         for step in range(steps):
@@ -174,6 +189,8 @@ class _World:
             for name, values in self.counters.items():
                 out[name][step] = values
             out["messages"][step], out["inc"][step] = self.depth, self.inc
+            out["lost_before"][step], self.lost = self.lost, self.lost + lost
+            out["lost"][step] = self.lost
         # A window that is small is empty at every other poll, however much waits.
         dry = (self.window < 10) & (self.random.random((steps, size)) < 0.4)
         out["delivering"] = np.where(dry, 0.0, np.minimum(out["messages"], self.window * max(self.fleet.consumers, 1)))
@@ -212,6 +229,25 @@ class _World:
         stamp = np.repeat(samples["stamp"], size)
         constants = {"routing_type": "anycast", "queue_kind": "user", "ring_source": "queue"}
         return _table(QUEUE, stamp, {**numbers, **every}, {**text, "address": text["queue"]}, constants)
+
+    def fate_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
+        """What rings evicted, a quarter of it by a client."""
+        steps, rings = len(samples["stamp"]), np.flatnonzero(~np.isnan(self.ring))
+        pick, clients = np.tile(rings, 2), ["", LOSER]
+        named = [(*self.names[queue], client) for client in clients for queue in rings.tolist()]
+        code = pa.array(np.tile(np.arange(len(pick), dtype=np.int32), steps))
+        words = dict(zip(("broker", "queue", "client"), map(list, zip(*named, strict=True)), strict=True))
+        text = {name: pa.DictionaryArray.from_arrays(code, pa.array(column)) for name, column in words.items()}
+        part = np.repeat([1.0, LOSERS_SHARE], len(rings))
+        totals = {name: np.floor(samples[name][:, pick] * part).ravel() for name in ("lost", "lost_before")}
+        numbers = {
+            "messages": totals["lost"], "most": totals["lost"], "before": totals["lost_before"],
+            "sid": np.tile([series_id(b, q, q, "evicted", c) for b, q, c in named], steps),
+            "key": np.tile(np.arange(len(pick)), steps),
+            "inc": np.full(steps * len(pick), self.fleet.start * 1000.0),
+        }  # fmt: skip
+        stamp = np.repeat(samples["stamp"], len(pick))
+        return _table(FATE, stamp, numbers, {**text, "address": text["queue"]}, {"fate": "evicted"})
 
     def consumer_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
         """Each queue's consumers share what is delivered and what was acknowledged."""

@@ -1,10 +1,12 @@
 """What became of messages, by fate: at least and at most so many. Columns by the queues' rows."""
 
+from collections.abc import Iterator, Mapping
+
 import numpy as np
 
 from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
-from penstock.core.table import Column, Table
+from penstock.core.table import Column, Index, Table
 from penstock.core.windows import Mask
 from penstock.model import QueueRow
 
@@ -12,6 +14,28 @@ QUEUE_FATES = ("acknowledged", "moved", "expired", "dead_lettered", "purged", "e
 """Of messages that came to a queue; purged: also those that an operator removed by a filter."""
 ADDRESS_FATES = ("unrouted", "dropped", "rejected", "unwanted", "duplicate", "rolled_back")
 """Of messages that came to no queue; each queue has those of its address."""
+FATES = (*QUEUE_FATES, *ADDRESS_FATES)
+LOSSES = ("evicted", "removed", "dropped", "rejected", "too_large", "unwanted", "unrouted", "duplicate")
+"""Fates by which a message is gone and no one has seen it."""
+HANDLED = "acknowledged"
+"""What is to become of messages."""
+CAUSES: Mapping[str, str] = {
+    "moved": "an operator or a move by management",
+    "expired": "its time to live",
+    "dead_lettered": "too many deliveries",
+    "purged": "an operator, or a queue that is purged when its last consumer goes",
+    "evicted": "arrivals at a full ring",
+    "removed": "the limit of a destination",
+    "replaced": "a newer last value",
+    "unrouted": "an address without a queue",
+    "dropped": "a full address (policy DROP)",
+    "rejected": "a full address (policy FAIL)",
+    "too_large": "the limit of a destination",
+    "unwanted": "the filters of all queues",
+    "duplicate": "the duplicate id of its producer",
+    "rolled_back": "its producer",
+}
+"""Who or what gives a message this fate where no client is known; of all but those that consumers acknowledge."""
 UNCOMMITTED = "uncommitted"
 """Sent in transactions that are open, and in no queue yet. Neither this nor what is rolled back is a loss."""
 
@@ -74,3 +98,12 @@ def address_fates(account: MessageAccount) -> dict[str, Bounds]:
     else:
         bounds["duplicate"] = np.zeros(len(read)), np.full(len(read), np.inf)
     return {name: (np.where(read, low, np.nan), np.where(read, high, np.nan)) for name, (low, high) in bounds.items()}
+
+
+def lost_to_clients(account: MessageAccount, queues: Index[QueueRow]) -> Iterator[tuple[int, str, str, float, float]]:
+    """Of each client that is known to have lost messages: key of the queue, fate, client, at least, at most."""
+    for key, clients in account.ring_losses.by_client.items():
+        if queues.positions(np.array([key]))[0] >= 0:
+            for client, (least, most, *_) in clients.items():
+                if most > 0:
+                    yield key, "evicted", client, least, most

@@ -69,7 +69,7 @@ class HistorySink:
         def offered(snapshot: Snapshot, judgement: Judgement) -> None:
             writer = self._writer
             if writer is not None:
-                writer.offer_poll(broker, interval, snapshot, judgement.conditions, evicted(snapshot, judgement))
+                writer.offer_poll(broker, interval, snapshot, judgement, evicted(snapshot, judgement))
 
         return offered
 

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.account.account import MessageAccount
-from penstock.account.fates import ADDRESS_FATES, QUEUE_FATES, Bounds, address_fates, queue_fates
+from penstock.account.fates import ADDRESS_FATES, FATES, QUEUE_FATES, Bounds, address_fates, queue_fates
 from penstock.account.openmq_books import DestinationBooks
 from penstock.account.queue_books import QueueBooks
 from penstock.core.table import Column, Index, Positions, Table
 from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED, AddressJoin
 from penstock.series.queues import Queues
-
-FATES = (*QUEUE_FATES, *ADDRESS_FATES)
 
 
 @dataclass(frozen=True, slots=True)

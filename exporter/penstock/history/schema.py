@@ -1,5 +1,5 @@
 """
-The schema of raw history: one kind of row per table of the Snapshot, and the conditions.
+The schema of raw history: one kind of row per table of the Snapshot, the conditions, and the fates of the account.
 
 Version 1. Columns are only ever added; a reader takes a column that a file lacks as null. Null is missing, never 0.
 Counts are messages, sizes bytes, times UTC. `sid` names a series (a queue, or a client of a queue) for ever, `inc`
@@ -170,6 +170,27 @@ LINK: Final = RowType(
     numbers={**_all(COUNT, "pending"), **_all(FLAG, "up")},
     identity=("name",),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class FateRow:
+    """queue: empty for what came to no queue of the address. client: empty for all that had this fate."""
+
+    address: str
+    queue: str
+    fate: str
+    client: str
+
+
+FATE: Final = RowType(
+    "fate",
+    **_of(FateRow),
+    # messages: at least so many since the account began, most: at most, null where that is not known;
+    # before: `messages` of the poll before
+    numbers=_all(COUNT, "messages", "most", "before"),
+    identity=("address", "queue", "fate", "client"),
+    counters=("messages",),
+)
 TOLD_EVERY: Final = 3600
 """Seconds after which a condition that stands is told again, at the full hour;"""
 UNSEEN: Final = TOLD_EVERY + 900.0
@@ -193,7 +214,7 @@ TABLES: Final[Mapping[str, RowType]] = {
     "transactions": TRANSACTION,
 }
 """Attribute of a Snapshot → the kind of its rows."""
-ROW_TYPES: Final[Mapping[str, RowType]] = {kind.name: kind for kind in (BROKER, CONDITION, *TABLES.values())}
+ROW_TYPES: Final[Mapping[str, RowType]] = {kind.name: kind for kind in (BROKER, CONDITION, FATE, *TABLES.values())}
 
 
 def series_id(*names: str) -> int:

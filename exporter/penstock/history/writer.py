@@ -18,20 +18,23 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from penstock.account.account import MessageAccount
 from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column
 from penstock.history import standing
 from penstock.history.compact import Keep, Known, tidy
 from penstock.history.epoch import CounterEpochs
 from penstock.history.exported import Exported, Told
+from penstock.history.fates import Fates
 from penstock.history.memory import give_back
 from penstock.history.publish import publish
-from penstock.history.schema import BROKER, CONDITION, TABLES, TIME
+from penstock.history.schema import BROKER, CONDITION, FATE, TABLES, TIME
 from penstock.history.snapshots import Texts, arrow_column, broker_batch, constant, extra_columns, stamps, table_batch
 from penstock.history.spool import Spool
 from penstock.history.store import Store, StoreError
 from penstock.history.warm_up import warm_up
 from penstock.model import Snapshot
+from penstock.rule_engine.judgement import Judgement
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +53,7 @@ class PollRecord:
     conditions: Sequence[ActiveCondition] = ()
     evicted: Column = field(default_factory=lambda: np.empty(0))
     interval: float = 15.0
+    account: MessageAccount | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,8 @@ class HistoryWriter:
         self._texts = Texts()
         self._lives = CounterEpochs()
         self._told: dict[str, Exported] = {}
-        """As the polls that were kept say it."""
+        self._fates: dict[str, Fates] = {}
+        """Both as the polls that were kept say it."""
         self._thread = threading.Thread(target=self._run, name="penstock-history", daemon=True)
         self._after: HistoryWriter | None = None
         self._tidied = -np.inf
@@ -126,13 +131,14 @@ class HistoryWriter:
         self._told = standing.load(self._told_file)
 
     def offer_poll(
-        self, broker: str, interval: float, snapshot: Snapshot, conditions: Sequence[ActiveCondition], evicted: Column
+        self, broker: str, interval: float, snapshot: Snapshot, judgement: Judgement, evicted: Column
     ) -> None:
         """Take over a poll; it is dropped and counted when too many wait already."""
         if self._polls.qsize() >= WAITING:
             self.dropped += 1
         else:
-            self._polls.put(PollRecord(broker, snapshot, conditions, evicted, interval))
+            found = judgement.conditions, evicted, interval, judgement.account
+            self._polls.put(PollRecord(broker, snapshot, *found))
 
     def end(self) -> None:
         """Take no more polls, and publish what there is."""
@@ -212,8 +218,10 @@ class HistoryWriter:
 
     def _keep(self, poll: PollRecord) -> None:
         told = replace(self._told.get(poll.broker, Exported()))
+        fates = self._fates.get(poll.broker, Fates())
         try:
-            batches = self.batches(poll, told)
+            fates = fates.advance(poll.account, poll.snapshot.queues, poll.snapshot.stamp)
+            batches = self.batches(poll, told, fates)
             self._spool.append(poll.snapshot.stamp, batches)
         except OSError as error:
             self.dropped += 1
@@ -222,7 +230,8 @@ class HistoryWriter:
             )
         else:
             self._mended("spool")
-            self._told[poll.broker] = told  # not before: what a lost poll would have told is told by the next
+            # Not before: what a lost poll would have told is told by the next.
+            self._told[poll.broker], self._fates[poll.broker] = told, fates
             if CONDITION.name in batches:
                 self._save_told()
 
@@ -288,7 +297,7 @@ class HistoryWriter:
         if self._why.pop(what, None) and not self._why:
             log.info("the history is written again")
 
-    def batches(self, poll: PollRecord, told: Exported) -> dict[str, Any]:
+    def batches(self, poll: PollRecord, told: Exported, fates: Fates) -> dict[str, Any]:
         """One poll as record batches by kind; a kind without rows is left out. told: goes on with this poll."""
         broker, snapshot = poll.broker, poll.snapshot
         self._lives.begin_poll(broker, snapshot)
@@ -303,6 +312,9 @@ class HistoryWriter:
         conditions = conditions_batch(poll, told.advance(poll.snapshot.stamp, poll.conditions))
         if conditions is not None:
             found[CONDITION.name] = conditions
+        if len(fates.rows):
+            inc = fates.rows["inc"].astype(np.int64)
+            found[FATE.name] = table_batch(broker, FATE, snapshot, fates.rows, self._texts, inc, {})
         found[BROKER.name] = broker_batch(broker, snapshot, poll.interval)
         return found
 

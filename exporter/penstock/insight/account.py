@@ -8,19 +8,17 @@ import numpy as np
 from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
 from penstock.account.duplicates import ANONYMOUS
-from penstock.account.fates import ADDRESS_FATES, UNCOMMITTED, Bounds, address_fates, queue_fates
+from penstock.account.fates import ADDRESS_FATES, LOSSES, UNCOMMITTED, Bounds, address_fates, queue_fates
 from penstock.core.table import Index, Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
 from penstock.insight.explain import BrokerView, NotFound, json_number, near
-from penstock.insight.formatting import UNKNOWN
+from penstock.insight.formatting import amount_text as text
 from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import HIDDEN
 
 MAX_SHEETS = 200
 """Sheets of one answer."""
-LOSSES = ("evicted", "dropped", "rejected", "unwanted", "unrouted", "duplicate")
-"""Fates by which a message is gone and no one has seen it."""
 NO_ACCOUNT = "broker {} has no account: it is made of polls of an active broker with queues and consumers"
 
 REASONS: Mapping[str, str] = {
@@ -102,6 +100,16 @@ def account_list(view: BrokerView, name: str) -> AccountList:
         [sheets.of_address(i) if whole else sheets.of_queue(i) for i, whole in made[:MAX_SHEETS]],
         len(made),
     )
+
+
+def sheets_of(view: BrokerView, address: str, queue: str) -> list[AccountSheet]:
+    """Of one queue, and of its address; empty where there is no account."""
+    account, queues = view.state.judgement.account, view.snapshot.queues
+    if queues is None or not account.watched or account.books.index is not queues.index:
+        return []
+    sheets = Sheets(view, account, queues)
+    rows = [i for i in sheets.shown if (queues.index.rows[i].address, queues.index.rows[i].name) == (address, queue)]
+    return [*map(sheets.of_queue, rows[:1]), *map(sheets.of_address, sheets.addresses(rows))]
 
 
 class Sheets:
@@ -297,15 +305,6 @@ def amount(low: float, high: float) -> Amount:
 
 def exact(value: Amount) -> bool:
     return isinstance(value, int | float)
-
-
-def text(value: Amount) -> str:
-    """As people read it; `unknown` where it is null."""
-    if value is None:
-        return UNKNOWN
-    if isinstance(value, tuple):
-        return f"at least {value[0]:,}" if value[1] is None else f"{value[0]:,} to {value[1]:,}"
-    return f"{value:,}"
 
 
 def sums(came: Mapping[str, Amount], there: Mapping[str, Amount], left: Mapping[str, Amount], gap: Amount) -> str:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from penstock.insight.account import text
 from penstock.insight.answers import AccountList, AccountSheet
+from penstock.insight.formatting import amount_text as text
 
 
 def account_lines(found: AccountList) -> Iterator[str]:

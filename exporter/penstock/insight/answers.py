@@ -318,7 +318,10 @@ class Unknown(Struct, frozen=True):
 
 
 class Explanation(OnQueue, frozen=True):
-    """All that is known of a queue. healthy: no warning and nothing critical that is not silenced."""
+    """
+    All that is known of a queue. healthy: no warning and nothing critical that is not silenced. account: its sheet and
+    its address's; empty where there is no account.
+    """
 
     client: str | None
     kind: Annotated[str, _one_of(QueueKind)]
@@ -337,6 +340,7 @@ class Explanation(OnQueue, frozen=True):
     clients_left_out: int
     findings: list[Finding]
     unknown: list[Unknown]
+    account: list["AccountSheet"]
 
 
 class RecentClient(Struct, frozen=True):

@@ -152,6 +152,8 @@ def explain(
     view: BrokerView, queue: str, *, address: str | None = None, client: str | None = None
 ) -> answers.Explanation:
     """All about a queue, or about one of its clients. NotFound says which names are near."""
+    from penstock.insight.account import sheets_of  # noqa: PLC0415 - which asks for the view and the errors of this
+
     series, i = find_queue(view, queue, address)
     table: Table[QueueSeries] = view.tables["queue"]
     here = [one for one in view.conditions if (one.address, one.queue) in ((series.address, series.queue), OF_BROKER)]
@@ -181,6 +183,7 @@ def explain(
         clients_left_out=left_out,
         findings=findings(findings_of(view, series)),
         unknown=[answers.Unknown(what, why) for what, why in unknown(view, series, i)],
+        account=sheets_of(view, series.address, series.queue),
     )
 
 

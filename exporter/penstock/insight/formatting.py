@@ -28,6 +28,15 @@ def age(now: float, exact: float | None, earliest: float | None, latest: float |
     return "" if earliest is None else f"at most {duration(now - earliest)}"
 
 
+def amount_text(value: float | tuple[float, float | None] | None) -> str:
+    """Messages of the account: a number, at least and at most so many, or at least so many; `unknown` of None."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, tuple):
+        return f"at least {value[0]:,}" if value[1] is None else f"{value[0]:,} to {value[1]:,}"
+    return f"{value:,}"
+
+
 def moment(seconds: float, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
     """A time in seconds since 1970; "unknown" of what no calendar has, as a damaged file may say."""
     try:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from penstock.account.fates import HANDLED, LOSSES, UNCOMMITTED
 from penstock.conditions.unknown import UNKNOWN
 from penstock.insight import answers
 from penstock.insight.events import Change, Event
-from penstock.insight.formatting import age, duration, formatted, moment
+from penstock.insight.formatting import age, amount_text, duration, formatted, moment
 
 
 def explanation(found: answers.Explanation) -> Iterator[str]:
@@ -20,6 +21,8 @@ def explanation(found: answers.Explanation) -> Iterator[str]:
     yield ""
     yield from number_lines(found)
     yield from ring_lines(found.ring)
+    for sheet in found.account:
+        yield from balance_lines(sheet)
     yield from flow_lines(found.flow, found.connections)
     for client in found.clients:
         yield from client_lines(client, found.stamp)
@@ -80,6 +83,22 @@ def ring_lines(ring: answers.Ring | None) -> Iterator[str]:
     limit = "none" if ring.limit is None else f"{ring.limit:g} messages"
     yield f"  size      {limit}: {ring.where}"
     yield f"  evicted   {'unknown' if ring.evicted is None else format(ring.evicted, 'g')}: {ring.ledger}"
+
+
+def balance_lines(sheet: answers.AccountSheet) -> Iterator[str]:
+    """The arithmetic, and what consumers did not acknowledge by reason; of an address only where there is such."""
+    gone = {name: value for name, value in sheet.left.items() if value != 0 and name not in {HANDLED, UNCOMMITTED}}
+    if not sheet.queue and all(value is None for value in gone.values()):
+        return
+    yield "Account" if sheet.queue else f"Account of address {sheet.address}, before its queues"
+    yield f"  {sheet.sums}"
+    for name, value in gone.items():
+        lost = ", lost" if name in LOSSES and value is not None else ""
+        reason = f": {sheet.reasons[name]}" if name in sheet.reasons else ""
+        yield f"  {name.replace('_', ' ')}{lost}  {amount_text(value)}{reason}"
+    for name, value in sheet.lost_by.items():
+        if value != 0:
+            yield f"    by {name}  {amount_text(value)}"
 
 
 def flow_lines(flow: Sequence[answers.ConsumerFlow], connections: Sequence[answers.ConnectionFlow]) -> Iterator[str]:

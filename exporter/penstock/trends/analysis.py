@@ -17,7 +17,7 @@ from penstock.history.store import Store
 from penstock.trends.forecast import WEEK as HOURS
 from penstock.trends.forecast import forecast
 from penstock.trends.growth import days_to, growth
-from penstock.trends.kernel import TIERS, Columns, increases, percentile
+from penstock.trends.kernel import DAY, TIERS, Columns, increases, percentile
 from penstock.trends.session import over
 from penstock.trends.tiers import BUCKETS, as_columns, read_bucket
 
@@ -39,7 +39,7 @@ def analyse(session: Any, out: Store, days: Sequence[str], kind: str) -> list[Pl
     schema = pa.schema([("facts", pa.string())])
     table = over(session, units, partial(analyse_units, out.url, kind), schema)
     facts = [json.loads(text) for text in table["facts"].to_pylist()]
-    names = ("broker", "address", "queue", "client")
+    names = ("broker", "address", "queue", "fate", "client")
     return sorted(facts, key=lambda one: tuple(one.get(name, "") for name in names))
 
 
@@ -271,7 +271,26 @@ def broker_facts(rows: Columns) -> Plain:
     return told
 
 
-FACTS: Final = {"queue": queue_facts, "broker": broker_facts, "consumer": client_facts}
+def fate_facts(rows: Columns) -> Plain:
+    """
+    messages: at least so many had this fate. uncertain: may be so many more, at the end; None where no most is known.
+    daily: day number since 1970 and messages.
+    """
+    grown = increases(rows, "messages")
+    last = np.flatnonzero(rows["start"] == rows["start"].max())[-1]
+    day = (rows["start"] // DAY).astype(np.int64)
+    facts: Plain = {
+        **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "fate", "client")},
+        "messages": int(np.nansum(grown)),
+        "first": int(rows["start"].min()),
+        "uncertain": float(rows["most_last"][last] - rows["hi_messages"][last]),
+        "daily": [[d, int(np.nansum(grown[day == d]))] for d in np.unique(day).tolist()],
+    }
+    told: Plain = cleaned(facts)
+    return told
+
+
+FACTS: Final = {"queue": queue_facts, "broker": broker_facts, "consumer": client_facts, "fate": fate_facts}
 
 
 def _finite_max(values: Series) -> float:

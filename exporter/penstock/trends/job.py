@@ -1,9 +1,9 @@
 """
 The whole job: history → tiers → facts → files and report. `python -m penstock.trends.job` is the spark-submit entry.
 
-In the output: `h1/`, `d1/`, `condition/` (Parquet, kept for ever), `facts.json` and `forecast.parquet` (the numbers of
-the report), `report.html`, and `gauges.json`, which the agent shows in /metrics; that is written last. These two may be
-read by others as the umask allows, all else by its owner only.
+In the output: `h1/`, `d1/`, `condition/` (Parquet, kept for ever), `facts.json`, `forecast.parquet` and `fates.parquet`
+(the numbers of the report), `report.html`, and `gauges.json`, which the agent shows in /metrics; that is written last.
+These two may be read by others as the umask allows, all else by its owner only.
 """
 
 import argparse
@@ -21,15 +21,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from penstock.account.fates import LOSSES
 from penstock.core.errors import PenstockError
 from penstock.core.safe_files import FOR_OTHERS, appending
 from penstock.core.visible import visible
-from penstock.history.compact import read
+from penstock.history.compact import DAY, read
 from penstock.history.schema import CONDITION
 from penstock.history.store import Store
 from penstock.trends.advice import advise, utilised
 from penstock.trends.analysis import WINDOW_DAYS, analyse, cleaned
 from penstock.trends.episodes import episodes
+from penstock.trends.fates import by_culprit
 from penstock.trends.forecast import pooled_quantile
 from penstock.trends.gauges import gauges
 from penstock.trends.report import render
@@ -73,12 +75,16 @@ def run(
             "queues": analyse(session, target, window, "queue"),
             "clients": analyse(session, target, window, "consumer"),
             "brokers": analyse(session, target, window, "broker"),
+            "fates": analyse(session, target, window, "fate"),
         }
         utilised(facts["clients"], facts["queues"])
         facts["advice"] = advise(facts["queues"], facts["clients"])
         finish_forecasts(facts["queues"])
         facts["episodes"] = told_episodes(target, window, max(queue["last"] for queue in facts["queues"]))
         progress("writing the report")
+        target.write_table("fates.parquet", fate_table(facts["fates"]))
+        for one in facts["fates"]:
+            del one["daily"]  # which is in that table
         target.write_bytes(FACTS, json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).encode())
         target.write_table("forecast.parquet", forecast_table(facts["queues"]))
         target.write_bytes(REPORT, render(facts).encode(), FOR_OTHERS)
@@ -141,6 +147,25 @@ def forecast_table(queues: Sequence[Plain]) -> Any:
     ]  # fmt: skip
     fields = [(name, pa.string()) for name in ("broker", "address", "queue", "measure")]
     fields += [("time", pa.timestamp("us", tz="UTC")), *((name, pa.float64()) for name in ("value", "low", "high"))]
+    return pa.Table.from_pylist(rows, pa.schema(fields))
+
+
+def fate_table(fates: Sequence[Plain]) -> Any:
+    """
+    One row per day, queue or address (queue empty), fate and client (empty: none is known), so that sums of `messages`
+    count each once. uncertain: may be so many more in all, null where no most is known.
+    """
+    rows = [
+        {
+            **{name: one[name] for name in ("broker", "address", "queue", "fate", "client")},
+            "day": datetime.fromtimestamp(DAY * day, UTC).date(), "messages": messages, "uncertain": one["uncertain"],
+            "lost": one["fate"] in LOSSES,
+        }
+        for one in by_culprit(fates)
+        for day, messages in one["daily"]
+    ]  # fmt: skip
+    fields = [("day", pa.date32()), *((name, pa.string()) for name in ("broker", "address", "queue", "fate", "client"))]
+    fields += [("messages", pa.int64()), ("uncertain", pa.float64()), ("lost", pa.bool_())]
     return pa.Table.from_pylist(rows, pa.schema(fields))
 
 

@@ -7,7 +7,7 @@ So each day depends on its own files alone.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -36,13 +36,16 @@ class Tier:
     counters: tuple[str, ...] = ()
     histogram: str = ""
     inputs: tuple[str, ...] = ()
+    before: Mapping[str, str] = field(default_factory=dict)
+    """Counter → column of what it was before the row; without one a counter's first value is no increase."""
     make: Callable[[Columns], Columns] = lambda rows: rows
     """Adds the gauges that stand in no file."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """What is read of the raw rows."""
-        return ("stamp", "broker", "sid", "inc", *self.texts, *self.gauges, *self.counters, *self.inputs, "interval")
+        numbers = (*self.gauges, *self.counters, *self.before.values(), *self.inputs, "interval")
+        return ("stamp", "broker", "sid", "inc", *self.texts, *numbers)
 
     @property
     def summed(self) -> tuple[str, ...]:
@@ -116,7 +119,13 @@ CLIENT: Final = Tier(
     make=of_consumers,
 )
 """All consumers of a client together: its n counts the polls of each of them."""
-TIERS: Final[Mapping[str, Tier]] = {"queue": QUEUE, "broker": BROKER, "consumer": CLIENT}
+FATE: Final = Tier(
+    texts=("address", "queue", "fate", "client"),
+    gauges={"most": ("last",)},
+    counters=("messages",),
+    before={"messages": "before"},
+)
+TIERS: Final[Mapping[str, Tier]] = {"queue": QUEUE, "broker": BROKER, "consumer": CLIENT, "fate": FATE}
 REDUCE: Final = {"min": np.fmin, "max": np.fmax, "lo": np.fmin, "hi": np.fmax}
 
 
@@ -157,8 +166,8 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
         for how in ways:
             found[f"{name}_{how}"] = _aggregate(how, rows[name], edges)
     for name in tier.counters:
-        for end in ("lo", "hi"):
-            found[f"{end}_{name}"] = _aggregate(end, rows[name], edges)
+        found[f"lo_{name}"] = _aggregate("lo", rows[tier.before.get(name, name)], edges)
+        found[f"hi_{name}"] = _aggregate("hi", rows[name], edges)
     if tier.histogram:
         found |= histogram(rows[tier.histogram], edges, size)
     return by_client(found) if tier is CLIENT else found
@@ -238,6 +247,9 @@ def _reduced(how: np.ufunc, values: Column, edges: NDArray[np.intp]) -> Column:
 def _aggregate(how: str, values: Column, edges: NDArray[np.intp]) -> Column:
     if how == "sum":
         return _reduced(np.add, np.nan_to_num(values), edges)
+    if how == "last":
+        last: Column = values[np.append(edges[1:], len(values))[: len(edges)] - 1]
+        return last
     return _reduced(REDUCE[how], values, edges)
 
 
@@ -287,8 +299,9 @@ def increases(rows: Columns, counter: str) -> Column:
     before, after = order[:-1], order[1:]
     same = (rows["sid"][before] == rows["sid"][after]) & (rows["inc"][before] == rows["inc"][after])
     step = np.zeros(len(low))
-    step[after] = np.where(same, np.maximum(low[after] - high[before], 0.0), 0.0)
-    grown: Column = high - low + np.nan_to_num(step)
+    # Below 0 where an agent that was killed counted anew what it had counted.
+    step[after] = np.where(same, low[after] - high[before], 0.0)
+    grown: Column = np.maximum(high - low + np.nan_to_num(step), 0.0)
     return grown
 
 

@@ -12,6 +12,7 @@ from penstock.insight.formatting import duration
 from penstock.trends import charts
 from penstock.trends.advice import BACKLOG
 from penstock.trends.analysis import cleaned
+from penstock.trends.fates import totals, went
 
 Plain = dict[str, Any]
 TOP: Final = 10
@@ -20,6 +21,7 @@ SOON_DAYS: Final = 90
 FAR: Final = 4
 """Of a range of days wider than this factor only the begin is told, once that is a week."""
 ADVICE: Final = 20
+GONE: Final = 40
 LIMITS: Final = 5
 URGENT: Final = ("too little in the buffer", "too few consumers")
 """What of the advice belongs on the first page: it costs throughput now."""
@@ -82,6 +84,7 @@ def view(facts: Plain) -> Plain:
     busy = sorted((q for q in queues if q["added"]), key=lambda q: -q["added"])
     stopped = stalls(facts["episodes"])
     advice = shown_advice(facts.get("advice", []))
+    gone = went(facts)
     return {
         "window": facts["window"],
         "brokers": [broker | {"chart": limit_charts(broker)} for broker in facts["brokers"]],
@@ -107,10 +110,10 @@ def view(facts: Plain) -> Plain:
         "clients": sorted(
             (c for c in facts.get("clients", []) if c["settled"]), key=lambda c: -(c["utilisation"] or 0)
         )[:TOP],
-        "losses": sorted(
-            (q for q in queues if (q["expired"] or 0) + (q["killed"] or 0) > 0),
-            key=lambda q: -(q["expired"] or 0) - (q["killed"] or 0),
-        )[:TOP],
+        "went": gone[:GONE],
+        "more_went": max(len(gone) - GONE, 0),
+        "went_totals": totals(gone),
+        "counted_from": min((one["first"] for one in facts.get("fates", [])), default=None),
         "idle": sorted((q for q in queues if q["idle_hours"] >= IDLE_HOURS), key=lambda q: -q["idle_hours"]),
         "models": models(queues),
         "data": json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).replace("</", "<\\/"),
@@ -132,19 +135,13 @@ def actions(facts: Plain) -> list[Plain]:
                 meets = "has met its limit" if high == 0 else f"meets its limit in {days_text(low, high)}"
                 text = f"The {name} of {broker['broker']} {meets}."
                 found.append((low, {"what": text, "do": f"Give it more {name}, or find what grows (section 3)."}))
-    for queue in facts["queues"]:
-        if queue["ring_advice"]:
-            lost = charts.short_number(queue["ring_advice"]["lost"])
-            text = f"{queue['queue']} on {queue['broker']}: its ring threw away {lost} messages unread."
-            found.append(
-                (
-                    100,
-                    {
-                        "what": text,
-                        "do": f"If they were wanted: a ring of {charts.short_number(queue['ring_advice']['size'])}.",
-                    },
-                )
-            )
+    rings = {(q["broker"], q["address"], q["queue"]): q["ring_advice"] for q in facts["queues"]}
+    for one in went(facts):
+        if one["lost"]:
+            ring = rings.get((one["broker"], one["address"], one["queue"])) if one["fate"] == "evicted" else None
+            text = f"{one['queue'] or one['address']} on {one['broker']}: {one['amount']} messages {one['fate']}."
+            wanted = f"If they were wanted: a ring of {charts.short_number(ring['size'])}." if ring else ""
+            found.append((100, {"what": text, "do": wanted or f"By {one['who']}; see section 10."}))
     for one in facts.get("advice", []):
         if one["subject"] in URGENT:
             where = f"{one['client']} on {one['queue']} ({one['broker']}): {one['subject']}."

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import UNSET
 
 from penstock import __version__
+from penstock.account.fates import LOSSES
 from penstock.insight import formatting
 from penstock.insight.answers import CONDITION_NAMES, ColumnValue
 from penstock.server.pages import last_hour
@@ -66,6 +67,7 @@ def _environment() -> Environment:
     )
     made.filters |= {
         "amount": amount,
+        "amount_text": formatting.amount_text,
         "words": words,
         "duration": formatting.duration,
         "moment": formatting.moment,
@@ -81,6 +83,7 @@ def _environment() -> Environment:
         "refresh_seconds": REFRESH_SECONDS,
         "reload_seconds": RELOAD_SECONDS,
         "condition_names": CONDITION_NAMES,
+        "losses": LOSSES,
         "chart": {"width": last_hour.WIDTH, "height": last_hour.HEIGHT, "strip": last_hour.STRIP},
     }
     return made

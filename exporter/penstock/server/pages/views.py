@@ -17,7 +17,7 @@ ROWS = 50
 CONDITIONS = 20
 EVENTS = 100
 """Rows of a page."""
-PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "sort", "limit", "offset", "reload")
+PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "name", "sort", "limit", "offset", "reload")
 """That pages take and pass on."""
 EVENTS_OFFSET = integer("offset", "Events to pass over.", 0, 10_000)
 CONSUMERS = 50
@@ -90,6 +90,16 @@ def _most(clients: Sequence[RecentClient]) -> float:
     return max(buffered, default=0.0)
 
 
+def account(agent: AgentView, given: Given) -> tuple[str, Context]:
+    (broker,), name = required(given, "broker"), given.get("name", "")
+    return "account.html", {
+        **_frame(given, agent.brokers()),
+        "title": f"Account of {name or broker}",
+        "found": agent.account(broker, name),
+        "name": name,
+    }
+
+
 def client(agent: AgentView, given: Given) -> tuple[str, Context]:
     broker, name = required(given, "broker", "client")
     found = agent.client(broker, name)
@@ -148,6 +158,7 @@ VIEWS: Mapping[str, View] = {
     "/queue": queue,
     "/client": client,
     "/broker": broker,
+    "/account": account,
     "/events": events,
     "/api": api,
 }

@@ -1,0 +1,180 @@
+"""Where messages went: what came, what is there, and what left for which reason."""
+
+from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINK, out_rate
+from dashboards.generate.frame import Dashboard
+from dashboards.generate.panels import (
+    CRITICAL,
+    OK,
+    WARNING,
+    Column,
+    Query,
+    Row,
+    Scope,
+    Step,
+    above,
+    graph,
+    largest,
+    rate,
+    stat,
+    table,
+)
+
+from penstock.account.fates import CAUSES, LOSSES
+
+S = Scope(QUEUE)
+ALL = Scope(QUEUE, optional=("queue",))
+"""What no queue of an address got has no queue."""
+FATE = (*QUEUE, "fate")
+BY_FATE = ", ".join(FATE)
+_LOST = f'fate=~"{"|".join(LOSSES)}"'
+_OTHER = f'fate=~"{"|".join(CAUSES)}"'
+_TOP = 50
+_ADDED = S("mq_queue_messages_added_total")
+_EXPLAINED = "All messages are explained"
+
+
+def in_range(by: str, counter: str) -> str:
+    """
+    Increase of a counter of the account over the range shown; of one that has its first value within it from 0, which
+    `increase` does not see: the account began there, or this fate came for the first time.
+    """
+    return largest(by, f"({counter} unless {counter} offset $__range) or increase({counter}[$__range])")
+
+
+def of(*matchers: str) -> str:
+    return ALL("mq_account_messages_total", *matchers)
+
+
+_NOW = Row(
+    "In the time shown",
+    (
+        stat(
+            "Came",
+            "Messages that were added to the queues chosen.",
+            f"sum({largest(BY_QUEUE, f'increase({_ADDED}[$__range])')})",
+            decimals=0,
+        ),
+        stat(
+            "There now",
+            "Messages in the queues: ready, scheduled, and delivered to consumers that have not acknowledged them.",
+            f"sum({largest(BY_QUEUE, S('mq_queue_messages'))})",
+            decimals=0,
+        ),
+        stat(
+            "Left otherwise",
+            "Messages that expired, were moved, removed, dead-lettered or lost. The tables say which.",
+            f"sum({in_range(BY_FATE, of(_OTHER))})",
+            decimals=0,
+        ),
+        stat(
+            "Lost",
+            "Messages that are gone and that no consumer has seen, at least so many. The table of losses says which"
+            " reason, `penstock account BROKER QUEUE` the arithmetic and by whom.",
+            f"sum({in_range(BY_FATE, of(_LOST))})",
+            decimals=0,
+            steps=(Step(None, OK), Step(1, CRITICAL)),
+        ),
+        stat(
+            "May be more",
+            "By how much the losses may be above what is shown, where the broker's counters leave it open. Most of it"
+            " goes when traffic rests for two polls.",
+            f"sum({largest(BY_FATE, ALL('mq_account_uncertain_messages', _LOST))})",
+            decimals=0,
+            steps=above(1),
+        ),
+        stat(
+            "Unexplained",
+            "Messages that no reason explains at three polls in a row. On a healthy queue nothing is shown; else"
+            " compare `penstock account` with the broker's log.",
+            f"sum({largest(BY_QUEUE, S('mq_account_unexplained_messages'))})",
+            decimals=0,
+            steps=above(1),
+            empty=_EXPLAINED,
+        ),
+    ),
+)
+
+_BALANCE = Row(
+    "Came, there, left",
+    (
+        graph(
+            "Came and acknowledged",
+            "Messages a second into the queues, and out of them by consumers. What lies between the lines stays, or"
+            " left for another reason.",
+            Query(f"sum({rate(BY_QUEUE, _ADDED)})", "came"),
+            Query(f"sum({out_rate(S, BY_QUEUE)})", "acknowledged"),
+            unit="mps",
+            decimals=1,
+        ),
+        graph(
+            "There",
+            "Messages in the queues: ready for a consumer, delivered and not acknowledged, or scheduled for later.",
+            Query(f"sum({largest(BY_QUEUE, S('mq_queue_ready_messages'))})", "ready"),
+            Query(f"sum({largest(BY_QUEUE, S('mq_queue_delivering_messages'))})", "delivering"),
+            Query(f"sum({largest(BY_QUEUE, S('mq_queue_scheduled_messages'))})", "scheduled"),
+            unit="locale",
+            decimals=0,
+            stacked=True,
+        ),
+        graph(
+            "Left other than acknowledged, by fate",
+            "Messages a second by what became of them. A first message of a fate shows in the tables only: a rate needs"
+            " two points.",
+            Query(f"sum by (fate) ({rate(BY_FATE, of(_OTHER))})", "{{fate}}"),
+            unit="mps",
+            decimals=2,
+        ),
+    ),
+)
+
+_LOSSES = Row(
+    "Losses",
+    (
+        table(
+            "Lost in the time shown",
+            "Queues and addresses that lost most messages, by reason; a row without a queue is of messages that no"
+            " queue of the address got. At least so many; the second column is by how much it may be above.",
+            FATE,
+            Column(
+                "Lost",
+                f"topk({_TOP}, {in_range(BY_FATE, of(_LOST))} > 0)",
+                steps=(Step(None, WARNING),),
+            ),
+            Column("May be more", largest(BY_FATE, ALL("mq_account_uncertain_messages", _LOST))),
+            links={"queue": QUEUE_LINK},
+        ),
+        table(
+            "All fates in the time shown",
+            "What became of messages, over all that is chosen: what consumers acknowledged, and every other reason.",
+            ("fate",),
+            Column("Messages", f"sum by (fate) ({in_range(BY_FATE, of())})"),
+            width=8,
+            height=8,
+        ),
+        graph(
+            "May be more, by fate",
+            "How many messages more may have had this fate: the counters of an address and of its queues are read one"
+            " after the other, and a transaction that stays open looks like a loss until it ends.",
+            Query(f"sum by (fate) ({largest(BY_FATE, ALL('mq_account_uncertain_messages'))})", "{{fate}}"),
+            unit="locale",
+            decimals=0,
+        ),
+        graph(
+            "Unexplained by queue",
+            "What no reason explains at three polls in a row, by queue. It should not be there: restarts and resets of"
+            " counters by an operator are known.",
+            Query(largest(BY_QUEUE, S("mq_account_unexplained_messages")), "{{broker}} {{queue}}"),
+            unit="locale",
+            decimals=0,
+            empty=_EXPLAINED,
+        ),
+    ),
+)
+
+MESSAGES = Dashboard(
+    "penstock-messages",
+    "Penstock / Where messages went",
+    "What came to each queue and address, what is there, and what left for which reason.",
+    QUEUE,
+    (_NOW, _BALANCE, _LOSSES),
+)
