@@ -1,14 +1,19 @@
 """The account in the history: what is counted when, whom a ring lost messages to, and what a restart leaves of it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from account.openmq_world import openmq_broker
 from account.world import Broker, queue
 from history.polls import Clock, rows, writer
+from penstock.account import openmq_fates
 from penstock.account.fates import CAUSES, FATES, LOSSES
 from penstock.history.store import Store
 from penstock.history.writer import HistoryWriter, PollRecord
+from penstock.insight.explain import BrokerView, explain
+from penstock.insight.text import explanation
 
 TAKER = {"queue": "q", "client": "taker", "T": 3.0, "N": 3.0, "C": 0.0}
 
@@ -125,3 +130,42 @@ def test_a_lost_poll_takes_no_first_count_with_it(tmp_path: Path, monkeypatch: p
 def test_every_fate_has_a_cause_but_the_one_that_is_the_aim() -> None:
     assert set(FATES) - CAUSES.keys() == {"acknowledged"}
     assert set(LOSSES) <= CAUSES.keys()
+
+
+# --- OpenMQ
+
+
+def test_the_account_of_openmq_is_kept_the_same_way(tmp_path: Path) -> None:
+    limit: dict[str, Any] = {"limit_messages": 100, "policy": "reject_newest"}
+    broker, clock = openmq_broker().see(90, 0, 90, polls=4, **limit), Clock()
+    clock.now = broker.now
+    history = writer(tmp_path, clock)
+
+    def keep() -> None:
+        assert broker.last is not None
+        clock.now = broker.last.stamp
+        history.step(PollRecord("b", broker.last, account=broker.state.judgement.openmq_account))
+
+    keep()
+    for _ in range(3):
+        broker.see(150, 0, 100, others={"t": {"topic": 1, "A": 5.0}}, **limit)
+        keep()
+    history.finish()
+    found = [row for row in rows(Store(str(tmp_path / "history")), "fate") if row["queue"] == "q"]
+    assert {(row["fate"], row["messages"], row["before"]) for row in found} == {
+        ("rejected", 50, 0),
+        ("rejected", 50, 50),
+    }
+
+
+def test_every_fate_of_openmq_has_a_cause() -> None:
+    assert set(openmq_fates.FATES) - CAUSES.keys() == {"acknowledged"}
+
+
+def test_a_queue_of_openmq_says_its_account() -> None:
+    limit: dict[str, Any] = {"limit_messages": 100, "policy": "reject_newest"}
+    broker = openmq_broker().see(90, 0, 90, polls=4, **limit).see(150, 0, 100, polls=3, **limit)
+    assert broker.last is not None
+    lines = list(explanation(explain(BrokerView(broker.state, broker.tables, broker.last, broker.policy, 2.0), "q")))
+    at = lines.index("Account")
+    assert "  rejected, lost  50" in lines[at : at + 4]

@@ -10,13 +10,12 @@ from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values
 from penstock.agent.result import Result
 from penstock.exposition.body import Exposition
 from penstock.insight import answers, lists
-from penstock.insight.account import account_list
 from penstock.insight.answers import BrokerState
 from penstock.insight.client import client_view
 from penstock.insight.events import Event
 from penstock.insight.explain import BrokerView, NotFound, explain, findings, near
 from penstock.insight.lists import ListQuery
-from penstock.insight.openmq_account import openmq_account_list
+from penstock.insight.sheets import sheets
 
 MAX_EVENTS = 2_000
 """Of one queue within an hour that are looked at."""
@@ -63,11 +62,7 @@ class Lookups:
         return explain(self._view(broker), queue, address=address, client=client)
 
     def account(self, broker: str, name: str) -> answers.AccountList:
-        view = self._view(broker)
-        account, queues = view.state.judgement.openmq_account, view.snapshot.queues
-        if queues is not None and account.watched and account.queues.index is queues.index:
-            return openmq_account_list(view, queues, name)
-        return account_list(view, name)
+        return sheets(self._view(broker), name)
 
     def client(self, broker: str, client: str) -> answers.ClientView:
         return client_view(self._view(broker), client)

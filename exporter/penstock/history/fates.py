@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.account import openmq_fates
 from penstock.account.account import MessageAccount
 from penstock.account.fates import ADDRESS_FATES, Bounds, address_fates, lost_to_clients, queue_fates
+from penstock.account.openmq import OpenmqAccount
 from penstock.core.table import Column, Index, Positions, Table, take_or_fill
 from penstock.history.schema import FateRow, series_id
 from penstock.model import QueueRow
@@ -52,8 +54,10 @@ Chosen = tuple[Part, Positions, str, str, NDArray[np.float64]]
 """Rows of a part, their fate and client; messages, most, before and inc of each."""
 
 
-def parts_of(account: MessageAccount, queues: Table[QueueRow]) -> list[Part]:
+def parts_of(account: MessageAccount | OpenmqAccount, queues: Table[QueueRow]) -> list[Part]:
     """Of queues, and of addresses; empty where this poll has no account."""
+    if isinstance(account, OpenmqAccount):
+        return parts_of_openmq(account, queues)
     index, since = queues.index, account.books.since
     if not (account.watched and account.books.index is index):
         return []
@@ -69,6 +73,20 @@ def parts_of(account: MessageAccount, queues: Table[QueueRow]) -> list[Part]:
     return parts
 
 
+def parts_of_openmq(account: OpenmqAccount, queues: Table[QueueRow]) -> list[Part]:
+    """Of queues and subscriptions, and of topics."""
+    index, topics = queues.index, account.topics.index
+    if not (account.watched and account.queues.index is index):
+        return []
+    shown = np.flatnonzero(index.column("judged", lambda row: row.kind in JUDGED) > 0)
+    fates, since = openmq_fates.queue_fates(account, queues), account.queues.since
+    every = np.arange(len(topics))
+    return [
+        Part(index, shown, since, fates, lambda row: (row.address, row.name)),
+        Part(topics, every, account.topics.since, openmq_fates.topic_fates(account), lambda row: (row.name, "")),
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Fates:
     """
@@ -81,7 +99,9 @@ class Fates:
     begun: float = 0.0
     rows: Table[FateRow] = field(default_factory=lambda: Table(Index.empty()))
 
-    def advance(self, account: MessageAccount | None, queues: Table[QueueRow] | None, stamp: float) -> "Fates":
+    def advance(
+        self, account: MessageAccount | OpenmqAccount | None, queues: Table[QueueRow] | None, stamp: float
+    ) -> "Fates":
         """There are no rows where this poll has no account."""
         parts = [] if account is None or queues is None else parts_of(account, queues)
         if account is None or queues is None or not parts:
@@ -91,7 +111,8 @@ class Fates:
         chosen = [one for i, part in enumerate(parts) for one in part.chosen(self.totals.get(i))]
         keys = [MOST_FATES * part.index.keys[rows] + i for i, (part, rows, *_) in enumerate(chosen)]
         by_client: dict[tuple[int, str, str], float] = {}
-        for key, fate, client, least, most in lost_to_clients(account, queues.index):
+        known = lost_to_clients(account, queues.index) if isinstance(account, MessageAccount) else ()
+        for key, fate, client, least, most in known:
             before = min(self.by_client.get((key, fate, client), 0.0 if self.totals else least), least)
             by_client[key, fate, client] = least
             at = queues.index.positions(np.array([key]))

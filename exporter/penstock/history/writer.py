@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.account.account import MessageAccount
+from penstock.account.openmq import OpenmqAccount
 from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column
 from penstock.history import standing
@@ -53,7 +54,7 @@ class PollRecord:
     conditions: Sequence[ActiveCondition] = ()
     evicted: Column = field(default_factory=lambda: np.empty(0))
     interval: float = 15.0
-    account: MessageAccount | None = None
+    account: MessageAccount | OpenmqAccount | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,8 @@ class HistoryWriter:
         if self._polls.qsize() >= WAITING:
             self.dropped += 1
         else:
-            found = judgement.conditions, evicted, interval, judgement.account
+            openmq = judgement.openmq_account
+            found = judgement.conditions, evicted, interval, openmq if openmq.watched else judgement.account
             self._polls.put(PollRecord(broker, snapshot, *found))
 
     def end(self) -> None:

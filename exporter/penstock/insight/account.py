@@ -102,16 +102,6 @@ def account_list(view: BrokerView, name: str) -> AccountList:
     )
 
 
-def sheets_of(view: BrokerView, address: str, queue: str) -> list[AccountSheet]:
-    """Of one queue, and of its address; empty where there is no account."""
-    account, queues = view.state.judgement.account, view.snapshot.queues
-    if queues is None or not account.watched or account.books.index is not queues.index:
-        return []
-    sheets = Sheets(view, account, queues)
-    rows = [i for i in sheets.shown if (queues.index.rows[i].address, queues.index.rows[i].name) == (address, queue)]
-    return [*map(sheets.of_queue, rows[:1]), *map(sheets.of_address, sheets.addresses(rows))]
-
-
 class Sheets:
     """Makes the sheets of one poll."""
 

@@ -152,7 +152,7 @@ def explain(
     view: BrokerView, queue: str, *, address: str | None = None, client: str | None = None
 ) -> answers.Explanation:
     """All about a queue, or about one of its clients. NotFound says which names are near."""
-    from penstock.insight.account import sheets_of  # noqa: PLC0415 - which asks for the view and the errors of this
+    from penstock.insight.sheets import sheets_of  # noqa: PLC0415 - which asks for the view and the errors of this
 
     series, i = find_queue(view, queue, address)
     table: Table[QueueSeries] = view.tables["queue"]
