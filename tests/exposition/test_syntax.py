@@ -40,18 +40,18 @@ def test_no_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "form", "lines"),
+    ("name", "form", "lines"),
     [
-        ("x_total", "counter", Format.TEXT, b"# TYPE x_total counter"),
-        ("x_total", "counter", Format.OPENMETRICS, b"# TYPE x counter"),
-        ("x_info", "info", Format.TEXT, b"# TYPE x_info gauge"),
-        ("x_info", "info", Format.OPENMETRICS, b"# TYPE x info"),
-        ("x_seconds", "gauge", Format.TEXT, b"# TYPE x_seconds gauge"),
-        ("x_seconds", "gauge", Format.OPENMETRICS, b"# TYPE x_seconds gauge"),
+        ("x_total", Format.TEXT, b"# TYPE x_total counter"),
+        ("x_total", Format.OPENMETRICS, b"# TYPE x counter"),
+        ("x_info", Format.TEXT, b"# TYPE x_info gauge"),
+        ("x_info", Format.OPENMETRICS, b"# TYPE x info"),
+        ("x_seconds", Format.TEXT, b"# TYPE x_seconds gauge"),
+        ("x_seconds", Format.OPENMETRICS, b"# TYPE x_seconds gauge"),
     ],
 )
-def test_type_line(name: str, kind: str, form: Format, lines: bytes) -> None:
-    family = Family(name, kind, "Help.", "agent", "x", source="here")  # type: ignore[arg-type]
+def test_type_line(name: str, form: Format, lines: bytes) -> None:
+    family = Family(name, "agent.x", "Help.", "here")
     assert header(family, form).splitlines()[1] == lines
 
 
@@ -60,7 +60,7 @@ def test_type_line(name: str, kind: str, form: Format, lines: bytes) -> None:
     [(Format.TEXT, rb'A "b" \\ \nc. Source: d.'), (Format.OPENMETRICS, rb"A \"b\" \\ \nc. Source: d.")],
 )
 def test_help_line(form: Format, escaped: bytes) -> None:
-    family = Family("x", "gauge", 'A "b" \\ \nc.', "agent", "x", source="d")
+    family = Family("x", "agent.x", 'A "b" \\ \nc.', "d")
     assert header(family, form) == b"# HELP x " + escaped + b"\n# TYPE x gauge\n"
     (metric,) = parse(form, header(family, form) + b"x 1\n" + END[form])
     assert metric.documentation == family.documentation

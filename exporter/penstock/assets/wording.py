@@ -5,7 +5,7 @@ import re
 from penstock.exposition.catalogue import CATALOGUE
 
 _LABELS = {family.name: family.label_names for family in CATALOGUE}
-_FAMILIES = {f"{family.table}.{family.column}": family for family in CATALOGUE}
+_FAMILIES = {family.place: family for family in CATALOGUE}
 
 IN_QUEUE = "`{{ $labels.queue }}` on {{ $labels.broker }}"
 IN_ADDRESS = "`{{ $labels.address }}` on {{ $labels.broker }}"
