@@ -9,6 +9,7 @@
     'penstock-clients.json': import 'dashboards/penstock-clients.json',
     'penstock-rings.json': import 'dashboards/penstock-rings.json',
     'penstock-capacity.json': import 'dashboards/penstock-capacity.json',
+    'penstock-messages.json': import 'dashboards/penstock-messages.json',
     'penstock-agent.json': import 'dashboards/penstock-agent.json',
   },
 }

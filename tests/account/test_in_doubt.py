@@ -19,7 +19,7 @@ def test_in_doubt_is_what_the_broker_counts() -> None:
     assert "in_doubt" in broker.sheet().reasons
     broker.see({"q": queue(80, 80, D=50.0, in_doubt=50.0)}, prepared=[XID], polls=4)
     assert delivering(broker) == {"in_doubt": 50}
-    assert not broker.sheet().reasons
+    assert set(broker.sheet().reasons) <= {"given_back"}
 
 
 def test_a_transaction_whose_client_is_connected_is_uncommitted_and_not_in_doubt() -> None:
@@ -118,7 +118,7 @@ def test_a_ring_loses_messages_in_doubt_at_a_restart(messages: float, settled: f
     broker.see({"q": queue(came, came, D=5.0, in_doubt=5.0, ring=5.0)}, prepared=[XID], polls=3)
     broker.restart()
     broker.see({"q": queue(came, messages, K=settled, D=settled, ring=5.0)}, prepared=[XID], polls=3)
-    assert broker.sheet().left == {"acknowledged": 0, "expired": 0, "killed": 0, "evicted": left}
+    assert {fate: number for fate, number in broker.sheet().left.items() if number != 0} == {"evicted": left}
     assert broker.sheet().unexplained == 0
 
 

@@ -103,6 +103,9 @@ def test_the_rest_of_the_recording_is_judged_as_without_a_restart(file: Path, tm
                 for one, before in zip(found.pop("evicted"), evicted_in(checkpoint), strict=True)
             )
             expected.pop("evicted")
+        if kind == "openmq":  # counted by its account now, which begins anew
+            found.pop("evicted", None)
+            expected.pop("evicted", None)
         np.testing.assert_equal(found, expected)
     assert again is not None
 

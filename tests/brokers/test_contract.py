@@ -25,6 +25,8 @@ Response = dict[str, Any]
 ABSENT = {"status": 404, "error": "none", "error_type": "javax.management.InstanceNotFoundException"}
 UNRECORDED: dict[str, Response] = {"listPreparedTransactions()": {"status": 200, "value": []}}
 """Answers to what was not asked yet when the recordings were made."""
+NEWER = {"NextMessageID", "TotalSessionCount"}
+"""Attributes that were not read yet."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def of_recording(name: str, start: tuple[str, int], **subject: Any) -> Subject:
 
     def respond(request: Request) -> Response:
         """Also to what asks for an attribute that the version of the recording did not read."""
-        known = [name for name in request.get("attribute", ()) if name != "NextMessageID"]
+        known = [name for name in request.get("attribute", ()) if name not in NEWER]
         before = {**request, "attribute": known} if known else request
         unrecorded = UNRECORDED.get(what(request), ABSENT)
         return responses.get(json.dumps(request), responses.get(json.dumps(before), unrecorded))

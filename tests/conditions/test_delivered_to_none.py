@@ -43,7 +43,7 @@ def test_what_a_prepared_transaction_received_is_in_doubt() -> None:
     world = openmq()
     prepared = {"state": float(TransactionState.PREPARED), "messages": 0.0, "acknowledgements": 5.0, "connection": -1}
     world.transactions = {"7": prepared}
-    for _ in range(7):
+    for _ in range(15):
         world.poll({"q": queue(5)})
     assert not whys(world)
     assert [one.name for one in world.conditions if one.name == "in_doubt"]

@@ -43,4 +43,4 @@ def test_of_many_the_oldest_are_named() -> None:
     seen(world, listed, polls=15)
     (told,) = [one for one in world.conditions if one.name == "in_doubt"]
     assert "transaction 5," in told.why
-    assert told.why.endswith("; and 3 more")
+    assert told.why.endswith(", 3 more")

@@ -165,7 +165,7 @@ async def test_where_messages_went(tmp_path: Path) -> None:
         calm = await page.get("account?broker=b1&name=calm")
         assert "2 at start = 2 ready" in calm.text
         assert "lost" not in calm.text.replace("All that lost messages", "")
-        assert "has no address or queue" in (await page.get("account?broker=b1&name=nope", 404)).text
+        assert "has no address, queue or client" in (await page.get("account?broker=b1&name=nope", 404)).text
 
 
 async def test_the_last_hour_in_words(page: Served) -> None:

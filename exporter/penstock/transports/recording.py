@@ -199,17 +199,12 @@ class RecordingTransport:
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002
         asked = msgspec.json.encode(requests)
-        for number, call in enumerate(self._calls):
-            if bytes(call.requests) == asked:
-                del self._calls[number]
-                answer = bytes(call.answer)
-                if not answer:
-                    raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
-                return Answer(answer, call.stamp, call.seconds)
-        for number, call in enumerate(self._calls):
-            if asked_for_less(requests, call):
-                del self._calls[number]
-                return Answer(bytes(call.answer), call.stamp, call.seconds)
+        same = (call for call in self._calls if bytes(call.requests) == asked)
+        if call := next(same, None) or next((one for one in self._calls if asked_for_less(requests, one)), None):
+            self._calls.remove(call)
+            if not (answer := bytes(call.answer)):
+                raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
+            return Answer(answer, call.stamp, call.seconds)
         for call in self._calls:
             if (found := by_pattern(requests, call)) is not None:
                 return Answer(found, call.stamp, call.seconds)
@@ -276,15 +271,11 @@ def asked_for_less(requests: Sequence[Request], call: RecordedCall) -> bool:
         before = _REQUESTS.decode(call.requests)
     except UNREADABLE:
         return False
-    return (
-        bool(call.answer)
-        and len(before) == len(requests)
-        and all(
-            {**was, "attribute": now.get("attribute")} == now and set(was.get("attribute", ())) <= set(now["attribute"])
-            if "attribute" in now
-            else was == now
-            for was, now in zip(before, requests, strict=True)
-        )
+    return len(before) == len(requests) and all(
+        {**was, "attribute": now.get("attribute")} == now and set(was.get("attribute", ())) <= set(now["attribute"])
+        if "attribute" in now
+        else was == now
+        for was, now in zip(before, requests, strict=True)
     )
 
 
