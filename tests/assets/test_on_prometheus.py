@@ -93,10 +93,12 @@ LATE: Mapping[str, Mapping[str, str]] = {
     "artemis": {
         "mq_address_producers_paused": "read every minute at most; the end to end tests wait for it",
         "mq_account_uncertain_messages": "comes and goes with what is under way",
+        "mq_queue_drain_seconds": "while a backlog shrinks; tests/observation/test_drain.py",
     },
     "openmq": {
         "mq_address_producers_paused": "read every minute at most",
         "mq_account_uncertain_messages": "comes and goes with what is under way",
+        "mq_queue_drain_seconds": "while a backlog shrinks; tests/observation/test_drain.py",
         "mq_config_finding": "rests on minutes of use; tests/findings have them",
     },
 }

@@ -275,9 +275,7 @@ def test_what_is_in_doubt_and_with_nobody(played: Played) -> None:
     sheet = played.sheets["indoubt"]
     assert sheet["there"]["uncommitted"] == 3
     assert sheet["delivering"]["in_doubt"] == 4
-    assert "in_doubt" in played.raised[""]
     assert f"{content(played, 'leftover'):.0f} messages of leftover" in played.whys
-    assert any("preparer has sent 3 and received 4" in why for why in played.whys)
 
 
 @pytest.mark.parametrize("name", ["fast", "batches", "pollers", "delayed", "subscribed", "flowcontrol"])

@@ -39,14 +39,20 @@ class MessageAccount:
     returns: GivenBack = field(default_factory=GivenBack)
     watched: bool = False
 
-    def advance(self, found: Facts, snapshot: Snapshot, before: Seen, now: Seen) -> "MessageAccount":
-        """before, now: as seen at the poll before and at this one; `found` is the difference."""
+    def advance(
+        self, found: Facts, snapshot: Snapshot, before: Seen, now: Seen, rings: tuple[Facts, Seen] | None = None
+    ) -> "MessageAccount":
+        """
+        before, now: as seen at the poll before and at this one; `found` is the difference. rings: the same since the
+        last poll in between, which rings alone know.
+        """
         if in_part(snapshot.observation):  # what comes into view has a past; an address has queues that are not seen
             books = self.books.advance(found, watched=False)
             by_rings = self.ring_losses.advance(found, before, books, snapshot)
             part = replace(self.begun_anew(), books=books, ring_losses=by_rings, returns=self.returns)
             part = part.without_addresses(found, snapshot).with_returns(found, snapshot, before, watched=False)
             return part.with_losses(self, found, snapshot)
+        ring_found, ring_before = rings or (found, before)
         watched, join = self.watched and not found.restarted, now.addresses
         books = self.books.advance(found, watched=watched)
         arrivals = self.address_books.advance(found, snapshot, join, books, watched=watched)
@@ -55,7 +61,7 @@ class MessageAccount:
             books=books,
             address_books=arrivals,
             duplicates=self.duplicates.advance(found, snapshot, join, arrivals),
-            ring_losses=self.ring_losses.advance(found, before, books, snapshot),
+            ring_losses=self.ring_losses.advance(ring_found, ring_before, books, snapshot),
             watched=True,
         )
         collector = snapshot.collectors.get("addresses")
@@ -95,11 +101,16 @@ class MessageAccount:
             visits = replace(visits, grew=np.zeros_like(visits.grew))
         return replace(self, visits=visits, dead_letters=letters, moves=moves, rollbacks=rollbacks)
 
-    def glanced(self, found: Facts, snapshot: Snapshot, before: Seen) -> "MessageAccount":
-        """After a poll between two that are judged: what rings lose, of the queues that were judged last."""
+    def glanced(self, found: Facts, snapshot: Snapshot, before: Seen, *, goes_on: bool = False) -> "MessageAccount":
+        """
+        After a poll between two that are judged: what rings lose, of the queues that were judged last.
+
+        goes_on: it is not the first since then.
+        """
         judged = self.books.index
         books = self.books.advance(found, watched=self.watched)
-        losses = self.ring_losses.advance(found, before, books, snapshot).with_growth_of(self.ring_losses)
+        losses = self.ring_losses.advance(found, before, books, snapshot)
+        losses = losses.with_growth_of(self.ring_losses) if goes_on else losses
         # What counts when it is seen at several polls is of those that are judged.
         books = replace(books.reindexed(judged), gaps=self.books.gaps, unheld=self.books.unheld)
         return replace(self, books=books, ring_losses=losses.reindexed(judged))

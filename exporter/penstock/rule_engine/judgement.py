@@ -223,8 +223,8 @@ def accounted(state: Judgement, found: Facts, snapshot: Snapshot, seen: Seen, co
     if state.glanced is None:
         return state.account.advance(found, snapshot, state.seen, seen)
     pair = facts(state.glanced, snapshot, constants)
-    since = replace(pair[1], interval=found.interval) if pair else found
-    account = state.account.advance(since, snapshot, state.glanced, seen)
+    since = pair[1] if pair else found
+    account = state.account.advance(found, snapshot, state.seen, seen, (since, state.glanced))
     return replace(account, ring_losses=account.ring_losses.with_growth_of(state.account.ring_losses))
 
 
@@ -234,7 +234,7 @@ def glanced(state: Judgement, snapshot: Snapshot, constants: Constants) -> Judge
     pair = facts(replace(before, times=replace(before.times, interval=np.nan)), snapshot, constants)
     if pair is None or pair[1].restarted or in_part(snapshot.observation):
         return state
-    account = state.account.glanced(pair[1], snapshot, before)
+    account = state.account.glanced(pair[1], snapshot, before, goes_on=state.glanced is not None)
     return replace(state, account=account, glanced=pair[0], rings_held=bool((ring.at_risk(pair[1]) > 0).any()))
 
 
