@@ -18,7 +18,7 @@ from penstock.core.errors import ConfigError, Refused, Unreachable
 from penstock.exposition.body import Exposition
 from penstock.exposition.render import BrokerBlocks
 from penstock.exposition.syntax import Format
-from penstock.model import Snapshot
+from penstock.model import Collector, Snapshot
 from penstock.settings.policy import Policy
 
 
@@ -406,10 +406,18 @@ def held(stamp: float, delivering: float = 3.0) -> Snapshot:
     return snapshot(stamp, queues=ring, consumers=table([]))
 
 
+def held_in_part(stamp: float) -> Snapshot:
+    """By an account that may not list the prepared transactions."""
+    found = held(stamp)
+    refused = Collector(0.01, stamp, "not granted")
+    return replace(found, collectors={**found.collectors, "transactions": refused})
+
+
 @pytest.mark.parametrize(
     ("seconds", "act", "interval", "between"),
     [
         (0.01, held, 10.0, True),
+        (0.01, held_in_part, 10.0, True),
         (0.06, held, 10.0, False),  # more than a tenth of the time
         (0.01, lambda stamp: held(stamp, delivering=0.0), 10.0, False),
         (0.01, held, 0.5, False),  # not below what is configured

@@ -84,7 +84,7 @@ class Poller:
 
     async def _rest(self, until: float, poll: PollResult) -> None:
         """Sleep `until` then (monotonic); what is shown and becomes too old meanwhile is withdrawn in time."""
-        if poll.result is Result.OK:
+        if poll.result is not Result.FAILED:
             await self._glance(until - GLANCE)
         if self.publisher.fresh_until < until:
             await asyncio.sleep(max(self.publisher.fresh_until - time.monotonic(), 0.0))
