@@ -1,7 +1,7 @@
 """Prometheus rule files from the alerts and recording rules."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import yaml
@@ -25,7 +25,7 @@ class Bases:
 
 def rule_files(bases: Bases) -> dict[str, str]:
     """File name → text."""
-    recording = [{"name": "penstock-recording", "rules": [_recording(one.record, one.expr) for one in recordings()]}]
+    recording = [{"name": "penstock-recording", "rules": [asdict(one) for one in recordings()]}]
     alerting = [{"name": name, "rules": [_alert(one, bases) for one in alerts]} for name, alerts in groups().items()]
     return {RECORDING: _text(recording), ALERTS: _text(alerting)}
 
@@ -34,10 +34,6 @@ def all_alerts() -> Iterator[AlertRule]:
     """Every alert; one name may stand for a warning and a critical one."""
     for alerts in groups().values():
         yield from alerts
-
-
-def _recording(record: str, expr: str) -> dict[str, Any]:
-    return {"record": record, "expr": expr}
 
 
 def _alert(alert: AlertRule, bases: Bases) -> dict[str, Any]:
@@ -57,8 +53,4 @@ def _alert(alert: AlertRule, bases: Bases) -> dict[str, Any]:
 
 
 def _text(rule_groups: list[dict[str, Any]]) -> str:
-    return _HEADER + _dump({"groups": rule_groups})
-
-
-def _dump(document: Mapping[str, Any]) -> str:
-    return yaml.safe_dump(document, sort_keys=False, width=10_000, allow_unicode=True)
+    return _HEADER + yaml.safe_dump({"groups": rule_groups}, sort_keys=False, width=10_000, allow_unicode=True)
