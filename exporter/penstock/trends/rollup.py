@@ -9,13 +9,12 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.history.compact import partition, read
+from penstock.history.compact import DAY, partition, read, start_of
 from penstock.history.joined import current
 from penstock.history.publish import ALL_DAY
 from penstock.history.schema import CONDITION
@@ -79,9 +78,9 @@ def roll_days(session: Any, history: Store, out: Store, days: Mapping[str, Files
     for kind, tier in TIERS.items():
         mine = [json.dumps(unit) for unit in units if unit["kind"] == kind]
         table = over(session, mine, partial(roll_units, history.url, kind), schema(tier))
-        days_of = table["start"].to_numpy() // 86400
+        days_of = table["start"].to_numpy() // DAY
         for day in days:
-            here = table.filter(pa.array(days_of == day_number(day)))
+            here = table.filter(pa.array(days_of == start_of(day, ALL_DAY) // DAY))
             if len(here):
                 write_day(out, f"d1/kind={kind}/dt={day}/part.parquet", daily(here, tier))
                 write_day(out, f"h1/kind={kind}/dt={day}/part.parquet", here)
@@ -118,7 +117,3 @@ def roll_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
         for unit in batch.column(0).to_pylist():
             yield from rolled(store, kind, json.loads(unit)["paths"]).combine_chunks().to_batches()
-
-
-def day_number(day: str) -> int:
-    return int(datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()) // 86400
