@@ -306,6 +306,15 @@ def read_password(path: Path) -> str:
     return password
 
 
+def one_password(file: Path | None, beside: object) -> Path | None:
+    """A file of a password that can be read, and stands alone."""
+    if file is not None:
+        if beside is not None:
+            raise ValueError("stands beside password; give only one of the two")
+        read_password(file)
+    return file
+
+
 def _json(**schema: Any) -> WithJsonSchema:
     return WithJsonSchema(schema)
 

@@ -166,7 +166,7 @@ class RowReader:
         polls = tables["broker"].sort_by("stamp")
         split = {name: _by_stamp(self._numbered(kind, tables.get(kind.name))) for name, kind in TABLES.items()}
         seen = -1
-        for row, stamp in zip(polls.to_pylist(), _micros(polls), strict=True):
+        for row, stamp in zip(polls.to_pylist(), polls["stamp"].cast(pa.int64()).to_pylist(), strict=True):
             if stamp == seen or row["parts"] is None:  # imported: never polled as a whole
                 continue
             seen = stamp
@@ -275,14 +275,8 @@ def _row(of: type, values: dict[str, Any]) -> Any:
 def _broker(row: Mapping[str, Any]) -> Broker:
     texts = {name: row[column] for name, column in BROKER.texts.items()}
     numbers = {name: np.nan if row[name] is None else row[name] for name in BROKER.numbers}
-    made = _row(Broker, {**texts, **numbers})
-    assert isinstance(made, Broker)  # noqa: S101 - what it was asked for
-    return made
-
-
-def _micros(table: Any) -> list[int]:
-    stamps: list[int] = table["stamp"].cast(pa.int64()).to_pylist()
-    return stamps
+    broker: Broker = _row(Broker, {**texts, **numbers})
+    return broker
 
 
 def _by_stamp(table: Any) -> dict[int, Any]:

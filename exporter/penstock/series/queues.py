@@ -11,6 +11,7 @@ from penstock.model import AddressRow, Observation, Process, QueueKind, QueueRow
 from penstock.series.labels import NON_DURABLE, TEMPORARY, Grouping, QueueSeries
 from penstock.series.totals import Totals
 from penstock.settings.policy import Policy
+from penstock.settings.rules import RuleSettings
 
 COUNTERS = ("added", "acknowledged", "expired", "killed", "removed")
 GAUGES = ("messages", "delivering", "scheduled", "bytes", "consumers", "uncommitted")
@@ -85,6 +86,17 @@ def queue_series(row: QueueRow, policy: Policy) -> QueueSeries | None:
         return sum_series(policy, TEMPORARY, TEMPORARY, row)
     if policy.sum_temporary and row.kind is QueueKind.SUBSCRIPTION and not row.durable:
         return sum_series(policy, row.address, NON_DURABLE, row)
+    return _labelled(row, policy, said)
+
+
+def sum_series(policy: Policy, address: str, queue: str, row: QueueRow) -> QueueSeries:
+    """The labels of a sum: nothing in them may differ from member to member, or one sum would be several series."""
+    routing = "multicast" if queue == NON_DURABLE else "anycast"
+    member = QueueRow(queue, address, routing, False, True, "", row.kind, RingSource.NONE, "", "")
+    return replace(_labelled(member, policy, policy.rules.resolve(policy.broker, address, queue)), summed=True)
+
+
+def _labelled(row: QueueRow, policy: Policy, said: RuleSettings) -> QueueSeries:
     return QueueSeries(
         broker=policy.broker,
         address=row.address,
@@ -97,26 +109,6 @@ def queue_series(row: QueueRow, policy: Policy) -> QueueSeries | None:
         team=said.team or "",
         dead_letter_address=row.dead_letter_address,
         expiry_address=row.expiry_address,
-        said=said,
-    )
-
-
-def sum_series(policy: Policy, address: str, queue: str, row: QueueRow) -> QueueSeries:
-    """The labels of a sum: nothing in them may differ from member to member, or one sum would be several series."""
-    said = policy.rules.resolve(policy.broker, address, queue)
-    return QueueSeries(
-        broker=policy.broker,
-        address=address,
-        queue=queue,
-        routing_type="multicast" if queue == NON_DURABLE else "anycast",
-        durable="false",
-        kind=said.kind or row.kind,
-        ring_source=RingSource.NONE,
-        owner=said.owner or "",
-        team=said.team or "",
-        dead_letter_address="",
-        expiry_address="",
-        summed=True,
         said=said,
     )
 
