@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.history.joined import Note, Notes, current, read_notes, replaced, write_note
-from penstock.history.memory import give_back
-from penstock.history.publish import ALL_DAY, RAW, in_order
+from penstock.history.publish import ALL_DAY, RAW, give_back, in_order
 from penstock.history.schema import ROW_TYPES, RowType, fitted
 from penstock.history.store import Store, StoredFile, StoreError
 

@@ -107,13 +107,10 @@ def extra_columns(
     if kind is QUEUE:
         told = evicted if len(evicted) == len(table) else np.full(len(table), np.nan)
         return {"evicted": arrow_column(told, COUNT), "interval": every}
-    joins = {column: joined(getattr(snapshot, name), len(table)) for name, column in kind.joins.items()}
+    keys = {column: getattr(snapshot, name) for name, column in kind.joins.items()}
+    # A broker that has no keys of another table to tell gives none at all.
+    joins = {c: pa.array(k) if len(k) == len(table) else pa.nulls(len(table), pa.int64()) for c, k in keys.items()}
     return {**joins, "interval": every} if kind is CONSUMER else joins
-
-
-def joined(keys: Keys, rows: int) -> Any:
-    """Keys of another table by row; a broker that has none to tell gives none at all."""
-    return pa.array(keys) if len(keys) == rows else pa.nulls(rows, pa.int64())
 
 
 def broker_batch(broker: str, snapshot: Snapshot, interval: float) -> Any:

@@ -146,15 +146,10 @@ def queue_table(state: Queues, queues: Table[QueueRow], addresses: Table[Address
             last, total = grouping.max(counted(state, queues, name)), state.totals.sum_of(number)
             columns[name] = np.where(alone | (np.isnan(last) & (total == 0)), last, total)
     if "ring_limit" in queues:
-        paging = paging_queues(queues, addresses)
-        columns["ring_limit"] = np.where(alone, grouping.max(queues["ring_limit"]), np.nan)
-        columns["ring_used_ratio"] = np.where(
-            alone,
-            grouping.max(
-                np.where(paging > 0, np.nan, waiting / np.where(queues["ring_limit"] > 0, queues["ring_limit"], np.nan))
-            ),
-            np.nan,
-        )
+        limit = queues["ring_limit"]
+        used = waiting / np.where((limit > 0) & (paging_queues(queues, addresses) == 0), limit, np.nan)
+        columns["ring_limit"] = np.where(alone, grouping.max(limit), np.nan)
+        columns["ring_used_ratio"] = np.where(alone, grouping.max(used), np.nan)
     columns |= {name: grouping.index.column(name, of) for name, of in TARGETS.items()}
     columns["info"] = np.ones(len(grouping.index))
     columns["dead_letter_info"] = grouping.index.column(
@@ -173,9 +168,7 @@ def counted(state: Queues, queues: Table[QueueRow], name: str) -> Column:
 
 def paging_queues(queues: Table[QueueRow], addresses: Table[AddressRow] | None) -> Column:
     """1 for the queues of an address that is paging."""
-    if addresses is None or "paging" not in addresses:
-        return np.zeros(len(queues))
-    if not np.nansum(addresses["paging"]):
+    if addresses is None or "paging" not in addresses or not np.nansum(addresses["paging"]):
         return np.zeros(len(queues))
     paging = {row.name for row, on in zip(addresses.index, addresses["paging"], strict=True) if on > 0}
     return np.array([float(row.address in paging) for row in queues.index])

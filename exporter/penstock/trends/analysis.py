@@ -6,6 +6,7 @@ One function per series, pure; Spark runs it bucket by bucket, each task on its 
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
@@ -114,7 +115,7 @@ def queue_facts(rows: Columns) -> Plain:
     peak = regular(rows, rows["messages_max"], "max")
     lost = regular(rows, increases(rows, "evicted"))
     ring = float(rows["ring_limit_max"][-1])
-    facts: Plain = {
+    return {
         **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "queue_kind")},
         "first": first,
         "last": int(rows["start"].max()) + HOUR,
@@ -145,10 +146,9 @@ def queue_facts(rows: Columns) -> Plain:
         "daily": _daily(came, first),
         "daily_peak": _daily(peak, first, np.nanmax),
         "forecasts": {name: foreseen(values) for name, values in (("added", came), ("messages", mean_depth))},
+        "idle_hours": idle_hours(came, left),
+        "ring_advice": ring_advice(ring, came, lost, float(np.nanmax(peak))),
     }
-    facts["idle_hours"] = idle_hours(came, left)
-    facts["ring_advice"] = ring_advice(ring, came, lost, facts["messages"]["peak"])
-    return facts
 
 
 def client_facts(rows: Columns) -> Plain:
@@ -186,10 +186,8 @@ def _quantile(values: Series, at: float) -> float:
 def trend(hourly: Series) -> Plain:
     now = growth(hourly)
     relative = now.slope / abs(now.level) if now.level and np.isfinite(now.level) else np.nan
-    return {
-        "slope": now.slope, "low": now.low, "high": now.high, "level": now.level, "relative": relative,
-        "step_hour": now.step, "weeks": now.weeks, "clear": now.clear,
-    }  # fmt: skip
+    found = asdict(now)
+    return found | {"step_hour": found.pop("step"), "relative": relative, "clear": now.clear}
 
 
 def profile(hourly: Series, first: int) -> list[float]:

@@ -227,9 +227,3 @@ def pooled_quantile(scores: Sequence[Series]) -> float:
     """How many scales wide an interval must be to hold 95 %, over the whole fleet; NaN without any."""
     every = np.concatenate([np.empty(0), *scores])
     return float(np.quantile(every, 0.95)) * INFLATION if len(every) else np.nan
-
-
-def interval(made: Forecast, width: float, y: Series) -> tuple[Series, Series]:
-    """Lower and upper bound; `width` of `pooled_quantile`."""
-    low, high = made.values - width * made.scale, made.values + width * made.scale
-    return (np.maximum(low, 0.0) if y.min() >= 0 else low), high

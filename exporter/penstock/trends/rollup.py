@@ -44,7 +44,7 @@ class Rolled:
 
 def roll_up(session: Any, history: Store, out: Store, progress: Progress = lambda _: None) -> Rolled:
     """Bring the tiers in `out` up to date with the raw files in `history`; nothing new is no work."""
-    manifest = read_manifest(out)
+    manifest: dict[str, Files] = json.loads(out.read_bytes(MANIFEST) or b"{}")
     present: dict[str, Files] = defaultdict(dict)
     for entry in current(history):
         if partition(entry)[0] in (*TIERS, CONDITION.name):
@@ -59,12 +59,6 @@ def roll_up(session: Any, history: Store, out: Store, progress: Progress = lambd
         out.write_bytes(MANIFEST, json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode())
     sizes = [size for day in dirty for size, _ in present[day].values()]
     return Rolled(tuple(dirty), len(sizes), sum(sizes), rows)
-
-
-def read_manifest(out: Store) -> dict[str, Files]:
-    content = out.read_bytes(MANIFEST)
-    manifest: dict[str, Files] = {} if content is None else json.loads(content)
-    return manifest
 
 
 def is_dirty(now: Mapping[str, Sequence[int]], then: Mapping[str, Sequence[int]] | None) -> bool:
