@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.trends.forecast import DAY, forecast, interval, pooled_quantile, seasonal_naive
+from penstock.trends.forecast import DAY, forecast, pooled_quantile, seasonal_naive
 
 HORIZON = 48
 Series = NDArray[np.float64]
@@ -62,7 +62,8 @@ def score(train: list[Series], test: list[Series]) -> dict[str, float]:
             ("seasonal", seasonal_naive(DAY)(y, HORIZON)),
         ):
             rows[name].append((smape(actual, values), float(np.abs(actual - values).mean()) / unit))
-        low, high = interval(one, width, y)
+        low, high = one.values - width * one.scale, one.values + width * one.scale
+        low = np.maximum(low, 0.0) if y.min() >= 0 else low
         inside.append(float(((actual >= low) & (actual <= high)).mean()))
     mean = {name: np.mean(values, axis=0) for name, values in rows.items()}
     for name, (s, m) in mean.items():

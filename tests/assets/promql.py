@@ -6,7 +6,7 @@ from typing import Any
 
 import promql_parser as promql
 
-from penstock.assets.recording import recordings
+from penstock.assets.rule_files import recordings
 from penstock.exposition.catalogue import CATALOGUE, Family
 
 TARGET = frozenset({"job", "instance"})

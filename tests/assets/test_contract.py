@@ -9,8 +9,7 @@ import pytest
 from assets.mutation import seconds
 from assets.promql import catalogue_labels, compares, labels_of, nodes, operator, problems, selectors
 from penstock.assets.alerts import AlertRule
-from penstock.assets.recording import recordings
-from penstock.assets.rule_files import all_alerts
+from penstock.assets.rule_files import all_alerts, recordings
 from penstock.conditions.catalogue import CONDITIONS
 
 KNOWN = catalogue_labels()

@@ -12,8 +12,7 @@ from assets.boards import asked, substituted
 from assets.promql import children, operator, selectors
 from assets.scenes import Scene
 from assets.test_runbooks import queries as runbook_queries
-from penstock.assets.recording import recordings
-from penstock.assets.rule_files import all_alerts
+from penstock.assets.rule_files import all_alerts, recordings
 
 pytestmark = [pytest.mark.broker, pytest.mark.prometheus]
 

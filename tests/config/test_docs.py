@@ -7,28 +7,11 @@ import pytest
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from penstock.config import (
-    Broker,
-    Budgets,
-    ClientName,
-    Clients,
-    Config,
-    Discovery,
-    DnsTarget,
-    FileTargets,
-    History,
-    Judgement,
-    Profile,
-    QueueMatch,
-    Rule,
-    RuleMatch,
-    Series,
-    Target,
-    Tls,
-    json_schema,
-    load,
-    load_targets,
-)
+from penstock.config import Broker, Config, DnsTarget, History, Profile, Target, json_schema, load, load_targets
+from penstock.config.broker import QueueMatch, Tls
+from penstock.config.budgets import Budgets
+from penstock.config.discovery import Discovery, FileTargets
+from penstock.config.model import ClientName, Clients, Judgement, Rule, RuleMatch, Series
 from penstock.config.section import Section
 from penstock.config.values import Reading
 

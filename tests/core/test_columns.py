@@ -14,7 +14,6 @@ from penstock.core.errors import SourceError
 from penstock.core.table import Table
 from penstock.exposition.catalogue import CATALOGUE
 from penstock.history.schema import TABLES as HISTORY
-from penstock.history.snapshots import ROWS
 from penstock.model import Snapshot
 from penstock.settings.policy import Policy
 
@@ -48,12 +47,12 @@ async def test_every_column_is_declared(recording: str) -> None:
     state, kinds = State(), set()
     for snapshot in await snapshots(RECORDINGS / recording):
         state, shown = assess(state, snapshot, Policy("recorded"))
-        read = {name: table for name in ROWS if (table := getattr(snapshot, name)) is not None}
+        read = {name: table for name in HISTORY if (table := getattr(snapshot, name)) is not None}
         assert not list(undeclared({**read, **shown}))
         kinds |= {type(table.index.rows[0]).__name__ for table in (*read.values(), *shown.values()) if len(table)}
     assert kinds >= {"AddressRow", "QueueRow", "ConsumerRow", "BrokerSeries", "QueueSeries", "ClientSeries"}
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", HISTORY)
 def test_the_history_keeps_what_is_declared(name: str) -> None:
-    assert set(HISTORY[name].numbers) - IMPORTED == getattr(ROWS[name], "COLUMNS")  # noqa: B009 - of any of them
+    assert set(HISTORY[name].numbers) - IMPORTED == getattr(HISTORY[name].row, "COLUMNS")  # noqa: B009 - of any of them

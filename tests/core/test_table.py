@@ -118,7 +118,7 @@ def test_a_column_that_is_not_there_is_missing_for_every_row() -> None:
 
 @given(st.lists(st.lists(st.text("abcd", max_size=2), unique=True), max_size=10))
 def test_serials_give_a_text_one_key_and_a_key_one_text(polls: list[list[str]]) -> None:
-    serials = KeyAllocator()
+    serials = KeyAllocator[str]()
     known: dict[str, int] = {}
     for texts in polls:
         keys = serials(texts).tolist()
@@ -128,7 +128,7 @@ def test_serials_give_a_text_one_key_and_a_key_one_text(polls: list[list[str]]) 
 
 
 def test_serials_forget_what_is_not_in_use_and_never_give_its_key_again() -> None:
-    serials = KeyAllocator()
+    serials = KeyAllocator[str]()
     first = serials([f"a{n}" for n in range(3000)])
     second = serials(["a5", "b"])
     assert second[0] == first[5]

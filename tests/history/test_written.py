@@ -16,7 +16,7 @@ from penstock.history import compact
 from penstock.history.compact import Keep, read, tidy
 from penstock.history.listing import days
 from penstock.history.schema import ROW_TYPES, TABLES
-from penstock.history.snapshots import RowReader, known_columns
+from penstock.history.snapshots import RowReader
 from penstock.history.store import Store, StoreError
 from penstock.history.writer import HistoryWriter, PollRecord, WriterSettings
 from penstock.model import Snapshot
@@ -76,7 +76,7 @@ def test_every_number_and_text_of_a_broker_comes_back(file: str, tmp_path: Path)
             assert (then is None) == (now is None), name
             if then is None:
                 continue
-            assert known_columns({name: list(then.columns)}) == [], "history/schema.py must take new columns in"
+            assert then.columns.keys() <= TABLES[name].numbers.keys(), "history/schema.py must take new columns in"
             np.testing.assert_array_equal(then.index.keys, now.index.keys)
             assert list(then.index) == list(now.index)
             for column in then.columns:

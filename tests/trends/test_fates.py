@@ -12,7 +12,7 @@ import pytest
 from penstock.history.schema import FATE, series_id
 from penstock.history.store import Store
 from penstock.trends import job
-from penstock.trends.analysis import fate_facts, split
+from penstock.trends.analysis import cleaned, fate_facts, split
 from penstock.trends.fates import by_culprit, totals, went
 from penstock.trends.job import fate_table
 from penstock.trends.kernel import FATE as TIER
@@ -50,7 +50,9 @@ def facts_of(directory: Path, *tables: Any) -> list[dict[str, Any]]:
     for number, table in enumerate(tables):
         store.write_table(f"raw/{number}.parquet", table)
     hours = rolled(store, "fate", [f"raw/{number}.parquet" for number in range(len(tables))])
-    found = [[fate_facts(one) for one in split(as_columns(rows, TIER))] for rows in (hours, daily(hours, TIER))]
+    found = [
+        [cleaned(fate_facts(one)) for one in split(as_columns(rows, TIER))] for rows in (hours, daily(hours, TIER))
+    ]
     assert found[0] == found[1]
     return found[0]
 

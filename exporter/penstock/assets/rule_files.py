@@ -1,18 +1,60 @@
-"""Prometheus rule files from the alerts and recording rules."""
+"""Prometheus rule files: the alerts, and recording rules, one number a queue whatever brokers and agents there are."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import yaml
 
 from penstock.assets.alerts import AlertRule, groups
-from penstock.assets.recording import recordings
 from penstock.assets.wording import link
 
 RECORDING = "recording.yaml"
 ALERTS = "alerts.yaml"
+_GAUGES = (
+    "mq_queue_messages",
+    "mq_queue_ready_messages",
+    "mq_queue_delivering_messages",
+    "mq_queue_scheduled_messages",
+    "mq_queue_consumers",
+)
+_COUNTERS = (
+    "mq_queue_messages_added_total",
+    "mq_queue_messages_acknowledged_total",
+    "mq_queue_messages_removed_total",
+    "mq_queue_messages_evicted_total",
+)
 _HEADER = "# Made by `penstock alerts write`: change thresholds in penstock/assets/thresholds.py, not here.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording rule."""
+
+    record: str
+    expr: str
+
+
+def over_brokers(value: str) -> str:
+    """
+    Sum of a value a queue over the brokers that hold a part of it.
+
+    The maximum by node id first: two agents on one broker, under one name or two, and both brokers of a failover pair
+    count once.
+    """
+    active = 'on (job, instance, broker) group_left (node_id) mq_broker_info{role="active"}'
+    return f"sum by (address, queue) (max by (node_id, address, queue) ({value} * {active}))"
+
+
+def recordings() -> Iterator[Recording]:
+    """All, in the order of the file."""
+    for name in _GAUGES:
+        yield Recording(f"address_queue:{name}:sum", over_brokers(name))
+    for name in _COUNTERS:
+        rate = f"rate({name}[5m])"
+        if "evicted" in name:
+            rate = f"sum without (reason) ({rate})"
+        yield Recording(f"address_queue:{name.removesuffix('_total')}:rate5m", over_brokers(rate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +67,7 @@ class Bases:
 
 def rule_files(bases: Bases) -> dict[str, str]:
     """File name → text."""
-    recording = [{"name": "penstock-recording", "rules": [_recording(one.record, one.expr) for one in recordings()]}]
+    recording = [{"name": "penstock-recording", "rules": [asdict(one) for one in recordings()]}]
     alerting = [{"name": name, "rules": [_alert(one, bases) for one in alerts]} for name, alerts in groups().items()]
     return {RECORDING: _text(recording), ALERTS: _text(alerting)}
 
@@ -34,10 +76,6 @@ def all_alerts() -> Iterator[AlertRule]:
     """Every alert; one name may stand for a warning and a critical one."""
     for alerts in groups().values():
         yield from alerts
-
-
-def _recording(record: str, expr: str) -> dict[str, Any]:
-    return {"record": record, "expr": expr}
 
 
 def _alert(alert: AlertRule, bases: Bases) -> dict[str, Any]:
@@ -57,8 +95,4 @@ def _alert(alert: AlertRule, bases: Bases) -> dict[str, Any]:
 
 
 def _text(rule_groups: list[dict[str, Any]]) -> str:
-    return _HEADER + _dump({"groups": rule_groups})
-
-
-def _dump(document: Mapping[str, Any]) -> str:
-    return yaml.safe_dump(document, sort_keys=False, width=10_000, allow_unicode=True)
+    return _HEADER + yaml.safe_dump({"groups": rule_groups}, sort_keys=False, width=10_000, allow_unicode=True)

@@ -39,6 +39,7 @@ from penstock.config.values import (
     host_port,
     http_url,
     jmx_url,
+    one_password,
     read_password,
 )
 from penstock.core.errors import ConfigError
@@ -219,11 +220,7 @@ class Broker(Section):
     @check("password_file")
     @classmethod
     def _one_password(cls, value: Path | None, info: ValidationInfo) -> Path | None:
-        if value is not None:
-            if info.data.get("inline_password") is not None:
-                raise ValueError("stands beside password; give only one of the two")
-            read_password(value)
-        return value
+        return one_password(value, info.data.get("inline_password"))
 
     @check("tls")
     @classmethod

@@ -7,7 +7,7 @@ from pydantic import field_validator as check
 
 from penstock.config.loading import load_as
 from penstock.config.section import Section
-from penstock.config.values import EnvSecret, EnvText, File, Text, read_password
+from penstock.config.values import EnvSecret, EnvText, File, Text, one_password, read_password
 
 
 class BasicAuth(Section):
@@ -23,11 +23,7 @@ class BasicAuth(Section):
     @check("password_file")
     @classmethod
     def _one_password(cls, value: Path | None, info: ValidationInfo) -> Path | None:
-        if value is not None:
-            if info.data.get("password") is not None:
-                raise ValueError("stands beside password; give only one of the two")
-            read_password(value)
-        return value
+        return one_password(value, info.data.get("password"))
 
     def secret(self) -> str:
         """The password as it is now; ValueError when its file cannot be read any more."""

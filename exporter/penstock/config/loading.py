@@ -104,13 +104,8 @@ def shown_path(path: KeyPath) -> str:
     """`brokers[0].url`. A key that is no plain word is cut: it may be a whole `password:secret` without its blank."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{_shown_key(part)}"
+        text += f"[{part}]" if isinstance(part, int) else f".{part if _word(part) == part else _word(part) + '…'}"
     return text.removeprefix(".")
-
-
-def _shown_key(key: str) -> str:
-    word = _word(key)
-    return word if word == key else f"{word}…"
 
 
 def _word(key: str) -> str:
@@ -131,7 +126,7 @@ def _unknown_key(model: type[Section], path: KeyPath) -> str:
     advice: str | None = section.ELSEWHERE.get(str(key))
     if advice is not None:
         return advice
-    allowed = sorted(_keys(section))
+    allowed = sorted(name for name, _ in _fields(section))
     near = difflib.get_close_matches(_word(str(key)).lower(), allowed, 1)
     return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; allowed: {', '.join(allowed)}"
 
@@ -154,10 +149,6 @@ def _plain(annotation: Any) -> Any:
 
 def _fields(model: type[Section]) -> Iterator[tuple[str, Any]]:
     return ((field.alias or name, field) for name, field in model.model_fields.items())
-
-
-def _keys(model: type[Section]) -> Iterator[str]:
-    return (name for name, _ in _fields(model))
 
 
 _TOLD: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -195,7 +195,7 @@ def jmx_url(value: str, *, port_mapper: bool) -> None:
         raise ValueError("must not hold credentials; put them into username and password or password_file")
 
 
-def http_url(value: str) -> "SplitUrl":
+def http_url(value: str) -> SplitResult:
     """The parts of an http or https URL without credentials. The errors never show the URL: it may hold a password."""
     try:
         parts = urlsplit(value)
@@ -208,7 +208,7 @@ def http_url(value: str) -> "SplitUrl":
         raise ValueError("must not hold credentials; put them into username and password or password_file")
     if parts.query or parts.fragment:
         raise ValueError("must not hold a query (?…) or fragment (#…)")
-    return SplitUrl(parts.scheme, host, parts.path)
+    return parts
 
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
@@ -245,13 +245,6 @@ def _is_ipv6(text: str) -> bool:
         return "%" not in text and bool(IPv6Address(text))  # a zone may hold anything
     except ValueError:
         return False
-
-
-@dataclass(frozen=True, slots=True)
-class SplitUrl:
-    scheme: str
-    host: str
-    path: str
 
 
 def existing_file(value: object, info: ValidationInfo) -> object:
@@ -306,8 +299,13 @@ def read_password(path: Path) -> str:
     return password
 
 
-def _json(**schema: Any) -> WithJsonSchema:
-    return WithJsonSchema(schema)
+def one_password(file: Path | None, beside: object) -> Path | None:
+    """A file of a password that can be read, and stands alone."""
+    if file is not None:
+        if beside is not None:
+            raise ValueError("stands beside password; give only one of the two")
+        read_password(file)
+    return file
 
 
 _escape_dollar = PlainSerializer(lambda text: text.replace("$", "$$"), return_type=str)
@@ -316,13 +314,15 @@ Duration = Annotated[
     float,
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration, return_type=str),
-    _json(type=["string", "number"], description="Duration such as 500ms, 15s, 1m30s; a number is seconds"),
+    WithJsonSchema(
+        {"type": ["string", "number"], "description": "Duration such as 500ms, 15s, 1m30s; a number is seconds"}
+    ),
 ]
 Size = Annotated[
     int,
     BeforeValidator(parse_size),
     PlainSerializer(format_size, return_type=str),
-    _json(type=["string", "integer"], description="Size such as 64MiB; a number is bytes"),
+    WithJsonSchema({"type": ["string", "integer"], "description": "Size such as 64MiB; a number is bytes"}),
 ]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 PlainText = Annotated[Text, AfterValidator(not_expanded)]
@@ -332,5 +332,5 @@ File = Annotated[
     Path,
     BeforeValidator(existing_file),
     PlainSerializer(str, return_type=str),
-    _json(type="string", description="File name, relative to the directory of this file"),
+    WithJsonSchema({"type": "string", "description": "File name, relative to the directory of this file"}),
 ]

@@ -1,17 +1,4 @@
-"""
-The errors that Penstock raises on purpose. Each message says what was tried, what came back and what to do.
-
-PenstockError
-├── Hinted             a request cannot be answered
-├── ConfigError        the configuration cannot be used (file:line, key, what is allowed)
-└── SourceError        a broker could not be read
-    ├── Unreachable        no connection, or none in time
-    ├── Refused            the broker answered, but refused: credentials, origin, rights, throttling
-    ├── BadAnswer          the answer is not what the protocol promises: wrong path, not JSON, too large
-    │   ├── OverBudget         a listing is larger than its budget allows
-    │   └── NotRecorded        a recording has no answer: another version made it
-    └── Unsupported        a broker or version that this reader cannot read
-"""
+"""The errors that Penstock raises on purpose. Each message says what was tried, what came back and what to do."""
 
 
 class PenstockError(Exception):
@@ -19,7 +6,7 @@ class PenstockError(Exception):
 
 
 class Hinted(PenstockError):
-    """With a `hint` at what is there, is allowed or helps."""
+    """A request cannot be answered; `hint`: what is there, is allowed or helps."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -27,7 +14,7 @@ class Hinted(PenstockError):
 
 
 class ConfigError(PenstockError):
-    """The configuration cannot be used. Each argument is a line."""
+    """The configuration cannot be used. Each argument is a line: file:line, key, what is allowed."""
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.args))
@@ -42,7 +29,7 @@ class Unreachable(SourceError):
 
 
 class Refused(SourceError):
-    """The broker answered and refused. `retry_after` in seconds, where it said when to come back."""
+    """The broker refused: credentials, origin, rights, throttling. retry_after: seconds, where it said them."""
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -50,7 +37,7 @@ class Refused(SourceError):
 
 
 class BadAnswer(SourceError):
-    """The answer is not what the protocol promises."""
+    """The answer is not what the protocol promises: wrong path, not JSON, too large."""
 
 
 class OverBudget(BadAnswer):

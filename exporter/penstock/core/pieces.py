@@ -7,9 +7,12 @@ numbers lets others in; what is done with objects does not, however many there a
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+KnownT = TypeVar("KnownT")
 
 PIECE = 250
 """Rows: less than a millisecond, whatever is done with them."""
@@ -20,7 +23,7 @@ def pieces(size: int, most: int = PIECE) -> Iterator[slice]:
     return (slice(start, min(start + most, size)) for start in range(0, size, most))
 
 
-def looked_up(known: Mapping[str, int], texts: Sequence[str]) -> NDArray[np.int64]:
+def looked_up(known: Mapping[KnownT, int], texts: Sequence[KnownT]) -> NDArray[np.int64]:
     """What is known by each of the texts, -1 where nothing is."""
     found = np.empty(len(texts), np.int64)
     for some in pieces(len(texts)):

@@ -40,7 +40,7 @@ class Declared:
     carried: bool
     saved: bool
     names: tuple[str, ...]
-    counter: bool = False
+    counter: bool
 
     def filled(self, rows: int) -> NDArray[Any]:
         """For so many rows; cannot be written to."""
@@ -56,7 +56,7 @@ class Declared:
         return values if self.lines else values[0]
 
 
-def column(
+def column(  # noqa: PLR0913 - each says one thing of a field
     fill: float = np.nan,
     *,
     dtype: DTypeLike = np.float64,
@@ -65,31 +65,28 @@ def column(
     carried: bool = True,
     saved: bool = True,
     stored_as: str | tuple[str, ...] = (),
+    is_counter: bool = False,
 ) -> NDArray[Any]:
     """
     One number per row, or `lines` of them; see `Declared`.
 
     stored_as: the names in the state file, else `STORED_AS` and the field's name, with the number of the line.
     """
-    names = (stored_as,) if isinstance(stored_as, str) else stored_as
+    names = ((stored_as,) if stored_as else ()) if isinstance(stored_as, str) else stored_as
     empty = np.empty((lines, 0) if lines else 0, dtype)
-    declared = Declared(fill, dtype, lines, outlives, carried, saved, names)
+    declared = Declared(fill, dtype, lines, outlives, carried, saved, names, is_counter)
     made: NDArray[Any] = field(default_factory=lambda: empty, metadata={"declared": declared})
     return made
 
 
 def counter(fill: float = np.nan, *, outlives: bool = False, stored_as: str = "") -> Column:
     """A column that is shown as a counter, or that one rests on: each change is recorded at once; see `Declared`."""
-    names = (stored_as,) if stored_as else ()
-    one = Declared(fill, np.float64, 0, outlives=outlives, carried=True, saved=True, names=names, counter=True)
-    made: Column = field(default_factory=lambda: np.empty(0), metadata={"declared": one})
-    return made
+    return column(fill, outlives=outlives, stored_as=stored_as, is_counter=True)
 
 
-def mask(*, outlives: bool = False, carried: bool = True, saved: bool = True, stored_as: str = "") -> Mask:
+def mask(*, outlives: bool = False, saved: bool = True, stored_as: str = "") -> Mask:
     """Yes or no per row, no where nothing is known."""
-    names = stored_as or ()
-    return column(0.0, dtype=np.bool_, outlives=outlives, carried=carried, saved=saved, stored_as=names)
+    return column(0.0, dtype=np.bool_, outlives=outlives, saved=saved, stored_as=stored_as)
 
 
 def unindexed(made: Callable[[], Any]) -> Any:

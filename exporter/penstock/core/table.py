@@ -6,7 +6,7 @@ keeps something per row (label bytes, running totals) moves it along with one nu
 """
 
 import difflib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -17,6 +17,7 @@ from penstock.core.pieces import looked_up, pieces
 
 RowT = TypeVar("RowT")
 CarriedT = TypeVar("CarriedT", bound=np.generic)
+KnownT = TypeVar("KnownT", bound=Hashable)
 
 Column = NDArray[np.float64]
 """One number per row; NaN = missing (the broker did not say, or its version lacks it). Never 0 for missing."""
@@ -266,20 +267,20 @@ class Table(Generic[RowT]):
                 raise UnknownColumn(name, rows, columns)
 
 
-class KeyAllocator:
-    """Keys for things that are known by a text: the same text has the same key for as long as it is in use."""
+class KeyAllocator(Generic[KnownT]):
+    """Keys for things known by a text, or by labels: the same one has the same key for as long as it is in use."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, int] = {}
+        self._keys: dict[KnownT, int] = {}
         self._next = 0
 
-    def __call__(self, texts: Sequence[str]) -> Keys:
+    def __call__(self, texts: Sequence[KnownT]) -> Keys:
         """int64 keys of `texts`, which are all that are in use; one not seen before gets one higher than all so far."""
         keys = self.give(texts)
         self.keep(keys)
         return keys
 
-    def give(self, texts: Sequence[str]) -> Keys:
+    def give(self, texts: Sequence[KnownT]) -> Keys:
         """The same of some of the texts that are in use."""
         found = self.find(texts)
         for at in np.flatnonzero(found < 0).tolist():
@@ -293,6 +294,6 @@ class KeyAllocator:
             in_use = set(keys.tolist())
             self._keys = {text: key for text, key in self._keys.items() if key in in_use}
 
-    def find(self, texts: Sequence[str]) -> Keys:
+    def find(self, texts: Sequence[KnownT]) -> Keys:
         """int64 keys of `texts`, -1 where a text has none."""
         return looked_up(self._keys, texts)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.table import Column, Keys, Positions
+from penstock.core.table import Column, Keys, Positions, positions, take_or_fill
 
 POLLS_OUTSIDE = 3
 """Polls for which one that was shown stays when it is no longer among the worst."""
@@ -22,10 +22,7 @@ class TopK:
         """`keys` of all there are now, `top_k` those among the worst N."""
         if top_k.all():
             return TopK(keys, np.zeros(len(keys), np.int64))
-        outside = np.full(len(keys), POLLS_OUTSIDE, np.int64)
-        if len(self.keys):
-            at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-            outside = np.where(self.keys[at] == keys, self.outside[at] + 1, POLLS_OUTSIDE)
+        outside = take_or_fill(self.outside + 1, positions(self.keys, keys), POLLS_OUTSIDE)
         outside[top_k] = 0
         shown = outside < POLLS_OUTSIDE
         return TopK(keys[shown], outside[shown])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from penstock.exposition.catalogue import CATALOGUE, Family
+from penstock.exposition.catalogue import CATALOGUE
 from penstock.exposition.family_filter import FamilyFilter, families
 from penstock.exposition.gzip_stream import CODEC, HEADER, Checksum, Codec, Fragment, trailer
 from penstock.exposition.render import BrokerBlocks, Published
@@ -33,13 +33,11 @@ class Exposition:
     self_metrics: gives the agent's own families, as whole lines without the end mark; called once per body.
     """
 
-    def __init__(
-        self, self_metrics: Callable[[Format], bytes], catalogue: Iterable[Family] = CATALOGUE, codec: Codec = CODEC
-    ) -> None:
+    def __init__(self, self_metrics: Callable[[Format], bytes], codec: Codec = CODEC) -> None:
         self._self_metrics = self_metrics
         self._codec = codec
         self._headers = {
-            form: [(family.name, codec.compress(header(family, form))) for family in catalogue] for form in Format
+            form: [(family.name, codec.compress(header(family, form))) for family in CATALOGUE] for form in Format
         }
         self._brokers: dict[str, BrokerBlocks] = {}
         self._assembled: dict[Format, _Assembled] = {}

@@ -16,6 +16,7 @@ from penstock.core.table import Index, Positions, take_or_fill
 CellT = TypeVar("CellT", bound=np.generic)
 
 EMPTY: Final = -1
+ALL: Final = slice(None)
 Mask = NDArray[np.bool_]
 
 
@@ -71,10 +72,6 @@ class Layout:
         at = at[np.argsort(-self.changed_at[at], kind="stable")]
         return Layout(self.index, self.rows[at], self.changed_at[at], in_order=False), at
 
-    def place(self, values: NDArray[CellT], fill: float) -> NDArray[CellT]:
+    def place(self, values: NDArray[CellT], fill: float, places: slice = ALL) -> NDArray[CellT]:
         """`values`, which stand by row, by place; `fill` where it is empty."""
-        return values if self.in_order else take_or_fill(values, self.rows, fill)
-
-    def part(self, values: NDArray[CellT], places: slice, fill: float) -> NDArray[CellT]:
-        """The same for some places."""
         return values[places] if self.in_order else take_or_fill(values, self.rows[places], fill)

@@ -17,9 +17,6 @@ _QUALITY: Final = re.compile(r"0?\.\d+|0\.?|1(?:\.0*)?")
 
 _MEDIA_TYPES: Final = {Format.TEXT: "text/plain", Format.OPENMETRICS: "application/openmetrics-text"}
 _VERSIONS: Final = {Format.TEXT: "0.0.4", Format.OPENMETRICS: "1.0.0"}
-# `dots` and `values` would rename our metrics, which need no escaping in the other two.
-_SCHEMES: Final = {"allow-utf-8": "allow-utf-8", "allow-utf8": "allow-utf-8"}
-_DEFAULT_SCHEME: Final = "underscores"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +41,15 @@ _TEXT: Final = NegotiatedFormat(Format.TEXT, "text/plain; version=0.0.4; charset
 
 def answer(accept: str | None) -> NegotiatedFormat:
     """What suits the Accept header best; text 0.0.4 when nothing does."""
-    ranges = list(_elements(accept or ""))
+    ranges = list(enumerate(_elements(accept or "")))
     best, best_rank = _TEXT, (0.0, 0, 0)
     for form in (Format.TEXT, Format.OPENMETRICS):
-        match = _match(form, ranges)
-        if match and match[1][0] > 0 and match[1] > best_rank:
-            best, best_rank = _answer(form, match[0]), match[1]
+        # What says most about it counts: how exact it is, then how early it stands.
+        matches = [(exactness, -at, one) for at, one in ranges if (exactness := _exactness(form, one)) is not None]
+        if matches:
+            exactness, place, element = max(matches, key=lambda match: match[:2])
+            if element.quality > 0 and (rank := (element.quality, exactness, place)) > best_rank:
+                best, best_rank = _answer(form, element), rank
     return best
 
 
@@ -58,19 +58,6 @@ def accepts_gzip(accept_encoding: str | None) -> bool:
     quality = {element.value: element.quality for element in _elements(accept_encoding or "")}
     gzip = quality.get("gzip", quality.get("x-gzip", quality.get("*", 0.0)))
     return gzip > 0 and gzip >= quality.get("identity", 0.0)
-
-
-def _match(form: Format, ranges: list[_Element]) -> tuple[_Element, tuple[float, int, int]] | None:
-    """The range that says most about `form`, and its rank: quality, how exact it is, how early it stands."""
-    matches = [
-        (exactness, -place, element)
-        for place, element in enumerate(ranges)
-        if (exactness := _exactness(form, element)) is not None
-    ]
-    if not matches:
-        return None
-    exactness, place, element = max(matches, key=lambda match: match[:2])
-    return element, (element.quality, exactness, place)
 
 
 def _exactness(form: Format, element: _Element) -> int | None:
@@ -86,7 +73,9 @@ def _exactness(form: Format, element: _Element) -> int | None:
 def _answer(form: Format, element: _Element) -> NegotiatedFormat:
     if form is Format.TEXT:
         return _TEXT
-    scheme = _SCHEMES.get(element.parameters.get("escaping", "").lower(), _DEFAULT_SCHEME)
+    asked = element.parameters.get("escaping", "").lower()
+    # `dots` and `values` would rename our metrics, which need no escaping in these two.
+    scheme = "allow-utf-8" if asked in ("allow-utf-8", "allow-utf8") else "underscores"
     return NegotiatedFormat(form, f"application/openmetrics-text; version=1.0.0; charset=utf-8; escaping={scheme}")
 
 

@@ -89,13 +89,13 @@ class BrokerBlocks:
     `update` runs in one thread at a time; `published` may be read from any, and is replaced by one assignment.
     """
 
-    def __init__(self, catalogue: Iterable[Family] = CATALOGUE, codec: Codec = CODEC) -> None:
+    def __init__(self, codec: Codec = CODEC) -> None:
         self.published = Published()
         self.blocks_rendered = 0
         """Blocks that the last update had to render and compress."""
         self._codec = codec
         self._groups: dict[_Group, list[Family]] = {}
-        for family in catalogue:
+        for family in CATALOGUE:
             self._groups.setdefault((family.table, family.label_names), []).append(family)
         self._sections: dict[_Group, _Section] = {}
         self._updates = 0
@@ -165,7 +165,7 @@ class BrokerBlocks:
                 if anew is None or not anew[number]:
                     blocks[name].append(before[name].blocks[number])
                 else:
-                    blocks[name].append(self._block(name, texts, layout.part(columns[name], places, np.nan)))
+                    blocks[name].append(self._block(name, texts, layout.place(columns[name], np.nan, places)))
         return {
             name: before[name]
             if stale[name] is None and column is before[name].column

@@ -41,13 +41,9 @@ class BackfilledColumn:
     own_change: Change = lambda values, _: values
 
     @property
-    def foreign(self) -> tuple[str, ...]:
-        """Newer JMX exporters end what they are told to be a counter with `_total`."""
-        return tuple(f"artemis_{name}{end}" for name in self.artemis for end in ("", "_total"))
-
-    @property
     def names(self) -> tuple[str, ...]:
-        return (OWN[self.own], *self.foreign)
+        """Newer JMX exporters end what they are told to be a counter with `_total`."""
+        return (OWN[self.own], *(f"artemis_{name}{end}" for name in self.artemis for end in ("", "_total")))
 
 
 def positive(values: Column, _: Column) -> Column:

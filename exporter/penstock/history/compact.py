@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.history.joined import Note, Notes, current, read_notes, replaced, write_note
-from penstock.history.memory import give_back
-from penstock.history.publish import ALL_DAY, RAW, in_order
+from penstock.history.publish import ALL_DAY, RAW, give_back, in_order
 from penstock.history.schema import ROW_TYPES, RowType, fitted
 from penstock.history.store import Store, StoredFile, StoreError
 
@@ -66,8 +65,7 @@ class Known:
     def rows_of(self, store: Store, entry: StoredFile) -> int:
         """Asked of the file once."""
         if entry not in self.rows:
-            with store.errors(entry.path), store.fs.open_input_file(store.path(entry.path)) as source:
-                self.rows[entry] = pq.read_metadata(source).num_rows
+            self.rows[entry] = rows_in(store, entry.path)
         return self.rows[entry]
 
 
@@ -166,17 +164,28 @@ def remove_joined(store: Store, notes: Notes) -> None:
         store.delete(name)
 
 
-def read(store: Store, paths: Sequence[str], kind: RowType, columns: Sequence[str] | None = None) -> Any:
-    """Rows of raw files in the schema of now: a column that a file lacks is null."""
-    schema = kind.schema if columns is None else pa.schema([kind.schema.field(name) for name in columns])
-    tables = [fitted(read_file(store, path, schema.names), schema) for path in paths]
-    return pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
+def read(store: Store, paths: Sequence[str], kind: RowType, columns: Sequence[str] = (), mask: Any = None) -> Any:
+    """
+    Rows of raw files in the schema of now: a column that a file lacks is null. Raises StoreError.
+
+    mask: table → which of its rows are kept, as Arrow booleans; asked of a row group at a time, as a day may be large.
+    """
+    schema = pa.schema([kind.schema.field(name) for name in columns or kind.schema.names], kind.schema.metadata)
+    tables = [schema.empty_table()]
+    for path in paths:
+        with store.errors(path), store.fs.open_input_file(store.path(path)) as source:
+            file = pq.ParquetFile(source)
+            there = [name for name in schema.names if name in file.schema_arrow.names]
+            for group in range(file.num_row_groups):
+                table = fitted(file.read_row_group(group, there, use_threads=False), schema)
+                tables.append(table if mask is None else table.filter(mask(table)))
+    return pa.concat_tables(tables).unify_dictionaries()
 
 
-def read_file(store: Store, path: str, columns: Sequence[str]) -> Any:
+def rows_in(store: Store, path: str) -> int:
+    """How many rows a file has. Raises StoreError."""
     with store.errors(path), store.fs.open_input_file(store.path(path)) as source:
-        file = pq.ParquetFile(source)
-        return file.read([name for name in columns if name in file.schema_arrow.names], use_threads=False)
+        return int(pq.read_metadata(source).num_rows)
 
 
 def distinct(rows: Any, kind: RowType) -> Any:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.core.safe_files import replacing
-from penstock.core.table import Index, Keys, Table
+from penstock.core.table import Index, Keys, Table, positions
 from penstock.model import Process, Snapshot
 
 log = logging.getLogger(__name__)
@@ -83,10 +83,9 @@ class CounterEpochs:
 
     def _as_left(self, broker: str, kind: str, sids: Keys) -> tuple[NDArray[np.intp], Keys, NDArray[np.float64]]:
         saved = self._saved.pop(broker, None) if kind == "queue" else None
-        if saved is None or not len(saved[0]):
+        if saved is None:
             return np.full(len(sids), -1, np.intp), np.empty(0, np.int64), np.empty((COUNTERS, 0))
-        at = np.minimum(np.searchsorted(saved[0], sids), len(saved[0]) - 1)
-        return np.where(saved[0][at] == sids, at, -1), saved[1], saved[2]
+        return positions(saved[0], sids), saved[1], saved[2]
 
     def save(self, file: Path) -> None:
         """Write the lives of the queues beside `file` and rename. Raises OSError."""

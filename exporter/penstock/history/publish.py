@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core import allocator
 from penstock.history import spool
 from penstock.history.schema import BROKER, ROW_TYPES, RowType
 from penstock.history.store import Store
@@ -70,6 +71,12 @@ def by_hour(rows: Any) -> list[tuple[int, Any]]:
 def in_order(rows: Any, kind: RowType) -> Any:
     """Series order."""
     return rows.take(pa.array(np.lexsort([_sortable(rows[name]) for name in reversed(kind.order)])))
+
+
+def give_back() -> None:
+    """What is free goes back to the system, also what Arrow keeps: publishing and joining need much for a moment."""
+    pa.default_memory_pool().release_unused()
+    allocator.give_back()
 
 
 def _sortable(column: Any) -> Any:

@@ -39,13 +39,13 @@ KEY: Final = pa.int64()
 @dataclass(frozen=True, slots=True)
 class RowType:
     """
-    One kind of row. texts: field of the row object → column. numbers: columns of the table, with their type.
-    joins: attribute of the Snapshot
-    that holds a key of another table per row → column. identity: the fields that name its series.
-    counters: columns that never fall in one life.
+    One kind of row. row: class of the row objects. texts: field of these → column. numbers: columns of the table, with
+    their type. joins: attribute of the Snapshot that holds a key of another table per row → column. identity: the
+    fields that name its series. counters: columns that never fall in one life.
     """
 
     name: str
+    row: type
     texts: Mapping[str, str]
     numbers: Mapping[str, Any]
     types: Mapping[str, Any]
@@ -73,6 +73,7 @@ def _of(row: type, **renamed: str) -> dict[str, Any]:
     """The texts of a row class and their types; numbers of the broker's own row are left to its columns."""
     named = [field for field in fields(row) if field.type is not float]
     return {
+        "row": row,
         "texts": {field.name: renamed.get(field.name, field.name) for field in named},
         "types": {field.name: pa.bool_() if field.type is bool else TEXT for field in named},
     }
@@ -197,6 +198,7 @@ UNSEEN: Final = TOLD_EVERY + 900.0
 """after so many it is not known to stand any more."""
 CONDITION: Final = RowType(
     "condition",
+    dict,
     # event: enter, leave, severity (it became another), or hold: it stands at the first poll of an hour or of the agent
     texts={name: name for name in ("event", "condition", "address", "queue", "client", "severity", "evidence")},
     types=dict.fromkeys(("event", "condition", "address", "queue", "client", "severity", "evidence"), TEXT),
@@ -230,6 +232,12 @@ def fitted(table: Any, schema: Any) -> Any:
         for field in schema
     ]
     return pa.table(columns, schema=schema)
+
+
+def as_dictionary(column: Any) -> Any:
+    """A column of texts as one DictionaryArray, whatever pieces it came in."""
+    column = column.unify_dictionaries().combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
 
 
 def parquet_options(schema: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Snapshots as record batches, and record batches as the Snapshots they were: what is judged twice is the same."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -9,55 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.core.table import Column, Index, Keys, Table
+from penstock.core.table import Column, Index, Keys, Table, positions
 from penstock.history.schema import (
     BROKER,
     CONSUMER,
     COUNT,
     FLAG,
     QUEUE,
-    ROW_TYPES,
     TABLES,
     TEXT,
     TIME,
     RowType,
+    as_dictionary,
     series_id,
 )
-from penstock.model import (
-    BROKER_KINDS,
-    AddressRow,
-    Broker,
-    BrokerKind,
-    Collector,
-    ConnectionRow,
-    ConsumerRow,
-    LinkRow,
-    Observation,
-    Process,
-    ProducerRow,
-    QueueKind,
-    QueueRow,
-    RingSource,
-    Role,
-    Snapshot,
-    TransactionRow,
-)
+from penstock.model import BROKER_KINDS, Broker, BrokerKind, Collector, Observation, Process, Role, Snapshot
 
-ROWS: Mapping[str, type] = {
-    "addresses": AddressRow,
-    "queues": QueueRow,
-    "consumers": ConsumerRow,
-    "connections": ConnectionRow,
-    "producers": ProducerRow,
-    "links": LinkRow,
-    "transactions": TransactionRow,
-}
-CHOICES: Mapping[str, Callable[[str], Any]] = {
-    "QueueKind": QueueKind,
-    "RingSource": RingSource,
-    "BrokerKind": lambda name: BROKER_KINDS.get(name) or BrokerKind(name),
-    "Role": Role,
-}
 MICRO = 1e6
 MILLI = 1e3
 WHOLE = (-(2.0**63), 2.0**63 - 1024)
@@ -139,13 +107,10 @@ def extra_columns(
     if kind is QUEUE:
         told = evicted if len(evicted) == len(table) else np.full(len(table), np.nan)
         return {"evicted": arrow_column(told, COUNT), "interval": every}
-    joins = {column: joined(getattr(snapshot, name), len(table)) for name, column in kind.joins.items()}
+    keys = {column: getattr(snapshot, name) for name, column in kind.joins.items()}
+    # A broker that has no keys of another table to tell gives none at all.
+    joins = {c: pa.array(k) if len(k) == len(table) else pa.nulls(len(table), pa.int64()) for c, k in keys.items()}
     return {**joins, "interval": every} if kind is CONSUMER else joins
-
-
-def joined(keys: Keys, rows: int) -> Any:
-    """Keys of another table by row; a broker that has none to tell gives none at all."""
-    return pa.array(keys) if len(keys) == rows else pa.nulls(rows, pa.int64())
 
 
 def broker_batch(broker: str, snapshot: Snapshot, interval: float) -> Any:
@@ -198,7 +163,7 @@ class RowReader:
         polls = tables["broker"].sort_by("stamp")
         split = {name: _by_stamp(self._numbered(kind, tables.get(kind.name))) for name, kind in TABLES.items()}
         seen = -1
-        for row, stamp in zip(polls.to_pylist(), _micros(polls), strict=True):
+        for row, stamp in zip(polls.to_pylist(), polls["stamp"].cast(pa.int64()).to_pylist(), strict=True):
             if stamp == seen or row["parts"] is None:  # imported: never polled as a whole
                 continue
             seen = stamp
@@ -212,8 +177,7 @@ class RowReader:
         for at, field_ in enumerate(table.schema):
             if field_.type == TEXT:
                 known = self._words.setdefault((kind.name, field_.name), {})
-                column = table[field_.name].combine_chunks()
-                column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+                column = as_dictionary(table[field_.name])
                 codes = [known.setdefault(word, len(known)) for word in column.dictionary.to_pylist()]
                 moved = pa.array(codes, pa.int32()).take(column.indices)
                 table = table.set_column(
@@ -251,7 +215,7 @@ class RowReader:
 
         def make(new: list[int]) -> list[Any]:
             taken = {field: column.take(pa.array(new, pa.int64())).to_pylist() for field, column in texts.items()}
-            return [_row(ROWS[name], {field: taken[field][i] for field in taken}) for i in range(len(new))]
+            return [_row(kind.row, {field: taken[field][i] for field in taken}) for i in range(len(new))]
 
         index, order = self._indexes[name].advance(keys, make, changed=changed)
         self._indexes[name] = index
@@ -272,8 +236,8 @@ class RowReader:
         before, self._codes[name] = self._codes.get(name), (keys, codes)
         if before is None or not len(before[0]) or not len(keys):
             return keys[:0]
-        at = np.minimum(np.searchsorted(before[0], keys), len(before[0]) - 1)
-        differs: NDArray[np.bool_] = (before[0][at] == keys) & (before[1][:, at] != codes).any(axis=0)
+        at = positions(before[0], keys)
+        differs: NDArray[np.bool_] = (at >= 0) & (before[1][:, at] != codes).any(axis=0)
         return keys[differs]
 
 
@@ -297,23 +261,19 @@ def column_of(array: Any) -> Column:
 def _row(of: type, values: dict[str, Any]) -> Any:
     """A row object; texts that name a choice become that choice again."""
     for one in fields(of):
-        choice = CHOICES.get(getattr(one.type, "__name__", str(one.type)))
-        if choice is not None:
-            values[one.name] = choice(values[one.name])
+        name = values[one.name]
+        if one.type is BrokerKind:
+            values[one.name] = BROKER_KINDS.get(name) or BrokerKind(name)
+        elif isinstance(one.type, type) and issubclass(one.type, StrEnum):
+            values[one.name] = one.type(name)
     return of(**values)
 
 
 def _broker(row: Mapping[str, Any]) -> Broker:
     texts = {name: row[column] for name, column in BROKER.texts.items()}
     numbers = {name: np.nan if row[name] is None else row[name] for name in BROKER.numbers}
-    made = _row(Broker, {**texts, **numbers})
-    assert isinstance(made, Broker)  # noqa: S101 - what it was asked for
-    return made
-
-
-def _micros(table: Any) -> list[int]:
-    stamps: list[int] = table["stamp"].cast(pa.int64()).to_pylist()
-    return stamps
+    broker: Broker = _row(Broker, {**texts, **numbers})
+    return broker
 
 
 def _by_stamp(table: Any) -> dict[int, Any]:
@@ -326,13 +286,3 @@ def _by_stamp(table: Any) -> dict[int, Any]:
     edges = np.flatnonzero(np.diff(at, prepend=at[0] - 1))
     ends = np.append(edges[1:], len(at))
     return {int(at[a]): table.slice(a, b - a) for a, b in zip(edges.tolist(), ends.tolist(), strict=True)}
-
-
-def known_columns(tables: Mapping[str, Sequence[str]]) -> list[str]:
-    """`table.column` of what the schema does not hold; a test asks it of every reader."""
-    return [
-        f"{name}.{column}"
-        for name, columns in tables.items()
-        for column in columns
-        if column not in ROW_TYPES[TABLES[name].name].numbers
-    ]

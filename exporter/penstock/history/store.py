@@ -80,14 +80,10 @@ class Store:
 
     def write_table(self, name: str, table: Any, **options: Any) -> None:
         """A Parquet file, there whole or not at all."""
-        self._write(name, lambda sink: pq.write_table(table, sink, **{**parquet_options(table.schema), **options}))
-
-    def write_with(self, name: str, fill: Callable[[Any], Any]) -> None:
-        """What `fill` writes into the file that it is given, there whole or not at all."""
-        self._write(name, fill)
+        self.write_with(name, lambda sink: pq.write_table(table, sink, **{**parquet_options(table.schema), **options}))
 
     def write_bytes(self, name: str, content: bytes, mode: int = OWNER_ONLY) -> None:
-        self._write(name, lambda sink: sink.write(content), mode)
+        self.write_with(name, lambda sink: sink.write(content), mode)
 
     def read_bytes(self, name: str) -> bytes | None:
         """The content, None when it is not there."""
@@ -119,7 +115,8 @@ class Store:
             else:
                 self.fs.delete_dir(self.path(name))
 
-    def _write(self, name: str, fill: Callable[[Any], Any], mode: int = OWNER_ONLY) -> None:
+    def write_with(self, name: str, fill: Callable[[Any], Any], mode: int = OWNER_ONLY) -> None:
+        """What `fill` writes into the file that it is given, there whole or not at all."""
         target = self.path(name)
         with self.errors(name):
             if not self.local:

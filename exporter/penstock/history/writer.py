@@ -27,8 +27,7 @@ from penstock.history.compact import Keep, Known, tidy
 from penstock.history.epoch import CounterEpochs
 from penstock.history.exported import Exported, Told
 from penstock.history.fates import Fates
-from penstock.history.memory import give_back
-from penstock.history.publish import publish
+from penstock.history.publish import give_back, publish
 from penstock.history.schema import BROKER, CONDITION, FATE, TABLES, TIME
 from penstock.history.snapshots import Texts, arrow_column, broker_batch, constant, extra_columns, stamps, table_batch
 from penstock.history.spool import Spool
@@ -93,6 +92,7 @@ class HistoryWriter:
         self._told: dict[str, Exported] = {}
         self._fates: dict[str, Fates] = {}
         """Both as the polls that were kept say it."""
+        self._lives_file, self._told_file = settings.spool / "lives.arrow", settings.spool / "told.bin"
         self._thread = threading.Thread(target=self._run, name="penstock-history", daemon=True)
         self._after: HistoryWriter | None = None
         self._tidied = -np.inf
@@ -112,14 +112,6 @@ class HistoryWriter:
     def failing(self) -> str:
         """Why the last spooling or publication failed; empty when both went well."""
         return next(iter(self._why.values()), "")
-
-    @property
-    def _lives_file(self) -> Path:
-        return self._settings.spool / "lives.arrow"
-
-    @property
-    def _told_file(self) -> Path:
-        return self._settings.spool / "told.bin"
 
     def start(self, after: "HistoryWriter | None" = None) -> None:
         """Begin when `after` has published what it has; polls may be offered at once."""
@@ -197,14 +189,11 @@ class HistoryWriter:
                 self.dropped += poll is not None
             # Not before the first polls: those of many brokers come close together.
             if not (rehearsed or self._stopping) and self._polls.empty():
-                self._rehearse()
                 rehearsed = True
-
-    def _rehearse(self) -> None:
-        try:
-            warm_up(self._settings.spool)
-        except Exception as error:  # noqa: BLE001 - nothing is lost; joining itself will tell what is wrong
-            log.info("the joining of history was not rehearsed: %s", error)
+                try:
+                    warm_up(self._settings.spool)
+                except Exception as error:  # noqa: BLE001 - nothing is lost; joining itself will tell what is wrong
+                    log.info("the joining of history was not rehearsed: %s", error)
 
     def step(self, poll: PollRecord | None) -> None:
         """Spool `poll`, when there is one, and publish what is due; all of it when the writer is being stopped."""
@@ -216,7 +205,7 @@ class HistoryWriter:
         now = self._steady()
         if not self._stopping and now - self._tidied >= TIDY_SECONDS and not self.failing:
             self._tidied = now
-            self._guarded(lambda: tidy(self._store, self._settings.keep, self._clock(), self._known))
+            self._guarded("publish", lambda: tidy(self._store, self._settings.keep, self._clock(), self._known))
 
     def _keep(self, poll: PollRecord) -> None:
         told = replace(self._told.get(poll.broker, Exported()))
@@ -238,12 +227,7 @@ class HistoryWriter:
                 self._save_told()
 
     def _save_told(self) -> None:
-        try:
-            standing.save(self._told, self._told_file)
-        except OSError as error:
-            self._failed("told", f"{self._told_file}: {error.strerror or error}")
-        else:
-            self._mended("told")
+        self._guarded("told", lambda: standing.save(self._told, self._told_file), self._told_file)
 
     def _rotate(self) -> None:
         try:
@@ -256,8 +240,8 @@ class HistoryWriter:
         if not closed:
             return
         self._save_told()
-        self._guarded(lambda: self._lives.save(self._lives_file))
-        if self._guarded(lambda: self._publish_each(closed)):
+        self._guarded("publish", lambda: self._lives.save(self._lives_file), self._lives_file)
+        if self._guarded("publish", lambda: self._publish_each(closed)):
             self.published = self._clock()
             give_back()
         elif dropped := self._spool.drop_beyond_limit():
@@ -280,13 +264,13 @@ class HistoryWriter:
         if unread is not None:
             raise unread
 
-    def _guarded(self, work: Callable[[], Any]) -> bool:
+    def _guarded(self, what: str, work: Callable[[], Any], file: Path | None = None) -> bool:
         try:
             work()
         except (StoreError, OSError) as error:
-            self._failed("publish", str(error))
+            self._failed(what, str(error) if file is None else f"{file}: {getattr(error, 'strerror', None) or error}")
             return False
-        self._mended("publish")
+        self._mended(what)
         return True
 
     def _failed(self, what: str, why: str) -> None:

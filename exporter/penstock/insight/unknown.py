@@ -23,7 +23,7 @@ def of_queue(state: State, snapshot: Snapshot, policy: Policy, series: QueueSeri
         why = f"queues of kind {series.kind} are not judged"
     if why:
         return unknown(state, snapshot, series, "", why)
-    key = state.queues.grouping.book.find(series)
+    key = state.queues.grouping.key_of(series)
     polls = POLLS if key is None else state.judgement.warm_up.queues.polls_of(key)
     return too_young(state, snapshot, series, "", polls)
 
@@ -40,7 +40,7 @@ def of_clients(
     for client in clients:
         if client in told:
             continue
-        key = state.consumers.clients.book.find(ClientSeries(series.broker, *here, client))
+        key = state.consumers.clients.key_of(ClientSeries(series.broker, *here, client))
         polls = POLLS if key is None else state.judgement.warm_up.clients.polls_of(key)
         found = too_young(state, snapshot, series, client, polls)
         if not numbers:

@@ -37,14 +37,14 @@ class Producers:
         """late: as of `Totals.advance`."""
         grouping = self.grouping
         if producers.index is not grouping.source or addresses is not self.by:
-            grouping = advance_producers(grouping, producers.index, addresses, policy)
+            grouping = _grouped(grouping, producers.index, addresses, policy)
         return Producers(grouping, self.totals.advance(grouping, [producers["produced"]], late=late), addresses)
 
     def table(self) -> Table[ProducerSeries]:
         return Table(self.grouping.index, {"produced": self.totals.sum_of(0)})
 
 
-def advance_producers(
+def _grouped(
     before: Grouping[ProducerSeries], producers: Index[ProducerRow], addresses: Grouping[AddressSeries], policy: Policy
 ) -> Grouping[ProducerSeries]:
     """Which series each producer belongs to: hidden or summed as its address is; one not known yet has its own name."""

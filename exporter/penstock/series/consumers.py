@@ -55,11 +55,21 @@ class Consumers:
         blocked: seconds for which each holds something and has settled nothing, NaN where it holds nothing.
         queue: key of each one's queue. before: the same at the poll before, whose labels are kept.
         """
-        shown = show(self.shown, blocked, consumers, self.clients, queue, policy)
-        fresh = self.clients is not before.clients
-        relabelled = self.clients.relabelled if fresh else np.zeros(len(consumers), np.bool_)
-        index = label_consumers(self.index, shown.keys, consumers.index, self.clients, relabelled)
-        return replace(self, shown=shown, index=index, visible=len(visible_rows(self.clients, consumers)))
+        clients, limits = self.clients, policy.limits
+        visible = visible_rows(clients, consumers)
+        held, limit = consumers["buffered"][visible], (limits.consumers_per_broker, limits.consumers_per_queue)
+        # The worst: longest holding without settling anything, then most held; none that is leaving.
+        shown = self.shown.advance(consumers.index.keys[visible], top_k(blocked[visible], held, queue[visible], *limit))
+        at = consumers.index.positions(shown.keys)
+        rows, member, series = consumers.index.rows, clients.member, clients.index.rows
+
+        def label(new: list[int]) -> list[ConsumerSeries]:
+            of = [(series[member[at[i]]], rows[at[i]].id) for i in new]
+            return [ConsumerSeries(c.broker, c.address, c.queue, c.client, name) for c, name in of]
+
+        relabelled = shown.keys[clients.relabelled[at]] if clients is not before.clients else None
+        index, _ = self.index.advance(shown.keys, label, changed=relabelled)
+        return replace(self, shown=shown, index=index, visible=len(visible))
 
     def with_new_labels(self) -> "Consumers":
         return replace(self, clients=Grouping(), index=Index.empty())
@@ -122,45 +132,6 @@ def visible_rows(clients: Grouping[ClientSeries], consumers: Table[ConsumerRow])
     """Those that may be shown one by one."""
     of_a_client = clients.member >= 0
     return np.flatnonzero(of_a_client & (consumers["leaving"] == 0) if "leaving" in consumers else of_a_client)
-
-
-def show(
-    before: TopK,
-    age: Column,
-    consumers: Table[ConsumerRow],
-    clients: Grouping[ClientSeries],
-    queue: Keys,
-    policy: Policy,
-) -> TopK:
-    """The worst: longest holding without settling anything (`age`, seconds), then most held; none that is leaving."""
-    visible = visible_rows(clients, consumers)
-    chosen = top_k(
-        age[visible],
-        consumers["buffered"][visible],
-        queue[visible],
-        policy.limits.consumers_per_broker,
-        policy.limits.consumers_per_queue,
-    )
-    return before.advance(consumers.index.keys[visible], chosen)
-
-
-def label_consumers(
-    before: Index[ConsumerSeries],
-    shown: Keys,
-    consumers: Index[ConsumerRow],
-    clients: Grouping[ClientSeries],
-    relabelled: NDArray[np.bool_],
-) -> Index[ConsumerSeries]:
-    at = consumers.positions(shown)
-    rows, member, series = consumers.rows, clients.member, clients.index.rows
-
-    def label(new: list[int]) -> list[ConsumerSeries]:
-        of = [series[member[at[i]]] for i in new]
-        return [
-            ConsumerSeries(c.broker, c.address, c.queue, c.client, rows[at[i]].id) for c, i in zip(of, new, strict=True)
-        ]
-
-    return before.advance(shown, label, changed=shown[relabelled[at]])[0]
 
 
 def client_table(state: Consumers, consumers: Table[ConsumerRow]) -> Table[ClientSeries]:

@@ -5,17 +5,17 @@ The label sets are the label names of the metric contract; `Grouping` says which
 and keeps that from poll to poll, so that only what came or changed is looked at again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.table import SLACK, Column, Index, Join, Keys, Positions, declared
+from penstock.core.table import Column, Index, Join, KeyAllocator, Keys, Positions, declared
 from penstock.settings.rules import RuleSettings
 
-SeriesT = TypeVar("SeriesT")
+SeriesT = TypeVar("SeriesT", bound=Hashable)
 
 TEMPORARY = "(temporary)"
 NON_DURABLE = "(non-durable)"
@@ -134,37 +134,6 @@ class LinkSeries:
     kind: str
 
 
-class SeriesKeys(Generic[SeriesT]):
-    """The key of each label set in use; a key is never given twice."""
-
-    def __init__(self) -> None:
-        self._keys: dict[SeriesT, int] = {}
-        self._asked: dict[int, SeriesT] = {}
-        self._next = 0
-
-    def key(self, series: SeriesT) -> int:
-        key = self._keys.get(series)
-        if key is None:
-            key = self._keys[series] = self._next
-            self._next += 1
-        self._asked[key] = series
-        return key
-
-    def find(self, series: SeriesT) -> int | None:
-        """The key of a label set, None when it is not in use."""
-        return self._keys.get(series)
-
-    def made(self) -> dict[int, SeriesT]:
-        """The label sets asked for since the last call, by key."""
-        made, self._asked = self._asked, {}
-        return made
-
-    def keep(self, index: Index[SeriesT]) -> None:
-        """Forget what is not in `index`, once that is the greater part."""
-        if len(self._keys) > 2 * len(index) + SLACK:
-            self._keys = dict(zip(index, index.keys.tolist(), strict=True))
-
-
 @dataclass(frozen=True, slots=True)
 class Grouping(Generic[SeriesT]):
     """
@@ -184,7 +153,7 @@ class Grouping(Generic[SeriesT]):
     """Each row is a series of its own, in the same order."""
     relabelled: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     """The rows that were labelled when this grouping was made."""
-    book: SeriesKeys[SeriesT] = field(default_factory=SeriesKeys)
+    book: KeyAllocator[SeriesT] = field(default_factory=KeyAllocator)
 
     def advance(
         self,
@@ -203,21 +172,28 @@ class Grouping(Generic[SeriesT]):
         keys = source.carry(self.source, self.keys, HIDDEN).copy()
         known = source.carry(self.source, np.ones(len(self.source), np.bool_), fill=False)
         fresh = np.flatnonzero(~known | (source.carry(self.source, self.context, 0) != context)).tolist()
-        for position, series in zip(fresh, label(fresh), strict=True):
-            keys[position] = HIDDEN if series is None else self.book.key(series)
+        labelled = dict(zip(fresh, label(fresh), strict=True))
+        keys[fresh] = HIDDEN
+        named = {position: series for position, series in labelled.items() if series is not None}
+        keys[[*named]] = given = self.book.give([*named.values()])
+        made = dict(zip(given.tolist(), named.values(), strict=True))
         shown = keys[keys != HIDDEN]
-        made = self.book.made()
         index, _ = self.index.advance(shown, lambda new: [made[int(shown[i])] for i in new])
-        self.book.keep(index)
+        self.book.keep(index.keys)
         member = Join(self.source, self.index, self.member).advance(source, index, keys).at
         one_to_one = len(index) == len(source) and bool((member == np.arange(len(member))).all())
         relabelled = np.zeros(len(source), np.bool_)
         relabelled[fresh] = True
         return Grouping(source, keys, index, member, context, one_to_one, relabelled, self.book)
 
+    def key_of(self, series: SeriesT) -> int | None:
+        """None where it is not in use."""
+        key = int(self.book.find([series])[0])
+        return key if key >= 0 else None
+
     def number_of(self, series: SeriesT, numbers: Column) -> float:
         """What a column of the series says of one of them, 0 where it is not there now."""
-        key = self.book.find(series)
+        key = self.key_of(series)
         at = -1 if key is None else int(self.index.positions(np.array([key]))[0])
         return float(numbers[at]) if at >= 0 else 0.0
 

@@ -56,18 +56,14 @@ def keep_last_good(kept: LastGood, snapshot: Snapshot, seconds: float) -> tuple[
     if before is not None and snapshot.observation.process.replaces(before.observation.process):
         before, stamps = None, {name: at for name, at in stamps.items() if at == snapshot.stamp}
     if before is not None and snapshot.broker is not None and snapshot.broker.role is Role.ACTIVE:
-        for collector in failed(snapshot):
-            if snapshot.stamp - stamps.get(collector, -np.inf) > seconds:
+        for collector, result in snapshot.collectors.items():
+            if result.success or snapshot.stamp - stamps.get(collector, -np.inf) > seconds:
                 continue
             if collector in _TABLES:
                 snapshot = with_tables(snapshot, before, _TABLES[collector])
             elif collector in _ADDED_COLUMNS:
                 snapshot = with_columns(snapshot, before, *_ADDED_COLUMNS[collector])
     return LastGood(snapshot, stamps), snapshot
-
-
-def failed(snapshot: Snapshot) -> list[str]:
-    return [name for name, collector in snapshot.collectors.items() if not collector.success]
 
 
 def with_tables(snapshot: Snapshot, before: Snapshot, names: tuple[str, ...]) -> Snapshot:

@@ -11,6 +11,7 @@ from penstock.model import AddressRow, Observation, Process, QueueKind, QueueRow
 from penstock.series.labels import NON_DURABLE, TEMPORARY, Grouping, QueueSeries
 from penstock.series.totals import Totals
 from penstock.settings.policy import Policy
+from penstock.settings.rules import RuleSettings
 
 COUNTERS = ("added", "acknowledged", "expired", "killed", "removed")
 GAUGES = ("messages", "delivering", "scheduled", "bytes", "consumers", "uncommitted")
@@ -85,6 +86,17 @@ def queue_series(row: QueueRow, policy: Policy) -> QueueSeries | None:
         return sum_series(policy, TEMPORARY, TEMPORARY, row)
     if policy.sum_temporary and row.kind is QueueKind.SUBSCRIPTION and not row.durable:
         return sum_series(policy, row.address, NON_DURABLE, row)
+    return _labelled(row, policy, said)
+
+
+def sum_series(policy: Policy, address: str, queue: str, row: QueueRow) -> QueueSeries:
+    """The labels of a sum: nothing in them may differ from member to member, or one sum would be several series."""
+    routing = "multicast" if queue == NON_DURABLE else "anycast"
+    member = QueueRow(queue, address, routing, False, True, "", row.kind, RingSource.NONE, "", "")
+    return replace(_labelled(member, policy, policy.rules.resolve(policy.broker, address, queue)), summed=True)
+
+
+def _labelled(row: QueueRow, policy: Policy, said: RuleSettings) -> QueueSeries:
     return QueueSeries(
         broker=policy.broker,
         address=row.address,
@@ -97,26 +109,6 @@ def queue_series(row: QueueRow, policy: Policy) -> QueueSeries | None:
         team=said.team or "",
         dead_letter_address=row.dead_letter_address,
         expiry_address=row.expiry_address,
-        said=said,
-    )
-
-
-def sum_series(policy: Policy, address: str, queue: str, row: QueueRow) -> QueueSeries:
-    """The labels of a sum: nothing in them may differ from member to member, or one sum would be several series."""
-    said = policy.rules.resolve(policy.broker, address, queue)
-    return QueueSeries(
-        broker=policy.broker,
-        address=address,
-        queue=queue,
-        routing_type="multicast" if queue == NON_DURABLE else "anycast",
-        durable="false",
-        kind=said.kind or row.kind,
-        ring_source=RingSource.NONE,
-        owner=said.owner or "",
-        team=said.team or "",
-        dead_letter_address="",
-        expiry_address="",
-        summed=True,
         said=said,
     )
 
@@ -154,15 +146,10 @@ def queue_table(state: Queues, queues: Table[QueueRow], addresses: Table[Address
             last, total = grouping.max(counted(state, queues, name)), state.totals.sum_of(number)
             columns[name] = np.where(alone | (np.isnan(last) & (total == 0)), last, total)
     if "ring_limit" in queues:
-        paging = paging_queues(queues, addresses)
-        columns["ring_limit"] = np.where(alone, grouping.max(queues["ring_limit"]), np.nan)
-        columns["ring_used_ratio"] = np.where(
-            alone,
-            grouping.max(
-                np.where(paging > 0, np.nan, waiting / np.where(queues["ring_limit"] > 0, queues["ring_limit"], np.nan))
-            ),
-            np.nan,
-        )
+        limit = queues["ring_limit"]
+        used = waiting / np.where((limit > 0) & (paging_queues(queues, addresses) == 0), limit, np.nan)
+        columns["ring_limit"] = np.where(alone, grouping.max(limit), np.nan)
+        columns["ring_used_ratio"] = np.where(alone, grouping.max(used), np.nan)
     columns |= {name: grouping.index.column(name, of) for name, of in TARGETS.items()}
     columns["info"] = np.ones(len(grouping.index))
     columns["dead_letter_info"] = grouping.index.column(
@@ -181,9 +168,7 @@ def counted(state: Queues, queues: Table[QueueRow], name: str) -> Column:
 
 def paging_queues(queues: Table[QueueRow], addresses: Table[AddressRow] | None) -> Column:
     """1 for the queues of an address that is paging."""
-    if addresses is None or "paging" not in addresses:
-        return np.zeros(len(queues))
-    if not np.nansum(addresses["paging"]):
+    if addresses is None or "paging" not in addresses or not np.nansum(addresses["paging"]):
         return np.zeros(len(queues))
     paging = {row.name for row, on in zip(addresses.index, addresses["paging"], strict=True) if on > 0}
     return np.array([float(row.address in paging) for row in queues.index])

@@ -73,12 +73,10 @@ def of_client(client: Mapping[str, Any], queue: Mapping[str, Any]) -> Iterator[A
         yield starving(client, starved)
     elif waiting >= WAITING and client["consumers"]:
         yield too_slow(client, queue, waiting)
-    if (advice := hoarding(client, waiting)) is not None:
-        yield advice
-    if (advice := heavy(client)) is not None:
-        yield advice
-    if queue["ring"] and client["protocol"] == CORE and (advice := beside_ring(client, queue)) is not None:
-        yield advice
+    found = [hoarding(client, waiting), heavy(client)]
+    if queue["ring"] and client["protocol"] == CORE:
+        found.append(beside_ring(client, queue))
+    yield from (one for one in found if one is not None)
 
 
 def told(subject: str, client: Mapping[str, Any], evidence: str, do: str) -> Advice:

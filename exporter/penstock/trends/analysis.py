@@ -6,6 +6,7 @@ One function per series, pure; Spark runs it bucket by bucket, each task on its 
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
@@ -52,8 +53,7 @@ def analyse_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
             names = [f"h1/kind={kind}/dt={day}/part.parquet" for day in unit["days"]]
             rows = as_columns(read_bucket(store, [n for n in names if store.exists(n)], unit["bucket"], tier), tier)
             for one in split(rows):
-                facts = FACTS[kind](one)
-                yield pa.record_batch([pa.array([json.dumps(facts)])], names=["facts"])
+                yield pa.record_batch([pa.array([json.dumps(cleaned(FACTS[kind](one)))])], names=["facts"])
 
 
 def split(rows: Columns) -> Iterator[dict[str, Any]]:
@@ -115,7 +115,7 @@ def queue_facts(rows: Columns) -> Plain:
     peak = regular(rows, rows["messages_max"], "max")
     lost = regular(rows, increases(rows, "evicted"))
     ring = float(rows["ring_limit_max"][-1])
-    facts: Plain = {
+    return {
         **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "queue_kind")},
         "first": first,
         "last": int(rows["start"].max()) + HOUR,
@@ -146,11 +146,9 @@ def queue_facts(rows: Columns) -> Plain:
         "daily": _daily(came, first),
         "daily_peak": _daily(peak, first, np.nanmax),
         "forecasts": {name: foreseen(values) for name, values in (("added", came), ("messages", mean_depth))},
+        "idle_hours": idle_hours(came, left),
+        "ring_advice": ring_advice(ring, came, lost, float(np.nanmax(peak))),
     }
-    facts["idle_hours"] = idle_hours(came, left)
-    facts["ring_advice"] = ring_advice(ring, came, lost, facts["messages"]["peak"])
-    told: Plain = cleaned(facts)
-    return told
 
 
 def client_facts(rows: Columns) -> Plain:
@@ -159,7 +157,7 @@ def client_facts(rows: Columns) -> Plain:
     seen = np.where(rows["expected"] > 0, rows["n"] / rows["expected"], np.nan)  # hours of consumers
     steps = float(np.nansum(rows["steps_sum"]))
     every = HOUR / float(np.nanmax(rows["expected"])) if np.nanmax(rows["expected"]) > 0 else np.nan
-    facts: Plain = {
+    return {
         **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "client", "protocol")},
         "hours": hours,
         "consumers": float(np.nansum(seen)) / hours,
@@ -173,8 +171,6 @@ def client_facts(rows: Columns) -> Plain:
         "pace": _finite_max(rows["settled_max"]) / every,
         "limit": _finite_max(rows["flow_limit_max"]),
     }
-    told: Plain = cleaned(facts)
-    return told
 
 
 def share(part: Series, whole: Series) -> float:
@@ -190,10 +186,8 @@ def _quantile(values: Series, at: float) -> float:
 def trend(hourly: Series) -> Plain:
     now = growth(hourly)
     relative = now.slope / abs(now.level) if now.level and np.isfinite(now.level) else np.nan
-    return {
-        "slope": now.slope, "low": now.low, "high": now.high, "level": now.level, "relative": relative,
-        "step_hour": now.step, "weeks": now.weeks, "clear": now.clear,
-    }  # fmt: skip
+    found = asdict(now)
+    return found | {"step_hour": found.pop("step"), "relative": relative, "clear": now.clear}
 
 
 def profile(hourly: Series, first: int) -> list[float]:
@@ -267,8 +261,7 @@ def broker_facts(rows: Columns) -> Plain:
             "limit": limits[name], "level": now.level, "peak": _finite_max(series), "days_low": low, "days_high": high,
             "clear": now.clear, "slope": now.slope, "daily": _daily(series, facts["first"], np.nanmean),
         }  # fmt: skip
-    told: Plain = cleaned(facts)
-    return told
+    return facts
 
 
 def fate_facts(rows: Columns) -> Plain:
@@ -279,15 +272,13 @@ def fate_facts(rows: Columns) -> Plain:
     grown = increases(rows, "messages")
     last = np.flatnonzero(rows["start"] == rows["start"].max())[-1]
     day = (rows["start"] // DAY).astype(np.int64)
-    facts: Plain = {
+    return {
         **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "fate", "client")},
         "messages": int(np.nansum(grown)),
         "first": int(rows["start"].min()),
         "uncertain": float(rows["most_last"][last] - rows["hi_messages"][last]),
         "daily": [[d, int(np.nansum(grown[day == d]))] for d in np.unique(day).tolist()],
     }
-    told: Plain = cleaned(facts)
-    return told
 
 
 FACTS: Final = {"queue": queue_facts, "broker": broker_facts, "consumer": client_facts, "fate": fate_facts}

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import PenstockError
-from penstock.history.compact import DAY, start_of
+from penstock.history.compact import DAY, read, start_of
 from penstock.history.publish import ALL_DAY
 from penstock.history.schema import BROKER, CONDITION, QUEUE
 from penstock.history.store import Store
 from penstock.trends.episodes import RANK, Episode, episodes
-from penstock.trends.judging import SCHEMA, Hours, Policies, Span, hours_of, judge_units, read
+from penstock.trends.judging import SCHEMA, Hours, Policies, Span, hours_of, judge_units
 from penstock.trends.session import over
 
 QUEUES_A_PART: Final = 2000

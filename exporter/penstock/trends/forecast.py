@@ -145,14 +145,14 @@ MODELS: Final[dict[str, Model]] = {
 }
 
 
-def forecast(y: Series, horizon: int, season: int = DAY, models: Sequence[str] = tuple(MODELS)) -> Forecast:
+def forecast(y: Series, horizon: int, season: int = DAY) -> Forecast:
     """
     y: hourly values without gaps, oldest first; horizon: hours ahead. What counts never falls below 0 unless y does.
 
     season: of the seasonal naive that the back-test compares with.
     """
     origins = origins_of(len(y), horizon)
-    names = list(models) if origins else ["naive"]
+    names = list(MODELS) if origins else ["naive"]
     errors: dict[str, list[float]] = {name: [] for name in names} if origins else {}
     made: list[dict[str, Series]] = []
     for origin in origins:
@@ -223,13 +223,7 @@ INFLATION: Final = 1.08
 """Of the interval: the errors of a back-test are a little smaller than those of what comes."""
 
 
-def pooled_quantile(scores: Sequence[Series], share: float = 0.95) -> float:
-    """How many scales wide an interval must be to hold `share`, over the whole fleet; NaN without any."""
+def pooled_quantile(scores: Sequence[Series]) -> float:
+    """How many scales wide an interval must be to hold 95 %, over the whole fleet; NaN without any."""
     every = np.concatenate([np.empty(0), *scores])
-    return float(np.quantile(every, share)) * INFLATION if len(every) else np.nan
-
-
-def interval(made: Forecast, width: float, y: Series) -> tuple[Series, Series]:
-    """Lower and upper bound; `width` of `pooled_quantile`."""
-    low, high = made.values - width * made.scale, made.values + width * made.scale
-    return (np.maximum(low, 0.0) if y.min() >= 0 else low), high
+    return float(np.quantile(every, 0.95)) * INFLATION if len(every) else np.nan

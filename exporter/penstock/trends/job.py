@@ -25,7 +25,8 @@ from penstock.account.fates import LOSSES
 from penstock.core.errors import PenstockError
 from penstock.core.safe_files import FOR_OTHERS, appending
 from penstock.core.visible import visible
-from penstock.history.compact import DAY, read
+from penstock.history.compact import DAY, read, start_of
+from penstock.history.publish import ALL_DAY
 from penstock.history.schema import CONDITION
 from penstock.history.store import Store
 from penstock.trends.advice import advise, utilised
@@ -41,7 +42,6 @@ from penstock.trends.session import spark_session
 FACTS: Final = "facts.json"
 GAUGES: Final = "gauges.json"
 REPORT: Final = "report.html"
-FORECAST_QUEUES: Final = 200
 
 Plain = dict[str, Any]
 
@@ -112,8 +112,8 @@ def locked(out: Store) -> Iterator[None]:
 
 def days_within(days: Sequence[str]) -> list[str]:
     """The days of the window, counted back from the last: what a run costs does not grow with the history."""
-    last = datetime.strptime(days[-1], "%Y-%m-%d").replace(tzinfo=UTC)
-    return [day for day in days if (last - datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)).days < WINDOW_DAYS]
+    last = start_of(days[-1], ALL_DAY)
+    return [day for day in days if last - start_of(day, ALL_DAY) < WINDOW_DAYS * DAY]
 
 
 def told_episodes(out: Store, days: Sequence[str], until: float) -> list[Plain]:

@@ -4,7 +4,7 @@ import json
 import pickle
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -12,14 +12,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from penstock.assessment.assess import State, assess
-from penstock.history.compact import DAY, HOUR, partition, start_of
+from penstock.history.compact import DAY, HOUR, partition, read, rows_in, start_of
 from penstock.history.exported import Exported, Told
 from penstock.history.joined import current
 from penstock.history.publish import ALL_DAY
-from penstock.history.schema import BROKER, TABLES, RowType, fitted
+from penstock.history.schema import BROKER, TABLES, as_dictionary
 from penstock.history.snapshots import RowReader
 from penstock.history.store import Store
 from penstock.model import Snapshot
@@ -131,14 +130,7 @@ def polls_of(store: Store, unit: Mapping[str, Any], warm_up: float) -> Iterator[
 
 def largest(store: Store, files: Files) -> int:
     """Rows of the kind that has most."""
-    counts = [0]
-    for paths in files.values():
-        rows = 0
-        for path in paths:
-            with store.fs.open_input_file(store.path(path)) as source:
-                rows += pq.ParquetFile(source).metadata.num_rows
-        counts.append(rows)
-    return max(counts)
+    return max((sum(rows_in(store, path) for path in paths) for paths in files.values()), default=0)
 
 
 def window_tables(store: Store, files: Files, unit: Mapping[str, Any], window: Span) -> dict[str, Any]:
@@ -156,8 +148,7 @@ def window_tables(store: Store, files: Files, unit: Mapping[str, Any], window: S
 
 def mine(addresses: Any, unit: Mapping[str, Any]) -> Any:
     """Which rows are of the unit's part of the addresses."""
-    column = addresses.unify_dictionaries().combine_chunks()
-    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    column = as_dictionary(addresses)
     words = [
         zlib.crc32((word or "").encode()) % unit["parts"] == unit["part"] for word in column.dictionary.to_pylist()
     ]
@@ -179,17 +170,3 @@ def hours_of(history: Store) -> Hours:
     for kind, dt, hour, path in entries:
         found[dt, ALL_DAY if dt in whole else hour][kind].append(path)
     return dict(sorted(found.items()))
-
-
-def read(store: Store, paths: Sequence[str], kind: RowType, columns: Sequence[str] = (), mask: Any = None) -> Any:
-    """Rows of raw files that `mask` (table → Arrow booleans) keeps; a row group at a time, as a day may be large."""
-    schema = pa.schema([kind.schema.field(name) for name in columns or kind.schema.names])
-    tables = [schema.empty_table()]
-    for path in paths:
-        with store.fs.open_input_file(store.path(path)) as source:
-            file = pq.ParquetFile(source)
-            there = [name for name in schema.names if name in file.schema_arrow.names]
-            for group in range(file.num_row_groups):
-                table = fitted(file.read_row_group(group, there, use_threads=False), schema)
-                tables.append(table if mask is None else table.filter(mask(table)))
-    return pa.concat_tables(tables).unify_dictionaries()

@@ -85,6 +85,8 @@ def view(facts: Plain) -> Plain:
     stopped = stalls(facts["episodes"])
     advice = shown_advice(facts.get("advice", []))
     gone = went(facts)
+    by_hour = [sum(queue["profile"][hour] or 0.0 for queue in queues) for hour in range(charts.HOURS)]
+    quiet = by_hour.index(min(by_hour))
     return {
         "window": facts["window"],
         "brokers": [broker | {"chart": limit_charts(broker)} for broker in facts["brokers"]],
@@ -97,8 +99,8 @@ def view(facts: Plain) -> Plain:
         )[:TOP],
         "unclear": sum(1 for q in queues if q["added"] and not q["traffic"]["clear"]),
         "backlogs": sorted((q for q in queues if q["messages"]["peak"]), key=depth, reverse=True)[:TOP],
-        "heat": fleet_heat(queues),
-        "quiet_hour": quiet_hour(queues),
+        "heat": charts.heat_map(by_hour, "Messages an hour by hour of the week, all queues, UTC"),
+        "quiet_hour": f"{charts.DAYS[quiet // 24]} {quiet % 24:02d}:00 UTC",
         "stalls": stopped,
         "behind": [
             (name, CONDITIONS[name].causes)
@@ -204,18 +206,6 @@ def limit_charts(broker: Plain) -> list[Plain]:
                 {"name": name, "title": title, "svg": chart, "when": met_text(limit["days_low"], limit["days_high"])}
             )
     return out
-
-
-def fleet_heat(queues: Sequence[Plain]) -> str:
-    sums = [sum(queue["profile"][hour] or 0.0 for queue in queues) for hour in range(charts.HOURS)]
-    return charts.heat_map(sums, "Messages an hour by hour of the week, all queues, UTC")
-
-
-def quiet_hour(queues: Sequence[Plain]) -> str:
-    """The hour of the week with the least traffic."""
-    sums = [sum(queue["profile"][hour] or 0.0 for queue in queues) for hour in range(charts.HOURS)]
-    day, hour = divmod(sums.index(min(sums)), 24)
-    return f"{('Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday', 'Sunday')[day]} {hour:02d}:00 UTC"
 
 
 def models(queues: Sequence[Plain]) -> Plain:

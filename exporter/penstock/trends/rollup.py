@@ -9,13 +9,12 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.history.compact import partition, read
+from penstock.history.compact import DAY, partition, read, start_of
 from penstock.history.joined import current
 from penstock.history.publish import ALL_DAY
 from penstock.history.schema import CONDITION
@@ -45,7 +44,7 @@ class Rolled:
 
 def roll_up(session: Any, history: Store, out: Store, progress: Progress = lambda _: None) -> Rolled:
     """Bring the tiers in `out` up to date with the raw files in `history`; nothing new is no work."""
-    manifest = read_manifest(out)
+    manifest: dict[str, Files] = json.loads(out.read_bytes(MANIFEST) or b"{}")
     present: dict[str, Files] = defaultdict(dict)
     for entry in current(history):
         if partition(entry)[0] in (*TIERS, CONDITION.name):
@@ -62,12 +61,6 @@ def roll_up(session: Any, history: Store, out: Store, progress: Progress = lambd
     return Rolled(tuple(dirty), len(sizes), sum(sizes), rows)
 
 
-def read_manifest(out: Store) -> dict[str, Files]:
-    content = out.read_bytes(MANIFEST)
-    manifest: dict[str, Files] = {} if content is None else json.loads(content)
-    return manifest
-
-
 def is_dirty(now: Mapping[str, Sequence[int]], then: Mapping[str, Sequence[int]] | None) -> bool:
     """Whether a file is new or another; one that is gone (retention at work) makes no day dirty."""
     return then is None or any(list(then.get(path, ())) != list(of) for path, of in now.items())
@@ -79,9 +72,9 @@ def roll_days(session: Any, history: Store, out: Store, days: Mapping[str, Files
     for kind, tier in TIERS.items():
         mine = [json.dumps(unit) for unit in units if unit["kind"] == kind]
         table = over(session, mine, partial(roll_units, history.url, kind), schema(tier))
-        days_of = table["start"].to_numpy() // 86400
+        days_of = table["start"].to_numpy() // DAY
         for day in days:
-            here = table.filter(pa.array(days_of == day_number(day)))
+            here = table.filter(pa.array(days_of == start_of(day, ALL_DAY) // DAY))
             if len(here):
                 write_day(out, f"d1/kind={kind}/dt={day}/part.parquet", daily(here, tier))
                 write_day(out, f"h1/kind={kind}/dt={day}/part.parquet", here)
@@ -118,7 +111,3 @@ def roll_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
         for unit in batch.column(0).to_pylist():
             yield from rolled(store, kind, json.loads(unit)["paths"]).combine_chunks().to_batches()
-
-
-def day_number(day: str) -> int:
-    return int(datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()) // 86400

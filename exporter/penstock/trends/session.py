@@ -18,6 +18,7 @@ def spark_session(master: str | None = None, **conf: str) -> Any:
     submitted = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
     if master or not submitted:
         builder = builder.master(master or LOCAL)
+    local = (master or LOCAL).startswith("local") or "://127.0.0.1" in (master or "")
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -25,7 +26,7 @@ def spark_session(master: str | None = None, **conf: str) -> Any:
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.shuffle.partitions": "8",
-        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _local(master) else {}),
+        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
         **conf,
     }
     for name, value in settings.items():
@@ -33,10 +34,6 @@ def spark_session(master: str | None = None, **conf: str) -> Any:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
-
-
-def _local(master: str | None) -> bool:
-    return (master or LOCAL).startswith("local") or "://127.0.0.1" in (master or "")
 
 
 def over(session: Any, units: list[str], function: Any, schema: Any) -> Any:

@@ -9,13 +9,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.history.compact import read
-from penstock.history.schema import ROW_TYPES, series_id
+from penstock.history.schema import ROW_TYPES, as_dictionary, series_id
 from penstock.history.store import Store
 from penstock.trends.kernel import TIERS, Columns, Tier, hourly, merged
 
 BUCKETS: Final = 16
 """Row groups of a day file: a task of the analysis reads one of each file."""
-VERSION: Final = b"1"
 
 
 def schema(tier: Tier) -> Any:
@@ -36,9 +35,7 @@ def raw_columns(table: Any, tier: Tier) -> dict[str, Any]:
         if name not in table.column_names:
             found[name] = np.full(len(table), np.nan)
         elif pa.types.is_dictionary(table.schema.field(name).type):
-            column = table[name].combine_chunks()
-            column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-            found[name] = column.indices.to_numpy(zero_copy_only=False)
+            found[name] = as_dictionary(table[name]).indices.to_numpy(zero_copy_only=False)
         elif name in ("stamp", "sid", "inc", "key"):
             found[name] = table[name].cast(pa.int64()).to_numpy()
         else:
@@ -57,19 +54,12 @@ def rolled(store: Store, kind: str, paths: Sequence[str]) -> Any:
         if pa.types.is_dictionary(field.type) and table[field.name].null_count:
             named = pc.fill_null(table[field.name].cast(pa.string()), "").combine_chunks().dictionary_encode()
             table = table.set_column(at, field, named.cast(field.type))
-    texts = {name: dictionary(table[name]) for name in ("broker", *tier.texts)}
+    texts = {name: as_dictionary(table[name]).dictionary.to_pylist() for name in ("broker", *tier.texts)}
     columns = raw_columns(table, tier)
     if "sid" not in table.column_names:  # a broker is its own series, and has one life
         sids = np.array([series_id(name) for name in texts["broker"]], np.int64)
         columns |= {"sid": sids[columns["broker"]], "inc": np.zeros(len(table), np.int64)}
     return as_table(tier, hourly(tier, columns), texts)
-
-
-def dictionary(column: Any) -> list[str]:
-    column = column.combine_chunks()
-    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-    words: list[str] = column.dictionary.to_pylist()
-    return words
 
 
 def as_table(tier: Tier, rows: Columns, texts: dict[str, list[str]] | None = None) -> Any:
@@ -92,11 +82,11 @@ def as_table(tier: Tier, rows: Columns, texts: dict[str, list[str]] | None = Non
     return pa.table([arrays[name].cast(wanted.field(name).type) for name in wanted.names], schema=wanted)
 
 
-def as_columns(table: Any, tier: Tier, wanted: Sequence[str] | None = None) -> dict[str, Any]:
+def as_columns(table: Any, tier: Tier) -> dict[str, Any]:
     """Rows of a tier as the kernel has them, ascending by sid, inc, start; texts as objects."""
     order = np.lexsort([table[name].to_numpy() for name in ("start", "inc", "sid")])
     table = table.take(pa.array(order)).combine_chunks()
-    names = [name for name in table.column_names if not name.startswith("hist_") and (not wanted or name in wanted)]
+    names = [name for name in table.column_names if not name.startswith("hist_")]
     found: dict[str, Any] = {}
     for name in names:
         column = table[name]
@@ -106,17 +96,10 @@ def as_columns(table: Any, tier: Tier, wanted: Sequence[str] | None = None) -> d
             found[name] = column.to_numpy()
         else:
             found[name] = pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy()
-    if tier.histogram and not wanted:
-        lists = table["hist_at"].combine_chunks()
-        found["hist_len"] = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-        found["hist_at"] = lists.flatten().to_numpy() if not isinstance(lists, pa.ChunkedArray) else _flat(lists)
-        counts = table["hist_n"].combine_chunks()
-        found["hist_n"] = counts.flatten().to_numpy() if not isinstance(counts, pa.ChunkedArray) else _flat(counts)
+    if tier.histogram:
+        found["hist_len"] = pc.list_value_length(table["hist_at"]).to_numpy()
+        found |= {name: pc.list_flatten(table[name]).to_numpy() for name in ("hist_at", "hist_n")}
     return found
-
-
-def _flat(lists: Any) -> Any:
-    return pc.list_flatten(lists).to_numpy()
 
 
 def daily(table: Any, tier: Tier) -> Any:
@@ -141,14 +124,14 @@ def write_day(store: Store, name: str, table: Any) -> None:
     store.write_with(name, fill)
 
 
-def read_bucket(store: Store, names: Sequence[str], bucket: int, tier: Tier, columns: Sequence[str] = ()) -> Any:
+def read_bucket(store: Store, names: Sequence[str], bucket: int, tier: Tier) -> Any:
     """One bucket's rows of some day files."""
-    wanted = schema(tier) if not columns else pa.schema([schema(tier).field(name) for name in columns])
-    tables = []
+    wanted = schema(tier)
+    tables = [wanted.empty_table()]
     for name in names:
         with store.fs.open_input_file(store.path(name)) as source:
             file = pq.ParquetFile(source)
             groups = [bucket] if file.num_row_groups == BUCKETS else range(file.num_row_groups)
             tables.append(file.read_row_groups(list(groups), columns=list(wanted.names), use_threads=False))
-    table = pa.concat_tables(tables) if tables else wanted.empty_table()
-    return table.filter(pa.array(table["sid"].to_numpy() % BUCKETS == bucket)) if len(table) else table
+    table = pa.concat_tables(tables)
+    return table.filter(pa.array(table["sid"].to_numpy() % BUCKETS == bucket))

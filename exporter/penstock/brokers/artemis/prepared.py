@@ -31,7 +31,7 @@ class PreparedBuilder:
     """The transactions by the base64 text of their Xids, by which the broker's own operations name them."""
 
     def __init__(self) -> None:
-        self._keys = KeyAllocator()
+        self._keys = KeyAllocator[str]()
         self._index: Index[TransactionRow] = Index.empty()
 
     def suspects(self, queues: Table[QueueRow], consumers: Table[ConsumerRow], queue_of: Keys) -> Positions:

@@ -383,7 +383,7 @@ class AddressBuilder:
             ListingDecoder(wire.AddressNumbers, "listAddresses"), _texts_of("name"), _matrix_of(_ADDRESS_FIELDS)
         )
         self._attributes = Decoder(wire.AddressAttributes)
-        self._name_keys = KeyAllocator()
+        self._name_keys = KeyAllocator[str]()
         # Sorted by what is not read: what is not listed stays for two polls.
         self.sight = Sight(lambda keys, _: np.zeros(len(keys)), most=3)
         self._index: Index[AddressRow] = Index.empty()

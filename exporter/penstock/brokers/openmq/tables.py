@@ -109,7 +109,7 @@ class ConsumerBuilder:
         self._called = DestinationNames()
 
     def table(
-        self, listing: Listing, called: DestinationNames, queues: KeyAllocator
+        self, listing: Listing, called: DestinationNames, queues: KeyAllocator[str]
     ) -> tuple[Table[ConsumerRow], Keys, Keys]:
         """The table, and per consumer the keys of its queue and its connection, -1 where unknown."""
         rows = [*listing.single, *(member.row for member in listing.members)]
@@ -255,10 +255,10 @@ class ConnectionBuilder:
 class Destinations:
     """Destinations and subscriptions → the tables of addresses and queues."""
 
-    queue_keys: KeyAllocator = field(default_factory=KeyAllocator)
+    queue_keys: KeyAllocator[str] = field(default_factory=KeyAllocator)
     """Keys of queues, by `q NAME` and `s CONSUMER-ID`."""
     _addresses: Index[AddressRow] = field(default_factory=Index.empty)
-    _address_keys: KeyAllocator = field(default_factory=KeyAllocator)
+    _address_keys: KeyAllocator[str] = field(default_factory=KeyAllocator)
     _queues: Index[QueueRow] = field(default_factory=Index.empty)
     _made: dict[tuple[object, ...], Any] = field(default_factory=dict)
     """Rows by what they are made of: nearly all of them are those of the poll before."""
