@@ -76,7 +76,7 @@ class Findings:
             stale=reindex(snapshot.queues.index, judgement.openmq.queues.index, judgement.openmq.queues.stale, np.nan),
         )
         rules = [rule for rule in catalogue.RULES if rule.brokers is None or kind in rule.brokers]
-        found = tuple(one for rule in rules for one in islice(first_of_each(rule.find(context)), MOST))
+        found = tuple(one for rule in rules for one in islice(first_of_each(rule.find(rule, context)), MOST))
         return Findings(found, self._series(name, found, queues, clients), snapshot.stamp, join, usage)
 
     def _series(

@@ -33,7 +33,7 @@ class FindingRule:
 
     name: str
     scope: FindingScope
-    find: Callable[[FindingContext], "Found"]
+    find: Callable[["FindingRule", FindingContext], "Found"]
     says: str
     advice: str
     when: str
