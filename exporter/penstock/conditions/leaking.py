@@ -73,6 +73,5 @@ LEAKING = Condition(
         " acknowledged. Consumers that leak: {value} of {client.consumers}.",
         runbook="clients",
         critical=False,
-        dashboard="penstock-clients",
     ),
 )

@@ -11,7 +11,6 @@ from penstock.core.windows import Mask
 from penstock.model import Broker, LeftOut
 from penstock.observation.activity import Activity, Returns, Trend
 from penstock.observation.buffers import Buffers
-from penstock.observation.crash_loops import CrashLoops
 from penstock.observation.facts import Facts
 from penstock.observation.losses import Losses
 from penstock.observation.openmq import Openmq
@@ -60,7 +59,6 @@ class RuleInputs:
     at_risk: Column
     service_rate: Column
     buffers: Buffers = field(default_factory=Buffers)
-    crash_loops: CrashLoops = field(default_factory=CrashLoops)
     rivals: tuple[str, ...] = ()
     """Other brokers that are active with the same node id."""
     left_out: tuple[LeftOut, ...] = ()

@@ -26,7 +26,6 @@ from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.observation import ring
 from penstock.observation.activity import Activity, returns, trend
 from penstock.observation.buffers import Buffers
-from penstock.observation.crash_loops import CrashLoops
 from penstock.observation.facts import Facts, Seen, Times, facts, time_of
 from penstock.observation.measures import Measures, blocked_since
 from penstock.observation.oldest import Oldest
@@ -59,7 +58,6 @@ class Judgement:
     activity: Activity = field(default_factory=Activity)
     service_rate: ServiceRate = field(default_factory=ServiceRate)
     churn: Churn = field(default_factory=Churn)
-    crash_loops: CrashLoops = field(default_factory=CrashLoops)
     buffers: Buffers = field(default_factory=Buffers)
     debounced: Mapping[str, Debounce] = field(default_factory=dict)
     patience_of_clients: Column = field(default_factory=lambda: np.empty(0))
@@ -154,9 +152,7 @@ def judge(
     poll = replace(poll, rivals=snapshot.observation.rivals, left_out=snapshot.observation.left_out)
     if openmq is None:
         poll = replace(poll, losses=now.account.losses)
-    churn = state.churn.advance(
-        found, now.unacked, groups.clients, poll.client_patience, state.seen, state.unacked, constants.churn_ids
-    )
+    churn = state.churn.advance(poll, state.seen, state.unacked)
     debounced = advance_conditions(state.debounced, poll, state.resumed_at)
     if openmq is not None:
         openmq = replace(openmq, blockers=blockers(debounced, poll))
@@ -211,7 +207,6 @@ def advance(state: Judgement, found: Facts, progress: Progress, groups: Groups, 
         absence=absence,
         activity=state.activity.advance(found, constants),
         service_rate=state.service_rate.advance(found, found.now - state.seen.times.now),
-        crash_loops=state.crash_loops.advance(found, state.churn.clients, state.seen, timers.unsettled),
         buffers=state.buffers.advance(found) if found.counted else state.buffers,
         patience_of_clients=of_clients,
         rings=~np.isnan(found.ring),
@@ -279,7 +274,6 @@ def rule_inputs(
         at_risk=ring.at_risk(found),
         service_rate=now.service_rate.best(),
         buffers=now.buffers,
-        crash_loops=now.crash_loops,
         openmq=openmq,
         eager=eager if openmq is None else consumer_patience(groups, found, eager),
     )
