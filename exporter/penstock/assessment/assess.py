@@ -13,9 +13,6 @@ import numpy as np
 from penstock.assessment import openmq
 from penstock.assessment.account import MessageFate, fate_table, unexplained
 from penstock.assessment.health import (
-    Eviction,
-    OldestMessage,
-    RingLoser,
     address_causes,
     address_measures,
     broker_causes,
@@ -43,6 +40,8 @@ from penstock.series.labels import BrokerSeries, ClientSeries, Grouping
 from penstock.series.queues import Queues, queue_table
 from penstock.settings.policy import Policy
 
+ADVANCED = ("eviction", "ring_loser", "oldest", "account")
+"""Tables whose rows are those of the poll before with what came and went."""
 Tables = Mapping[str, Table[Any]]
 """By the name that the metric catalogue gives them."""
 
@@ -59,11 +58,13 @@ class State:
     connections: Connections = field(default_factory=Connections)
     links: Links = field(default_factory=Links)
     judgement: Judgement = field(default_factory=Judgement)
-    evictions: Index[Eviction] = field(default_factory=Index.empty)
-    losers: Index[RingLoser] = field(default_factory=Index.empty)
-    oldest: Index[OldestMessage] = field(default_factory=Index.empty)
-    fates: Index[MessageFate] = field(default_factory=Index.empty)
+    rows: Mapping[str, Index[Any]] = field(default_factory=dict)
+    """Of the tables `ADVANCED` at the last poll."""
     findings: Findings = field(default_factory=Findings)
+
+    def before(self, table: str) -> Index[Any]:
+        """The rows that one of these tables had at the last poll."""
+        return self.rows.get(table, Index.empty())
 
     def hidden(self) -> dict[str, int]:
         """How many rows of the tables that show only the worst are held back."""
@@ -112,16 +113,10 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)
         state = replace(state, consumers=consumers, judgement=judgement)
         tables |= health(state, tables, consumers.clients)
-        tables["account"] = accounted(state, snapshot.queues)
+        tables |= accounted(state, snapshot.queues)
         tables |= of_openmq(state, tables, policy)
         tables |= undecided_clients(state, snapshot, tables, policy)
-        state = replace(
-            state,
-            evictions=tables["eviction"].index,
-            losers=tables["ring_loser"].index,
-            fates=tables["account"].index,
-            oldest=tables["oldest"].index,
-        )
+        state = replace(state, rows={name: tables[name].index for name in ADVANCED if name in tables})
     else:
         state = replace(state, judgement=state.judgement.without_verdict(snapshot, policy.constants))
     if snapshot.broker is not None and snapshot.broker.role is Role.ACTIVE:
@@ -150,20 +145,15 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
         "broker_cause": broker_causes(judgement.conditions),
         "queue_cause": queue_causes(judgement.conditions),
         "client_cause": client_causes(judgement.conditions),
-        "eviction": evictions(judgement, state.queues, state.evictions) if "queue" in tables else Table(Index.empty()),
-        "ring_loser": losses_by_client(judgement, state.queues, state.losers)
-        if "queue" in tables
-        else Table(Index.empty()),
     }
     queue = queue_measures(judgement, state.queues, state.clock)
     if "queue" in tables:
+        found["eviction"] = evictions(judgement, state.queues, state.before("eviction"))
+        found["ring_loser"] = losses_by_client(judgement, state.queues, state.before("ring_loser"))
         queue |= without_kept(judgement, state.queues, tables["queue"])
     account = judgement.openmq_account.queues if judgement.openmq_account.watched else judgement.account.books
     queue |= unexplained(account, state.queues)
-    measured = {
-        "queue": queue,
-        "client": client_measures(judgement, clients, state.clock),
-    }
+    measured = {"queue": queue, "client": client_measures(judgement, clients, state.clock)}
     if "address" in tables:
         addresses = tables["address"]
         measured["address"] = address_measures(judgement, state.queues.grouping, state.addresses.of_queue, addresses)
@@ -171,18 +161,19 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
     for name, columns in measured.items():
         if name in tables:
             found[name] = with_columns(tables[name], columns)
-    found["oldest"] = oldest_messages(found["queue"], state.oldest) if "queue" in found else Table(Index.empty())
+    if "queue" in found:
+        found["oldest"] = oldest_messages(found["queue"], state.before("oldest"))
     return found
 
 
-def accounted(state: State, queues: Table[QueueRow] | None) -> Table[MessageFate]:
-    judgement = state.judgement
+def accounted(state: State, queues: Table[QueueRow] | None) -> dict[str, Table[MessageFate]]:
+    judgement, before, places = state.judgement, state.before("account"), state.addresses.grouping
     if queues is None:
-        return Table(Index.empty())
+        return {}
     if judgement.openmq_account.watched:
-        places = state.addresses.grouping
-        return openmq.fate_table(judgement.openmq_account, state.queues.grouping, queues, places, state.fates)
-    return fate_table(judgement.account, state.queues, queues, judgement.seen.addresses, state.fates)
+        account, grouping = judgement.openmq_account, state.queues.grouping
+        return {"account": openmq.fate_table(account, grouping, queues, places, before)}
+    return {"account": fate_table(judgement.account, state.queues, queues, judgement.seen.addresses, before)}
 
 
 def with_columns(table: Table[Any], columns: Mapping[str, Column]) -> Table[Any]:

@@ -44,6 +44,5 @@ CRASH_LOOPING = Condition(
         description="Consumers of {client} on {in_queue} close again and again with messages that they have not"
         " acknowledged, and other consumers work. {queue.ready} messages wait.",
         runbook="clients",
-        critical=False,
     ),
 )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from penstock.conditions.wording import Known
 from penstock.findings.context import FindingContext
 from penstock.model import BrokerKind
 
@@ -70,24 +71,12 @@ class Finding:
 
     @property
     def says(self) -> str:
-        return self.rule.says.format_map(_Values({**self.evidence, **self.texts}))
+        return self.rule.says.format_map(Known({**self.evidence, **self.texts}))
 
     @property
     def advice(self) -> str:
-        return self.rule.advice.format_map(_Values({**self.evidence, **self.texts}))
+        return self.rule.advice.format_map(Known({**self.evidence, **self.texts}))
 
 
 Found = Iterator[Finding]
 """What a rule finds."""
-
-
-class _Values(dict[str, object]):
-    def __missing__(self, key: str) -> "_Unknown":
-        return _Unknown()
-
-
-class _Unknown:
-    """A number that the broker did not give."""
-
-    def __format__(self, spec: str) -> str:
-        return "an unknown number of"
