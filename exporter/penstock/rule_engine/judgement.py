@@ -27,6 +27,7 @@ from penstock.observation import ring
 from penstock.observation.activity import Activity, returns, trend
 from penstock.observation.buffers import Buffers
 from penstock.observation.facts import Facts, Seen, Times, facts, time_of
+from penstock.observation.losses import Losses
 from penstock.observation.measures import Measures, blocked_since
 from penstock.observation.oldest import Oldest
 from penstock.observation.openmq import Openmq
@@ -144,14 +145,9 @@ def judge(
     now = advance(state, found, progress, groups, constants)
     if openmq is None:
         now = replace(now, account=accounted(state, found, snapshot, seen, constants), glanced=None)
-    poll = rule_inputs(now, found, snapshot.broker, groups, snapshot.stamp, constants, openmq)
-    openmq_account = state.openmq_account
-    if openmq is not None and openmq.said is not None:
-        openmq_account = openmq_account.advance(found, openmq.said, snapshot)
-        poll = replace(poll, accounted=openmq_account.of_queues(found.queues))
-    poll = replace(poll, rivals=snapshot.observation.rivals, left_out=snapshot.observation.left_out)
-    if openmq is None:
-        poll = replace(poll, losses=now.account.losses)
+    elif openmq.said is not None:
+        now = replace(now, openmq_account=state.openmq_account.advance(found, openmq.said, snapshot))
+    poll = rule_inputs(now, found, snapshot, snapshot.broker, groups, constants, openmq)
     churn = state.churn.advance(poll, state.seen, state.unacked)
     debounced = advance_conditions(state.debounced, poll, state.resumed_at)
     if openmq is not None:
@@ -171,7 +167,6 @@ def judge(
         blocked_since=blocked_since(poll),
         openmq=openmq or state.openmq,
         rings_held=bool((poll.at_risk > 0).any()) and not in_part(snapshot.observation),
-        openmq_account=openmq_account,
         conditions=with_silence(active_conditions(debounced, poll, churn, clock), groups),
     )
     return judgement, True
@@ -245,13 +240,12 @@ def evictions(account: MessageAccount, found: Facts) -> ring.Evictions:
 def rule_inputs(
     now: Judgement,
     found: Facts,
+    snapshot: Snapshot,
     broker: Broker,
     groups: Groups,
-    stamp: float,
     constants: Constants,
     openmq: Openmq | None,
 ) -> RuleInputs:
-    """All that the rules read. stamp: of the poll, by the agent's clock."""
     per_consumer = consumer_patience(groups, found, now.patience_of_clients)
     eager = np.empty(0) if openmq is None else eager_patience(now.patience, groups.clients, found, constants)
     return RuleInputs(
@@ -270,10 +264,14 @@ def rule_inputs(
         dispatch=now.dispatch.seconds(constants, found.interval),
         absence=now.absence.seconds(constants, found.interval),
         expected=groups.queues.by_source("expected_consumers", TARGETS["expected_consumers"]),
-        closed=closed(groups.queues, stamp),
+        closed=closed(groups.queues, snapshot.stamp),
         at_risk=ring.at_risk(found),
         service_rate=now.service_rate.best(),
         buffers=now.buffers,
+        rivals=snapshot.observation.rivals,
+        left_out=snapshot.observation.left_out,
+        losses=now.account.losses if openmq is None else Losses(),
         openmq=openmq,
+        accounted=now.openmq_account.of_queues(found.queues) if openmq is not None and openmq.said is not None else {},
         eager=eager if openmq is None else consumer_patience(groups, found, eager),
     )
