@@ -15,8 +15,7 @@ from penstock import findings
 from penstock.findings import catalogue, rules
 from penstock.findings.catalogue import RULES
 from penstock.findings.context import FindingContext
-from penstock.findings.finding import OPENMQ, FindingRule, FindingScope, Found
-from penstock.findings.subjects import of_queues
+from penstock.findings.finding import OPENMQ, FindingRule, FindingScope, Found, of_queues
 from penstock.insight.explain import BrokerView, explain
 
 PACKAGE = Path(findings.__file__).parents[1]
@@ -26,7 +25,7 @@ PACKAGE = Path(findings.__file__).parents[1]
 def test_texts_name_only_numbers_that_have_a_unit(rule: FindingRule) -> None:
     fields = [(name, form) for _, name, form, _ in Formatter().parse(rule.says + rule.advice) if name]
     assert {name for name, form in fields if form} <= set(rule.units)
-    assert len(rule.units) == sum(len(names) for names in rule.evidence.values())
+    assert len(rule.units) == sum(len(names.split()) for names in rule.evidence.values())
     assert all((rule.says, rule.advice, rule.when, rule.arithmetic))
 
 
@@ -66,7 +65,7 @@ TOY = FindingRule(
     says="the queue has {depth:.0f} messages",
     advice="consume {depth:.0f} messages of {other:.0f}",
     arithmetic="messages",
-    evidence={"messages": ("depth",)},
+    evidence={"messages": "depth"},
 )
 
 
@@ -101,7 +100,7 @@ def test_a_rule_of_another_kind_of_broker_is_not_evaluated(monkeypatch: pytest.M
         says="s",
         advice="a",
         arithmetic="n",
-        evidence={"messages": ("depth",)},
+        evidence={"messages": "depth"},
     )
     monkeypatch.setattr(catalogue, "RULES", (toy,))
     assert not len(Judged().poll({"q": {"A": 3.0, "M": 3.0}}).tables["finding"])

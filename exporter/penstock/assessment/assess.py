@@ -42,6 +42,11 @@ from penstock.settings.policy import Policy
 
 ADVANCED = ("eviction", "ring_loser", "oldest", "account")
 """Tables whose rows are those of the poll before with what came and went."""
+BROKER_NUMBERS = (
+    "connections", "memory_used_bytes", "memory_limit_bytes", "disk_used_ratio", "disk_limit_ratio",
+    "authentication_failures", "heap_used_bytes", "heap_limit_bytes", "resource_state",
+)  # fmt: skip
+"""Shown as the broker says them."""
 Tables = Mapping[str, Table[Any]]
 """By the name that the metric catalogue gives them."""
 
@@ -213,19 +218,10 @@ def broker_table(snapshot: Snapshot, broker: Broker, clock: Clock, policy: Polic
     row = BrokerSeries(
         policy.broker, broker.kind.name, broker.version, broker.product_version, broker.node_id, broker.role
     )
-    numbers = {
+    numbers = {name: getattr(broker, name) for name in BROKER_NUMBERS} | {
         "info": 1.0,
         "start": round(clock.start, 3),
         "clock_skew": round(clock.skew, 3),
-        "connections": broker.connections,
-        "memory_used_bytes": broker.memory_used_bytes,
-        "memory_limit_bytes": broker.memory_limit_bytes,
-        "disk_used_ratio": broker.disk_used_ratio,
-        "disk_limit_ratio": broker.disk_limit_ratio,
-        "authentication_failures": broker.authentication_failures,
-        "heap_used_bytes": broker.heap_used_bytes,
-        "heap_limit_bytes": broker.heap_limit_bytes,
-        "resource_state": broker.resource_state,
         "prepared_transactions": prepared_transactions(snapshot),
     }
     return Table(Index.of([row]), {name: np.array([value]) for name, value in numbers.items()})

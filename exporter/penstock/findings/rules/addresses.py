@@ -5,8 +5,7 @@ from functools import partial
 import numpy as np
 
 from penstock.findings.context import FindingContext
-from penstock.findings.finding import ARTEMIS, Finding, FindingRule, FindingScope, Found
-from penstock.findings.subjects import of_queues
+from penstock.findings.finding import ARTEMIS, Finding, FindingRule, FindingScope, Found, of_queues
 
 
 def ring_on_paging_address(rule: FindingRule, context: FindingContext) -> Found:
@@ -37,7 +36,7 @@ RING_ON_PAGING_ADDRESS = FindingRule(
     " {needed_bytes:.0f} bytes when full, against a limit of {limit_bytes:.0f}",
     arithmetic="ring size times mean message size, summed over the rings of the address, against the limit at which it"
     " pages (its own, else the broker's memory)",
-    evidence={"messages": ("ring",), "queues": ("rings",), "bytes": ("mean_bytes", "needed_bytes", "limit_bytes")},
+    evidence={"messages": "ring", "queues": "rings", "bytes": "mean_bytes needed_bytes limit_bytes"},
 )
 
 
@@ -57,7 +56,7 @@ NO_DEAD_LETTER_ADDRESS = FindingRule(
     advice="set dead-letter-address in its address settings; {killed:.0f} messages were given up since the broker's"
     " start",
     arithmetic="attempts, messages given up so far",
-    evidence={"deliveries": ("max_delivery_attempts",), "messages": ("killed",)},
+    evidence={"deliveries": "max_delivery_attempts", "messages": "killed"},
 )
 
 
@@ -76,7 +75,7 @@ NO_EXPIRY_ADDRESS = FindingRule(
     says="messages expire here and are thrown away: the queue has no expiry address",
     advice="set expiry-address in its address settings, if they matter; {expired:.0f} expired since the broker's start",
     arithmetic="messages expired so far",
-    evidence={"messages": ("expired",)},
+    evidence={"messages": "expired"},
 )
 
 
@@ -113,7 +112,7 @@ DEAD_LETTER_ADDRESS_UNBOUND = FindingRule(
     says="dead letters are sent to an address that has no queue, and vanish",
     advice="create a queue on it; {sources:.0f} queues send there, which gave up {killed:.0f} messages so far",
     arithmetic="queues that send there, messages given up so far",
-    evidence={"queues": ("sources",), "messages": ("killed",)},
+    evidence={"queues": "sources", "messages": "killed"},
 )
 
 
@@ -125,7 +124,7 @@ EXPIRY_ADDRESS_UNBOUND = FindingRule(
     says="expired messages are sent to an address that has no queue, and vanish",
     advice="create a queue on it; {sources:.0f} queues send there, in which {expired:.0f} messages expired so far",
     arithmetic="queues that send there, messages expired so far",
-    evidence={"queues": ("sources",), "messages": ("expired",)},
+    evidence={"queues": "sources", "messages": "expired"},
 )
 
 
@@ -147,7 +146,7 @@ UNLIMITED_DELIVERY_ATTEMPTS = FindingRule(
     says="a message that always fails is delivered for ever: max-delivery-attempts is {max_delivery_attempts:.0f}",
     advice="set max-delivery-attempts in the settings of the address, with a dead-letter address",
     arithmetic="the setting",
-    evidence={"deliveries": ("max_delivery_attempts",)},
+    evidence={"deliveries": "max_delivery_attempts"},
 )
 
 

@@ -4,8 +4,16 @@ import numpy as np
 
 from penstock.core.table import Keys, Positions
 from penstock.findings.context import FindingContext
-from penstock.findings.finding import ARTEMIS, FindingRule, FindingScope, Found
-from penstock.findings.subjects import FEW, of_client, of_clients, of_connection
+from penstock.findings.finding import (
+    ARTEMIS,
+    FEW,
+    FindingRule,
+    FindingScope,
+    Found,
+    of_client,
+    of_clients,
+    of_connection,
+)
 from penstock.findings.usage import ready, sessions
 from penstock.learned import arrivals
 from penstock.model import ConsumerRow, Snapshot
@@ -45,11 +53,7 @@ WINDOW_EXCEEDS_RING = FindingRule(
     advice="{knob}: a window of {window:.0f} messages for each of {consumers:.0f} consumers makes {held_most:.0f}, in a"
     " ring of {ring:.0f}; {advised:.0f} messages each fit ({advised_bytes:.0f} bytes)",
     arithmetic="window, consumers, ring; the window that fits, in messages and bytes",
-    evidence={
-        "messages": ("window", "ring", "held_most", "at_risk", "advised"),
-        "consumers": ("consumers",),
-        "bytes": ("advised_bytes",),
-    },
+    evidence={"messages": "window ring held_most at_risk advised", "consumers": "consumers", "bytes": "advised_bytes"},
 )
 
 
@@ -74,7 +78,7 @@ SLOW_CONSUMER_POLICY = FindingRule(
     " {gap:.1f} s for one",
     advice="set slow-consumer-policy NOTIFY, or slow-consumer-threshold below {rate:.3g} a second",
     arithmetic="threshold, gap, the rate that this gap is",
-    evidence={"messages/second": ("slow_rate", "rate"), "seconds": ("gap", "period")},
+    evidence={"messages/second": "slow_rate rate", "seconds": "gap period"},
 )
 
 
@@ -107,7 +111,7 @@ CONSUMER_PER_MESSAGE = FindingRule(
     " messages",
     advice="keep the consumer (and its session and connection) open, or use a pool that caches consumers",
     arithmetic="consumers, seconds, messages each",
-    evidence={"consumers": ("new",), "seconds": ("seconds",), "messages": ("each",)},
+    evidence={"consumers": "new", "seconds": "seconds", "messages": "each"},
 )
 
 
@@ -136,7 +140,7 @@ PREFETCH_EXCEEDS_QUEUE = FindingRule(
     " {taken_most:.0f}, and the queue never held more than {deepest:.0f}",
     advice="{knob}: at most {advised:.0f} messages each would share what there is",
     arithmetic="prefetch, consumers, the deepest ever seen, the prefetch that would share it",
-    evidence={"messages": ("prefetch", "taken_most", "deepest", "advised"), "consumers": ("consumers",)},
+    evidence={"messages": "prefetch taken_most deepest advised", "consumers": "consumers"},
 )
 
 
@@ -202,10 +206,5 @@ SESSION_OVERLOADED = FindingRule(
     " at {looks:.0f} looks in a row: a session handles one message at a time",
     advice="spread consumers and producers over more sessions, sessions over more connections{remark}",
     arithmetic="consumers, producers of the connection, messages in hand, messages that wait",
-    evidence={
-        "consumers": ("consumers",),
-        "messages": ("held", "waiting"),
-        "producers": ("producers",),
-        "looks": ("looks",),
-    },
+    evidence={"consumers": "consumers", "messages": "held waiting", "producers": "producers", "looks": "looks"},
 )

@@ -5,10 +5,18 @@ from numpy.typing import NDArray
 
 from penstock.core.table import Column
 from penstock.findings.context import FindingContext
-from penstock.findings.finding import OPENMQ, FindingRule, FindingScope, Found
+from penstock.findings.finding import (
+    FEW,
+    OPENMQ,
+    FindingRule,
+    FindingScope,
+    Found,
+    of_client,
+    of_connections,
+    of_queues,
+)
 from penstock.findings.flow_control import FlowControl
 from penstock.findings.limits import CONNECTION_COUNT, DEFAULT_THRESHOLD, connection_limit_for_memory, limit_for_memory
-from penstock.findings.subjects import FEW, of_client, of_connections, of_queues
 from penstock.findings.usage import CHANGES, VARIES
 from penstock.model import AcknowledgeMode
 from penstock.observation.flow_window import STEPS
@@ -64,11 +72,7 @@ FLOW_THRESHOLD_EXTREME = FindingRule(
     " {limit:.0f} - {resume:.0f} = {batch:.0f} messages at least",
     arithmetic="limit, resume level, the least batch (limit - resume level); share of polls at which the client was"
     " starved, at its limit",
-    evidence={
-        "messages": ("limit", "resume", "batch"),
-        "percent": ("threshold",),
-        "of the polls": ("starved", "at_limit"),
-    },
+    evidence={"messages": "limit resume batch", "percent": "threshold", "of the polls": "starved at_limit"},
 )
 
 
@@ -110,9 +114,9 @@ FLOW_LIMIT_EXCEEDS_MEMORY = FindingRule(
     arithmetic="sum of limit * mean message size over the consumers, capped by `connection_flow_limit` where that is"
     " configured; held now; the limit that fits: memory / sum of sizes",
     evidence={
-        "consumers": ("consumers",),
-        "messages": ("limit", "advised"),
-        "bytes": ("mean_bytes", "most_bytes", "held_bytes", "memory"),
+        "consumers": "consumers",
+        "messages": "limit advised",
+        "bytes": "mean_bytes most_bytes held_bytes memory",
     },
 )
 
@@ -161,10 +165,10 @@ CONNECTION_LIMIT_ADVISED = FindingRule(
     arithmetic="fewest, most, what the most can be given; the connection limit that fits: memory / size -"
     " imqConnectionFlowCount + 1",
     evidence={
-        "consumers": ("consumers", "fewest", "consumers_most"),
-        "looks": ("changes",),
-        "messages": ("limit", "advised"),
-        "bytes": ("mean_bytes", "most_bytes", "memory"),
+        "consumers": "consumers fewest consumers_most",
+        "looks": "changes",
+        "messages": "limit advised",
+        "bytes": "mean_bytes most_bytes memory",
     },
 )
 
@@ -233,10 +237,10 @@ CONNECTION_COUNT_ADVISED = FindingRule(
     arithmetic="bytes in front of an acknowledgement, messages a second; the count that makes"
     f" {CONTROL_WAITS_BYTES / 2**20:.0f} MiB, or one check a second",
     evidence={
-        "consumers": ("consumers", "came"),
-        "messages": ("count", "advised"),
-        "bytes": ("mean_bytes", "ahead_bytes"),
-        "messages/second": ("rate",),
+        "consumers": "consumers came",
+        "messages": "count advised",
+        "bytes": "mean_bytes ahead_bytes",
+        "messages/second": "rate",
     },
 )
 
@@ -268,5 +272,5 @@ LIMIT_BELOW_BUFFER = FindingRule(
     advice="set ConsumerFlowLimit of the destination, or imqConsumerFlowLimit of its clients, to {advised:.0f}: the"
     " oldest messages are then in the destination, not in a buffer",
     arithmetic="sum of what consumers hold less what the destination has in delivery; a tenth of the limit",
-    evidence={"messages": ("stale", "limit", "buffered", "advised")},
+    evidence={"messages": "stale limit buffered advised"},
 )
