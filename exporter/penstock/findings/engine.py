@@ -10,8 +10,7 @@ from penstock.core.windows import reindex
 from penstock.findings import catalogue
 from penstock.findings.context import FindingContext, clients_of
 from penstock.findings.finding import OPENMQ, Finding, Found
-from penstock.findings.flow_control import flow_control
-from penstock.findings.usage import Usage
+from penstock.findings.usage import Usage, flow_control
 from penstock.model import Snapshot
 from penstock.observation.facts import AddressJoin
 from penstock.rule_engine.judgement import Judgement

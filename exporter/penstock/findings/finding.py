@@ -10,7 +10,7 @@ from penstock.conditions.wording import KNOBS, Known
 from penstock.core.table import Column
 from penstock.core.windows import Mask
 from penstock.findings.context import Clients, FindingContext
-from penstock.findings.flow_control import FlowControl
+from penstock.findings.usage import FlowControl
 from penstock.model import BrokerKind, ConsumerRow, QueueRow
 from penstock.series.labels import ClientSeries
 

@@ -14,9 +14,8 @@ from penstock.observation.buffers import Buffers
 from penstock.observation.facts import Facts
 from penstock.observation.losses import Losses
 from penstock.observation.openmq import Openmq
-from penstock.observation.queue_timers import QueueTimers
 from penstock.observation.ring import Evictions
-from penstock.observation.unacked import Unacked
+from penstock.observation.unacked import QueueTimers, Unacked
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries
 from penstock.settings.constants import Constants
 

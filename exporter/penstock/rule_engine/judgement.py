@@ -32,8 +32,7 @@ from penstock.observation.measures import Measures, blocked_since
 from penstock.observation.oldest import Oldest
 from penstock.observation.openmq import Openmq
 from penstock.observation.poll import Groups, RuleInputs
-from penstock.observation.queue_timers import QueueTimers
-from penstock.observation.unacked import Progress, Unacked, progress_of
+from penstock.observation.unacked import Progress, QueueTimers, Unacked, progress_of
 from penstock.rule_engine.debounce import Debounce
 from penstock.rule_engine.engine import advance_conditions, blockers
 from penstock.rule_engine.operator import closed, of_given_kind, with_silence

@@ -15,7 +15,7 @@ from penstock.findings.finding import (
     of_connection,
 )
 from penstock.findings.usage import ready, sessions
-from penstock.learned import arrivals
+from penstock.learned import prefetch as arrivals
 from penstock.model import ConsumerRow, Snapshot
 
 

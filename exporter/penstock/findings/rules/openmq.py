@@ -15,9 +15,8 @@ from penstock.findings.finding import (
     of_connections,
     of_queues,
 )
-from penstock.findings.flow_control import FlowControl
 from penstock.findings.limits import CONNECTION_COUNT, DEFAULT_THRESHOLD, connection_limit_for_memory, limit_for_memory
-from penstock.findings.usage import CHANGES, VARIES
+from penstock.findings.usage import CHANGES, VARIES, FlowControl
 from penstock.model import AcknowledgeMode
 from penstock.observation.flow_window import STEPS
 
