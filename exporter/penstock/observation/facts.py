@@ -149,6 +149,8 @@ class Facts:
     now: float
     read: float
     """When all had been read, at the latest."""
+    apart: float
+    """Seconds by which queues were read after consumers; 0 where it is not known."""
     interval: float
     restarted: bool
     """The broker has started anew since the poll before, or its counters fell."""
@@ -312,6 +314,7 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
     return seen, Facts(
         now=times.now,
         read=times.read,
+        apart=seconds_apart(snapshot),
         interval=times.interval,
         restarted=times.restarted,
         settling=times.settling(constants),
@@ -357,6 +360,11 @@ def time_of(snapshot: Snapshot) -> float:
     """The broker's clock; the agent's where it shows none."""
     clock = np.nan if snapshot.broker is None else snapshot.broker.clock
     return snapshot.stamp if np.isnan(clock) else clock
+
+
+def seconds_apart(snapshot: Snapshot) -> float:
+    queues, consumers = (snapshot.collectors.get(name) for name in NEEDED)
+    return 0.0 if queues is None or consumers is None else queues.stamp - consumers.stamp
 
 
 def seconds_of_reading(snapshot: Snapshot) -> float:
