@@ -44,7 +44,7 @@ def action(condition: Condition, evidence: Mapping[str, float]) -> str:
     numbers["leak_text"] = leak(evidence)
     to_dead = evidence.get("dead_letters")
     numbers["removed_text"] = "" if to_dead is None else DEAD_LETTERS if to_dead else GONE
-    return condition.action.format_map(Known(numbers))
+    return condition.action.format_map(NumbersToTell(numbers))
 
 
 def leak(evidence: Mapping[str, float]) -> str:
@@ -61,7 +61,7 @@ def leak(evidence: Mapping[str, float]) -> str:
     return f"leaks {share},{slow}: it buffers {held:.0f}, ever more. What is left in a time without messages is leaked"
 
 
-class Known(dict[str, object]):
+class NumbersToTell(dict[str, object]):
     """Numbers by name; what the broker did not give has a word for it."""
 
     def __missing__(self, key: str) -> "_Unknown":

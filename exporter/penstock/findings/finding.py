@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from penstock.conditions.wording import KNOBS, Known
+from penstock.conditions.wording import KNOBS, NumbersToTell
 from penstock.core.table import Column
 from penstock.core.windows import Mask
 from penstock.findings.context import Clients, FindingContext
@@ -77,11 +77,11 @@ class Finding:
 
     @property
     def says(self) -> str:
-        return self.rule.says.format_map(Known({**self.evidence, **self.texts}))
+        return self.rule.says.format_map(NumbersToTell({**self.evidence, **self.texts}))
 
     @property
     def advice(self) -> str:
-        return self.rule.advice.format_map(Known({**self.evidence, **self.texts}))
+        return self.rule.advice.format_map(NumbersToTell({**self.evidence, **self.texts}))
 
 
 Found = Iterator[Finding]
