@@ -10,22 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.assessment import openmq
+from penstock.assessment import health, openmq
 from penstock.assessment.account import MessageFate, fate_table, unexplained
-from penstock.assessment.health import (
-    address_causes,
-    address_measures,
-    broker_causes,
-    client_causes,
-    client_measures,
-    evictions,
-    losses_by_client,
-    oldest_messages,
-    queue_causes,
-    queue_measures,
-    undecided,
-    without_kept,
-)
 from penstock.core.table import Column, Index, Table
 from penstock.findings.engine import Findings
 from penstock.model import Broker, QueueRow, Role, Snapshot, TransactionState
@@ -117,7 +103,7 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         consumers = consumers.show(state.consumers, blocked, snapshot.consumers, snapshot.consumer_queue, policy)
         tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)
         state = replace(state, consumers=consumers, judgement=judgement)
-        tables |= health(state, tables, consumers.clients)
+        tables |= judged(state, tables, consumers.clients)
         tables |= accounted(state, snapshot.queues)
         tables |= of_openmq(state, tables, policy)
         tables |= undecided_clients(state, snapshot, tables, policy)
@@ -143,31 +129,33 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
     return state, tables
 
 
-def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dict[str, Table[Any]]:
+def judged(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dict[str, Table[Any]]:
     """The tables of the judgement, and those of queues and clients with what it measured beside what is there."""
     judgement = state.judgement
     found: dict[str, Table[Any]] = {
-        "broker_cause": broker_causes(judgement.conditions),
-        "queue_cause": queue_causes(judgement.conditions),
-        "client_cause": client_causes(judgement.conditions),
+        "broker_cause": health.broker_causes(judgement.conditions),
+        "queue_cause": health.queue_causes(judgement.conditions),
+        "client_cause": health.client_causes(judgement.conditions),
     }
-    queue = queue_measures(judgement, state.queues, state.clock)
+    queue = health.queue_measures(judgement, state.queues, state.clock)
     if "queue" in tables:
-        found["eviction"] = evictions(judgement, state.queues, state.before("eviction"))
-        found["ring_loser"] = losses_by_client(judgement, state.queues, state.before("ring_loser"))
-        queue |= without_kept(judgement, state.queues, tables["queue"])
+        found["eviction"] = health.evictions(judgement, state.queues, state.before("eviction"))
+        found["ring_loser"] = health.losses_by_client(judgement, state.queues, state.before("ring_loser"))
+        queue |= health.without_kept(judgement, state.queues, tables["queue"])
     account = judgement.openmq_account.queues if judgement.openmq_account.watched else judgement.account.books
     queue |= unexplained(account, state.queues)
-    measured = {"queue": queue, "client": client_measures(judgement, clients, state.clock)}
+    measured = {"queue": queue, "client": health.client_measures(judgement, clients, state.clock)}
     if "address" in tables:
         addresses = tables["address"]
-        measured["address"] = address_measures(judgement, state.queues.grouping, state.addresses.of_queue, addresses)
-        found["address_cause"] = address_causes(judgement.conditions, addresses)
+        measured["address"] = health.address_measures(
+            judgement, state.queues.grouping, state.addresses.of_queue, addresses
+        )
+        found["address_cause"] = health.address_causes(judgement.conditions, addresses)
     for name, columns in measured.items():
         if name in tables:
             found[name] = with_columns(tables[name], columns)
     if "queue" in found:
-        found["oldest"] = oldest_messages(found["queue"], state.before("oldest"))
+        found["oldest"] = health.oldest_messages(found["queue"], state.before("oldest"))
     return found
 
 
@@ -189,7 +177,7 @@ def undecided_clients(state: State, snapshot: Snapshot, tables: Tables, policy: 
     if "broker" not in tables or (snapshot.broker is not None and snapshot.broker.role is not Role.ACTIVE):
         return {}
     judged = state.judgement.still_stands(time_of(snapshot), policy.constants)
-    count = undecided(state.judgement, len(state.consumers.clients.index), judged=judged)
+    count = health.undecided(state.judgement, len(state.consumers.clients.index), judged=judged)
     return {"broker": with_columns(tables["broker"], {"undecided_clients": np.array([count])})}
 
 

@@ -106,13 +106,13 @@ class CrashLoop:
 
     def advance(self, now: float, unseen: float, *, served: bool) -> "CrashLoop":
         """unseen: of its queue. served: others settled messages of the queue since it began."""
-        recent = tuple(one for one in self.vanished if now - one.at <= SECONDS)
-        holds = served and len(recent) >= LEAST_POLLS and not any(one.settled for one in recent)
+        loop = replace(self, vanished=tuple(one for one in self.vanished if now - one.at <= SECONDS))
+        holds = served and len(loop.vanished) >= LEAST_POLLS and not any(one.settled for one in loop.vanished)
         if holds:
-            consumers = sum(one.consumers for one in recent)
-            others = unseen - recent[0].unseen
-            holds = consumers >= LEAST and others < UNSEEN + UNSEEN_SHARE * consumers
-        return CrashLoop(self.queue, recent, *after(self.run, on=self.on and bool(recent), holds=holds))
+            others = unseen - loop.vanished[0].unseen
+            holds = loop.consumers >= LEAST and others < UNSEEN + UNSEEN_SHARE * loop.consumers
+        run, on = after(self.run, on=self.on and bool(loop.vanished), holds=holds)
+        return replace(loop, run=run, on=on)
 
 
 @dataclass(frozen=True, slots=True)
