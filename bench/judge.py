@@ -27,7 +27,7 @@ from penstock.agent import process
 from penstock.assessment import assess as assessing
 from penstock.assessment.assess import State, assess
 from penstock.core.table import Column, Index, Keys, Table
-from penstock.learned.churn import Churn
+from penstock.learned.churn import Churn, CrashLoops
 from penstock.model import (
     AddressRow,
     Broker,
@@ -44,7 +44,6 @@ from penstock.model import (
 )
 from penstock.observation.activity import Activity
 from penstock.observation.buffers import Buffers
-from penstock.observation.crash_loops import CrashLoops
 from penstock.observation.measures import Measures
 from penstock.observation.oldest import Oldest
 from penstock.observation.unacked import Unacked

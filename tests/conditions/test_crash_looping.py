@@ -4,6 +4,9 @@ import pytest
 
 from conditions.scenarios import every, together
 from conditions.world import Live, Queue, Rate, World
+from penstock.agent.checkpoint import checkpoint_of, restore
+from penstock.agent.state_file import Saved, decode, encode
+from penstock.assessment.assess import State
 from penstock.conditions.catalogue import on
 from penstock.conditions.wording import action
 
@@ -84,6 +87,29 @@ def test_where_nothing_is_settled_at_all_there_is_one_condition_for_it() -> None
     assert world.alarms == {"churn_without_progress"}
 
 
+def test_it_goes_on_over_a_restart_of_the_agent() -> None:
+    """And ends when the last crash is ten minutes old, as without one."""
+    world, queue = world_of()
+    work = good(queue)
+    world.run(120, together(work, crashing(queue)), tick=0.5)
+    for one in [*queue.consumers.values()]:
+        if one.client == "bad":
+            queue.close(one)
+    world.run(10, work)
+    begun = world.one("crash_looping")
+    snapshot = world.snapshot({"q": queue.queue_said()}, queue.consumers_said(), {})
+    memory = checkpoint_of(world.state, snapshot, world.policy)
+    assert memory is not None
+    memory = decode(encode(Saved({"n": memory}, {"n": world.now}))).brokers["n"]
+    world.state = restore(memory, State(), snapshot, world.policy)
+    world.run(2, work)
+    assert world.one("crash_looping")._replace(evidence={}) == begun._replace(evidence={})
+    world.run(480, work)
+    assert world.one("crash_looping").client == "bad"
+    world.run(180, work)
+    assert not world.names
+
+
 # --- what looks like it and is healthy
 
 
@@ -91,7 +117,7 @@ def test_clients_that_acknowledge_before_they_close() -> None:
     """No poll sees it: every row vanishes with messages and none acknowledged. The queue settles more than its rows."""
     world, queue = world_of()
     world.run(300, together(good(queue), crashing(queue, settles=3)), tick=0.5)
-    loops = world.state.judgement.crash_loops.loops
+    loops = world.state.judgement.churn.crash_loops.loops
     assert sum(one.consumers for one in loops.values()) > 50
     assert not world.alarms
 
@@ -161,6 +187,6 @@ def test_ten_thousand_pollers_cost_a_sweep_a_minute() -> None:
         queue.close(consumer)
 
     world.run(60, together(work, every(10, one)))
-    assert len(world.state.judgement.crash_loops.loops) >= 5
+    assert len(world.state.judgement.churn.crash_loops.loops) >= 5
     world.run(720, work)
-    assert not world.state.judgement.crash_loops.loops
+    assert not world.state.judgement.churn.crash_loops.loops

@@ -7,7 +7,7 @@ import pytest
 
 from conditions.openmq_world import OpenmqJudged, openmq, openmq_polls, subscription
 from conditions.situations import polls
-from conditions.world import Judged
+from conditions.world import Judged, World
 from penstock.model import AcknowledgeMode, TransactionState
 
 
@@ -59,6 +59,42 @@ def loop(
 )
 def test_redelivery_is_persistent(returned: list[float], found: bool) -> None:
     assert ("redelivery_loop" in loop(returned).names) is found
+
+
+@pytest.mark.parametrize("shrinks", [0.05, 0.02])
+def test_reads_that_draw_closer_together_are_no_returns(shrinks: float) -> None:
+    """As after a start of the agent on a busy machine: its first polls take longest."""
+    world = World(step=2.0, apart=1.0)
+    queue = world.queue()
+    consumer = queue.join(window=100_000)
+
+    def live(seconds: float) -> None:
+        queue.come(round(1000 * seconds))
+        queue.take(consumer)
+        queue.settle(consumer)
+
+    for _ in range(60):
+        world.run(2, live)
+        world.apart = max(0.0, world.apart - shrinks)
+    assert not world.first
+
+
+def test_a_loop_is_found_while_reads_draw_closer_together() -> None:
+    """Three of four deliveries come back."""
+    world = World(step=2.0, apart=1.0)
+    queue = world.queue()
+    consumer = queue.join(window=100)
+
+    def live(seconds: float) -> None:
+        queue.come(round(25 * seconds))
+        queue.take(consumer)
+        queue.settle(consumer, 25 * seconds)
+        queue.roll_back(consumer)
+
+    for _ in range(30):
+        world.run(2, live)
+        world.apart = max(0.0, world.apart - 0.05)
+    assert "redelivery_loop" in world.names
 
 
 def test_redelivery_needs_deliveries() -> None:

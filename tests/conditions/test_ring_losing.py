@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from account.world import Broker
+from account.world import queue as account_queue
 from conditions.rules_world import Q, rule, ruled, ruled_polls
 from conditions.situations import ring
 from penstock.conditions.condition import Severity
@@ -45,6 +47,15 @@ def test_it_says_why_arrivals_evict(does: str, why: str) -> None:
     found = world.one("ring_losing")
     assert found.why == why
     assert found.evidence["consumers"] == (does != "none")
+
+
+def test_a_last_value_that_is_replaced_is_no_loss_of_a_ring() -> None:
+    """Its sum lacks what was replaced, as that of a ring lacks what was evicted."""
+    broker = Broker()
+    for n in range(20):
+        broker.see({"q": account_queue(100.0 * n, 10, K=30.0 * n, last_value=1.0)})
+    assert broker.evicted() > 1000
+    assert not broker.notices | broker.names
 
 
 def test_it_says_that_a_paused_ring_is_paused() -> None:

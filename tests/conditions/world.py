@@ -120,21 +120,24 @@ class Judged:
         *,
         after: float | None = None,
         failed: Sequence[str] = (),
+        apart: float = 0.0,
     ) -> "Judged":
         """
         One poll, `after` seconds (default: the step) after the one before.
 
         queues: letters, columns and texts by name; consumers: letters, `queue` and `client` by id; addresses: columns
-        and `policy` by name. failed: tables that were not read.
+        and `policy` by name. failed: tables that were not read. apart: seconds between two reads.
         """
         after = self.step if after is None else after
         self.now, self.uptime = self.now + after, self.uptime + after
         snapshot = self.snapshot(queues, consumers or {}, addresses or {})
-        names = ("broker", "queues", "consumers", "addresses")
+        reads = {"broker": 0.0, "consumers": 0.0, "addresses": apart, "queues": 2 * apart}
         unread: dict[str, Any] = dict.fromkeys(failed)
         snapshot = replace(
             snapshot,
-            collectors={n: Collector(0.1, snapshot.stamp, "no answer" if n in failed else "") for n in names},
+            collectors={
+                n: Collector(0.1, snapshot.stamp + at, "no answer" if n in failed else "") for n, at in reads.items()
+            },
             **unread,
         )
         self.state, self.tables = assess(self.state, snapshot, self.policy)
@@ -446,7 +449,7 @@ class World(Judged):
             return
         self.polls += 1
         blind = self.blind and self.polls % self.blind == 0
-        self.poll(queues, consumers, addresses, after=0.0, failed=("consumers",) if blind else ())
+        self.poll(queues, consumers, addresses, after=0.0, failed=("consumers",) if blind else (), apart=self.apart)
         for condition in self.conditions:
             name = condition.name + ("?" if condition.severity is Severity.INFO else "")
             self.first.setdefault(name, self.seconds)

@@ -2,7 +2,7 @@ import pytest
 
 from conditions.world import Judged
 from findings.evaluated import by_rule
-from penstock.findings.rules.consumer_per_message import LEAST_POLLS
+from penstock.findings.rules.clients import LEAST_POLLS
 
 RULE = "consumer_per_message"
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from findings.evaluated import idle, on_openmq, paused_at
-from penstock.findings.rules.flow_threshold_extreme import SURE
+from penstock.findings.rules.openmq import SURE
 
 RULE = "flow_limit_exceeds_memory"
 

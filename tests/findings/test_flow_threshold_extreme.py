@@ -1,7 +1,7 @@
 import pytest
 
 from findings.evaluated import on_openmq, paused_at
-from penstock.findings.rules.flow_threshold_extreme import SURE
+from penstock.findings.rules.openmq import SURE
 
 RULE = "flow_threshold_extreme"
 

@@ -4,7 +4,7 @@ import pytest
 
 from conditions.world import Judged, Numbers
 from findings.evaluated import Polls, by_rule, on_openmq
-from penstock.findings.rules.session_overloaded import EVALUATIONS
+from penstock.findings.rules.clients import EVALUATIONS
 
 RULE = "session_overloaded"
 

@@ -21,12 +21,11 @@ from penstock.core.state import By, row_states, with_restored
 from penstock.core.table import Column, Index, Keys, Positions, Table, take_or_fill
 from penstock.core.windows import reindex
 from penstock.insight.events import ConditionKey, by_name
-from penstock.learned.churn import Churn, Departure, Streak
+from penstock.learned.churn import Churn, CrashLoop, CrashLoops, Departure, Streak
 from penstock.learned.timeout import BINS, LONG_GAPS, Learned, LearnedTimeout
 from penstock.model import Broker, ConsumerRow, Process, ProducerRow, QueueKind, QueueRow, RingSource, Role, Snapshot
 from penstock.observation.facts import CONSUMER_NUMBERS, QUEUE_NUMBERS, Times, time_of
-from penstock.observation.queue_timers import QueueTimers
-from penstock.observation.unacked import Unacked
+from penstock.observation.unacked import QueueTimers, Unacked
 from penstock.rule_engine.debounce import Debounce
 from penstock.rule_engine.engine import rows_of
 from penstock.rule_engine.judgement import Judgement
@@ -117,6 +116,8 @@ class Checkpoint:
     standing: Mapping[str, SavedDebounce] = field(default_factory=dict)
     spells: Sequence[tuple[ClientName, Streak]] = ()
     left: Sequence[tuple[ClientName, Departure]] = ()
+    crashes: Sequence[tuple[ClientName, CrashLoop]] = ()
+    """Of a broker whose queues keep their keys."""
     churned: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     told: Sequence[tuple[ConditionKey, Severity, float]] = ()
     """The conditions that stood, how severe and since when by the agent's clock."""
@@ -191,6 +192,9 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         standing={name: saved_debounce(stand) for name, stand in judgement.debounced.items() if stand.on.any()},
         spells=[(client_name(client), streak) for client, streak in churn.streaks.items()],
         left=[(client_name(client), left) for client, left in churn.left.items()],
+        crashes=[
+            (client_name(client), one) for client, one in churn.crash_loops.kept() if broker.kind.lasting_queue_keys
+        ],
         churned=churn.index.keys[churn.counted],
         told=[(name, *told) for name, told in by_name(judgement.conditions).items()],
         prepared=list(judgement.account.in_doubt.since.items()),
@@ -471,6 +475,7 @@ def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapsho
             {client_series(name, policy): streak for name, streak in checkpoint.spells},
             {client_series(name, policy): left for name, left in checkpoint.left},
             first=-np.inf,
+            crash_loops=CrashLoops(loops={client_series(name, policy): loop for name, loop in checkpoint.crashes}),
         ),
         debounced={
             name: restored_debounce(rows_of(CONDITIONS[name].scope, queues, consumers), kept)

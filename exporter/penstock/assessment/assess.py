@@ -10,25 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.assessment import openmq
+from penstock.assessment import health, openmq
 from penstock.assessment.account import MessageFate, fate_table, unexplained
-from penstock.assessment.health import (
-    Eviction,
-    OldestMessage,
-    RingLoser,
-    address_causes,
-    address_measures,
-    broker_causes,
-    client_causes,
-    client_measures,
-    evictions,
-    losses_by_client,
-    oldest_messages,
-    queue_causes,
-    queue_measures,
-    undecided,
-    without_kept,
-)
 from penstock.core.table import Column, Index, Table
 from penstock.findings.engine import Findings
 from penstock.model import Broker, QueueRow, Role, Snapshot, TransactionState
@@ -43,6 +26,13 @@ from penstock.series.labels import BrokerSeries, ClientSeries, Grouping
 from penstock.series.queues import Queues, queue_table
 from penstock.settings.policy import Policy
 
+ADVANCED = ("eviction", "ring_loser", "oldest", "account")
+"""Tables whose rows are those of the poll before with what came and went."""
+BROKER_NUMBERS = (
+    "connections", "memory_used_bytes", "memory_limit_bytes", "disk_used_ratio", "disk_limit_ratio",
+    "authentication_failures", "heap_used_bytes", "heap_limit_bytes", "resource_state",
+)  # fmt: skip
+"""Shown as the broker says them."""
 Tables = Mapping[str, Table[Any]]
 """By the name that the metric catalogue gives them."""
 
@@ -59,11 +49,13 @@ class State:
     connections: Connections = field(default_factory=Connections)
     links: Links = field(default_factory=Links)
     judgement: Judgement = field(default_factory=Judgement)
-    evictions: Index[Eviction] = field(default_factory=Index.empty)
-    losers: Index[RingLoser] = field(default_factory=Index.empty)
-    oldest: Index[OldestMessage] = field(default_factory=Index.empty)
-    fates: Index[MessageFate] = field(default_factory=Index.empty)
+    rows: Mapping[str, Index[Any]] = field(default_factory=dict)
+    """Of the tables `ADVANCED` at the last poll."""
     findings: Findings = field(default_factory=Findings)
+
+    def before(self, table: str) -> Index[Any]:
+        """The rows that one of these tables had at the last poll."""
+        return self.rows.get(table, Index.empty())
 
     def hidden(self) -> dict[str, int]:
         """How many rows of the tables that show only the worst are held back."""
@@ -111,17 +103,11 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         consumers = consumers.show(state.consumers, blocked, snapshot.consumers, snapshot.consumer_queue, policy)
         tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)
         state = replace(state, consumers=consumers, judgement=judgement)
-        tables |= health(state, tables, consumers.clients)
-        tables["account"] = accounted(state, snapshot.queues)
+        tables |= judged(state, tables, consumers.clients)
+        tables |= accounted(state, snapshot.queues)
         tables |= of_openmq(state, tables, policy)
         tables |= undecided_clients(state, snapshot, tables, policy)
-        state = replace(
-            state,
-            evictions=tables["eviction"].index,
-            losers=tables["ring_loser"].index,
-            fates=tables["account"].index,
-            oldest=tables["oldest"].index,
-        )
+        state = replace(state, rows={name: tables[name].index for name in ADVANCED if name in tables})
     else:
         state = replace(state, judgement=state.judgement.without_verdict(snapshot, policy.constants))
     if snapshot.broker is not None and snapshot.broker.role is Role.ACTIVE:
@@ -143,46 +129,44 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
     return state, tables
 
 
-def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dict[str, Table[Any]]:
+def judged(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dict[str, Table[Any]]:
     """The tables of the judgement, and those of queues and clients with what it measured beside what is there."""
     judgement = state.judgement
     found: dict[str, Table[Any]] = {
-        "broker_cause": broker_causes(judgement.conditions),
-        "queue_cause": queue_causes(judgement.conditions),
-        "client_cause": client_causes(judgement.conditions),
-        "eviction": evictions(judgement, state.queues, state.evictions) if "queue" in tables else Table(Index.empty()),
-        "ring_loser": losses_by_client(judgement, state.queues, state.losers)
-        if "queue" in tables
-        else Table(Index.empty()),
+        "broker_cause": health.broker_causes(judgement.conditions),
+        "queue_cause": health.queue_causes(judgement.conditions),
+        "client_cause": health.client_causes(judgement.conditions),
     }
-    queue = queue_measures(judgement, state.queues, state.clock)
+    queue = health.queue_measures(judgement, state.queues, state.clock)
     if "queue" in tables:
-        queue |= without_kept(judgement, state.queues, tables["queue"])
+        found["eviction"] = health.evictions(judgement, state.queues, state.before("eviction"))
+        found["ring_loser"] = health.losses_by_client(judgement, state.queues, state.before("ring_loser"))
+        queue |= health.without_kept(judgement, state.queues, tables["queue"])
     account = judgement.openmq_account.queues if judgement.openmq_account.watched else judgement.account.books
     queue |= unexplained(account, state.queues)
-    measured = {
-        "queue": queue,
-        "client": client_measures(judgement, clients, state.clock),
-    }
+    measured = {"queue": queue, "client": health.client_measures(judgement, clients, state.clock)}
     if "address" in tables:
         addresses = tables["address"]
-        measured["address"] = address_measures(judgement, state.queues.grouping, state.addresses.of_queue, addresses)
-        found["address_cause"] = address_causes(judgement.conditions, addresses)
+        measured["address"] = health.address_measures(
+            judgement, state.queues.grouping, state.addresses.of_queue, addresses
+        )
+        found["address_cause"] = health.address_causes(judgement.conditions, addresses)
     for name, columns in measured.items():
         if name in tables:
             found[name] = with_columns(tables[name], columns)
-    found["oldest"] = oldest_messages(found["queue"], state.oldest) if "queue" in found else Table(Index.empty())
+    if "queue" in found:
+        found["oldest"] = health.oldest_messages(found["queue"], state.before("oldest"))
     return found
 
 
-def accounted(state: State, queues: Table[QueueRow] | None) -> Table[MessageFate]:
-    judgement = state.judgement
+def accounted(state: State, queues: Table[QueueRow] | None) -> dict[str, Table[MessageFate]]:
+    judgement, before, places = state.judgement, state.before("account"), state.addresses.grouping
     if queues is None:
-        return Table(Index.empty())
+        return {}
     if judgement.openmq_account.watched:
-        places = state.addresses.grouping
-        return openmq.fate_table(judgement.openmq_account, state.queues.grouping, queues, places, state.fates)
-    return fate_table(judgement.account, state.queues, queues, judgement.seen.addresses, state.fates)
+        account, grouping = judgement.openmq_account, state.queues.grouping
+        return {"account": openmq.fate_table(account, grouping, queues, places, before)}
+    return {"account": fate_table(judgement.account, state.queues, queues, judgement.seen.addresses, before)}
 
 
 def with_columns(table: Table[Any], columns: Mapping[str, Column]) -> Table[Any]:
@@ -193,7 +177,7 @@ def undecided_clients(state: State, snapshot: Snapshot, tables: Tables, policy: 
     if "broker" not in tables or (snapshot.broker is not None and snapshot.broker.role is not Role.ACTIVE):
         return {}
     judged = state.judgement.still_stands(time_of(snapshot), policy.constants)
-    count = undecided(state.judgement, len(state.consumers.clients.index), judged=judged)
+    count = health.undecided(state.judgement, len(state.consumers.clients.index), judged=judged)
     return {"broker": with_columns(tables["broker"], {"undecided_clients": np.array([count])})}
 
 
@@ -222,19 +206,10 @@ def broker_table(snapshot: Snapshot, broker: Broker, clock: Clock, policy: Polic
     row = BrokerSeries(
         policy.broker, broker.kind.name, broker.version, broker.product_version, broker.node_id, broker.role
     )
-    numbers = {
+    numbers = {name: getattr(broker, name) for name in BROKER_NUMBERS} | {
         "info": 1.0,
         "start": round(clock.start, 3),
         "clock_skew": round(clock.skew, 3),
-        "connections": broker.connections,
-        "memory_used_bytes": broker.memory_used_bytes,
-        "memory_limit_bytes": broker.memory_limit_bytes,
-        "disk_used_ratio": broker.disk_used_ratio,
-        "disk_limit_ratio": broker.disk_limit_ratio,
-        "authentication_failures": broker.authentication_failures,
-        "heap_used_bytes": broker.heap_used_bytes,
-        "heap_limit_bytes": broker.heap_limit_bytes,
-        "resource_state": broker.resource_state,
         "prepared_transactions": prepared_transactions(snapshot),
     }
     return Table(Index.of([row]), {name: np.array([value]) for name, value in numbers.items()})

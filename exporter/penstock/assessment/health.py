@@ -12,6 +12,7 @@ from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.paused import PAUSED
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.core.table import Column, Index, Positions, Table
+from penstock.core.windows import Mask
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.clock import Clock
 from penstock.series.labels import AddressSeries, ClientSeries, Grouping, QueueSeries
@@ -93,12 +94,8 @@ def address_causes(conditions: Sequence[ActiveCondition], addresses: Table[Addre
         if CONDITIONS[condition.name].of_address and not condition.silenced and condition.severity is not Severity.INFO:
             cause = AddressCause(condition.broker, condition.address, condition.name)
             unhealthy[cause] = max(unhealthy.get(cause, 0.0), float(condition.severity))
-    if any(cause.cause == PAUSED.name for cause in unhealthy):
-        held = {row.address for row in addresses.index.rows[addresses["paused"] > 0]}
-        unhealthy = {
-            cause: how for cause, how in unhealthy.items() if cause.cause != PAUSED.name or cause.address in held
-        }
-    rows = sorted(unhealthy, key=repr)
+    held = {row.address for row in addresses.index.rows[addresses["paused"] > 0]} if unhealthy else set()
+    rows = [cause for cause in sorted(unhealthy, key=repr) if cause.cause != PAUSED.name or cause.address in held]
     return Table(Index.of(rows), {"unhealthy": np.array([unhealthy[row] for row in rows])})
 
 
@@ -183,12 +180,16 @@ def _sparse(first: dict[Any, float], second: dict[Any, float], one: str, other: 
     )
 
 
+def alone(queues: Grouping[QueueSeries]) -> Mask:
+    """Series that stand for one queue."""
+    return queues.index.column("alone", lambda series: not series.summed) > 0
+
+
 def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[str, Column]:
     """Columns by the queues' series; a series that stands for several queues has none of them."""
     measures, grouping = judgement.measures, queues.grouping
     if measures.index is not grouping.source:
         return {}
-    alone = grouping.index.column("alone", lambda series: not series.summed) > 0
     oldest, near = judgement.oldest, 2 * judgement.seen.times.interval
     agree = oldest.latest - oldest.earliest <= near
     columns = {
@@ -199,7 +200,8 @@ def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[s
         "ring_oversize_since": measures.oversize_since,
         "capacity": np.round(judgement.shares.capacity, 3),
     }
-    shown = {name: np.where(alone, grouping.max(column), np.nan) for name, column in columns.items()}
+    one = alone(grouping)
+    shown = {name: np.where(one, grouping.max(column), np.nan) for name, column in columns.items()}
     for name in TIMES:
         shown[name] = np.round(shown[name] - clock.applied, 3)
     if judgement.counted:
@@ -214,8 +216,8 @@ def oldest_messages(queues: Table[QueueSeries], before: Index[OldestMessage]) ->
     values = np.stack([queues[f"oldest_{bound}"] for bound in BOUNDS], axis=1).ravel()
 
     def label(new: list[int]) -> list[OldestMessage]:
-        of: list[tuple[QueueSeries, str]] = [(queues.index.rows[i // 2], BOUNDS[i % 2]) for i in new]
-        return [OldestMessage(series.broker, series.address, series.queue, bound) for series, bound in of]
+        of = [(queues.index.rows[i // 2], BOUNDS[i % 2]) for i in new]
+        return [OldestMessage(q.broker, q.address, q.queue, bound) for q, bound in of]
 
     index, order = before.advance((2 * queues.index.keys[:, None] + np.arange(2)).ravel(), label)
     return Table(index, {"at": values[order]})
@@ -254,15 +256,11 @@ def evictions(judgement: Judgement, queues: Queues, before: Index[Eviction]) -> 
     evicted = measures.columns["evicted"]
     openmq = judgement.openmq.queues.index is measures.index
     reason = np.full(len(evicted), 2) if openmq else np.asarray(judgement.rings).astype(np.int64)
-    alone = grouping.index.column("alone", lambda series: not series.summed) > 0
-    shown = np.flatnonzero(~np.isnan(evicted) & (grouping.member >= 0))
-    shown = shown[alone[grouping.member[shown]]]
+    shown = np.flatnonzero(~np.isnan(evicted) & np.append(alone(grouping), np.False_)[grouping.member])
 
     def label(new: list[int]) -> list[Eviction]:
-        queues_of: list[tuple[QueueSeries, str]] = [
-            (grouping.index.rows[grouping.member[i]], REASONS[reason[i]]) for i in shown[new]
-        ]
-        return [Eviction(q.broker, q.address, q.queue, why) for q, why in queues_of]
+        of = [(grouping.index.rows[grouping.member[i]], REASONS[reason[i]]) for i in shown[new]]
+        return [Eviction(q.broker, q.address, q.queue, why) for q, why in of]
 
     index, order = before.advance(len(REASONS) * grouping.keys[shown] + reason[shown], label)
     return Table(index, {"evicted": evicted[shown][order]})
@@ -273,8 +271,7 @@ def losses_by_client(judgement: Judgement, queues: Queues, before: Index[RingLos
     grouping, losses = queues.grouping, judgement.account.ring_losses
     if losses.index is not grouping.source:
         return Table(Index.empty())
-    alone = grouping.index.column("alone", lambda series: not series.summed) > 0
-    shown = ~np.isnan(losses.by_consumers) & np.append(alone, np.False_)[grouping.member]
+    shown = ~np.isnan(losses.by_consumers) & np.append(alone(grouping), np.False_)[grouping.member]
     unnamed, slots = losses.by_consumers.copy(), 1 + MOST_NAMES
     found: list[tuple[int, int, str, float]] = []
     for i, of in zip(

@@ -73,7 +73,7 @@ def _of_condition(condition: Condition, alert: ConditionAlert) -> Iterator[Alert
     """A warning, and the same name as critical where the condition can bring its queue to a stop."""
     dashboard, labels = alert.dashboard or _DASHBOARDS[condition.scope], _labels(condition, alert)
     levels: tuple[tuple[Severity, int], ...] = (("warning", T.warning), ("critical", T.critical))
-    for severity, level in levels if alert.critical else levels[:1]:
+    for severity, level in levels if alert.critical and condition.may_be_critical else levels[:1]:
         yield AlertRule(
             alert.name,
             severity,

@@ -119,7 +119,7 @@ class Alert:
 
     description: `{table.column}` is that number of the alert's own labels, `{value}` what fires it; see
     `assets.wording`. runbook: the file of docs/runbooks with a section of the alert's name. critical: whether it also
-    exists as critical. dashboard: empty = that of the scope.
+    exists as critical, where the condition may be. dashboard: empty = that of the scope.
     """
 
     name: str

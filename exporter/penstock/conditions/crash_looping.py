@@ -5,18 +5,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from penstock.conditions.condition import Alert, Condition, Reported, Scope
-from penstock.learned.churn import Churn
-from penstock.observation import crash_loops
+from penstock.learned.churn import LEAST, LEAST_POLLS, SECONDS, Churn
 from penstock.observation.poll import RuleInputs
 
 
 def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
     """Not where the queue settles nothing at all: `churn_without_progress` says that. Nor where settling is unknown."""
     stopped, queues = churn.standing(), poll.found.queues
-    for client, loop in poll.crash_loops.standing().items():
+    for client, loop in churn.crash_loops.loops.items():
         at = queues.positions(np.array([loop.queue]))[0]
         known = poll.openmq is None or poll.openmq.said is None or bool(poll.openmq.said.balanced[at])
-        if known and client not in stopped:
+        if loop.on and known and client not in stopped:
             numbers = {
                 "consumers_seen": float(loop.consumers),
                 "given_back": loop.held,
@@ -30,8 +29,8 @@ CRASH_LOOPING = Condition(
     scope=Scope.CLIENT,
     title="A client closes again and again with messages that it has not acknowledged, while others work.",
     reports=reports,
-    when=f"within {crash_loops.SECONDS / 60:g} min at least {crash_loops.LEAST} consumers of one client were gone at"
-    f" {crash_loops.LEAST_POLLS} polls, each with buffered messages and without any acknowledgement, and the queue"
+    when=f"within {SECONDS / 60:g} min at least {LEAST} consumers of one client were gone at"
+    f" {LEAST_POLLS} polls, each with buffered messages and without any acknowledgement, and the queue"
     " settles no more than its other consumers do",
     quiet_on="rollouts, consumers that acknowledge before they close, short pollers that leave what they prefetched, a"
     " pool that stops once; queues that settle nothing at all: churn_without_progress",
@@ -45,7 +44,5 @@ CRASH_LOOPING = Condition(
         description="Consumers of {client} on {in_queue} close again and again with messages that they have not"
         " acknowledged, and other consumers work. {queue.ready} messages wait.",
         runbook="clients",
-        critical=False,
-        dashboard="penstock-clients",
     ),
 )

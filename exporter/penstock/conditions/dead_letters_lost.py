@@ -61,6 +61,5 @@ DEAD_LETTERS_LOST = Condition(
         description="Messages that {in_queue} removed after failed deliveries, or that it was to keep, are gone: no"
         " dead-letter queue got them; {queue.messages} are there.",
         runbook="queues",
-        critical=False,
     ),
 )

@@ -67,6 +67,5 @@ DUPLICATES_DROPPED = Condition(
         description="The broker drops messages sent to {in_address} as duplicates; {address.producers} producers send"
         " there.",
         runbook="brokers",
-        critical=False,
     ),
 )

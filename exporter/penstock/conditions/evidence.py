@@ -9,47 +9,19 @@ from penstock.conditions.condition import Evidence
 from penstock.core.table import Column, Positions
 from penstock.observation.poll import RuleInputs
 
-UNITS: Mapping[str, str] = {
-    "held": "messages",
-    "uncommitted": "messages",
-    "age": "seconds",
-    "patience": "seconds",
-    "at_risk": "messages",
-    "returned": "messages",
-    "delivered": "messages",
-    "settled": "messages",
-    "killed": "messages",
-    "consumers_seen": "consumers",
-    "given_back": "messages",
-    "leaked": "messages",
-    "one_in": "messages",
-    "consumers": "consumers",
-    "dispatch_at": "consumers",
-    "expected": "consumers",
-    "consumers_needed": "consumers",
-    "ready": "messages",
-    "rate": "messages/second",
-    "rate_in": "messages/second",
-    "rate_out": "messages/second",
-    "delivering_bytes": "bytes",
-    "limit_bytes": "bytes",
-    "limit_percent": "percent",
-    "evicted": "messages",
-    "ring": "messages",
-    "lost": "messages",
-    "lost_at_most": "messages",
-    "lost_in_all": "messages",
-    "growth": "messages",
-    "most": "messages",
-    "removed": "messages",
-    "rejected": "messages",
-    "limit": "messages",
-    "paused": "consumers",
-    "dead_letters": "yes_or_no",
+_BY_UNIT = {
+    "messages": "held uncommitted at_risk returned delivered settled killed given_back leaked one_in ready evicted"
+    " ring lost lost_at_most lost_in_all growth most removed rejected limit",
+    "seconds": "age patience",
+    "consumers": "consumers_seen consumers dispatch_at expected consumers_needed paused",
+    "messages/second": "rate rate_in rate_out",
+    "bytes": "delivering_bytes limit_bytes",
+    "percent": "limit_percent share",
+    "yes_or_no": "dead_letters",
     "producers": "producers",
     "polls": "polls",
-    "share": "percent",
 }
+UNITS: Mapping[str, str] = {name: unit for unit, names in _BY_UNIT.items() for name in names.split()}
 
 
 def of_queues(*names: str) -> Evidence:

@@ -96,6 +96,5 @@ IN_DOUBT = Condition(
         description="{broker.prepared_transactions} transactions are prepared on {{ $labels.broker }}, some of them for"
         " minutes; the status page says which, and whose messages are in doubt.",
         runbook="brokers",
-        critical=False,
     ),
 )

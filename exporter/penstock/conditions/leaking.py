@@ -72,7 +72,5 @@ LEAKING = Condition(
         description="{client} buffers {client.buffered} messages of {in_queue} that it processed or lost and never"
         " acknowledged. Consumers that leak: {value} of {client.consumers}.",
         runbook="clients",
-        critical=False,
-        dashboard="penstock-clients",
     ),
 )

@@ -35,6 +35,5 @@ OVER_BUDGET = Condition(
         description="Penstock reads {broker.rows_dropped} rows less than {{ $labels.broker }} has, and holds"
         " {broker.series_dropped} series back; the status page says which.",
         runbook="brokers",
-        critical=False,
     ),
 )

@@ -73,7 +73,6 @@ RING_LOSING = Condition(
         description="{in_queue} threw {eviction.evicted|sum of 15m} messages away unread within 15m; it covers"
         " {queue.ring_retention}, its size is {queue.ring_limit} messages.",
         runbook="rings",
-        critical=False,
         dashboard="penstock-rings",
     ),
 )

@@ -6,6 +6,12 @@ from penstock.core.table import Column
 from penstock.observation.poll import RuleInputs
 from penstock.settings.constants import Constants
 
+window, trend = Constants.window_seconds, Constants.trend_seconds
+"""
+Seconds over which returns, expiry and balances are judged, and over which a backlog must grow; by the constants and
+the seconds between two polls.
+"""
+
 
 def nearly(poll: RuleInputs, seconds: Column | float) -> Column:
     """
@@ -32,16 +38,6 @@ def at_this_poll(poll: RuleInputs) -> Column:
 
 def ago(poll: RuleInputs, seconds: float) -> Column:
     return np.full(len(poll.found.queues), poll.found.now - seconds)
-
-
-def window(constants: Constants, interval: float) -> float:
-    """Seconds over which returns, expiry and balances are judged."""
-    return constants.window_seconds(interval)
-
-
-def trend(constants: Constants, interval: float) -> float:
-    """Seconds over which a backlog must grow."""
-    return constants.trend_seconds(interval)
 
 
 def window_begin(poll: RuleInputs) -> Column:

@@ -44,6 +44,5 @@ UNACCOUNTED = Condition(
         description="{queue.unexplained} messages of {in_queue} are missing, or too many, for no reason that the broker"
         " counts.",
         runbook="queues",
-        critical=False,
     ),
 )

@@ -47,6 +47,5 @@ UNWANTED_MESSAGES = Condition(
         description="Messages sent to {in_address} match the filter of none of its queues and are dropped;"
         " {address.producers} producers send there.",
         runbook="brokers",
-        critical=False,
     ),
 )

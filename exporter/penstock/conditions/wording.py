@@ -1,7 +1,7 @@
 """Conditions in sentences: the rule with the constants in force, the action with the numbers of one that is active."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from penstock.conditions.condition import Condition
 from penstock.settings.constants import Constants
@@ -44,7 +44,7 @@ def action(condition: Condition, evidence: Mapping[str, float]) -> str:
     numbers["leak_text"] = leak(evidence)
     to_dead = evidence.get("dead_letters")
     numbers["removed_text"] = "" if to_dead is None else DEAD_LETTERS if to_dead else GONE
-    return condition.action.format_map(_Known(numbers))
+    return condition.action.format_map(NumbersToTell(numbers))
 
 
 def leak(evidence: Mapping[str, float]) -> str:
@@ -61,12 +61,13 @@ def leak(evidence: Mapping[str, float]) -> str:
     return f"leaks {share},{slow}: it buffers {held:.0f}, ever more. What is left in a time without messages is leaked"
 
 
-class _Known(dict[str, object]):
+class NumbersToTell(dict[str, object]):
+    """Numbers by name; what the broker did not give has a word for it."""
+
     def __missing__(self, key: str) -> "_Unknown":
         return _Unknown()
 
 
-@dataclass(frozen=True, slots=True)
 class _Unknown:
     """A number that the broker did not give."""
 

@@ -1,5 +1,5 @@
 """
-Configuration problems: each rule in a file of its own in `rules/`, what they read, and the arithmetic of flow limits.
+Configuration problems: the rules in `rules/`, what they read, and the arithmetic of flow limits.
 
 Raises no condition; does no I/O.
 """

@@ -7,9 +7,8 @@ import numpy as np
 
 from penstock.core.table import Column, Positions, Table
 from penstock.core.windows import Mask, reindex
-from penstock.findings.flow_control import FlowControl
-from penstock.findings.usage import Usage
-from penstock.learned.arrivals import ConsumerArrivals
+from penstock.findings.usage import FlowControl, Usage
+from penstock.learned.prefetch import ConsumerArrivals
 from penstock.model import AddressRow, Broker, QueueKind, QueueRow, Snapshot
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries

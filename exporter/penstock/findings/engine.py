@@ -10,8 +10,7 @@ from penstock.core.windows import reindex
 from penstock.findings import catalogue
 from penstock.findings.context import FindingContext, clients_of
 from penstock.findings.finding import OPENMQ, Finding, Found
-from penstock.findings.flow_control import flow_control
-from penstock.findings.usage import Usage
+from penstock.findings.usage import Usage, flow_control
 from penstock.model import Snapshot
 from penstock.observation.facts import AddressJoin
 from penstock.rule_engine.judgement import Judgement
@@ -76,7 +75,7 @@ class Findings:
             stale=reindex(snapshot.queues.index, judgement.openmq.queues.index, judgement.openmq.queues.stale, np.nan),
         )
         rules = [rule for rule in catalogue.RULES if rule.brokers is None or kind in rule.brokers]
-        found = tuple(one for rule in rules for one in islice(first_of_each(rule.find(context)), MOST))
+        found = tuple(one for rule in rules for one in islice(first_of_each(rule.find(rule, context)), MOST))
         return Findings(found, self._series(name, found, queues, clients), snapshot.stamp, join, usage)
 
     def _series(

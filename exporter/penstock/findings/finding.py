@@ -1,11 +1,18 @@
 """What a rule of the findings is, and what it finds."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from penstock.findings.context import FindingContext
-from penstock.model import BrokerKind
+import numpy as np
+
+from penstock.conditions.wording import KNOBS, NumbersToTell
+from penstock.core.table import Column
+from penstock.core.windows import Mask
+from penstock.findings.context import Clients, FindingContext
+from penstock.findings.usage import FlowControl
+from penstock.model import BrokerKind, ConsumerRow, QueueRow
+from penstock.series.labels import ClientSeries
 
 ARTEMIS = frozenset({BrokerKind.ARTEMIS})
 OPENMQ = frozenset({BrokerKind.OPENMQ})
@@ -33,17 +40,17 @@ class FindingRule:
 
     name: str
     scope: FindingScope
-    find: Callable[[FindingContext], "Found"]
+    find: Callable[["FindingRule", FindingContext], "Found"]
     says: str
     advice: str
     when: str
     arithmetic: str
-    evidence: Mapping[str, tuple[str, ...]]
+    evidence: Mapping[str, str]
     brokers: frozenset[BrokerKind] | None = None
 
     @property
     def units(self) -> Mapping[str, str]:
-        return {name: unit for unit, names in self.evidence.items() for name in names}
+        return {name: unit for unit, names in self.evidence.items() for name in names.split()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +77,63 @@ class Finding:
 
     @property
     def says(self) -> str:
-        return self.rule.says.format_map(_Values({**self.evidence, **self.texts}))
+        return self.rule.says.format_map(NumbersToTell({**self.evidence, **self.texts}))
 
     @property
     def advice(self) -> str:
-        return self.rule.advice.format_map(_Values({**self.evidence, **self.texts}))
+        return self.rule.advice.format_map(NumbersToTell({**self.evidence, **self.texts}))
 
 
 Found = Iterator[Finding]
 """What a rule finds."""
 
 
-class _Values(dict[str, object]):
-    def __missing__(self, key: str) -> "_Unknown":
-        return _Unknown()
+# --- from rows of a table to findings about what they name
+
+FEW = 10
+"""Messages or consumers: fewer show no pattern."""
+Texts = Callable[[int], Mapping[str, str]]
+"""Words of says and advice, by the position of a connection."""
 
 
-class _Unknown:
-    """A number that the broker did not give."""
+def of_queues(rule: FindingRule, context: FindingContext, holds: Mask, **evidence: Column) -> Found:
+    for i in np.flatnonzero(holds).tolist():
+        row: QueueRow = context.queues.index.rows[i]
+        yield Finding(rule, row.name, row.address, row.name, evidence=at(i, evidence))
 
-    def __format__(self, spec: str) -> str:
-        return "an unknown number of"
+
+def of_clients(rule: FindingRule, clients: Clients, holds: Mask, **evidence: Column) -> Found:
+    rows = np.flatnonzero(holds)
+    for i, protocol in zip(rows.tolist(), clients.protocols(rows), strict=True):
+        texts = {"knob": KNOBS.get(protocol, "a smaller window or prefetch")}
+        yield of_client(rule, clients.grouping.index.rows[i], at(i, evidence), texts)
+
+
+def of_client(rule: FindingRule, row: ClientSeries, evidence: Mapping[str, float], texts: Mapping[str, str]) -> Finding:
+    return Finding(rule, f"{row.queue}/{row.client}", row.address, row.queue, row.client, finite(evidence), texts)
+
+
+def of_connections(
+    rule: FindingRule, flow: FlowControl, holds: Mask, *, order: Column, texts: Texts = lambda _: {}, **evidence: Column
+) -> Found:
+    """Those with the highest `order` first."""
+    evidence = {"consumers": flow.connections.consumers, **evidence}
+    for i in np.flatnonzero(holds)[np.argsort(-np.nan_to_num(order[holds]), kind="stable")].tolist():
+        rows: list[ConsumerRow] = flow.consumers.index.rows[flow.connection == flow.connections.keys[i]].tolist()
+        yield of_connection(rule, rows, at(i, evidence), texts(i))
+
+
+def of_connection(
+    rule: FindingRule, rows: Sequence[ConsumerRow], evidence: Mapping[str, float], texts: Mapping[str, str]
+) -> Finding:
+    """By the name of its client, as ids change at reconnects. rows: its consumers."""
+    client, on = rows[0].client, tuple(sorted({(row.address, row.queue) for row in rows}))
+    return Finding(rule, client, client=client, evidence=finite(evidence), texts=texts, on=on)
+
+
+def at(i: int, evidence: Mapping[str, Column]) -> dict[str, float]:
+    return finite({name: float(column[i]) for name, column in evidence.items()})
+
+
+def finite(evidence: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in evidence.items() if np.isfinite(value)}

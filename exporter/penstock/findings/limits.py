@@ -133,10 +133,6 @@ class ConnectionWindow:
         """The most that is buffered: one below the limit, and a whole count more."""
         return self.limit - 1 + self.count
 
-    def stops_after(self, in_hand: int) -> int:
-        """Messages sent to consumers of which `in_hand` are handed over and none returns: a multiple of the count."""
-        return math.ceil((self.limit + in_hand) / self.count) * self.count
-
 
 # --- Artemis
 

@@ -1,18 +1,22 @@
 """
-Consumers that come and go: clients that reconnect without getting anything done, and holders that vanish.
+Consumers that come and go: clients that reconnect without getting anything done, clients that crash again and again
+beside others that work (their consumers vanish with messages, and settled none), and holders that vanish.
 
-Sparse: only clients that gained or lost a consumer on a queue without progress are looked at.
+Sparse: only clients that gained a consumer on a queue without progress, or lost one which buffered something. Who
+acknowledges just before it goes is not seen to, but its queue settles more than its consumers show: `unseen`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from penstock.core.state import RowState, mask, unindexed
+from penstock.core.state import RowState, column, mask, unindexed
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
-from penstock.observation.facts import CONSUMER_NUMBERS, Facts, Seen
+from penstock.observation.facts import CONSUMER_NUMBERS, Facts, Seen, or_zero
+from penstock.observation.poll import RuleInputs
 from penstock.observation.unacked import Unacked
 from penstock.series.labels import ClientSeries, Grouping
 from penstock.settings.constants import POLLS
@@ -25,12 +29,162 @@ SHOWN = 300.0
 """Seconds for which it is kept that a holder left."""
 LONG = 30.0
 """Seconds; who held for a shorter time and goes away is nothing to tell."""
-HELD = CONSUMER_NUMBERS.index("buffered")
+SECONDS = 600.0
+"""What is counted is not older."""
+LEAST, LEAST_POLLS = 5, 3
+"""Consumers that vanished, and polls at which some did: a pool that stops once is no loop."""
+UNSEEN, UNSEEN_SHARE = 3.0, 0.2
+"""Messages of the queue, and for each of these consumers, that others may have settled unseen."""
+SWEEP_SECONDS = 60.0
+MOST = 10_000
+"""Clients that are followed."""
+HELD, SETTLED = CONSUMER_NUMBERS.index("buffered"), CONSUMER_NUMBERS.index("acknowledged")
+
+
+class Went(NamedTuple):
+    """Consumers that went away with messages: client, place at the poll before, queue now, what they had and did."""
+
+    client: Positions
+    at: Positions
+    queue: Positions
+    held: Column
+    settled: Column
+
+
+def those_that_went(found: Facts, clients: Grouping[ClientSeries], seen: Seen) -> Went:
+    """clients, seen: at the poll before."""
+    gone = found.consumer.gone
+    here = (gone.queue >= 0) & (gone.at < len(clients.member))
+    at, queue = gone.at[here], gone.queue[here]
+    client, held = clients.member[at], or_zero(seen.consumers.numbers[HELD, at])
+    counts = np.flatnonzero((client >= 0) & found.judged[queue] & (held > 0))
+    settled = or_zero(seen.consumers.numbers[SETTLED, at[counts]])
+    return Went(client[counts], at[counts], queue[counts], held[counts], settled)
+
+
+def after(run: int, *, on: bool, holds: bool, may_come: bool = True) -> tuple[int, bool]:
+    """Of a streak or a loop: polls in a row at which its rule said the same, and whether its condition stands."""
+    run = max(run, 0) + 1 if holds else min(run, 0) - 1
+    return run, (run >= POLLS and may_come) or (on and run > -POLLS)
+
+
+# --- crash loops
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """Consumers of a client that went between two polls. unseen: of the queue at the poll before."""
+
+    at: float
+    consumers: int
+    settled: float
+    held: float
+    unseen: float
+
+
+@dataclass(frozen=True, slots=True)
+class CrashLoop:
+    """queue: its key. run, on: see `after`."""
+
+    queue: int
+    vanished: tuple[Vanished, ...] = ()
+    run: int = 0
+    on: bool = False
+
+    @property
+    def begin(self) -> float:
+        return self.vanished[0].at
+
+    @property
+    def consumers(self) -> int:
+        return sum(one.consumers for one in self.vanished)
+
+    @property
+    def held(self) -> float:
+        """What they had, by their last sight: at least so many were given back."""
+        return sum(one.held for one in self.vanished)
+
+    def advance(self, now: float, unseen: float, *, served: bool) -> "CrashLoop":
+        """unseen: of its queue. served: others settled messages of the queue since it began."""
+        loop = replace(self, vanished=tuple(one for one in self.vanished if now - one.at <= SECONDS))
+        holds = served and len(loop.vanished) >= LEAST_POLLS and not any(one.settled for one in loop.vanished)
+        if holds:
+            others = unseen - loop.vanished[0].unseen
+            holds = loop.consumers >= LEAST and others < UNSEEN + UNSEEN_SHARE * loop.consumers
+        run, on = after(self.run, on=self.on and bool(loop.vanished), holds=holds)
+        return replace(loop, run=run, on=on)
+
+
+@dataclass(frozen=True, slots=True)
+class CrashLoops(RowState):
+    """Per queue, and per client. unseen: settled by consumers that no poll saw settle it, in all."""
+
+    unseen: Column = column(0.0, saved=False)
+    loops: Mapping[ClientSeries, CrashLoop] = unindexed(dict)
+    pending: tuple[ClientSeries, ...] = unindexed(tuple)
+    """Those of which the condition stands, or may do so from the next poll on."""
+    swept: float = unindexed(lambda: -np.inf)
+
+    def advance(self, found: Facts, went: Went, clients: Grouping[ClientSeries], unsettled: Column) -> "CrashLoops":
+        """clients: at the poll before. unsettled: per queue since when nothing is settled, NaN where it is."""
+        before = self.reindexed(found.queues).unseen
+        unseen = before + or_zero(found.d_settled) - found.d_left + found.d_uncommitted
+        loops, came = dict(self.loops), vanished(found, went, clients, before)
+        for client, (queue, one) in came.items():
+            loop = loops.get(client, CrashLoop(queue))
+            # Who once settled something is no crash loop, and remembered only where it might have been one.
+            if client in loops or (not one.settled and len(loops) < MOST):
+                loops[client] = replace(loop, vanished=(*loop.vanished, one))
+        sweeps = found.now - self.swept > SWEEP_SECONDS
+        asked = [*loops] if sweeps else [client for client in {*came, *self.pending} if client in loops]
+        at = found.queues.positions(np.array([loops[client].queue for client in asked], np.int64)).tolist()
+        for client, i in zip(asked, at, strict=True):
+            served = i >= 0 and not unsettled[i] <= loops[client].begin
+            loops[client] = loops[client].advance(found.now, float(unseen[i]), served=served)
+            if i < 0 or not loops[client].vanished:
+                del loops[client]
+        pending = tuple(client for client in asked if client in loops and (loops[client].on or loops[client].run > 0))
+        return CrashLoops(found.queues, unseen, loops, pending, found.now if sweeps else self.swept)
+
+    def kept(self) -> Iterator[tuple[ClientSeries, CrashLoop]]:
+        """The loops as the next agent begins: of queues of which nothing was settled unseen yet."""
+        for client, loop in self.loops.items():
+            (unseen,) = np.append(self.unseen, 0.0)[self.index.positions(np.array([loop.queue]))].tolist()
+            yield client, replace(loop, vanished=tuple(replace(v, unseen=v.unseen - unseen) for v in loop.vanished))
+
+
+def vanished(
+    found: Facts, went: Went, clients: Grouping[ClientSeries], unseen: Column
+) -> dict[ClientSeries, tuple[int, Vanished]]:
+    """Of the clients that lost consumers which buffered something: the queue's key, and what went."""
+    counts = ~found.keeps[went.queue]
+    if not counts.any() or found.settling:
+        return {}
+    members, first, which = np.unique(went.client[counts], return_index=True, return_inverse=True)
+    numbers = zip(
+        clients.index.rows[members].tolist(),
+        went.queue[counts][first].tolist(),
+        np.bincount(which).tolist(),
+        np.bincount(which, went.settled[counts]).tolist(),
+        np.bincount(which, went.held[counts]).tolist(),
+        strict=True,
+    )
+    return {
+        client: (int(found.queues.keys[i]), Vanished(found.now, consumers, acked, had, float(unseen[i])))
+        for client, i, consumers, acked, had in numbers
+    }
+
+
+# --- clients that settle nothing, and holders
 
 
 @dataclass(frozen=True, slots=True)
 class Streak:
-    """A time without true progress: begin, consumers that held or received in it, the polls at which such came."""
+    """
+    A time without true progress: begin, consumers that held or received in it, the polls at which such came.
+
+    run, on: see `after`.
+    """
 
     begin: float
     queue: str
@@ -39,9 +193,7 @@ class Streak:
     last: float = 0.0
     patience: float = np.nan
     run: int = 0
-    """Polls in a row at which the rule said the same, negative for "does not hold"."""
     on: bool = False
-    """The condition stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +221,13 @@ class Churn(RowState):
     """Streaks with a condition that ended at this poll: it takes a second one to leave."""
     first: float = unindexed(lambda: np.nan)
     """The first poll: who was found at it may have received what it did long before."""
+    crash_loops: CrashLoops = unindexed(CrashLoops)
 
-    def advance(
-        self,
-        found: Facts,
-        unacked: Unacked,
-        clients: Grouping[ClientSeries],
-        patience: Column,
-        seen: Seen,
-        unacked_before: Unacked,
-        ids: int,
-    ) -> "Churn":
-        """patience: per consumer. ids: so many consumers are no accident. seen, unacked_before: at the poll before."""
+    def advance(self, poll: RuleInputs, seen: Seen, unacked_before: Unacked) -> "Churn":
+        """seen, unacked_before: at the poll before."""
+        found, unacked, clients, patience = poll.found, poll.unacked, poll.groups.clients, poll.client_patience
         lasting, ended = self._lasting(found)
+        went = those_that_went(found, self.clients, seen)
         first = found.now if np.isnan(self.first) else self.first
         holders = idle_holders(found, clients, unacked.seen_since > first) & ~np.isnan(patience)
         # Progress on a queue ends the streak, and with it who was counted. Only those that have just come can be churn.
@@ -93,17 +239,18 @@ class Churn(RowState):
         old = {client: one for client, one in streaks.items() if one.polls >= OLD or one.on or one.run > 0}
         present = clients.count() if old else np.empty(0)
         streaks |= {
-            client: advance_streak(streak, found, clients.number_of(client, present), ids)
+            client: advance_streak(streak, found, clients.number_of(client, present), poll.constants.churn_ids)
             for client, streak in old.items()
         }
         return Churn(
             found.consumer.index,
             holders & (recent | counted),
             streaks,
-            self._left(found, seen, unacked_before),
+            self._left(found, went, seen.times.now, unacked_before),
             clients,
             ended,
             first,
+            self.crash_loops.advance(found, went, self.clients, poll.timers.unsettled),
         )
 
     def _lasting(self, found: Facts) -> tuple[dict[ClientSeries, Streak], dict[ClientSeries, Streak]]:
@@ -120,22 +267,16 @@ class Churn(RowState):
             return lasting, {}
         return lasting, {c: streak for c, streak in self.streaks.items() if streak.on and c not in lasting}
 
-    def _left(self, found: Facts, seen: Seen, unacked_before: Unacked) -> dict[ClientSeries, Departure]:
+    def _left(self, found: Facts, went: Went, now: float, unacked_before: Unacked) -> dict[ClientSeries, Departure]:
         left = {client: event for client, event in self.left.items() if found.now - event.at <= SHOWN}
-        gone = found.consumer.gone
-        known = (gone.queue >= 0) & (gone.at < len(self.clients.member))
-        at, queue = gone.at[known], gone.queue[known]
-        had, age = seen.consumers.numbers[HELD, at], seen.times.now - unacked_before.unacked_since[at]
-        returned = had - found.d_settled[queue]
-        tells = (self.clients.member[at] >= 0) & found.judged[queue] & (had > 0) & (age >= LONG) & (returned > 0)
-        for i in np.flatnonzero(tells).tolist():
-            client = self.clients.index.rows[self.clients.member[at[i]]]
-            numbers = (float(one[i]) for one in (had, age, returned))
-            left[client] = Departure(found.now, seen.times.now - float(age[i]), *numbers)
+        age, returned = now - unacked_before.unacked_since[went.at], went.held - found.d_settled[went.queue]
+        for i in np.flatnonzero((age >= LONG) & (returned > 0)).tolist():
+            numbers = (float(one[i]) for one in (went.held, age, returned))
+            left[self.clients.index.rows[went.client[i]]] = Departure(found.now, now - float(age[i]), *numbers)
         return left
 
     def standing(self) -> dict[ClientSeries, Streak]:
-        """Clients of which the condition stands."""
+        """Clients that reconnect and settle nothing."""
         return {**self.ended, **{client: streak for client, streak in self.streaks.items() if streak.on}}
 
 
@@ -183,6 +324,5 @@ def advance_streak(streak: Streak, found: Facts, present: float, ids: int) -> St
     # It may agree one poll early, as all that patience decides.
     lasts = age >= streak.patience - found.interval and streak.polls >= OLD
     holds = lasts and streak.ids >= max(ids, 2 * present + 1) and not found.settling
-    run = max(streak.run, 0) + 1 if holds else min(streak.run, 0) - 1
-    comes = run >= POLLS and age >= streak.patience
-    return replace(streak, run=run, on=comes or (streak.on and run > -POLLS))
+    run, on = after(streak.run, on=streak.on, holds=holds, may_come=age >= streak.patience)
+    return replace(streak, run=run, on=on)

@@ -10,8 +10,7 @@ from penstock.learned.timeout import FEW, LearnedTimeout
 from penstock.model import QueueKind
 from penstock.observation.facts import Facts
 from penstock.observation.poll import Groups
-from penstock.observation.queue_timers import QueueTimers
-from penstock.observation.unacked import Unacked
+from penstock.observation.unacked import QueueTimers, Unacked
 from penstock.series.labels import ClientSeries, Grouping
 from penstock.series.queues import number_or_nan
 from penstock.settings.constants import Constants

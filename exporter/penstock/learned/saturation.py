@@ -7,7 +7,7 @@ selective consumer may lawfully hold nothing: it is left out.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,8 +95,7 @@ def polls_in(interval: float) -> int:
     return int(np.clip(np.ceil(SECONDS / max(between, interval)), 1, POLLS))
 
 
-@dataclass(frozen=True, slots=True)
-class Takers:
+class Takers(NamedTuple):
     """Of the consumers that take whatever comes, their positions: whether each holds something, and messages wait."""
 
     at: Positions
@@ -107,8 +106,7 @@ class Takers:
 def takers(found: Facts) -> Takers:
     consumer = found.consumer
     at = np.flatnonzero((consumer.queue >= 0) & ~consumer.selective)
-    holds = (consumer.held + consumer.uncommitted)[at] > 0
-    return Takers(at, holds, waiting(found)[consumer.queue[at]])
+    return Takers(at, (consumer.held + consumer.uncommitted)[at] > 0, waiting(found)[consumer.queue[at]])
 
 
 def waiting(found: Facts) -> Mask:

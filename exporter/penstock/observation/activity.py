@@ -39,16 +39,26 @@ class Activity:
 
     window: Window = field(default_factory=Window)
     trend: Window = field(default_factory=Window)
+    apart: tuple[tuple[float, float], ...] = ()
+    """Of the polls of the window: when they were, and how far apart their reads."""
 
     def advance(self, facts: Facts, constants: Constants) -> "Activity":
         """With this poll; a queue that is not known from the poll before begins anew."""
         changes = [facts.returned, facts.d_settled, facts.d_delivered, facts.d_expired, facts.d_killed]
         flow = [facts.d_added, facts.d_settled, facts.messages - facts.scheduled]
         seconds = max(constants.persistent, constants.window_seconds(facts.interval))
+        apart = (*(one for one in self.apart if one[0] >= facts.now - 2 * seconds), (facts.now, facts.apart))
         return Activity(
             _pushed(self.window, facts, changes, seconds, SAMPLES),
             _pushed(self.trend, facts, flow, constants.trend_seconds(facts.interval), TREND_SAMPLES, levels=(DEPTH,)),
+            apart,
         )
+
+    @property
+    def drawn_together(self) -> float:
+        """Seconds by which the reads of a poll are closer to each other than they were: so much was settled unseen."""
+        apart = [seconds for _, seconds in self.apart]
+        return max(apart) - apart[-1] if apart else 0.0
 
 
 def _pushed(
@@ -74,13 +84,17 @@ class Returns:
 def returns(activity: Activity, constants: Constants, interval: float) -> Returns:
     window = activity.window
     returned, delivered, settled, killed = (window.sum(one) for one in (RETURNED, DELIVERED, SETTLED, KILLED))
-    return Returns(returned, delivered, settled, killed, persistent(window, RETURNED, constants, interval))
+    # Consumers let go before the queue is read: what was settled in between looks like a return when it gets less.
+    unseen = settled * (activity.drawn_together / max(window.seconds, interval, 1e-9))
+    return Returns(returned, delivered, settled, killed, persistent(window, RETURNED, constants, interval, unseen))
 
 
-def persistent(window: Window, variable: int, constants: Constants, interval: float) -> Mask:
+def persistent(
+    window: Window, variable: int, constants: Constants, interval: float, unseen: Column | None = None
+) -> Mask:
     """
-    Rule "persistent": the balance, less its largest poll, is above the margin and the noise; in both halves, at three
-    polls or more, over 30 s or more. One rollback or purge is not.
+    Rule "persistent": the balance, less its largest poll and what is `unseen`, is above the margin and the noise; in
+    both halves, at three polls or more, over 30 s or more. One rollback or purge is not.
     """
     total = window.sum(variable)
     lasting = np.zeros(len(total), np.bool_)
@@ -89,8 +103,9 @@ def persistent(window: Window, variable: int, constants: Constants, interval: fl
         values = window.of(variable, rows)
         first, second = halves(values)
         noise = -np.minimum(values.min(axis=0), 0.0)
+        less = values.max(axis=0) + (0.0 if unseen is None else unseen[rows])
         lasting[rows] = (
-            (total[rows] - values.max(axis=0) >= constants.margin + constants.noise * noise)
+            (total[rows] - less >= constants.margin + constants.noise * noise)
             & (first.sum(axis=0) > 0)
             & (second.sum(axis=0) > 0)
             & (np.count_nonzero(values > 0, axis=0) >= PERSISTENT_POLLS)

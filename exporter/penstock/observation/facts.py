@@ -28,6 +28,11 @@ CONSUMER_NUMBERS = ("delivered", "acknowledged", "awaiting_commit", "buffered")
 """The first two are counters."""
 SKEW = 3.0
 """Messages by which numbers of one row may be apart: they are not read at the same moment."""
+ADDRESS_COLUMNS = (
+    "paging", "paused", "limit_percent", "pages", "producers_paused", "page_read_limit_bytes",
+    "page_read_limit_messages", "non_destructive", "max_delivery_attempts",
+)  # fmt: skip
+"""In the order of `AddressFacts`."""
 NEEDED = ("queues", "consumers")
 """Collectors without which nothing is judged: a change of what stands in for them would be none."""
 JUDGED = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
@@ -144,6 +149,8 @@ class Facts:
     now: float
     read: float
     """When all had been read, at the latest."""
+    apart: float
+    """Seconds by which queues were read after consumers; 0 where it is not known."""
     interval: float
     restarted: bool
     """The broker has started anew since the poll before, or its counters fell."""
@@ -288,60 +295,35 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
     times = replace(times, read=times.now + seconds_of_reading(snapshot))
     if times.restarted:
         before = Seen()
-    change = queue_changes(before.queues, queues)
+    numbers, changes, known, back, said_by_queues = queue_changes(before.queues, queues)
     join = before.queue_of.advance(consumers.index, queues.index, snapshot.consumer_queue)
     late = np.isin(consumers.index.keys, snapshot.observation.late.get("consumers", ()))
-    said, consumer = consumer_facts(before, consumers, join, change.known, late)
+    numbers_of, consumer = consumer_facts(before, consumers, join, known, late)
     addresses = before.addresses.advance(queues.index, snapshot.addresses)
-    seen_queues, seen_consumers = SeenQueues(queues.index, change.seen), SeenConsumers(consumers.index, said)
+    seen_queues, seen_consumers = SeenQueues(queues.index, said_by_queues), SeenConsumers(consumers.index, numbers_of)
     seen = Seen(seen_queues, seen_consumers, times, addresses, join)
-    about = address_facts(addresses, snapshot.addresses, change.changes[0])
-    return seen, facts_of(queues, change, about, consumer, times, constants, counted="buffered" in consumers)
-
-
-def time_of(snapshot: Snapshot) -> float:
-    """The broker's clock; the agent's where it shows none."""
-    clock = np.nan if snapshot.broker is None else snapshot.broker.clock
-    return snapshot.stamp if np.isnan(clock) else clock
-
-
-def seconds_of_reading(snapshot: Snapshot) -> float:
-    """From before the broker's clock was read until its queues and consumers had been; 0 where it is not known."""
-    parts = snapshot.collectors
-    ends = [parts[name].stamp for name in NEEDED if name in parts]
-    return max([0.0, *(end - parts["broker"].stamp + parts["broker"].seconds for end in ends if "broker" in parts)])
-
-
-def facts_of(
-    queues: Table[QueueRow],
-    change: "QueueChanges",
-    address: "AddressFacts",
-    consumer: ConsumerFacts,
-    times: Times,
-    constants: Constants,
-    *,
-    counted: bool,
-) -> Facts:
-    added, settled, expired, killed, scheduled, messages = change.numbers
-    d_added, d_settled, d_expired, d_killed, d_scheduled, _ = change.changes
-    rows, size = queues.index, len(queues)
+    of_addresses = [addresses.by_queue(snapshot.addresses, name) for name in ADDRESS_COLUMNS]
+    address = AddressFacts(*of_addresses, *[addresses.of_all_queues(or_zero(changes[0]))])
+    added, settled, expired, killed, scheduled, messages = numbers
+    d_added, d_settled, d_expired, d_killed, d_scheduled, _ = changes
     keeps = keeping(address.non_destructive, added, settled)
     d_left, d_delivered, d_uncommitted, held = (
-        consumer.by_queue(values, size)
+        consumer.by_queue(values, len(queues))
         for values in (consumer.d_left, consumer.d_delivered, consumer.d_uncommitted, consumer.held)
     )
-    return Facts(
+    return seen, Facts(
         now=times.now,
         read=times.read,
+        apart=seconds_apart(snapshot),
         interval=times.interval,
         restarted=times.restarted,
         settling=times.settling(constants),
-        counted=counted,
-        queues=rows,
-        known=change.known,
-        set_back=change.set_back,
-        judged=rows.column("judged", lambda row: row.kind in JUDGED) > 0,
-        parked=rows.column("parked", lambda row: row.kind in PARKED) > 0,
+        counted="buffered" in consumers,
+        queues=queues.index,
+        known=known,
+        set_back=back,
+        judged=queues.index.column("judged", lambda row: row.kind in JUDGED) > 0,
+        parked=queues.index.column("parked", lambda row: row.kind in PARKED) > 0,
         added=added,
         d_added=d_added,
         d_settled=d_settled,
@@ -374,6 +356,24 @@ def facts_of(
     )
 
 
+def time_of(snapshot: Snapshot) -> float:
+    """The broker's clock; the agent's where it shows none."""
+    clock = np.nan if snapshot.broker is None else snapshot.broker.clock
+    return snapshot.stamp if np.isnan(clock) else clock
+
+
+def seconds_apart(snapshot: Snapshot) -> float:
+    queues, consumers = (snapshot.collectors.get(name) for name in NEEDED)
+    return 0.0 if queues is None or consumers is None else queues.stamp - consumers.stamp
+
+
+def seconds_of_reading(snapshot: Snapshot) -> float:
+    """From before the broker's clock was read until its queues and consumers had been; 0 where it is not known."""
+    parts = snapshot.collectors
+    ends = [parts[name].stamp for name in NEEDED if name in parts]
+    return max([0.0, *(end - parts["broker"].stamp + parts["broker"].seconds for end in ends if "broker" in parts)])
+
+
 # --- queues
 
 FEW_REMOVED = 0.01
@@ -390,25 +390,18 @@ def keeping(declared: Column, added: Column, settled: Column) -> Mask:
     return keeps & (settled <= FEW_REMOVED * added) if keeps.any() else keeps
 
 
-@dataclass(frozen=True, slots=True)
-class QueueChanges:
-    """By `QUEUE_NUMBERS`: what is said now, what changed (0 where the queue is not known), and what is seen now."""
-
-    numbers: Numbers
-    changes: Numbers
-    seen: Numbers
-    known: Mask
-    set_back: Mask
-
-
-def queue_changes(before: SeenQueues, queues: Table[QueueRow]) -> QueueChanges:
+def queue_changes(before: SeenQueues, queues: Table[QueueRow]) -> tuple[Numbers, Numbers, Mask, Mask, Numbers]:
+    """
+    By `QUEUE_NUMBERS` what is said now, and what changed (0 where the queue is not known); of which queues that is
+    known, and which an operator set back; what is seen now.
+    """
     numbers = np.stack([queues[name] for name in QUEUE_NUMBERS])
     past = before.reindexed(queues.index).numbers
     # A counter that fell: a new life of the queue, or an operator set it back.
     fell = numbers[:4] < past[:4]
     known = ~np.isnan(past[0]) & ~fell.any(axis=0)
     changes = np.where(known, numbers - past, 0.0)
-    return QueueChanges(numbers, changes, since_said(numbers, past), known, set_back(numbers, past, fell))
+    return numbers, changes, known, set_back(numbers, past, fell), since_said(numbers, past)
 
 
 def set_back(numbers: Numbers, past: Numbers, fell: NDArray[np.bool_]) -> Mask:
@@ -428,22 +421,6 @@ def since_said(numbers: Numbers, past: Numbers) -> Numbers:
     """What was said last: where a number is missing the next change is that since the poll before."""
     missing = np.isnan(numbers)
     return np.where(missing, past, numbers) if missing.any() else numbers
-
-
-def address_facts(join: AddressJoin, addresses: Table[AddressRow] | None, d_added: Column) -> AddressFacts:
-    """What the address of each queue says, by the queues' rows; d_added: of the queues."""
-    return AddressFacts(
-        paging=join.by_queue(addresses, "paging"),
-        paused=join.by_queue(addresses, "paused"),
-        limit_percent=join.by_queue(addresses, "limit_percent"),
-        pages=join.by_queue(addresses, "pages"),
-        producers_paused=join.by_queue(addresses, "producers_paused"),
-        page_read_bytes=join.by_queue(addresses, "page_read_limit_bytes"),
-        page_read_messages=join.by_queue(addresses, "page_read_limit_messages"),
-        non_destructive=join.by_queue(addresses, "non_destructive"),
-        delivery_attempts=join.by_queue(addresses, "max_delivery_attempts"),
-        d_added=join.of_all_queues(or_zero(d_added)),
-    )
 
 
 # --- consumers

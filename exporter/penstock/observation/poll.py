@@ -11,13 +11,11 @@ from penstock.core.windows import Mask
 from penstock.model import Broker, LeftOut
 from penstock.observation.activity import Activity, Returns, Trend
 from penstock.observation.buffers import Buffers
-from penstock.observation.crash_loops import CrashLoops
 from penstock.observation.facts import Facts
 from penstock.observation.losses import Losses
 from penstock.observation.openmq import Openmq
-from penstock.observation.queue_timers import QueueTimers
 from penstock.observation.ring import Evictions
-from penstock.observation.unacked import Unacked
+from penstock.observation.unacked import QueueTimers, Unacked
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries
 from penstock.settings.constants import Constants
 
@@ -60,7 +58,6 @@ class RuleInputs:
     at_risk: Column
     service_rate: Column
     buffers: Buffers = field(default_factory=Buffers)
-    crash_loops: CrashLoops = field(default_factory=CrashLoops)
     rivals: tuple[str, ...] = ()
     """Other brokers that are active with the same node id."""
     left_out: tuple[LeftOut, ...] = ()

@@ -1,13 +1,30 @@
-"""Who holds messages, since when each has settled nothing, and what that teaches about its client."""
+"""Since when each queue is as it is, and each consumer has settled nothing: what conditions that last rest on."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.state import By, RowState, column
+from penstock.core.state import By, RowState, column, mask
 from penstock.core.table import Column
 from penstock.core.windows import Mask, since
 from penstock.observation.facts import ConsumerFacts, Facts
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTimers(RowState):
+    """
+    Per queue, times by the broker's clock: since when nothing moves, messages are ready, no consumer is there, nothing
+    is settled, nothing comes in; NaN = not. had_consumer: one was seen at some poll, or something settled.
+    """
+
+    BY = By.QUEUE
+    STORED_AS = "span_"
+    still: Column = column()
+    ready: Column = column()
+    absent: Column = column()
+    unsettled: Column = column()
+    blocked: Column = column()
+    had_consumer: Mask = mask(outlives=True, stored_as="had_consumer")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.table import Column, Index, Positions
-from penstock.core.windows import Mask, T
+from penstock.core.windows import Mask
 from penstock.settings.constants import POLLS, Constants
+
+COLUMNS = {"run": 0, "on": False, "since": np.nan, "left_since": np.nan, "left_at": -np.inf, "last": -np.inf}
+"""Of `Debounce`, in their order, with what stands where nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +42,7 @@ class Debounce:
         return self._of(np.flatnonzero(at >= 0), index, at[at >= 0])
 
     def _of(self, rows: Positions | Mask, index: Index[Any], at: Positions) -> "Debounce":
-        return Debounce(
-            index,
-            at,
-            self.run[rows],
-            self.on[rows],
-            self.since[rows],
-            self.left_since[rows],
-            self.left_at[rows],
-            self.last[rows],
-        )
+        return Debounce(index, at, *(getattr(self, name)[rows] for name in COLUMNS))
 
     def active(self) -> tuple[Positions, Column]:
         """Where it is active, and since when."""
@@ -108,20 +102,7 @@ class Debounce:
         at = np.union1d(self.at, more)
         if len(at) == len(self.at):
             return self
-        here = np.searchsorted(at, self.at)
-
-        def column(values: NDArray[T], unknown: float) -> NDArray[T]:
-            moved = np.full(len(at), unknown, values.dtype)
-            moved[here] = values
-            return moved
-
-        return Debounce(
-            self.index,
-            at,
-            column(self.run, 0),
-            column(self.on, False),
-            column(self.since, np.nan),
-            column(self.left_since, np.nan),
-            column(self.left_at, -np.inf),
-            column(self.last, -np.inf),
-        )
+        moved = {name: np.full(len(at), unknown, getattr(self, name).dtype) for name, unknown in COLUMNS.items()}
+        for name, values in moved.items():
+            values[np.searchsorted(at, self.at)] = getattr(self, name)
+        return Debounce(self.index, at, **moved)

@@ -26,14 +26,13 @@ from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.observation import ring
 from penstock.observation.activity import Activity, returns, trend
 from penstock.observation.buffers import Buffers
-from penstock.observation.crash_loops import CrashLoops
 from penstock.observation.facts import Facts, Seen, Times, facts, time_of
+from penstock.observation.losses import Losses
 from penstock.observation.measures import Measures, blocked_since
 from penstock.observation.oldest import Oldest
 from penstock.observation.openmq import Openmq
 from penstock.observation.poll import Groups, RuleInputs
-from penstock.observation.queue_timers import QueueTimers
-from penstock.observation.unacked import Progress, Unacked, progress_of
+from penstock.observation.unacked import Progress, QueueTimers, Unacked, progress_of
 from penstock.rule_engine.debounce import Debounce
 from penstock.rule_engine.engine import advance_conditions, blockers
 from penstock.rule_engine.operator import closed, of_given_kind, with_silence
@@ -59,7 +58,6 @@ class Judgement:
     activity: Activity = field(default_factory=Activity)
     service_rate: ServiceRate = field(default_factory=ServiceRate)
     churn: Churn = field(default_factory=Churn)
-    crash_loops: CrashLoops = field(default_factory=CrashLoops)
     buffers: Buffers = field(default_factory=Buffers)
     debounced: Mapping[str, Debounce] = field(default_factory=dict)
     patience_of_clients: Column = field(default_factory=lambda: np.empty(0))
@@ -146,17 +144,10 @@ def judge(
     now = advance(state, found, progress, groups, constants)
     if openmq is None:
         now = replace(now, account=accounted(state, found, snapshot, seen, constants), glanced=None)
-    poll = rule_inputs(now, found, snapshot.broker, groups, snapshot.stamp, constants, openmq)
-    openmq_account = state.openmq_account
-    if openmq is not None and openmq.said is not None:
-        openmq_account = openmq_account.advance(found, openmq.said, snapshot)
-        poll = replace(poll, accounted=openmq_account.of_queues(found.queues))
-    poll = replace(poll, rivals=snapshot.observation.rivals, left_out=snapshot.observation.left_out)
-    if openmq is None:
-        poll = replace(poll, losses=now.account.losses)
-    churn = state.churn.advance(
-        found, now.unacked, groups.clients, poll.client_patience, state.seen, state.unacked, constants.churn_ids
-    )
+    elif openmq.said is not None:
+        now = replace(now, openmq_account=state.openmq_account.advance(found, openmq.said, snapshot))
+    poll = rule_inputs(now, found, snapshot, snapshot.broker, groups, constants, openmq)
+    churn = state.churn.advance(poll, state.seen, state.unacked)
     debounced = advance_conditions(state.debounced, poll, state.resumed_at)
     if openmq is not None:
         openmq = replace(openmq, blockers=blockers(debounced, poll))
@@ -175,7 +166,6 @@ def judge(
         blocked_since=blocked_since(poll),
         openmq=openmq or state.openmq,
         rings_held=bool((poll.at_risk > 0).any()) and not in_part(snapshot.observation),
-        openmq_account=openmq_account,
         conditions=with_silence(active_conditions(debounced, poll, churn, clock), groups),
     )
     return judgement, True
@@ -211,7 +201,6 @@ def advance(state: Judgement, found: Facts, progress: Progress, groups: Groups, 
         absence=absence,
         activity=state.activity.advance(found, constants),
         service_rate=state.service_rate.advance(found, found.now - state.seen.times.now),
-        crash_loops=state.crash_loops.advance(found, state.churn.clients, state.seen, timers.unsettled),
         buffers=state.buffers.advance(found) if found.counted else state.buffers,
         patience_of_clients=of_clients,
         rings=~np.isnan(found.ring),
@@ -250,13 +239,12 @@ def evictions(account: MessageAccount, found: Facts) -> ring.Evictions:
 def rule_inputs(
     now: Judgement,
     found: Facts,
+    snapshot: Snapshot,
     broker: Broker,
     groups: Groups,
-    stamp: float,
     constants: Constants,
     openmq: Openmq | None,
 ) -> RuleInputs:
-    """All that the rules read. stamp: of the poll, by the agent's clock."""
     per_consumer = consumer_patience(groups, found, now.patience_of_clients)
     eager = np.empty(0) if openmq is None else eager_patience(now.patience, groups.clients, found, constants)
     return RuleInputs(
@@ -275,11 +263,14 @@ def rule_inputs(
         dispatch=now.dispatch.seconds(constants, found.interval),
         absence=now.absence.seconds(constants, found.interval),
         expected=groups.queues.by_source("expected_consumers", TARGETS["expected_consumers"]),
-        closed=closed(groups.queues, stamp),
+        closed=closed(groups.queues, snapshot.stamp),
         at_risk=ring.at_risk(found),
         service_rate=now.service_rate.best(),
         buffers=now.buffers,
-        crash_loops=now.crash_loops,
+        rivals=snapshot.observation.rivals,
+        left_out=snapshot.observation.left_out,
+        losses=now.account.losses if openmq is None else Losses(),
         openmq=openmq,
+        accounted=now.openmq_account.of_queues(found.queues) if openmq is not None and openmq.said is not None else {},
         eager=eager if openmq is None else consumer_patience(groups, found, eager),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from math import isfinite
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from penstock.learned.churn import Churn
 from penstock.observation.poll import RuleInputs
 from penstock.rule_engine.debounce import Debounce
 from penstock.series.clock import Clock
+from penstock.series.labels import Grouping
 
 SEVERITIES = tuple(Severity)
 """By number."""
@@ -28,7 +30,8 @@ def active_conditions(
     for name, debounce in debounced.items():
         condition, (at, since) = conditions[name], debounce.active()
         if len(at):
-            found += BY_SCOPE[condition.scope](condition, at, since, poll, critical, clock)
+            active = of_broker if condition.scope is Scope.BROKER else of_rows
+            found += active(condition, at, since, poll, critical, clock)
     for condition in conditions.values():
         if condition.reports is not None:
             found += reported(condition, poll, churn, critical, clock)
@@ -42,35 +45,29 @@ def without_progress(poll: RuleInputs) -> Mask:
     return waits & longer(poll.timers.unsettled, found.now, poll.queue_patience)
 
 
-def of_queues(
+def of_rows(
     condition: Condition, at: Positions, since: Column, poll: RuleInputs, critical: Mask, clock: Clock
 ) -> Iterator[ActiveCondition]:
-    queues = poll.groups.queues
-    shown = queues.member[at] >= 0
-    at, since = at[shown], since[shown]
-    series = queues.index.rows[queues.member[at]].tolist()
-    severities = severity(condition, at, poll, critical)
-    begins = (since - clock.applied).tolist()
+    """Of queues; or one a client, with the numbers of its consumer that is in it longest."""
+    of_clients, grouping = condition.scope is Scope.CLIENT, shown_as(condition.scope, poll)
+    if of_clients:
+        at, since, count = longest(grouping.member[at], at, since)
+    else:
+        shown = grouping.member[at] >= 0
+        at, since, count = at[shown], since[shown], np.zeros(np.count_nonzero(shown), np.intp)
+    series = grouping.index.rows[grouping.member[at]].tolist()
+    severities = severity(condition, poll.found.consumer.queue[at] if of_clients else at, poll, critical)
+    begins, numbers = (since - clock.applied).tolist(), evidence(condition, poll, at, since)
     whys = [condition.why(poll, i) if condition.why else "" for i in at.tolist()]
-    numbers = evidence(condition, poll, at, since)
-    for of, how, begin, found, why in zip(series, severities, begins, numbers, whys, strict=True):
-        yield ActiveCondition(condition.name, of.broker, of.address, of.queue, "", how, begin, found, why=why)
+    for of, how, begin, found, consumers, why in zip(
+        series, severities, begins, numbers, count.tolist(), whys, strict=True
+    ):
+        where = (of.broker, of.address, of.queue, of.client if of_clients else "")
+        yield ActiveCondition(condition.name, *where, how, begin, found, consumers, why=why)
 
 
-def of_clients(
-    condition: Condition, at: Positions, since: Column, poll: RuleInputs, critical: Mask, clock: Clock
-) -> Iterator[ActiveCondition]:
-    """One condition a client, with the numbers of its consumer that is in it longest."""
-    clients = poll.groups.clients
-    worst, since, count = longest(clients.member[at], at, since)
-    series = clients.index.rows[clients.member[worst]].tolist()
-    severities = severity(condition, poll.found.consumer.queue[worst], poll, critical)
-    begins = (since - clock.applied).tolist()
-    rows = zip(series, severities, begins, evidence(condition, poll, worst, since), count.tolist(), strict=True)
-    for of, how, begin, numbers, consumers in rows:
-        yield ActiveCondition(
-            condition.name, of.broker, of.address, of.queue, of.client, how, begin, numbers, consumers
-        )
+def shown_as(scope: Scope, poll: RuleInputs) -> Grouping[Any]:
+    return poll.groups.clients if scope is Scope.CLIENT else poll.groups.queues
 
 
 def of_broker(
@@ -81,9 +78,6 @@ def of_broker(
     began, why = float(since[0]), condition.why(poll, 0) if condition.why else ""
     numbers = {"age": poll.found.now - began}
     yield ActiveCondition(condition.name, poll.groups.broker, "", "", "", how, began - clock.applied, numbers, why=why)
-
-
-BY_SCOPE = {Scope.BROKER: of_broker, Scope.QUEUE: of_queues, Scope.CLIENT: of_clients}
 
 
 def longest(of: Positions, at: Positions, since: Column) -> tuple[Positions, Column, Positions]:

@@ -1,5 +1,1 @@
-"""
-The rules of the findings, one a file of its name: `find` and its texts.
-
-No helper of several rules lives here.
-"""
+"""The rules of the findings by subject; no helper of several subjects lives here."""

@@ -1,0 +1,275 @@
+"""Flow limits of OpenMQ, of consumers, connections and destinations."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.table import Column
+from penstock.findings.context import FindingContext
+from penstock.findings.finding import (
+    FEW,
+    OPENMQ,
+    FindingRule,
+    FindingScope,
+    Found,
+    of_client,
+    of_connections,
+    of_queues,
+)
+from penstock.findings.limits import CONNECTION_COUNT, DEFAULT_THRESHOLD, connection_limit_for_memory, limit_for_memory
+from penstock.findings.usage import CHANGES, VARIES, FlowControl
+from penstock.model import AcknowledgeMode
+from penstock.observation.flow_window import STEPS
+
+EXTREME = 0.1
+"""A resume level of so much of the limit or less, or of all but so much."""
+SURE = 2 * STEPS
+"""Moves between pauses until a measured limit is called extreme: a wrong one is by then as good as impossible."""
+RUNS_DRY = "the client has run dry before the next batch comes"
+SMALL_BATCHES = "batches are small, each with a request of its own, and nothing is won by it"
+
+
+def flow_threshold_extreme(rule: FindingRule, context: FindingContext) -> Found:
+    if (flow := context.flow) is None:
+        return
+    windows, clients = flow.windows, flow.clients
+    limits, resumes = windows.limits()
+    share = resumes / limits
+    extreme = (limits >= FEW) & (windows.steps >= SURE) & ((share <= EXTREME) | (share >= 1 - EXTREME))
+    for i in np.flatnonzero(extreme).tolist():
+        (at,) = clients.source.positions(windows.index.keys[i : i + 1])
+        member = int(clients.member[at]) if at >= 0 else -1
+        if member < 0:
+            continue
+        evidence = {
+            "limit": float(limits[i]),
+            "resume": float(resumes[i]),
+            "threshold": float(100 * share[i]),
+            "batch": float(limits[i] - resumes[i]),
+            "starved": of_member(flow, member, flow.shares.starved),
+            "at_limit": of_member(flow, member, flow.shares.at_limit),
+        }
+        effect = RUNS_DRY if share[i] <= EXTREME else SMALL_BATCHES
+        yield of_client(rule, clients.index.rows[member], evidence, {"effect": effect})
+
+
+def of_member(flow: FlowControl, member: int, values: Column) -> float:
+    if flow.shares.clients.index is not flow.clients.index or member >= len(values):
+        return np.nan
+    return float(values[member])
+
+
+FLOW_THRESHOLD_EXTREME = FindingRule(
+    name="flow_threshold_extreme",
+    scope=FindingScope.CLIENT,
+    brokers=OPENMQ,
+    find=flow_threshold_extreme,
+    when=f"the resume level, as measured, is {100 * EXTREME:.0f} % of the limit or less, or"
+    f" {100 - 100 * EXTREME:.0f} % or more, of a limit of {FEW} at least. After {SURE} pauses",
+    says="the client asks for more when {resume:.0f} of {limit:.0f} messages are left (imqConsumerFlowThreshold"
+    " {threshold:.0f} %): {effect}",
+    advice=f"without a specific need leave imqConsumerFlowThreshold at {DEFAULT_THRESHOLD}: it asks for"
+    " {limit:.0f} - {resume:.0f} = {batch:.0f} messages at least",
+    arithmetic="limit, resume level, the least batch (limit - resume level); share of polls at which the client was"
+    " starved, at its limit",
+    evidence={"messages": "limit resume batch", "percent": "threshold", "of the polls": "starved at_limit"},
+)
+
+
+def flow_limit_exceeds_memory(rule: FindingRule, context: FindingContext) -> Found:
+    if (flow := context.flow) is None:
+        return
+    most, memory, of_one = most_bytes(flow), flow.least(flow.memory), flow.summed(flow.mean_bytes)
+    advised = [limit_for_memory(m, s, 1) if s > 0 and m > 0 else 0 for m, s in zip(memory, of_one, strict=True)]
+    yield from of_connections(
+        rule,
+        flow,
+        (most > memory) & ~flow.connections.varies,
+        order=most,
+        limit=flow.average(flow.limit),
+        mean_bytes=flow.average(flow.mean_bytes),
+        most_bytes=most,
+        held_bytes=flow.summed(flow.consumers["buffered"] * flow.mean_bytes),
+        memory=memory,
+        advised=np.array(advised, np.float64),
+    )
+
+
+def most_bytes(flow: FlowControl) -> Column:
+    """What the consumers of each connection are given ahead; a connection limit that is configured caps it."""
+    most = flow.summed(flow.limit * flow.mean_bytes)
+    capped = flow.least(flow.connection_limit) - 1 + CONNECTION_COUNT
+    return np.fmin(most, capped * flow.average(flow.mean_bytes))
+
+
+FLOW_LIMIT_EXCEEDS_MEMORY = FindingRule(
+    name="flow_limit_exceeds_memory",
+    scope=FindingScope.CONNECTION,
+    brokers=OPENMQ,
+    find=flow_limit_exceeds_memory,
+    when="`client_memory` is configured, and the consumers of one connection can be given more ahead",
+    says="the buffers of one connection can take {most_bytes:.0f} bytes, and the client may use {memory:.0f}",
+    advice="set imqConsumerFlowLimit {advised:.0f}: {consumers:.0f} consumers with {limit:.0f} messages of"
+    " {mean_bytes:.0f} bytes each are {most_bytes:.0f}; {held_bytes:.0f} are held now",
+    arithmetic="sum of limit * mean message size over the consumers, capped by `connection_flow_limit` where that is"
+    " configured; held now; the limit that fits: memory / sum of sizes",
+    evidence={
+        "consumers": "consumers",
+        "messages": "limit advised",
+        "bytes": "mean_bytes most_bytes held_bytes memory",
+    },
+)
+
+
+def connection_limit_advised(rule: FindingRule, context: FindingContext) -> Found:
+    """At its fullest it exceeds the memory that the operator gives, or has many consumers where none is configured."""
+    if (flow := context.flow) is None:
+        return
+    connections, memory, mean = flow.connections, flow.least(flow.memory), flow.average(flow.mean_bytes)
+    limit = flow.average(flow.limit)
+    most = connections.most * limit * mean
+    beyond = np.where(np.isnan(memory), connections.most >= FEW, most > memory)
+    advised = [
+        connection_limit_for_memory(m, s, CONNECTION_COUNT) if s > 0 and m > 0 else np.nan
+        for m, s in zip(memory, mean, strict=True)
+    ]
+    yield from of_connections(
+        rule,
+        flow,
+        connections.varies & beyond & np.isnan(flow.least(flow.connection_limit)),
+        order=connections.most,
+        fewest=connections.fewest,
+        consumers_most=connections.most,
+        changes=connections.changes,
+        limit=limit,
+        mean_bytes=mean,
+        most_bytes=most,
+        memory=memory,
+        advised=np.array(advised, np.float64),
+    )
+
+
+CONNECTION_LIMIT_ADVISED = FindingRule(
+    name="connection_limit_advised",
+    scope=FindingScope.CONNECTION,
+    brokers=OPENMQ,
+    find=connection_limit_advised,
+    when=f"the number of consumers of a connection changed at {CHANGES} evaluations, the most {VARIES} times the fewest"
+    " or more, and at the most they can be given more than `client_memory`"
+    f" (not configured: {FEW} consumers or more); no `connection_flow_limit` is configured",
+    says="the connection has {fewest:.0f} to {consumers_most:.0f} consumers, so imqConsumerFlowLimit does not bound its"
+    " memory",
+    advice="set imqConnectionFlowLimitEnabled=true and imqConnectionFlowLimit {advised:.0f}: {consumers_most:.0f}"
+    " consumers with {limit:.0f} messages of {mean_bytes:.0f} bytes can take {most_bytes:.0f}, the client may use"
+    " {memory:.0f} (client_memory of its rule)",
+    arithmetic="fewest, most, what the most can be given; the connection limit that fits: memory / size -"
+    " imqConnectionFlowCount + 1",
+    evidence={
+        "consumers": "consumers fewest consumers_most",
+        "looks": "changes",
+        "messages": "limit advised",
+        "bytes": "mean_bytes most_bytes memory",
+    },
+)
+
+
+CONTROL_WAITS_BYTES = 2.0**20
+"""More in front of an acknowledgement delays it noticeably."""
+CONTROLS = {
+    AcknowledgeMode.CLIENT: "CLIENT_ACKNOWLEDGE",
+    AcknowledgeMode.AUTO: "AUTO_ACKNOWLEDGE",
+    AcknowledgeMode.TRANSACTED: "transactions",
+}
+"""Modes in which the client waits for answers to its acknowledgements."""
+RARELY_CONTROLS = "DUPS_OK_ACKNOWLEDGE, no transactions and consumers that stay"
+
+
+def connection_count_advised(rule: FindingRule, context: FindingContext) -> Found:
+    if (flow := context.flow) is None:
+        return
+    connections, mean, control = flow.connections, flow.average(flow.mean_bytes), controlled(flow)
+    ahead = CONNECTION_COUNT * mean
+    churning = connections.came >= FEW
+    waits = control.any(axis=0) | churning
+    higher = ~waits & (connections.rate >= CONNECTION_COUNT)
+
+    def texts(i: int) -> dict[str, str]:
+        if higher[i]:
+            return {"why": RARELY_CONTROLS, "change": "higher"}
+        modes = [mode for mode, used in zip(CONTROLS.values(), control[:, i], strict=True) if used]
+        return {"why": " and ".join(modes + ["consumers that come and go"] * bool(churning[i])), "change": "lower"}
+
+    yield from of_connections(
+        rule,
+        flow,
+        waits & (ahead >= CONTROL_WAITS_BYTES) | higher,
+        order=np.where(higher, connections.rate, ahead),
+        texts=texts,
+        count=np.full(len(mean), float(CONNECTION_COUNT)),
+        mean_bytes=mean,
+        ahead_bytes=ahead,
+        rate=connections.rate,
+        came=connections.came,
+        advised=np.where(higher, np.ceil(connections.rate), np.maximum(np.floor(CONTROL_WAITS_BYTES / mean), 1)),
+    )
+
+
+def controlled(flow: FlowControl) -> NDArray[np.bool_]:
+    """(CONTROLS, connections): whether one of its consumers uses the mode; one that is not known counts as CLIENT."""
+    mode = flow.consumers["acknowledge_mode"]
+    rows = [flow.summed((mode == one).astype(np.float64)) > 0 for one in CONTROLS]
+    rows[0] |= flow.summed(np.isnan(mode).astype(np.float64)) > 0
+    return np.stack(rows)
+
+
+CONNECTION_COUNT_ADVISED = FindingRule(
+    name="connection_count_advised",
+    scope=FindingScope.CONNECTION,
+    brokers=OPENMQ,
+    find=connection_count_advised,
+    when=f"{CONNECTION_COUNT} messages (the default of `imqConnectionFlowCount`) are"
+    f" {CONTROL_WAITS_BYTES / 2**20:.0f} MiB or more on a connection that acknowledges each message, has transactions,"
+    f" or consumers that come and go; or a connection with none of these gets {CONNECTION_COUNT} messages a second or"
+    " more",
+    says="imqConnectionFlowCount ({count:.0f} unless it was set) does not suit {why}: {ahead_bytes:.0f} bytes go before"
+    " an acknowledgement gets through, at {rate:.3g} messages a second",
+    advice="make it {change}, {advised:.0f}",
+    arithmetic="bytes in front of an acknowledgement, messages a second; the count that makes"
+    f" {CONTROL_WAITS_BYTES / 2**20:.0f} MiB, or one check a second",
+    evidence={
+        "consumers": "consumers came",
+        "messages": "count advised",
+        "bytes": "mean_bytes ahead_bytes",
+        "messages/second": "rate",
+    },
+)
+
+
+def limit_below_buffer(rule: FindingRule, context: FindingContext) -> Found:
+    stale, limit = context.stale, context.of_address("limit_messages")
+    buffered = context.queues["delivering"] + stale
+    yield from of_queues(
+        rule,
+        context,
+        context.applications & (stale > 0),
+        stale=stale,
+        limit=limit,
+        buffered=buffered,
+        advised=np.maximum(np.floor(limit / 10), 1),
+    )
+
+
+LIMIT_BELOW_BUFFER = FindingRule(
+    name="limit_below_buffer",
+    scope=FindingScope.QUEUE,
+    brokers=OPENMQ,
+    find=limit_below_buffer,
+    when="at four polls in a row consumers hold messages that the limit of the destination (REMOVE_OLDEST,"
+    " REMOVE_LOW_PRIORITY) has removed",
+    says="its clients hold {buffered:.0f} messages, of which the limit of {limit:.0f} has removed {stale:.0f}: with"
+    " receive() and AUTO_ACKNOWLEDGE the application never gets them, and a listener handles them although a copy is in"
+    " the dead message queue",
+    advice="set ConsumerFlowLimit of the destination, or imqConsumerFlowLimit of its clients, to {advised:.0f}: the"
+    " oldest messages are then in the destination, not in a buffer",
+    arithmetic="sum of what consumers hold less what the destination has in delivery; a tenth of the limit",
+    evidence={"messages": "stale limit buffered advised"},
+)
