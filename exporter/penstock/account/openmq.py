@@ -8,12 +8,12 @@ import numpy as np
 
 from penstock.account.account import in_part
 from penstock.account.duplicates import Sent
-from penstock.account.openmq_books import DeadLetters, DestinationBooks, DestinationPoll, TopicBooks
-from penstock.core.table import Column, Index, Positions, Table
+from penstock.account.openmq_books import REASONS, DeadLetters, DestinationBooks, DestinationPoll, TopicBooks
+from penstock.core.table import Column, Index, Table
 from penstock.core.windows import Mask
 from penstock.model import AddressRow, Snapshot
 from penstock.observation.facts import Facts, or_zero
-from penstock.observation.openmq import DEAD_MESSAGES, OpenmqFacts
+from penstock.observation.openmq import DEAD_MESSAGES, REMOVES, OpenmqFacts, says
 
 NEARLY_FULL = 0.9
 """Of a destination's limit, from which on it may have been full between two polls."""
@@ -21,7 +21,7 @@ NEARLY_FULL = 0.9
 
 @dataclass(frozen=True, slots=True)
 class OpenmqAccount:
-    """watched: the process of the last poll is still the same. unclaimed: dead letters of which no source is known."""
+    """watched: the process of the last poll is still the same. unclaimed: its dead letters without a known source."""
 
     queues: DestinationBooks = field(default_factory=DestinationBooks)
     topics: TopicBooks = field(default_factory=TopicBooks)
@@ -43,15 +43,16 @@ class OpenmqAccount:
         if snapshot.producers is not None:
             sent, rose = self.sent.advance(snapshot.producers, addresses.index, watched=self.watched)
             gone = self.sent.address[sent.index.positions(self.sent.index.keys) < 0]
-            topics = topics.with_sent(rose[is_topic(addresses)], np.isin(topics.index.keys, gone), watched=watched)
-        # After a restart of the agent what is new was in part booked before.
-        arrived = float(queues.d_came[of_queues.is_dead].sum())
+            topics = topics.with_sent(rose, np.isin(addresses.index.keys, gone), watched=watched)
         sources = [books.sources(polled) for books, polled in ((queues, of_queues), (topics, of_topics))]
         low, high = (sum(float(one[bound].sum()) for one in sources) for bound in (0, 1))
-        dead = DeadLetters(arrived, arrived + self.unclaimed, low, high if whole and self.watched else np.inf)
+        # What came while the agent was away, or out of view, is of unknown sources.
+        arrived = float(queues.d_came[of_queues.is_dead].sum()) if self.watched else np.inf
+        possible = arrived + self.unclaimed
+        dead = DeadLetters(arrived, possible if self.watched else 0.0, possible, low, high if whole else np.inf)
         queues, of_these = queues.booked(of_queues, dead, found.now)
         topics, of_those = topics.booked(of_topics, dead, found.now)
-        unclaimed = min(max(dead.unclaimed - of_these - of_those, 0.0), arrived)
+        unclaimed = min(max(possible - of_these - of_those, 0.0), arrived) if self.watched else 0.0
         return OpenmqAccount(queues, topics, sent, unclaimed, watched=True)
 
     def begun_anew(self) -> "OpenmqAccount":
@@ -64,15 +65,11 @@ class OpenmqAccount:
         if books.index is not index:
             return {}
         return {
-            "removed": books.removed,
+            "removed": books.low[REASONS.index("removed")],
             "removed_now": books.left_alone,
-            "refused": books.rejected + books.too_large,
+            "refused": books.refused,
             "refused_at": books.refused_at,
         }
-
-
-def is_topic(addresses: Table[AddressRow]) -> Positions:
-    return np.flatnonzero(addresses["topic"] > 0)
 
 
 def polled_queues(found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> DestinationPoll:
@@ -109,18 +106,13 @@ def polled_queues(found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> De
 
 
 def polled_topics(addresses: Table[AddressRow]) -> DestinationPoll:
-    """What its subscriptions let go of is not comparable with what left a topic."""
-    at = is_topic(addresses)
-    rows = addresses.index.rows[at]
-    index: Index[AddressRow] = Index.empty().advance(addresses.index.keys[at], lambda new: rows[new].tolist())[0]
+    """By all addresses; what a topic's subscriptions let go of is not comparable with what left it."""
+    index, topic = addresses.index, addresses["topic"] > 0
 
     def of(name: str) -> Column:
-        return addresses[name][at] if name in addresses else np.full(len(at), np.nan)
+        return np.where(topic, addresses[name], np.nan) if name in addresses else np.full(len(topic), np.nan)
 
-    def says(*policies: str) -> Mask:
-        return np.array([row.policy in policies for row in index], np.bool_)
-
-    nothing, uncommitted = np.zeros(len(at)), or_zero(of("uncommitted"))
+    no, nothing, uncommitted = np.zeros(len(topic), np.bool_), np.zeros(len(topic)), or_zero(of("uncommitted"))
     return DestinationPoll(
         index=index,
         entered=of("messages_added"),
@@ -131,15 +123,15 @@ def polled_topics(addresses: Table[AddressRow]) -> DestinationPoll:
         ready=nothing,
         released=nothing,
         stale=nothing,
-        moved=np.ones(len(at), np.bool_),
+        moved=~no,
         consumers=nothing,
         full=nearly_full(of("messages"), of("limit_messages"), of("memory_bytes"), of("limit_bytes")),
         limit=of("limit_messages"),
-        removes=says("remove_oldest", "remove_low_priority"),
-        rejects=says("reject_newest"),
+        removes=says(index, *REMOVES) & topic,
+        rejects=says(index, "reject_newest") & topic,
         sized=np.isfinite(of("message_limit_bytes")),
         dead_letters=of("dead_letters") > 0,
-        is_dead=np.zeros(len(at), np.bool_),
+        is_dead=no,
     )
 
 

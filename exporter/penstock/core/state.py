@@ -78,11 +78,14 @@ def column(
     return made
 
 
-def counter(fill: float = np.nan, *, outlives: bool = False, stored_as: str = "") -> Column:
+def counter(
+    fill: float = np.nan, *, lines: int = 0, outlives: bool = False, stored_as: str = ""
+) -> NDArray[np.float64]:
     """A column that is shown as a counter, or that one rests on: each change is recorded at once; see `Declared`."""
     names = (stored_as,) if stored_as else ()
-    one = Declared(fill, np.float64, 0, outlives=outlives, carried=True, saved=True, names=names, counter=True)
-    made: Column = field(default_factory=lambda: np.empty(0), metadata={"declared": one})
+    one = Declared(fill, np.float64, lines, outlives=outlives, carried=True, saved=True, names=names, counter=True)
+    empty = np.empty((lines, 0) if lines else 0)
+    made: NDArray[np.float64] = field(default_factory=lambda: empty, metadata={"declared": one})
     return made
 
 

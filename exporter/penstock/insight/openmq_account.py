@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 
 from penstock.account.fates import Bounds
-from penstock.account.openmq_books import DestinationBooks
-from penstock.account.openmq_fates import LEFT, REFUSED, lost, queue_fates, topic_fates
+from penstock.account.openmq_books import LEFT, REFUSED, DestinationBooks
+from penstock.account.openmq_fates import lost, queue_fates, topic_fates
 from penstock.conditions.in_doubt import IN_DOUBT
 from penstock.core.table import Table
 from penstock.insight.account import MAX_SHEETS, amount, exact, sums
@@ -61,7 +61,8 @@ class OpenmqSheets:
         self._fates, self._topic_fates = queue_fates(self._account, queues), topic_fates(self._account)
         self.lost, self.topics_lost = lost(self._fates), lost(self._topic_fates)
         topics = enumerate(self._account.topics.index)
-        self.topics: dict[str, int] = {row.name: i for i, row in topics if not row.name.startswith("mq.")}
+        own = ~np.isnan(self._account.topics.opening)
+        self.topics: dict[str, int] = {row.name: i for i, row in topics if own[i] and not row.name.startswith("mq.")}
         member = view.state.queues.grouping.member
         self.shown: list[int] = [i for i in range(len(queues)) if i < len(member) and member[i] != HIDDEN]
 

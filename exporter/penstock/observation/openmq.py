@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column
-from penstock.core.table import Column, Keys
+from penstock.core.table import Column, Index, Keys
 from penstock.core.windows import Mask, Window, since
-from penstock.model import AcknowledgeMode, QueueKind, Snapshot, TransactionState
+from penstock.model import AcknowledgeMode, AddressRow, QueueKind, Snapshot, TransactionState
 from penstock.observation.activity import SAMPLES
 from penstock.observation.facts import ConsumerFacts, Facts, since_said
 from penstock.observation.flow_window import WindowEstimate
@@ -25,6 +25,7 @@ from penstock.settings.constants import Constants
 DEAD_MESSAGES = "mq.sys.dmq"
 MARGIN = 3.0
 """Messages that reads which are not atomic may be apart."""
+REMOVES = ("remove_oldest", "remove_low_priority")
 REJECTED, REMOVED = range(2)
 OPEN = (TransactionState.STARTED, TransactionState.FAILED, TransactionState.INCOMPLETE, TransactionState.PREPARED)
 """States of transactions that wait for their client. A prepared one waits for its manager: the same to the queue."""
@@ -136,6 +137,11 @@ def producing_since(snapshot: Snapshot) -> Column:
             name = producers.index.rows[at].address
             since_[name] = min(since_.get(name, np.inf), float(transactions["created"][i]))
     return np.array([since_.get(row.address, np.nan) for row in snapshot.queues.index], np.float64) if since_ else begin
+
+
+def says(addresses: Index[AddressRow], *policies: str) -> Mask:
+    """Whether each does one of these when it is full."""
+    return addresses.column("policy " + " ".join(policies), lambda row: row.policy in policies) > 0
 
 
 def of_address(snapshot: Snapshot, name: str) -> Column:
