@@ -10,10 +10,12 @@ from penstock.account.account import in_part
 from penstock.account.duplicates import Sent
 from penstock.account.openmq_books import REASONS, DeadLetters, DestinationBooks, DestinationPoll, TopicBooks
 from penstock.core.table import Column, Index, Table
-from penstock.core.windows import Mask
+from penstock.core.windows import Mask, Window
 from penstock.model import AddressRow, Snapshot
+from penstock.observation.activity import SAMPLES, persistent
 from penstock.observation.facts import Facts, or_zero
-from penstock.observation.openmq import DEAD_MESSAGES, REMOVES, OpenmqFacts, says
+from penstock.observation.openmq import DEAD_MESSAGES, MARGIN, REMOVES, OpenmqFacts, says
+from penstock.settings.constants import Constants
 
 NEARLY_FULL = 0.9
 """Of a destination's limit, from which on it may have been full between two polls."""
@@ -27,9 +29,11 @@ class OpenmqAccount:
     topics: TopicBooks = field(default_factory=TopicBooks)
     sent: Sent = field(default_factory=Sent)
     unclaimed: float = 0.0
+    window: Window = field(default_factory=Window)
+    """By queue: what never was in it, and what left unread."""
     watched: bool = False
 
-    def advance(self, found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> "OpenmqAccount":
+    def advance(self, found: Facts, reported: OpenmqFacts, snapshot: Snapshot, constants: Constants) -> "OpenmqAccount":
         """found: as OpenMQ counts."""
         addresses = snapshot.addresses
         if addresses is None:
@@ -53,22 +57,28 @@ class OpenmqAccount:
         queues, of_these = queues.booked(of_queues, dead, found.now)
         topics, of_those = topics.booked(of_topics, dead, found.now)
         unclaimed = min(max(possible - of_these - of_those, 0.0), arrived) if self.watched else 0.0
-        return OpenmqAccount(queues, topics, sent, unclaimed, watched=True)
+        values = np.stack([queues.d_apart, np.where(queues.unread > MARGIN, queues.unread, 0.0)]).astype(np.float32)
+        values[:, ~(found.known & reported.balanced)] = np.nan
+        seconds = constants.window_seconds(found.interval)
+        window = self.window.reindexed(found.queues, found.known & reported.balanced)
+        window = window.push(found.now, values, seconds, seconds / SAMPLES)
+        return OpenmqAccount(queues, topics, sent, unclaimed, window, watched=True)
 
     def begun_anew(self) -> "OpenmqAccount":
         """Another process counts from now on: what was counted stays."""
         return OpenmqAccount(self.queues.begun_anew(), self.topics.begun_anew())
 
-    def of_queues(self, index: Index[Any]) -> Mapping[str, Column]:
+    def of_queues(self, index: Index[Any], constants: Constants, interval: float) -> Mapping[str, Column | Mask]:
         """What conditions and other counters rest on, by the queues."""
         books = self.queues
         if books.index is not index:
             return {}
         return {
             "removed": books.low[REASONS.index("removed")],
-            "removed_now": books.left_alone,
             "refused": books.refused,
             "refused_at": books.refused_at,
+            "refuses": persistent(self.window, 0, constants, interval),
+            "leaves_unread": persistent(self.window, 1, constants, interval),
         }
 
 

@@ -122,6 +122,8 @@ class DestinationBooks(RowState):
     d_apart: Column = column(0.0, saved=False)
     left_alone: Column = column(0.0, saved=False)
     """Of this poll: left without a client's acknowledge."""
+    unread: Column = column(0.0, saved=False)
+    """Of this poll: left, and no consumer had it."""
     moved: Mask = mask(saved=False)
     moved_at: Column = column(-np.inf, outlives=True, saved=False)
     full: NDArray[np.bool_] = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
@@ -275,6 +277,7 @@ class DestinationBooks(RowState):
             unseen_at=np.where(settled >= MARGIN, now, self.unseen_at),
             sends_dead=sends_dead,
             other_dead=others,
+            unread=np.fmax(dead_low, np.where(polled.consumers > 0, self.left_alone, 0.0)),
             uncommitted=polled.uncommitted,
             ready=polled.ready,
             refused_at=np.where(now_refused, now, self.refused_at),

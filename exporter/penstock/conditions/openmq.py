@@ -19,6 +19,11 @@ def facts(poll: RuleInputs) -> OpenmqFacts:
     return of(poll)[1]
 
 
+def accounted(poll: RuleInputs, name: str) -> Mask:
+    """What the account says of the queues; of none where it says nothing."""
+    return poll.accounted.get(name, np.zeros(len(poll.found.queues))) > 0
+
+
 def gives_back(poll: RuleInputs) -> Mask:
     """Consumers that messages left at this poll without being settled."""
     return ~np.isnan(of(poll)[0].consumers.returning_since)

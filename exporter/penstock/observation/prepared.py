@@ -70,10 +70,6 @@ class Prepared(RowState):
     def received(self) -> float:
         return sum(one.received for one in self.listed)
 
-    @property
-    def sent(self) -> float:
-        return sum(one.sent for one in self.listed)
-
 
 def topics_with_nobody(snapshot: Snapshot) -> dict[str, float]:
     """Messages that a topic says consumers have, and nobody is there: neither a consumer nor a subscription."""

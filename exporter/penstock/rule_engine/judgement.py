@@ -142,15 +142,15 @@ def judge(
     seen, found = pair[0], of_given_kind(pair[1], groups.queues)
     if found.restarted:
         state = state.begun_anew(found.now)
-    openmq, found, progress = as_its_broker_counts(state, found, snapshot, constants)
+    openmq, found, progress = as_its_broker_counts(state, found, snapshot)
     now = advance(state, found, progress, groups, constants)
     if openmq is None:
         now = replace(now, account=accounted(state, found, snapshot, seen, constants), glanced=None)
     poll = rule_inputs(now, found, snapshot.broker, groups, snapshot.stamp, constants, openmq)
     openmq_account = state.openmq_account
     if openmq is not None and openmq.said is not None:
-        openmq_account = openmq_account.advance(found, openmq.said, snapshot)
-        poll = replace(poll, accounted=openmq_account.of_queues(found.queues))
+        openmq_account = openmq_account.advance(found, openmq.said, snapshot, constants)
+        poll = replace(poll, accounted=openmq_account.of_queues(found.queues, constants, found.interval))
     poll = replace(poll, rivals=snapshot.observation.rivals, left_out=snapshot.observation.left_out)
     if openmq is None:
         poll = replace(poll, losses=now.account.losses)
@@ -184,12 +184,10 @@ def judge(
 # --- what is carried from poll to poll
 
 
-def as_its_broker_counts(
-    state: Judgement, found: Facts, snapshot: Snapshot, constants: Constants
-) -> tuple[Openmq | None, Facts, Progress]:
+def as_its_broker_counts(state: Judgement, found: Facts, snapshot: Snapshot) -> tuple[Openmq | None, Facts, Progress]:
     """The facts with one meaning for both brokers, who made progress, and what only OpenMQ needs."""
     if snapshot.broker is not None and snapshot.broker.kind is BrokerKind.OPENMQ:
-        return state.openmq.advance(found, snapshot, constants)
+        return state.openmq.advance(found, snapshot)
     return None, found, progress_of(found.consumer, found.now)
 
 
