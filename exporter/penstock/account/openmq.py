@@ -9,7 +9,7 @@ import numpy as np
 from penstock.account.account import in_part
 from penstock.account.duplicates import Sent
 from penstock.account.openmq_books import REASONS, DeadLetters, DestinationBooks, DestinationPoll, TopicBooks
-from penstock.core.table import Column, Index, Table
+from penstock.core.table import Column, Index, Positions, Table
 from penstock.core.windows import Mask, Window
 from penstock.model import AddressRow, Snapshot
 from penstock.observation.activity import SAMPLES, persistent
@@ -30,7 +30,7 @@ class OpenmqAccount:
     sent: Sent = field(default_factory=Sent)
     unclaimed: float = 0.0
     window: Window = field(default_factory=Window)
-    """By queue: what never was in it, and what left unread."""
+    """By queue: what was refused, and what left unread."""
     watched: bool = False
 
     def advance(self, found: Facts, reported: OpenmqFacts, snapshot: Snapshot, constants: Constants) -> "OpenmqAccount":
@@ -40,14 +40,15 @@ class OpenmqAccount:
             return self
         whole = not in_part(snapshot.observation)
         watched, restarted = self.watched and whole and not found.restarted, found.restarted
-        of_queues, of_topics = polled_queues(found, reported, snapshot), polled_topics(addresses)
+        of_queues = polled_queues(found, reported, snapshot)
+        of_topics, at = polled_topics(addresses, self.topics.index)
         queues = self.queues.counted(of_queues, found.now, watched=watched, restarted=restarted)
         topics = self.topics.counted(of_topics, found.now, watched=watched, restarted=restarted)
         sent = self.sent
         if snapshot.producers is not None:
             sent, rose = self.sent.advance(snapshot.producers, addresses.index, watched=self.watched)
             gone = self.sent.address[sent.index.positions(self.sent.index.keys) < 0]
-            topics = topics.with_sent(rose, np.isin(addresses.index.keys, gone), watched=watched)
+            topics = topics.with_sent(rose[at], np.isin(topics.index.keys, gone), watched=watched)
         sources = [books.sources(polled) for books, polled in ((queues, of_queues), (topics, of_topics))]
         low, high = (sum(float(one[bound].sum()) for one in sources) for bound in (0, 1))
         # What came while the agent was away, or out of view, is of unknown sources.
@@ -57,7 +58,7 @@ class OpenmqAccount:
         queues, of_these = queues.booked(of_queues, dead, found.now)
         topics, of_those = topics.booked(of_topics, dead, found.now)
         unclaimed = min(max(possible - of_these - of_those, 0.0), arrived) if self.watched else 0.0
-        values = np.stack([queues.d_apart, np.where(queues.unread > MARGIN, queues.unread, 0.0)]).astype(np.float32)
+        values = np.stack([queues.refused_now, np.where(queues.unread > MARGIN, queues.unread, 0.0)]).astype(np.float32)
         values[:, ~(found.known & reported.balanced)] = np.nan
         seconds = constants.window_seconds(found.interval)
         window = self.window.reindexed(found.queues, found.known & reported.balanced)
@@ -76,7 +77,6 @@ class OpenmqAccount:
         return {
             "removed": books.low[REASONS.index("removed")],
             "refused": books.refused,
-            "refused_at": books.refused_at,
             "refuses": persistent(self.window, 0, constants, interval),
             "leaves_unread": persistent(self.window, 1, constants, interval),
         }
@@ -115,15 +115,22 @@ def polled_queues(found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> De
     )
 
 
-def polled_topics(addresses: Table[AddressRow]) -> DestinationPoll:
-    """By all addresses; what a topic's subscriptions let go of is not comparable with what left it."""
-    index, topic = addresses.index, addresses["topic"] > 0
+def polled_topics(addresses: Table[AddressRow], before: Index[AddressRow]) -> tuple[DestinationPoll, Positions]:
+    """
+    And where they are among the addresses; before: those of the last poll.
+
+    What its subscriptions let go of is not comparable with what left a topic.
+    """
+    at = np.flatnonzero(addresses["topic"] > 0)
+    keys, size = addresses.index.keys[at], len(at)
+    same = np.array_equal(keys, before.keys)
+    index = before if same else before.advance(keys, lambda new: addresses.index.rows[at[new]].tolist())[0]
 
     def of(name: str) -> Column:
-        return np.where(topic, addresses[name], np.nan) if name in addresses else np.full(len(topic), np.nan)
+        return addresses[name][at] if name in addresses else np.full(size, np.nan)
 
-    no, nothing, uncommitted = np.zeros(len(topic), np.bool_), np.zeros(len(topic)), or_zero(of("uncommitted"))
-    return DestinationPoll(
+    no, nothing, uncommitted = np.zeros(size, np.bool_), np.zeros(size), or_zero(of("uncommitted"))
+    poll = DestinationPoll(
         index=index,
         entered=of("messages_added"),
         left=of("removed"),
@@ -137,12 +144,13 @@ def polled_topics(addresses: Table[AddressRow]) -> DestinationPoll:
         consumers=nothing,
         full=nearly_full(of("messages"), of("limit_messages"), of("memory_bytes"), of("limit_bytes")),
         limit=of("limit_messages"),
-        removes=says(index, *REMOVES) & topic,
-        rejects=says(index, "reject_newest") & topic,
+        removes=says(addresses.index, *REMOVES)[at],
+        rejects=says(addresses.index, "reject_newest")[at],
         sized=np.isfinite(of("message_limit_bytes")),
         dead_letters=of("dead_letters") > 0,
         is_dead=no,
     )
+    return poll, at
 
 
 def nearly_full(messages: Column, limit: Column, size: Column, limit_bytes: Column) -> Mask:

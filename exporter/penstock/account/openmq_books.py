@@ -122,6 +122,7 @@ class DestinationBooks(RowState):
     d_apart: Column = column(0.0, saved=False)
     left_alone: Column = column(0.0, saved=False)
     """Of this poll: left without a client's acknowledge."""
+    refused_now: Column = column(0.0, saved=False)
     unread: Column = column(0.0, saved=False)
     """Of this poll: left, and no consumer had it."""
     moved: Mask = mask(saved=False)
@@ -136,8 +137,6 @@ class DestinationBooks(RowState):
     stale: Column = column(0.0, saved=False)
     other_dead: Column = column(0.0, saved=False)
     """So many dead letters no other destination surely sent."""
-    refused_at: Column = column(saved=False)
-    """When it was last seen to refuse something."""
 
     @property
     def unexplained(self) -> Column:
@@ -267,7 +266,6 @@ class DestinationBooks(RowState):
         total, more = self.low + lows, self.more + np.fmax(highs - lows, 0.0)
         surely = self.gone - (total + more)[: len(LEFT)].sum(axis=0)
         (rejected, rejected_most), (large, _), (expired, _) = refused
-        now_refused = np.where(polled.rejects & self.full.any(axis=0), rejected_most, rejected + large) > 0
         books = replace(
             self,
             low=total,
@@ -280,7 +278,7 @@ class DestinationBooks(RowState):
             unread=np.fmax(dead_low, np.where(polled.consumers > 0, self.left_alone, 0.0)),
             uncommitted=polled.uncommitted,
             ready=polled.ready,
-            refused_at=np.where(now_refused, now, self.refused_at),
+            refused_now=np.where(polled.rejects & self.full.any(axis=0), rejected_most, rejected + large),
         )
         return books, float(np.where(polled.dead_letters, expired + removed + dead_low, 0.0).sum())
 
@@ -294,9 +292,7 @@ class DestinationBooks(RowState):
         expired_most = np.where(unknown & ~refuses, x, np.clip(dead_most, 0.0, x))
         # Full all the time: a limit that refuses is reached before anything else.
         expired_most = np.where(refuses & self.full.all(axis=0), 0.0, expired_most)
-        only = ~refuses & ~filled & ~polled.sized & ~unknown  # it has no limit that could have refused them
-        two = self.d_gone + self.d_gone_before
-        expired = np.where(only, expired_most, np.clip(dead_least - two, 0.0, expired_most))
+        expired = np.clip(dead_least - self.d_gone - self.d_gone_before, 0.0, expired_most)
         surely, maybe = x - expired_most, x - expired
         as_rejected = refuses | ~polled.sized & ~either
         return [
@@ -314,7 +310,7 @@ def recent(before: NDArray[np.bool_], now: Mask, read: Mask) -> NDArray[np.bool_
 
 @dataclass(frozen=True, slots=True)
 class TopicBooks(DestinationBooks):
-    """Per address, of topics; it ends with the agent. unwanted: wanted by no subscription, not counted by the topic."""
+    """Per topic; it ends with the agent. unwanted: what no subscription wanted, which the topic does not count."""
 
     BY: ClassVar[By | None] = None
     unwanted: Column = column(0.0, saved=False)
@@ -326,7 +322,7 @@ class TopicBooks(DestinationBooks):
     def with_sent(self, sent: Column, gone: Mask, *, watched: bool) -> Self:
         """sent: by the producers that are listed, since the poll before. gone: topics that a producer has left."""
         before = np.where(np.isnan(self.unsent) & watched, 0.0, self.unsent)  # a topic that was made since
-        level = before[-1] + np.where(np.isnan(self.opening), 0.0, sent) - self.d_came
+        level = before[-1] + sent - self.d_came
         grew = np.fmax(or_zero(level - np.fmax.reduce(before, axis=0)), 0.0)
         unsent = np.vstack([before[1:], np.where(np.isnan(level), 0.0, level)])
         return replace(self, unwanted=self.unwanted + grew, unsent=unsent, partly=self.partly | gone)

@@ -22,7 +22,7 @@ def queue_fates(account: OpenmqAccount, queues: Table[QueueRow]) -> dict[str, Bo
 
 
 def topic_fates(account: OpenmqAccount) -> dict[str, Bounds]:
-    """By the addresses. What left a topic was acknowledged by all, or only its last subscription still had it."""
+    """By the topics. What left a topic was acknowledged by all, or only its last subscription still had it."""
     topics = account.topics
     unwanted = topics.unwanted, np.where(topics.partly, np.inf, topics.unwanted)
     return {**topics.bounds(), "unwanted": unwanted}

@@ -1,7 +1,5 @@
 """`rejecting`: a full address drops or refuses messages."""
 
-import numpy as np
-
 from penstock.conditions import openmq
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import full_address, full_destination
@@ -20,8 +18,7 @@ def rule(poll: RuleInputs) -> Raised:
 
 def openmq_rule(poll: RuleInputs) -> Raised:
     """Messages come in, are counted, and are neither there nor have left; and did not just expire on arrival."""
-    refused = poll.accounted.get("refused_at", np.full(len(poll.found.queues), np.nan)) >= window_begin(poll)
-    return Raised(poll.found.judged & openmq.accounted(poll, "refuses") & refused, window_begin(poll))
+    return Raised(poll.found.judged & openmq.accounted(poll, "refuses"), window_begin(poll))
 
 
 REJECTING = Condition(

@@ -62,8 +62,8 @@ class OpenmqSheets:
         self._view, self._queues, self._account = view, queues, view.state.judgement.openmq_account
         self._fates, self._topic_fates = queue_fates(self._account, queues), topic_fates(self._account)
         self.lost, self.topics_lost = lost(self._fates), lost(self._topic_fates)
-        topics, own = enumerate(self._account.topics.index), ~np.isnan(self._account.topics.opening)
-        self.topics: dict[str, int] = {row.name: i for i, row in topics if own[i] and not row.name.startswith("mq.")}
+        topics = enumerate(self._account.topics.index)
+        self.topics: dict[str, int] = {row.name: i for i, row in topics if not row.name.startswith("mq.")}
         member = view.state.queues.grouping.member
         self.shown: list[int] = [i for i in range(len(queues)) if i < len(member) and member[i] != HIDDEN]
 
