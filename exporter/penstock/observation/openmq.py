@@ -228,9 +228,6 @@ class Openmq:
     windows: WindowEstimate = field(default_factory=WindowEstimate)
     queues: OpenmqQueues = field(default_factory=OpenmqQueues)
     prepared: Prepared = field(default_factory=Prepared)
-    dead: float = np.nan
-    dead_at: float = -np.inf
-    """When the dead message queue was last seen to take something in."""
     said: OpenmqFacts | None = None
     join: AddressJoin = field(default_factory=AddressJoin)
     blockers: tuple[tuple[int, str], ...] = ()
@@ -248,14 +245,12 @@ class Openmq:
         progress = progress_of(found, reported, moves, last)
         queues = queues.reindexed(found.queues, found.known)
         debt, returned = owed(queues.debt, found, reported)
-        dead = reported.dead - before.dead if reported.dead > before.dead else 0.0
+        dead = before.said is not None and reported.dead > before.said.dead
         state = Openmq(
             consumers=consumers.advance(found, reported, progress, last),
             windows=before.windows.advance(consumer.index, consumer.delivered, consumer.held, reported.flow_paused),
-            queues=queues.advance(found, reported, debt, dead=dead > 0),
+            queues=queues.advance(found, reported, debt, dead=dead),
             prepared=self.prepared.advance(found, snapshot),
-            dead=reported.dead,
-            dead_at=found.now if dead > 0 else before.dead_at,
             said=reported,
             join=join,
         )
