@@ -46,6 +46,15 @@ def test_expired_on_arrival_where_no_other_moves() -> None:
     assert broker.left() == {"expired": 7}
 
 
+def test_without_any_limit_it_had_expired_whatever_else_has_dead_letters() -> None:
+    nothing = {"limit_messages": float("nan"), "message_limit_bytes": float("nan")}
+    other: dict[str, dict[str, Any]] = {"busy": {"A": 0.0, "K": 0.0, "M": 50.0, "D": 0.0, "uncommitted": 0.0}}
+    broker = openmq_broker().see(others=other, polls=4, **nothing)
+    other["busy"] |= {"K": 20.0, "M": 30.0}
+    broker.see(7, 0, 0, dead=27, others=other, polls=3, **nothing)
+    assert broker.left() == {"expired": 7}
+
+
 def test_expired_or_too_large_while_another_queue_has_dead_letters() -> None:
     other: dict[str, dict[str, Any]] = {"busy": {"A": 0.0, "K": 0.0, "M": 50.0, "D": 0.0, "uncommitted": 0.0}}
     broker = openmq_broker().see(polls=4, others=other)

@@ -292,7 +292,9 @@ class DestinationBooks(RowState):
         expired_most = np.where(unknown & ~refuses, x, np.clip(dead_most, 0.0, x))
         # Full all the time: a limit that refuses is reached before anything else.
         expired_most = np.where(refuses & self.full.all(axis=0), 0.0, expired_most)
-        expired = np.clip(dead_least - self.d_gone - self.d_gone_before, 0.0, expired_most)
+        only = ~refuses & ~filled & ~polled.sized & ~unknown  # it has no limit that could have refused them
+        least = np.clip(dead_least - self.d_gone - self.d_gone_before, 0.0, expired_most)
+        expired = np.where(only, expired_most, least)
         surely, maybe = x - expired_most, x - expired
         as_rejected = refuses | ~polled.sized & ~either
         return [
