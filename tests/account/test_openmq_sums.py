@@ -47,7 +47,7 @@ def test_expired_on_arrival_where_no_other_moves() -> None:
 
 
 def test_without_any_limit_it_had_expired_whatever_else_has_dead_letters() -> None:
-    nothing = {"limit_messages": float("nan"), "message_limit_bytes": float("nan")}
+    nothing: dict[str, Any] = {"limit_messages": float("nan"), "message_limit_bytes": float("nan")}
     other: dict[str, dict[str, Any]] = {"busy": {"A": 0.0, "K": 0.0, "M": 50.0, "D": 0.0, "uncommitted": 0.0}}
     broker = openmq_broker().see(others=other, polls=4, **nothing)
     other["busy"] |= {"K": 20.0, "M": 30.0}

@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.account.account import in_part
 from penstock.account.duplicates import Sent
-from penstock.account.openmq_books import REASONS, DeadLetters, DestinationBooks, DestinationPoll, TopicBooks
+from penstock.account.openmq_books import REASONS, DeadLetterPoll, DestinationBooks, DestinationPoll, TopicBooks
 from penstock.core.table import Column, Index, Positions, Table
 from penstock.core.windows import Mask, Window
 from penstock.model import AddressRow, Snapshot
@@ -54,7 +54,7 @@ class OpenmqAccount:
         # What came while the agent was away, or out of view, is of unknown sources.
         arrived = float(queues.d_came[of_queues.is_dead].sum()) if self.watched else np.inf
         possible = arrived + self.unclaimed
-        dead = DeadLetters(arrived, possible if self.watched else 0.0, possible, low, high if whole else np.inf)
+        dead = DeadLetterPoll(arrived, possible if self.watched else 0.0, possible, low, high if whole else np.inf)
         queues, of_these = queues.booked(of_queues, dead, found.now)
         topics, of_those = topics.booked(of_topics, dead, found.now)
         unclaimed = min(max(possible - of_these - of_those, 0.0), arrived) if self.watched else 0.0

@@ -68,7 +68,7 @@ class DestinationPoll:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetters:
+class DeadLetterPoll:
     """
     What the dead message queue took in since the poll before, infinite where it is not known.
 
@@ -229,7 +229,7 @@ class DestinationBooks(RowState):
         """Sends were open at this poll or at the one before."""
         return (polled.uncommitted > 0) | (self.uncommitted > 0)
 
-    def booked(self, polled: DestinationPoll, dead: DeadLetters, now: float) -> tuple[Self, float]:
+    def booked(self, polled: DestinationPoll, dead: DeadLetterPoll, now: float) -> tuple[Self, float]:
         """With what this poll says by reason, and how many dead letters are surely of these."""
         low, high = self.sources(polled)
         least = np.clip(dead.certain - (dead.high - high), low, np.fmax(low, high))
