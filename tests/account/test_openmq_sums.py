@@ -46,6 +46,15 @@ def test_expired_on_arrival_where_no_other_moves() -> None:
     assert broker.left() == {"expired": 7}
 
 
+def test_without_any_limit_it_had_expired_whatever_else_has_dead_letters() -> None:
+    nothing: dict[str, Any] = {"limit_messages": float("nan"), "message_limit_bytes": float("nan")}
+    other: dict[str, dict[str, Any]] = {"busy": {"A": 0.0, "K": 0.0, "M": 50.0, "D": 0.0, "uncommitted": 0.0}}
+    broker = openmq_broker().see(others=other, polls=4, **nothing)
+    other["busy"] |= {"K": 20.0, "M": 30.0}
+    broker.see(7, 0, 0, dead=27, others=other, polls=3, **nothing)
+    assert broker.left() == {"expired": 7}
+
+
 def test_expired_or_too_large_while_another_queue_has_dead_letters() -> None:
     other: dict[str, dict[str, Any]] = {"busy": {"A": 0.0, "K": 0.0, "M": 50.0, "D": 0.0, "uncommitted": 0.0}}
     broker = openmq_broker().see(polls=4, others=other)
@@ -176,6 +185,28 @@ def test_a_restart_of_the_agent_books_nothing_twice() -> None:
     broker.see(160, 60, 100, dead=60, consumers={"c": (0, 10)}, polls=6, **RING)
     assert broker.left() == {"removed": 60}
     assert broker.see(170, 70, 100, dead=70, consumers={"c": (0, 10)}, polls=2, **RING).left() == {"removed": 70}
+
+
+def test_a_restart_of_the_agent_refuses_nothing_that_had_expired() -> None:
+    """`mq_address_messages_rejected_total` rose by what had expired on arrival while no agent polled."""
+    broker = openmq_broker().see(polls=4).see(7, 0, 0, dead=7).see(7, 0, 0, dead=7, polls=2)
+    broker.restart_agent()
+    broker.see(14, 0, 0, dead=14, polls=3)
+    assert broker.tables["address"]["messages_rejected"].tolist()[0] == 0
+    low, high = broker.left()["expired"]
+    assert low <= 14 <= high
+    assert broker.see(20, 0, 0, dead=20, polls=3).left()["expired"] == (low + 6, high + 6)
+
+
+def test_what_was_acknowledged_never_falls() -> None:
+    """What may also have been purged, or have expired, is taken off by its bound: not what was sure before."""
+    other: dict[str, dict[str, Any]] = {"busy": {"A": 0.0, "K": 0.0, "M": 500.0, "D": 0.0, "uncommitted": 0.0}}
+    broker = openmq_broker().see(300, 0, 300, consumers={"c": (0, 10)}, others=other, polls=5)
+    for out, dead, by_other in ((60, 0, 0), (65, 5, 0), (290, 105, 200)):
+        other["busy"] |= {"K": float(by_other), "M": 500.0 - by_other}
+        broker.see(300, out, 300 - out, dead=dead, consumers={"c": (60, 10)}, others=other, polls=2)
+        value = broker.left()["acknowledged"]
+        assert (value[0] if isinstance(value, tuple) else value) == 60
 
 
 def test_more_left_than_came_is_unexplained() -> None:

@@ -45,7 +45,7 @@ GONE = {f"ledger_raw_{n}" for n in range(3)} | {
         "delivering_before",
     )
 } | {
-    f"openmq_{name}" for name in ("lost_raw", "lost_shown", "rejected_raw", "rejected_shown", "in_delivery")
+    f"openmq_{name}" for name in ("lost_raw", "lost_shown", "rejected_raw", "rejected_shown", "in_delivery", "messages")
 }  # fmt: skip
 """Columns that are no more."""
 POLICY = Policy("recorded", constants=replace(Constants(), cold=45.0, trend=60.0))

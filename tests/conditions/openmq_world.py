@@ -92,10 +92,10 @@ def subscription(**said: Any) -> dict[str, Any]:
     return {"A": np.nan, "K": np.nan, **kind, **said}
 
 
-def losing(policy: str, limit: float, kind: QueueKind = QueueKind.USER) -> OpenmqJudged:
+def losing(policy: str, limit: float, kind: QueueKind = QueueKind.USER, polls: int = 8) -> OpenmqJudged:
     """30 come a poll, a consumer takes 10, the limit removes 20 unread."""
     world = openmq()
-    return openmq_polls(world, 8, lambda i: {
+    return openmq_polls(world, polls, lambda i: {
         "queues": {"q": {"A": 1000 + 30 * i, "K": 500 + 30 * i, "M": 500, "D": 10, "kind": kind}},
         "consumers": {"c": {"N": 110 + 10 * i, "T": 10, "L": world.now + 10}},
         "addresses": {"q": {"limit_messages": limit, "producers": 1, "policy": policy}},

@@ -7,6 +7,7 @@ import pytest
 from conditions.openmq_world import openmq, openmq_polls
 from conditions.situations import FULL, at_limits
 from conditions.world import Numbers
+from penstock.account.openmq_books import REASONS
 from penstock.model import QueueKind
 
 
@@ -73,7 +74,7 @@ def test_what_expired_on_arrival_is_not_refused() -> None:
         shown = world.tables["address"]["messages_rejected"].tolist()
     assert world.names == set()
     assert shown[0] == 0
-    assert world.state.judgement.openmq_account.queues.expired.tolist()[0] == 60
+    assert world.state.judgement.openmq_account.queues.low[REASONS.index("expired")].tolist()[0] == 60
 
 
 def test_what_is_too_large_is_refused_below_the_limit() -> None:
@@ -83,4 +84,4 @@ def test_what_is_too_large_is_refused_below_the_limit() -> None:
         "addresses": {"q": {"limit_messages": 1000, "dead_letters": 1, "message_limit_bytes": 1e3}},
     })  # fmt: skip
     assert world.names == {"rejecting"}
-    assert world.state.judgement.openmq_account.queues.too_large.tolist() == [120]
+    assert world.state.judgement.openmq_account.queues.low[REASONS.index("too_large")].tolist() == [120]

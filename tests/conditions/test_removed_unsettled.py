@@ -4,7 +4,7 @@ from conditions.openmq_world import losing, openmq, openmq_polls
 
 
 def test_expiry_informs() -> None:
-    world = losing("reject_newest", 100_000)
+    world = losing("reject_newest", 100_000, polls=10)  # three polls show what is usual
     assert (world.names, world.notices) == (set(), {"removed_unsettled"})
 
 

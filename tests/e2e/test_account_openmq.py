@@ -33,6 +33,7 @@ from flowbench.openmq import (
 )
 from penstock.agent import Poller
 from penstock.cli.polling import open_poller
+from penstock.conditions import in_doubt
 from penstock.config import load
 from penstock.insight.openmq_account import openmq_account_list
 from penstock_demo.cache import require_java
@@ -219,7 +220,9 @@ def play(folder: Path) -> Played:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
-    return play(tmp_path_factory.mktemp("account-openmq"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(in_doubt, "LASTING", 5.0)  # seconds in place of minutes
+        return play(tmp_path_factory.mktemp("account-openmq"))
 
 
 def content(played: Played, name: str) -> float:

@@ -82,7 +82,7 @@ def test_killed_while_publishing_it_is_published_once(at: int, tmp_path: Path, m
 
         return step
 
-    monkeypatch.setattr(Store, "_write", killed_before(Store._write))
+    monkeypatch.setattr(Store, "write_with", killed_before(Store.write_with))
     monkeypatch.setattr(spool, "remove", killed_before(spool.remove))
     with pytest.raises(KeyboardInterrupt):
         publish(segment, store, "a1")

@@ -178,7 +178,7 @@ REAL = {
     artemis.ConsumerNumbers: {"id": 2**63 - 1, "lastDeliveredTime": 0, "lastAcknowledgedTime": 1_795_216_678_203},
     openmq.Consumer: {"ConsumerID": str(2**63 - 1), "NumMsgs": -(2**31), "LastAckTime": 0, "AcknowledgeMode": 32768},
     openmq.Settings: {"Name": "q", "Type": "q", "MaxNumMsgs": -1, "ConsumerFlowLimit": -1, "MaxTotalMsgBytes": -1},
-    openmq.HeapAttributes: {"MaxMemory": 2**63 - 1, "TotalMemory": 1, "FreeMemory": 0},
+    openmq.About: {"MaxMemory": 2**63 - 1, "TotalMemory": 1, "FreeMemory": 0},
 }
 
 

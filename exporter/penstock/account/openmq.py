@@ -8,12 +8,14 @@ import numpy as np
 
 from penstock.account.account import in_part
 from penstock.account.duplicates import Sent
-from penstock.account.openmq_books import DeadLetters, DestinationBooks, DestinationPoll, TopicBooks
+from penstock.account.openmq_books import REASONS, DeadLetterPoll, DestinationBooks, DestinationPoll, TopicBooks
 from penstock.core.table import Column, Index, Positions, Table
-from penstock.core.windows import Mask
+from penstock.core.windows import Mask, Window
 from penstock.model import AddressRow, Snapshot
+from penstock.observation.activity import SAMPLES, persistent
 from penstock.observation.facts import Facts, or_zero
-from penstock.observation.openmq import DEAD_MESSAGES, OpenmqFacts
+from penstock.observation.openmq import DEAD_MESSAGES, MARGIN, REMOVES, OpenmqFacts, says
+from penstock.settings.constants import Constants
 
 NEARLY_FULL = 0.9
 """Of a destination's limit, from which on it may have been full between two polls."""
@@ -21,58 +23,63 @@ NEARLY_FULL = 0.9
 
 @dataclass(frozen=True, slots=True)
 class OpenmqAccount:
-    """watched: the process of the last poll is still the same. unclaimed: dead letters of which no source is known."""
+    """watched: the process of the last poll is still the same. unclaimed: its dead letters without a known source."""
 
     queues: DestinationBooks = field(default_factory=DestinationBooks)
     topics: TopicBooks = field(default_factory=TopicBooks)
     sent: Sent = field(default_factory=Sent)
     unclaimed: float = 0.0
+    window: Window = field(default_factory=Window)
+    """By queue: what was refused, and what left unread."""
     watched: bool = False
 
-    def advance(self, found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> "OpenmqAccount":
+    def advance(self, found: Facts, reported: OpenmqFacts, snapshot: Snapshot, constants: Constants) -> "OpenmqAccount":
         """found: as OpenMQ counts."""
         addresses = snapshot.addresses
         if addresses is None:
             return self
         whole = not in_part(snapshot.observation)
         watched, restarted = self.watched and whole and not found.restarted, found.restarted
-        of_queues, of_topics = polled_queues(found, reported, snapshot), polled_topics(addresses)
+        of_queues = polled_queues(found, reported, snapshot)
+        of_topics, at = polled_topics(addresses, self.topics.index)
         queues = self.queues.counted(of_queues, found.now, watched=watched, restarted=restarted)
         topics = self.topics.counted(of_topics, found.now, watched=watched, restarted=restarted)
         sent = self.sent
         if snapshot.producers is not None:
             sent, rose = self.sent.advance(snapshot.producers, addresses.index, watched=self.watched)
             gone = self.sent.address[sent.index.positions(self.sent.index.keys) < 0]
-            topics = topics.with_sent(rose[is_topic(addresses)], np.isin(topics.index.keys, gone), watched=watched)
-        # After a restart of the agent what is new was in part booked before.
-        arrived = float(queues.d_came[of_queues.is_dead].sum())
+            topics = topics.with_sent(rose[at], np.isin(topics.index.keys, gone), watched=watched)
         sources = [books.sources(polled) for books, polled in ((queues, of_queues), (topics, of_topics))]
         low, high = (sum(float(one[bound].sum()) for one in sources) for bound in (0, 1))
-        dead = DeadLetters(arrived, arrived + self.unclaimed, low, high if whole and self.watched else np.inf)
+        # What came while the agent was away, or out of view, is of unknown sources.
+        arrived = float(queues.d_came[of_queues.is_dead].sum()) if self.watched else np.inf
+        possible = arrived + self.unclaimed
+        dead = DeadLetterPoll(arrived, possible if self.watched else 0.0, possible, low, high if whole else np.inf)
         queues, of_these = queues.booked(of_queues, dead, found.now)
         topics, of_those = topics.booked(of_topics, dead, found.now)
-        unclaimed = min(max(dead.unclaimed - of_these - of_those, 0.0), arrived)
-        return OpenmqAccount(queues, topics, sent, unclaimed, watched=True)
+        unclaimed = min(max(possible - of_these - of_those, 0.0), arrived) if self.watched else 0.0
+        values = np.stack([queues.refused_now, np.where(queues.unread > MARGIN, queues.unread, 0.0)]).astype(np.float32)
+        values[:, ~(found.known & reported.balanced)] = np.nan
+        seconds = constants.window_seconds(found.interval)
+        window = self.window.reindexed(found.queues, found.known & reported.balanced)
+        window = window.push(found.now, values, seconds, seconds / SAMPLES)
+        return OpenmqAccount(queues, topics, sent, unclaimed, window, watched=True)
 
     def begun_anew(self) -> "OpenmqAccount":
         """Another process counts from now on: what was counted stays."""
         return OpenmqAccount(self.queues.begun_anew(), self.topics.begun_anew())
 
-    def of_queues(self, index: Index[Any]) -> Mapping[str, Column]:
+    def of_queues(self, index: Index[Any], constants: Constants, interval: float) -> Mapping[str, Column | Mask]:
         """What conditions and other counters rest on, by the queues."""
         books = self.queues
         if books.index is not index:
             return {}
         return {
-            "removed": books.removed,
-            "removed_now": books.left_alone,
-            "refused": books.rejected + books.too_large,
-            "refused_at": books.refused_at,
+            "removed": books.low[REASONS.index("removed")],
+            "refused": books.refused,
+            "refuses": persistent(self.window, 0, constants, interval),
+            "leaves_unread": persistent(self.window, 1, constants, interval),
         }
-
-
-def is_topic(addresses: Table[AddressRow]) -> Positions:
-    return np.flatnonzero(addresses["topic"] > 0)
 
 
 def polled_queues(found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> DestinationPoll:
@@ -108,20 +115,22 @@ def polled_queues(found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> De
     )
 
 
-def polled_topics(addresses: Table[AddressRow]) -> DestinationPoll:
-    """What its subscriptions let go of is not comparable with what left a topic."""
-    at = is_topic(addresses)
-    rows = addresses.index.rows[at]
-    index: Index[AddressRow] = Index.empty().advance(addresses.index.keys[at], lambda new: rows[new].tolist())[0]
+def polled_topics(addresses: Table[AddressRow], before: Index[AddressRow]) -> tuple[DestinationPoll, Positions]:
+    """
+    And where they are among the addresses; before: those of the last poll.
+
+    What its subscriptions let go of is not comparable with what left a topic.
+    """
+    at = np.flatnonzero(addresses["topic"] > 0)
+    keys, size = addresses.index.keys[at], len(at)
+    same = np.array_equal(keys, before.keys)
+    index = before if same else before.advance(keys, lambda new: addresses.index.rows[at[new]].tolist())[0]
 
     def of(name: str) -> Column:
-        return addresses[name][at] if name in addresses else np.full(len(at), np.nan)
+        return addresses[name][at] if name in addresses else np.full(size, np.nan)
 
-    def says(*policies: str) -> Mask:
-        return np.array([row.policy in policies for row in index], np.bool_)
-
-    nothing, uncommitted = np.zeros(len(at)), or_zero(of("uncommitted"))
-    return DestinationPoll(
+    no, nothing, uncommitted = np.zeros(size, np.bool_), np.zeros(size), or_zero(of("uncommitted"))
+    poll = DestinationPoll(
         index=index,
         entered=of("messages_added"),
         left=of("removed"),
@@ -131,16 +140,17 @@ def polled_topics(addresses: Table[AddressRow]) -> DestinationPoll:
         ready=nothing,
         released=nothing,
         stale=nothing,
-        moved=np.ones(len(at), np.bool_),
+        moved=~no,
         consumers=nothing,
         full=nearly_full(of("messages"), of("limit_messages"), of("memory_bytes"), of("limit_bytes")),
         limit=of("limit_messages"),
-        removes=says("remove_oldest", "remove_low_priority"),
-        rejects=says("reject_newest"),
+        removes=says(addresses.index, *REMOVES)[at],
+        rejects=says(addresses.index, "reject_newest")[at],
         sized=np.isfinite(of("message_limit_bytes")),
         dead_letters=of("dead_letters") > 0,
-        is_dead=np.zeros(len(at), np.bool_),
+        is_dead=no,
     )
+    return poll, at
 
 
 def nearly_full(messages: Column, limit: Column, size: Column, limit_bytes: Column) -> Mask:

@@ -20,12 +20,17 @@ from penstock.core.windows import Mask
 from penstock.observation.facts import or_zero
 from penstock.observation.openmq import MARGIN
 
+LEFT = ("removed", "dead_lettered", "rolled_back", "purged")
+"""Of what was in a destination."""
+REFUSED = ("rejected", "too_large", "expired")
+"""Of what never was in it; expired: when it came."""
+REASONS = (*LEFT, *REFUSED)
 SAMPLES = 8
 """Polls whose highest O - R is what the next one is compared with: a batch may fall between two reads."""
 CONFIRMED = 3
 """Polls without a coming or going of consumers after which O - R says something."""
-LATE = 2
-"""Polls after which X is sure."""
+RECENT = 3
+"""Polls, this one too, in which it was what X came from: X is sure one poll late."""
 SHORT_LIVED = 600.0
 """Seconds since clients settled something and no poll saw them, for which others may have done the same."""
 
@@ -63,17 +68,18 @@ class DestinationPoll:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetters:
+class DeadLetterPoll:
     """
-    What the dead message queue took in since the poll before; unclaimed: with what of the one before had no source yet.
+    What the dead message queue took in since the poll before, infinite where it is not known.
 
-    low, high: of all sources together, at least and at most.
+    certain, possible: with what of the poll before had no source yet. low, high: of all sources, at least and at most.
     """
 
-    grew: float = 0.0
-    unclaimed: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
+    arrived: float
+    certain: float
+    possible: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +88,9 @@ class DestinationBooks(RowState):
     Per destination, messages since `since` (broker's clock), over restarts of the broker.
 
     entered0, left0: its counters when the process was first polled, less what was counted before. opening: content at
-    `since`. adjusted: what restarts added to it, or took. apart: X, as sighted at two polls. A pair of columns for each
-    reason: at least so many, and how many more at most.
+    `since`. adjusted: what restarts added to it, or took. apart: X, as sighted at two polls. low, more: a line for each
+    of `REASONS`, at least so many, and how many more at most. acknowledged: at least. unseen: settled by clients that
+    no poll saw. sends_dead: it once had dead letters.
     """
 
     BY: ClassVar[By | None] = By.QUEUE
@@ -94,26 +101,12 @@ class DestinationBooks(RowState):
     opening: Column = counter(outlives=True)
     adjusted: Column = counter(0.0, outlives=True)
     apart: Column = counter(0.0, outlives=True)
-    rejected: Column = counter(0.0, outlives=True)
-    rejected_more: Column = counter(0.0, outlives=True)
-    too_large: Column = counter(0.0, outlives=True)
-    too_large_more: Column = counter(0.0, outlives=True)
-    expired: Column = counter(0.0, outlives=True)
-    expired_more: Column = counter(0.0, outlives=True)
-    removed: Column = counter(0.0, outlives=True)
-    removed_more: Column = counter(0.0, outlives=True)
-    rolled_back: Column = counter(0.0, outlives=True)
-    rolled_back_more: Column = counter(0.0, outlives=True)
-    purged: Column = counter(0.0, outlives=True)
-    purged_more: Column = counter(0.0, outlives=True)
-    dead_lettered: Column = counter(0.0, outlives=True)
-    dead_lettered_more: Column = counter(0.0, outlives=True)
+    low: NDArray[np.float64] = counter(0.0, lines=len(REASONS), outlives=True)
+    more: NDArray[np.float64] = counter(0.0, lines=len(REASONS), outlives=True)
+    acknowledged: Column = counter(0.0, outlives=True)
     unseen: Column = counter(0.0, outlives=True)
-    """Settled by clients that no poll saw."""
     unseen_at: Column = column(-np.inf, outlives=True, saved=False)
     sends_dead: Mask = mask(outlives=True)
-    """It once had dead letters."""
-    was_full: Mask = mask(outlives=True)
     came: Column = column(outlives=True)
     gone: Column = column(outlives=True)
     content: Column = column(outlives=True, saved=False)
@@ -129,23 +122,21 @@ class DestinationBooks(RowState):
     d_apart: Column = column(0.0, saved=False)
     left_alone: Column = column(0.0, saved=False)
     """Of this poll: left without a client's acknowledge."""
+    refused_now: Column = column(0.0, saved=False)
+    unread: Column = column(0.0, saved=False)
+    """Of this poll: left, and no consumer had it."""
     moved: Mask = mask(saved=False)
     moved_at: Column = column(-np.inf, outlives=True, saved=False)
-    since_full: Column = column(np.inf, saved=False)
-    """Polls, with its depth read, since it was nearly full."""
-    full_polls: Column = column(0.0, saved=False)
-    since_filled: Column = column(np.inf, saved=False)
-    """Since so many came that it may have been full in between."""
-    since_carried: Column = column(np.inf, saved=False)
+    full: NDArray[np.bool_] = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
+    """At the last polls at which its depth was read."""
+    filled: NDArray[np.bool_] = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
+    """The same: full, or so many came that it may have been in between."""
+    carried: NDArray[np.bool_] = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
     uncommitted: Column = column(0.0, saved=False)
     ready: Column = column(0.0, saved=False)
     stale: Column = column(0.0, saved=False)
-    room: Column = column(0.0, saved=False)
-    """So many dead letters no other destination surely sent while X grew: not more expired on arrival."""
     other_dead: Column = column(0.0, saved=False)
-    x_before: Column = column(0.0, saved=False)
-    refused_at: Column = column(saved=False)
-    """When it was last seen to refuse something."""
+    """So many dead letters no other destination surely sent."""
 
     @property
     def unexplained(self) -> Column:
@@ -153,16 +144,16 @@ class DestinationBooks(RowState):
         return np.fmin(np.max(self.gaps, axis=0), 0.0)
 
     @property
-    def acknowledged(self) -> tuple[Column, Column]:
-        """At least and at most."""
-        surely = self.removed + self.rolled_back + self.purged + self.dead_lettered
-        maybe = self.removed_more + self.rolled_back_more + self.purged_more + self.dead_lettered_more
-        most = np.fmax(self.gone - surely, 0.0)
-        return np.fmax(most - maybe, 0.0), most
+    def refused(self) -> Column:
+        """At least."""
+        total: Column = self.low[[REASONS.index("rejected"), REASONS.index("too_large")]].sum(axis=0)
+        return total
 
-    def bounds(self, fate: str) -> tuple[Column, Column]:
-        low: Column = getattr(self, fate)
-        return low, low + getattr(self, fate + "_more")
+    def bounds(self) -> dict[str, tuple[Column, Column]]:
+        """By fate: at least and at most so many."""
+        found = {name: (low, low + more) for name, low, more in zip(REASONS, self.low, self.more, strict=True)}
+        most = np.fmax(self.gone - self.low[: len(LEFT)].sum(axis=0), self.acknowledged)
+        return {"acknowledged": (self.acknowledged, most), **found}
 
     def counted(self, polled: DestinationPoll, now: float, *, watched: bool, restarted: bool) -> Self:
         """With the sums of this poll. watched: what was not there at the poll before was made since."""
@@ -185,18 +176,15 @@ class DestinationBooks(RowState):
         short = np.where(np.isnan(before.gaps[0]), np.fmin(or_zero(raw - before.apart), 0.0), 0.0)
         opening, raw = opening - short, raw - short
         apart = np.fmax(before.apart, np.minimum(before.raw, raw))
-        goes_on = ~np.isnan(before.gone) & ~begins
-        d_came, d_gone = (
-            np.where(goes_on | first, now_ - was, 0.0) for now_, was in ((came, came_before), (gone, gone_before))
-        )
-        fills = or_zero(before.content) + d_came >= polled.limit
-        read = ~polled.carried & (before.since_carried > 0)
+        goes_on = (~np.isnan(before.gone) & ~begins) | first
+        d_came, d_gone = np.where(goes_on, [came - came_before, gone - gone_before], 0.0)
+        # What happened while the agent was away may have been at the limit.
+        fills = polled.full | (or_zero(before.content) + d_came >= polled.limit) | (~first & (not watched))
+        read = ~polled.carried & ~before.carried[-1]
         level = before.levels[-1] + d_gone - polled.released - (polled.stale - before.stale)
         moved = polled.moved | before.moved | begins
         told = np.count_nonzero(np.isfinite(before.levels), axis=0) >= CONFIRMED
         grew = np.fmax(or_zero(level - np.fmax.reduce(before.levels, axis=0)), 0.0)
-        level = np.where(np.isnan(level), 0.0, level)
-        kept = np.where(moved, np.nan, before.levels[1:])
         return replace(
             before,
             since=np.where(first, now, before.since),
@@ -210,9 +198,8 @@ class DestinationBooks(RowState):
             content=content,
             raw=raw,
             gaps=np.vstack([before.gaps[1:], raw - apart]),
-            levels=np.vstack([kept, level]),
+            levels=np.vstack([np.where(moved, np.nan, before.levels[1:]), np.where(np.isnan(level), 0.0, level)]),
             stale=polled.stale,
-            x_before=before.d_apart,
             d_came=d_came,
             d_gone=d_gone,
             d_gone_before=before.d_gone,
@@ -222,10 +209,9 @@ class DestinationBooks(RowState):
             unseen_at=np.where(moved & (grew >= MARGIN), now, before.unseen_at),
             moved=polled.moved & ~begins,
             moved_at=np.where(polled.moved & ~begins, now, before.moved_at),
-            since_full=np.where(polled.full, 0.0, before.since_full + read),
-            full_polls=np.where(polled.full, before.full_polls + 1, 0.0),
-            since_filled=np.where(polled.full | fills, 0.0, before.since_filled + read),
-            since_carried=np.where(polled.carried, 0.0, before.since_carried + 1),
+            full=recent(before.full, polled.full, read),
+            filled=recent(before.filled, fills, read),
+            carried=np.vstack([before.carried[1:], polled.carried]),
         )
 
     def sources(self, polled: DestinationPoll) -> tuple[Column, Column]:
@@ -237,85 +223,91 @@ class DestinationBooks(RowState):
 
     def limited(self, polled: DestinationPoll) -> Mask:
         """Its limit may have removed messages."""
-        return polled.removes & (self.since_full <= LATE)
+        return polled.removes & self.full.any(axis=0)
 
     def transacted(self, polled: DestinationPoll) -> Mask:
         """Sends were open at this poll or at the one before."""
         return (polled.uncommitted > 0) | (self.uncommitted > 0)
 
-    def booked(self, polled: DestinationPoll, dead: DeadLetters, now: float) -> tuple[Self, float]:
+    def booked(self, polled: DestinationPoll, dead: DeadLetterPoll, now: float) -> tuple[Self, float]:
         """With what this poll says by reason, and how many dead letters are surely of these."""
         low, high = self.sources(polled)
-        least = np.clip(dead.unclaimed - (dead.high - high), low, np.fmax(low, high))
-        most = np.clip(dead.unclaimed - (dead.low - low), least, np.fmax(least, high))
-        other_dead = dead.grew - (dead.low - low)
-        # Nothing shows what expired on arrival, or it may have come at an earlier poll.
-        unknown = ~polled.is_dead & (~polled.dead_letters | (self.since_carried <= LATE))
-        two, left, x = self.d_gone + self.d_gone_before, self.d_gone, self.d_apart
-        refuses = polled.rejects & (self.since_full <= LATE)
-        either = polled.rejects & ~refuses & self.was_full
-        # X is sure one poll late: then what was dead at the poll before counts, too.
-        late = np.where(self.x_before > 0, 0.0, self.other_dead)
-        room = self.room + np.where(x > 0, other_dead + late, 0.0)
-        expired_most = np.where(unknown & ~refuses, x, np.clip(room - self.expired - self.expired_more, 0.0, x))
-        # Full all the time: a limit that refuses is reached before anything else.
-        expired_most = np.where(refuses & (self.full_polls > LATE), 0.0, expired_most)
-        only = ~refuses & ~self.was_full & ~polled.sized & ~unknown  # it has no limit that could have refused them
-        expired = np.where(only, expired_most, np.clip(least - two, 0.0, expired_most))
-        surely, maybe = x - expired_most, x - expired
-        as_rejected = refuses | ~polled.sized & ~either
-        refused, refused_most = np.where(as_rejected, surely, 0.0), np.where(as_rejected | either, maybe, 0.0)
-        large, large_most = (
-            np.where(as_rejected | either, 0.0, surely),
-            np.where(as_rejected | ~polled.sized, 0.0, maybe),
-        )
+        least = np.clip(dead.certain - (dead.high - high), low, np.fmax(low, high))
+        most = np.clip(dead.possible - (dead.low - low), least, np.fmax(least, high))
+        others = dead.arrived - (dead.low - low)
+        refused = self.of_refused(polled, least, others + self.other_dead)
+        left, x, two = self.d_gone, self.d_apart, self.d_gone + self.d_gone_before
         limited, transacted = self.limited(polled), self.transacted(polled)
-        of_queue = np.fmax(np.fmin(least - x, two), 0.0)
-        out_most = np.where(polled.dead_letters & ~polled.is_dead, np.fmin(left, most), left)
         # Of what a limit removes some is in a client's hands, which may handle it all the same.
         removed = np.where(limited & ~polled.is_dead & ~transacted, self.left_alone, 0.0)
-        may = polled.removes & (self.since_filled <= LATE)
-        removed_most = np.where(may, np.fmax(out_most, removed), 0.0)
+        may = polled.removes & self.filled.any(axis=0)
+        out_most = np.where(polled.dead_letters & ~polled.is_dead, np.fmin(left, most), left)
         alone = np.where(limited, 0.0, self.left_alone)
-        dead_low = np.where(may, 0.0, of_queue)
+        dead_low = np.where(may, 0.0, np.fmax(np.fmin(least - x, two), 0.0))
         whole = (alone >= np.fmax(MARGIN, 0.5 * self.ready)) & (self.ready > 0) & (polled.ready <= self.d_came)
         # Where consumers come and go one that no poll saw may have taken all.
         whole &= ~transacted & ((polled.consumers > 0) | (now - self.moved_at > SHORT_LIVED))
         sends_dead = self.sends_dead | (dead_low > 0)
-        sends_dead |= polled.dead_letters & (alone > 0) & ~transacted & ~whole & (dead.grew > 0)
+        sends_dead |= polled.dead_letters & (alone > 0) & ~transacted & ~whole & (dead.arrived > 0)
         dead_most = np.where(sends_dead & ~limited, np.fmax(np.fmin(left, most), dead_low), dead_low)
         rest, rest_least = np.fmax(alone - dead_low, 0.0), np.fmax(alone - dead_most, 0.0)
         # Clients that no poll saw may have settled it where some have done so before.
         sure = now - self.unseen_at > SHORT_LIVED
         settled = np.where(transacted | whole, 0.0, rest_least)
-        purged = np.where(whole & sure & (polled.consumers > 0), rest_least, 0.0)
-        reasons = {
-            "rejected": (refused, refused_most),
-            "too_large": (large, large_most),
-            "expired": (expired, expired_most),
-            "removed": (removed, removed_most),
-            "rolled_back": (np.where(transacted & sure, rest_least, 0.0), np.where(transacted, rest, 0.0)),
-            "purged": (purged, np.where(whole, left, 0.0)),  # also what clients held, which then leaves their hands
-            "dead_lettered": (dead_low, dead_most),
-        }
-        totals = {name: getattr(self, name) + bounds[0] for name, bounds in reasons.items()}
-        more = {name + "_more": getattr(self, name + "_more") + np.fmax(b[1] - b[0], 0) for name, b in reasons.items()}
-        now_refused = np.where(refuses, refused_most, refused + large) > 0
+        reasons = (
+            (removed, np.where(may, np.fmax(out_most, removed), 0.0)),
+            (dead_low, dead_most),
+            (np.where(transacted & sure, rest_least, 0.0), np.where(transacted, rest, 0.0)),
+            # Also what clients held, which then leaves their hands.
+            (np.where(whole & sure & (polled.consumers > 0), rest_least, 0.0), np.where(whole, left, 0.0)),
+            *refused,
+        )
+        lows, highs = np.array(reasons).swapaxes(0, 1)
+        total, more = self.low + lows, self.more + np.fmax(highs - lows, 0.0)
+        surely = self.gone - (total + more)[: len(LEFT)].sum(axis=0)
+        (rejected, rejected_most), (large, _), (expired, _) = refused
         books = replace(
             self,
-            **totals,
-            **more,
+            low=total,
+            more=more,
+            acknowledged=np.fmax(self.acknowledged, surely),
             unseen=self.unseen + settled,
             unseen_at=np.where(settled >= MARGIN, now, self.unseen_at),
             sends_dead=sends_dead,
-            room=room,
-            other_dead=other_dead,
-            was_full=self.was_full | (self.since_filled <= LATE),
-            uncommitted=or_zero(polled.uncommitted),
-            ready=or_zero(polled.ready),
-            refused_at=np.where(now_refused, now, self.refused_at),
+            other_dead=others,
+            unread=np.fmax(dead_low, np.where(polled.consumers > 0, self.left_alone, 0.0)),
+            uncommitted=polled.uncommitted,
+            ready=polled.ready,
+            refused_now=np.where(polled.rejects & self.full.any(axis=0), rejected_most, rejected + large),
         )
         return books, float(np.where(polled.dead_letters, expired + removed + dead_low, 0.0).sum())
+
+    def of_refused(self, polled: DestinationPoll, dead_least: Column, dead_most: Column) -> list[tuple[Column, Column]]:
+        """Of `REFUSED`: at least and at most so many of X. dead_least, dead_most: dead letters that may be of it."""
+        x, full, filled = self.d_apart, self.full.any(axis=0), self.filled.any(axis=0)
+        refuses = polled.rejects & full
+        either = polled.rejects & ~refuses & filled
+        # Nothing shows what expired on arrival, or it may have come at an earlier poll.
+        unknown = ~polled.is_dead & (~polled.dead_letters | self.carried.any(axis=0))
+        expired_most = np.where(unknown & ~refuses, x, np.clip(dead_most, 0.0, x))
+        # Full all the time: a limit that refuses is reached before anything else.
+        expired_most = np.where(refuses & self.full.all(axis=0), 0.0, expired_most)
+        only = ~refuses & ~filled & ~polled.sized & ~unknown  # it has no limit that could have refused them
+        least = np.clip(dead_least - self.d_gone - self.d_gone_before, 0.0, expired_most)
+        expired = np.where(only, expired_most, least)
+        surely, maybe = x - expired_most, x - expired
+        as_rejected = refuses | ~polled.sized & ~either
+        return [
+            (np.where(as_rejected, surely, 0.0), np.where(as_rejected | either, maybe, 0.0)),
+            (np.where(as_rejected | either, 0.0, surely), np.where(as_rejected | ~polled.sized, 0.0, maybe)),
+            (expired, expired_most),
+        ]
+
+
+def recent(before: NDArray[np.bool_], now: Mask, read: Mask) -> NDArray[np.bool_]:
+    """With another poll, in a line of its own where the depth was read."""
+    moved = np.where(read, np.vstack([before[1:], now]), before)
+    return np.vstack([moved[:-1], moved[-1] | now])
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,10 +326,5 @@ class TopicBooks(DestinationBooks):
         before = np.where(np.isnan(self.unsent) & watched, 0.0, self.unsent)  # a topic that was made since
         level = before[-1] + sent - self.d_came
         grew = np.fmax(or_zero(level - np.fmax.reduce(before, axis=0)), 0.0)
-        level = np.where(np.isnan(level), 0.0, level)
-        return replace(
-            self,
-            unwanted=self.unwanted + grew,
-            unsent=np.vstack([before[1:], level]),
-            partly=self.partly | gone,
-        )
+        unsent = np.vstack([before[1:], np.where(np.isnan(level), 0.0, level)])
+        return replace(self, unwanted=self.unwanted + grew, unsent=unsent, partly=self.partly | gone)

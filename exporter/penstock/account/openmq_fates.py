@@ -4,41 +4,31 @@ import numpy as np
 
 from penstock.account.fates import Bounds
 from penstock.account.openmq import OpenmqAccount
+from penstock.account.openmq_books import REASONS
 from penstock.core.table import Column, Table
 from penstock.model import QueueRow
 
-LEFT = ("removed", "dead_lettered", "rolled_back", "purged")
-"""Of what was in a destination."""
-REFUSED = ("rejected", "too_large", "expired")
-"""Of what never was in it; expired: when it came."""
+FATES = ("acknowledged", *REASONS, "unwanted")
+LOST = ("removed", "rejected", "too_large", "expired", "dead_lettered", "unwanted")
+"""Without a client that handled them."""
 
 
 def queue_fates(account: OpenmqAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
     """By the queues; of a subscription only what its consumers acknowledged is known."""
-    books = account.queues
-    fates = {name: books.bounds(name) for name in (*LEFT, *REFUSED)}
-    low, high = books.acknowledged
-    known = ~np.isnan(books.opening)
-    settled = np.where(known, 0.0, queues["removed"])
-    fates["acknowledged"] = np.where(known, low, settled), np.where(known, high, settled)
-    return fates
+    fates = account.queues.bounds()
+    known = ~np.isnan(account.queues.opening)
+    low, high = (np.where(known, bound, queues["removed"]) for bound in fates["acknowledged"])
+    return {**fates, "acknowledged": (low, high)}
 
 
 def topic_fates(account: OpenmqAccount) -> dict[str, Bounds]:
-    """By the topics. What left one was acknowledged by all, or only its last subscription still had it."""
+    """By the topics. What left a topic was acknowledged by all, or only its last subscription still had it."""
     topics = account.topics
-    fates = {name: topics.bounds(name) for name in (*LEFT, *REFUSED)}
-    fates["acknowledged"] = topics.acknowledged
-    fates["unwanted"] = topics.unwanted, np.where(topics.partly, np.inf, topics.unwanted)
-    return fates
-
-
-FATES = ("acknowledged", *LEFT, *REFUSED, "unwanted")
-"""All of them."""
+    unwanted = topics.unwanted, np.where(topics.partly, np.inf, topics.unwanted)
+    return {**topics.bounds(), "unwanted": unwanted}
 
 
 def lost(fates: dict[str, Bounds]) -> Column:
     """By row: how many at least no client has handled."""
-    names = ("removed", "rejected", "too_large", "expired", "dead_lettered", "unwanted")
-    total: Column = np.sum([fates[name][0] for name in names if name in fates], axis=0)
+    total: Column = np.sum([fates[name][0] for name in LOST if name in fates], axis=0)
     return total

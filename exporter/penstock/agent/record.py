@@ -277,10 +277,13 @@ def _new_names(
 def shown_counters(judgement: Judgement) -> dict[str, tuple[Index[Any], Column]]:
     """The counters that the agent keeps by queue, by their names in the state file."""
     return {
-        one.names[0]: (state.index, getattr(state, name))
+        stored_as: (state.index, line)
         for state in row_states(judgement)
         for name, one in declared(type(state)).items()
         if one.counter and one.names
+        for stored_as, line in zip(
+            one.names, getattr(state, name) if one.lines else [getattr(state, name)], strict=True
+        )
     }
 
 

@@ -46,7 +46,7 @@ def rejected(
     openmq, books = judgement.openmq, judgement.openmq_account.queues
     if openmq.said is None or books.index is not queues.source or len(of_queue) != len(queues.index):
         return {}
-    counts = queues.max(np.where(openmq.said.balanced, books.rejected + books.too_large, np.nan))
+    counts = queues.max(np.where(openmq.said.balanced, books.refused, np.nan))
     column = np.full(len(addresses), np.nan)
     known = (of_queue >= 0) & ~np.isnan(counts)
     column[of_queue[known]] = counts[known]

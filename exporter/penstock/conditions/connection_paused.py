@@ -13,25 +13,22 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     """A consumer that could take the messages shares its connection with one that may use up its limit."""
-    starves = poll.of(starving)
-    idle = np.isnan(poll.unacked.hold_since)
-    of_blocked = np.isin(openmq.facts(poll).connection, openmq.starving_connections(poll, starves.mask)) & idle
-    mask = starves.mask & (poll.found.of_queue(of_blocked.astype(np.float64)) > 0)
-    return starves._replace(mask=mask)
+    starves, connection = poll.of(starving), openmq.facts(poll).connection
+    shared = openmq.starving_connections(poll, np.flatnonzero(starves.mask))
+    of_blocked = np.isin(connection, shared) & np.isnan(poll.unacked.hold_since)
+    return starves._replace(mask=starves.mask & (poll.found.of_queue(of_blocked) > 0))
 
 
 def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    limits = openmq.connection_limits(poll)
+    limits, blockers, held = openmq.connection_limits(poll), openmq.blockers(poll), poll.found.consumer.held
 
     def of_queue(i: int) -> tuple[float, float]:
-        starves = np.zeros(len(poll.found.queues), np.bool_)
-        starves[i] = True
-        held, keys = openmq.buffered_by_blockers(poll, i, starves)
-        given = limits[np.isin(openmq.facts(poll).connection, keys)]
-        return held, float(np.fmin.reduce(given, initial=np.nan))
+        keys = openmq.starving_connections(poll, np.array([i]))
+        here = np.isin(openmq.facts(poll).connection, keys)
+        return float(held[blockers & here].sum()), float(np.fmin.reduce(limits[here], initial=np.nan))
 
-    held, limit = np.array([of_queue(i) for i in at.tolist()]).reshape(-1, 2).T
-    return undelivered(poll, at) | {"held": held, "limit": limit}
+    buffered, limit = np.array([of_queue(i) for i in at.tolist()]).reshape(-1, 2).T
+    return undelivered(poll, at) | {"held": buffered, "limit": limit}
 
 
 CONNECTION_PAUSED = Condition(

@@ -19,6 +19,11 @@ def facts(poll: RuleInputs) -> OpenmqFacts:
     return of(poll)[1]
 
 
+def accounted(poll: RuleInputs, name: str) -> Mask:
+    """What the account says of the queues; of none where it says nothing."""
+    return poll.accounted.get(name, np.zeros(len(poll.found.queues))) > 0
+
+
 def gives_back(poll: RuleInputs) -> Mask:
     """Consumers that messages left at this poll without being settled."""
     return ~np.isnan(of(poll)[0].consumers.returning_since)
@@ -61,10 +66,10 @@ def blockers(poll: RuleInputs) -> Mask:
     return blocks & reaches_limit(poll) if blocks.any() else blocks
 
 
-def starving_connections(poll: RuleInputs, starving: Mask) -> Keys:
+def starving_connections(poll: RuleInputs, starving: Positions) -> Keys:
     """Connections with a blocker, and a consumer of one of the queues `starving` that buffers nothing."""
-    found, connection = poll.found, facts(poll).connection
-    idle = np.isnan(poll.unacked.hold_since) & np.append(starving, False)[found.consumer.queue]
+    connection = facts(poll).connection
+    idle = np.isnan(poll.unacked.hold_since) & np.isin(poll.found.consumer.queue, starving)
     shared: Keys = np.intersect1d(connection[idle & (connection >= 0)], connection[blockers(poll)])
     return shared
 
@@ -73,17 +78,6 @@ def blocking(poll: RuleInputs, paused: Positions) -> tuple[tuple[int, str], ...]
     """Connections by key, and the client that uses up their limit; paused: queues that starve for it."""
     if not len(paused):
         return ()
-    starving = np.zeros(len(poll.found.queues), np.bool_)
-    starving[paused] = True
-    connection = facts(poll).connection
-    at = np.flatnonzero(blockers(poll) & np.isin(connection, starving_connections(poll, starving)))
-    rows = poll.found.consumer.index.rows
+    connection, rows = facts(poll).connection, poll.found.consumer.index.rows
+    at = np.flatnonzero(blockers(poll) & np.isin(connection, starving_connections(poll, paused)))
     return tuple(sorted({(int(connection[i]), rows[i].client) for i in at.tolist()}))
-
-
-def buffered_by_blockers(poll: RuleInputs, queue: int, starving: Mask) -> tuple[float, Column]:
-    """What the blockers of a starving queue's connections buffer, and the keys of these connections."""
-    found, connection = poll.found, facts(poll).connection
-    here = found.consumer.queue == queue
-    keys = np.intersect1d(connection[here], starving_connections(poll, starving))
-    return float(found.consumer.held[blockers(poll) & np.isin(connection, keys)].sum()), keys

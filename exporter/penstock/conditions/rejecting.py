@@ -1,14 +1,11 @@
 """`rejecting`: a full address drops or refuses messages."""
 
-import numpy as np
-
 from penstock.conditions import openmq
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import full_address, full_destination
 from penstock.conditions.timing import at_this_poll, window, window_begin
 from penstock.model import BrokerKind
-from penstock.observation.activity import PERSISTENT_POLLS, persistent
-from penstock.observation.openmq import REJECTED
+from penstock.observation.activity import PERSISTENT_POLLS
 from penstock.observation.poll import RuleInputs
 
 
@@ -21,10 +18,7 @@ def rule(poll: RuleInputs) -> Raised:
 
 def openmq_rule(poll: RuleInputs) -> Raised:
     """Messages come in, are counted, and are neither there nor have left; and did not just expire on arrival."""
-    state, said = openmq.of(poll)
-    lasting = persistent(state.balances, REJECTED, poll.constants, poll.found.interval)
-    refused = poll.accounted.get("refused_at", np.full(len(lasting), np.nan)) >= window_begin(poll)
-    return Raised(poll.found.judged & said.balanced & lasting & refused, window_begin(poll))
+    return Raised(poll.found.judged & openmq.accounted(poll, "refuses"), window_begin(poll))
 
 
 REJECTING = Condition(

@@ -8,16 +8,14 @@ from penstock.conditions import openmq
 from penstock.conditions.condition import OPENMQ, Condition, Raised, Scope, always
 from penstock.conditions.timing import window, window_begin
 from penstock.core.table import Column, Positions
-from penstock.observation.activity import PERSISTENT_POLLS, persistent
-from penstock.observation.openmq import REMOVED
+from penstock.observation.activity import PERSISTENT_POLLS
 from penstock.observation.poll import RuleInputs
 
 
 def rule(poll: RuleInputs) -> Raised:
     """Expired or purged."""
-    state, said = openmq.of(poll)
-    lasting = persistent(state.balances, REMOVED, poll.constants, poll.found.interval)
-    return Raised(poll.found.judged & said.balanced & ~said.removes & lasting, window_begin(poll))
+    removes = openmq.facts(poll).removes
+    return Raised(poll.found.judged & ~removes & openmq.accounted(poll, "leaves_unread"), window_begin(poll))
 
 
 def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:

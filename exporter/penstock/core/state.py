@@ -79,9 +79,11 @@ def column(  # noqa: PLR0913 - each says one thing of a field
     return made
 
 
-def counter(fill: float = np.nan, *, outlives: bool = False, stored_as: str = "") -> Column:
+def counter(
+    fill: float = np.nan, *, lines: int = 0, outlives: bool = False, stored_as: str = ""
+) -> NDArray[np.float64]:
     """A column that is shown as a counter, or that one rests on: each change is recorded at once; see `Declared`."""
-    return column(fill, outlives=outlives, stored_as=stored_as, is_counter=True)
+    return column(fill, lines=lines, outlives=outlives, stored_as=stored_as, is_counter=True)
 
 
 def mask(*, outlives: bool = False, saved: bool = True, stored_as: str = "") -> Mask:

@@ -89,13 +89,13 @@ class BrokerBlocks:
     `update` runs in one thread at a time; `published` may be read from any, and is replaced by one assignment.
     """
 
-    def __init__(self, codec: Codec = CODEC) -> None:
+    def __init__(self, families: Iterable[Family] = CATALOGUE, codec: Codec = CODEC) -> None:
         self.published = Published()
         self.blocks_rendered = 0
         """Blocks that the last update had to render and compress."""
         self._codec = codec
         self._groups: dict[_Group, list[Family]] = {}
-        for family in CATALOGUE:
+        for family in families:
             self._groups.setdefault((family.table, family.label_names), []).append(family)
         self._sections: dict[_Group, _Section] = {}
         self._updates = 0

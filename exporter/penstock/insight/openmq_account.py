@@ -1,19 +1,20 @@
 """The account of an OpenMQ broker as sheets: of queues and subscriptions, and of topics before their subscriptions."""
 
+from collections import Counter
 from collections.abc import Mapping
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from penstock.account.fates import Bounds
-from penstock.account.openmq_books import DestinationBooks
-from penstock.account.openmq_fates import LEFT, REFUSED, lost, queue_fates, topic_fates
+from penstock.account.openmq_books import LEFT, REFUSED, DestinationBooks
+from penstock.account.openmq_fates import lost, queue_fates, topic_fates
 from penstock.conditions.in_doubt import IN_DOUBT
 from penstock.core.table import Table
 from penstock.insight.account import MAX_SHEETS, amount, exact, sums
 from penstock.insight.answers import AccountList, AccountSheet, Amount
 from penstock.insight.explain import BrokerView, NotFound, json_number, near
-from penstock.model import QueueKind, QueueRow
+from penstock.model import QueueKind, QueueRow, Snapshot
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import HIDDEN
 
@@ -30,6 +31,7 @@ REASONS: Mapping[str, str] = {
     "unwanted": "a producer went, and what it sent last is not known",
     "acknowledged": "some may have left for the other reasons",
 }
+THERE = ("scheduled", "delivering", "uncommitted")
 OVERFLOW = "dead letters lost as it was full; or consumers, a purge or acknowledges of removed messages took them"
 AGAIN = "a subscription has no counter of what came: a message that is delivered again counts again"
 OF_TOPIC = "by all that had a message, or it left with the last subscription that still had it"
@@ -67,88 +69,76 @@ class OpenmqSheets:
 
     def of_queue(self, i: int) -> AccountSheet:
         row, books = self._queues.index.rows[i], self._account.queues
-        content, scheduled, delivering, uncommitted = (
-            float(np.nan_to_num(self._queues[name][i]))
-            for name in ("messages", "scheduled", "delivering", "uncommitted")
-        )
-        there: dict[str, Amount] = {
-            "ready": json_number(content - scheduled - delivering),
-            "scheduled": json_number(scheduled),
-            "delivering": json_number(delivering),
-        }
-        buffered = self._buffered(i)
-        sheet = msgspec.structs.replace(
-            self._sheet(row.address, row.name), buffered=buffered, delivering=self._in_delivery(row.name, buffered)
-        )
-        if row.kind is QueueKind.SUBSCRIPTION:
-            settled = float(np.nan_to_num(self._queues["removed"][i]))
-            left: dict[str, Amount] = {"acknowledged": json_number(settled)}
-            came: dict[str, Amount] = {"added": json_number(settled + content)}
-            return closed(sheet, came, there, left, 0, {"added": AGAIN})
-        there["uncommitted"] = json_number(uncommitted)
-        left, reasons = amounts(self._fates, i, ("acknowledged", *LEFT, *REFUSED))
-        if row.kind is QueueKind.DEAD_LETTER and "removed" in reasons:
-            reasons["removed"] = OVERFLOW
-        if books.unseen[i]:
-            unseen = f"{books.unseen[i]:,.0f} of them settled by clients that no poll saw"
-            reasons["acknowledged"] = "; ".join((*filter(None, [reasons.get("acknowledged")]), unseen))
-        sheet = msgspec.structs.replace(sheet, since=self._since(books, i))
-        return closed(sheet, came_to(books, i), there, left, json_number(books.unexplained[i]), reasons)
+        numbers = {name: float(np.nan_to_num(self._queues[name][i])) for name in ("messages", *THERE, "removed")}
+        content, subscription = numbers["messages"], row.kind is QueueKind.SUBSCRIPTION
+        ready = content - numbers["scheduled"] - numbers["delivering"]
+        names = THERE[:2] if subscription else THERE
+        there: dict[str, Amount] = {"ready": json_number(ready)}
+        there |= {name: json_number(numbers[name]) for name in names}
+        if subscription:
+            left: dict[str, Amount] = {"acknowledged": json_number(numbers["removed"])}
+            came: dict[str, Amount] = {"added": json_number(numbers["removed"] + content)}
+            sheet = self._sheet(None, -1, row.address, came, there, left, {"added": AGAIN})
+        else:
+            left, reasons = amounts(self._fates, i, ("acknowledged", *LEFT, *REFUSED))
+            if row.kind is QueueKind.DEAD_LETTER and "removed" in reasons:
+                reasons["removed"] = OVERFLOW
+            if books.unseen[i]:
+                unseen = f"{books.unseen[i]:,.0f} of them settled by clients that no poll saw"
+                reasons["acknowledged"] = "; ".join((*filter(None, [reasons.get("acknowledged")]), unseen))
+            sheet = self._sheet(books, i, row.address, came_to(books, i), there, left, reasons)
+        by_client = buffered(self._view.snapshot, self._queues, i)
+        return replace(sheet, queue=row.name, buffered=by_client, delivering=self._in_delivery(i, by_client))
 
     def of_topic(self, i: int) -> AccountSheet:
         books = self._account.topics
-        names = ("acknowledged", "removed", "dead_lettered", *REFUSED, "unwanted")
-        left, reasons = amounts(self._topic_fates, i, names)
-        came, there = came_to(books, i), {"there": json_number(books.content[i])}
+        left, reasons = amounts(
+            self._topic_fates, i, ("acknowledged", "removed", "dead_lettered", *REFUSED, "unwanted")
+        )
+        came = came_to(books, i)
         if left["unwanted"] != 0:
             came["unwanted"] = left["unwanted"]  # which the topic does not count
-        sheet = msgspec.structs.replace(self._sheet(books.index.rows[i].name, ""), since=self._since(books, i))
-        reasons = {"acknowledged": OF_TOPIC, **reasons}
-        return closed(sheet, came, {**there}, left, json_number(books.unexplained[i]), reasons)
+        there: dict[str, Amount] = {"there": json_number(books.content[i])}
+        name, reasons = books.index.rows[i].name, {"acknowledged": OF_TOPIC, **reasons}
+        return self._sheet(books, i, name, came, there, left, reasons)
 
-    def _sheet(self, address: str, queue: str) -> AccountSheet:
-        return AccountSheet(self._view.policy.broker, address, queue, None, {}, {}, {}, {}, {}, {}, None, 0, {}, "")
+    def _sheet(
+        self,
+        books: DestinationBooks | None,
+        i: int,
+        address: str,
+        came: dict[str, Amount],
+        there: dict[str, Amount],
+        left: dict[str, Amount],
+        reasons: dict[str, str],
+    ) -> AccountSheet:
+        """books: that know since when it is, and what is unexplained."""
+        since, gap = (np.nan, 0) if books is None else (books.since[i], json_number(books.unexplained[i]))
+        begun = None if np.isnan(since) else round(float(since - self._view.state.clock.applied), 3)
+        return AccountSheet(
+            self._view.policy.broker, address, "", begun, came, there, left, {}, {}, {}, None, gap, reasons,
+            sums(came, there, left, gap),
+        )  # fmt: skip
 
-    def _since(self, books: DestinationBooks, i: int) -> float | None:
-        return None if np.isnan(books.since[i]) else round(float(books.since[i] - self._view.state.clock.applied), 3)
-
-    def _in_delivery(self, queue: str, buffered: Mapping[str, Amount]) -> dict[str, Amount]:
-        state, rows = self._view.state.judgement.openmq, self._queues.index
-        at = next((i for i, row in enumerate(rows) if row.name == queue), -1) if queue else -1
-        if at < 0 or state.queues.index is not rows:
+    def _in_delivery(self, i: int, by_client: Mapping[str, Amount]) -> dict[str, Amount]:
+        state = self._view.state.judgement.openmq
+        if state.queues.index is not self._queues.index:
             return {}
-        in_doubt, alone = state.prepared.received, json_number(state.queues.with_nobody[at])
-        found: dict[str, Amount] = {"buffered": sum(one for one in buffered.values() if isinstance(one, int | float))}
-        found[IN_DOUBT.name if in_doubt else "unheld"] = alone
-        if state.queues.stale[at] > 0:
-            found["removed_while_held"] = json_number(state.queues.stale[at])
+        held = sum(one for one in by_client.values() if isinstance(one, int | float))
+        alone = IN_DOUBT.name if state.prepared.received else "unheld"
+        found: dict[str, Amount] = {"buffered": held, alone: json_number(state.queues.with_nobody[i])}
+        if state.queues.stale[i] > 0:
+            found["removed_while_held"] = json_number(state.queues.stale[i])
         return found if any(value != 0 for value in found.values()) else {}
 
-    def _buffered(self, i: int) -> dict[str, Amount]:
-        """By client: what was sent to it and it has not acknowledged; read after the queue."""
-        consumers = self._view.snapshot.consumers
-        if consumers is None:
-            return {}
-        by_client: dict[str, float] = {}
-        for at in np.flatnonzero(self._view.snapshot.consumer_queue == self._queues.index.keys[i]).tolist():
-            client = consumers.index.rows[at].client
-            by_client[client] = by_client.get(client, 0.0) + float(np.nan_to_num(consumers["buffered"][at]))
-        return {client: json_number(number) for client, number in sorted(by_client.items()) if number}
 
-
-def closed(
-    sheet: AccountSheet,
-    came: dict[str, Amount],
-    there: dict[str, Amount],
-    left: dict[str, Amount],
-    unexplained: Amount,
-    reasons: dict[str, str],
-) -> AccountSheet:
-    """With these parts and their arithmetic."""
-    return msgspec.structs.replace(
-        sheet, came=came, there=there, left=left, unexplained=unexplained, reasons=reasons,
-        sums=sums(came, there, left, unexplained),
-    )  # fmt: skip
+def buffered(snapshot: Snapshot, queues: Table[QueueRow], i: int) -> dict[str, Amount]:
+    """By client: what was sent to it and it has not acknowledged."""
+    consumers, by_client = snapshot.consumers, Counter[str]()
+    if consumers is not None:
+        for at in np.flatnonzero(snapshot.consumer_queue == queues.index.keys[i]).tolist():
+            by_client[consumers.index.rows[at].client] += np.nan_to_num(consumers["buffered"][at])
+    return {client: json_number(number) for client, number in sorted(by_client.items()) if number}
 
 
 def amounts(fates: Mapping[str, Bounds], i: int, names: tuple[str, ...]) -> tuple[dict[str, Amount], dict[str, str]]:

@@ -12,20 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column
-from penstock.core.table import Column, Keys
-from penstock.core.windows import Mask, Window, since
-from penstock.model import AcknowledgeMode, QueueKind, Snapshot, TransactionState
-from penstock.observation.activity import SAMPLES
-from penstock.observation.facts import ConsumerFacts, Facts, since_said
+from penstock.core.table import Column, Index, Keys
+from penstock.core.windows import Mask, since
+from penstock.model import AcknowledgeMode, AddressRow, QueueKind, Snapshot, TransactionState
+from penstock.observation.facts import AddressJoin, ConsumerFacts, Facts, since_said
 from penstock.observation.flow_window import WindowEstimate
 from penstock.observation.prepared import Prepared
 from penstock.observation.unacked import Progress
-from penstock.settings.constants import Constants
 
 DEAD_MESSAGES = "mq.sys.dmq"
 MARGIN = 3.0
 """Messages that reads which are not atomic may be apart."""
-REJECTED, REMOVED = range(2)
+REMOVES = ("remove_oldest", "remove_low_priority")
 OPEN = (TransactionState.STARTED, TransactionState.FAILED, TransactionState.INCOMPLETE, TransactionState.PREPARED)
 """States of transactions that wait for their client. A prepared one waits for its manager: the same to the queue."""
 
@@ -69,29 +67,32 @@ class OpenmqFacts:
     """Queues: what came and went is counted. Not subscriptions."""
 
 
-def said(snapshot: Snapshot, found: Facts) -> OpenmqFacts:
-    queues, consumers = snapshot.queues, snapshot.consumers
+def said(snapshot: Snapshot, found: Facts, join: AddressJoin) -> OpenmqFacts:
+    queues, consumers, addresses = snapshot.queues, snapshot.consumers, snapshot.addresses
     assert queues is not None and consumers is not None  # noqa: S101, PT018 - there are facts
-    policy = {} if snapshot.addresses is None else {row.name: row.policy for row in snapshot.addresses.index}
-    of = [policy.get(row.address, "") for row in queues.index]
     dead = np.flatnonzero(queues.index.column("dead messages", lambda row: row.name == DEAD_MESSAGES) > 0)
     acknowledged, failed = transactions_of(snapshot)
     transacted = (consumers["acknowledge_mode"] == AcknowledgeMode.TRANSACTED) & (found.consumer.held > 0)
+
+    def does(*policies: str) -> Mask:
+        of_address = np.empty(0, np.bool_) if addresses is None else says(addresses.index, *policies)
+        return np.append(of_address, np.False_)[join.at]
+
     return OpenmqFacts(
         removed=queues["removed"],
         acknowledged=queues["last_acknowledgement"],
         held=np.nan_to_num(queues["uncommitted"]),
         transaction_since=producing_since(snapshot),
-        producers=of_address(snapshot, "producers"),
-        flow_control=np.array([name == "flow_control" for name in of], np.bool_),
-        removes=np.array([name in ("remove_oldest", "remove_low_priority") for name in of], np.bool_),
-        rejects=np.array([name == "reject_newest" for name in of], np.bool_),
-        dead_letters=of_address(snapshot, "dead_letters") > 0,
-        limit_messages=of_address(snapshot, "limit_messages"),
-        limit_bytes=of_address(snapshot, "limit_bytes"),
-        message_limit=of_address(snapshot, "message_limit_bytes"),
+        producers=join.by_queue(addresses, "producers"),
+        flow_control=does("flow_control"),
+        removes=does(*REMOVES),
+        rejects=does("reject_newest"),
+        dead_letters=join.by_queue(addresses, "dead_letters") > 0,
+        limit_messages=join.by_queue(addresses, "limit_messages"),
+        limit_bytes=join.by_queue(addresses, "limit_bytes"),
+        message_limit=join.by_queue(addresses, "message_limit_bytes"),
         bytes=queues["bytes"],
-        max_producers=of_address(snapshot, "max_producers"),
+        max_producers=join.by_queue(addresses, "max_producers"),
         uncommitted=np.where(transacted, acknowledged, 0.0),
         flow_paused=consumers["flow_paused"] > 0,
         unsent=np.nan_to_num(consumers["waiting"]),
@@ -138,14 +139,9 @@ def producing_since(snapshot: Snapshot) -> Column:
     return np.array([since_.get(row.address, np.nan) for row in snapshot.queues.index], np.float64) if since_ else begin
 
 
-def of_address(snapshot: Snapshot, name: str) -> Column:
-    """A column of the destinations by queue."""
-    queues, addresses = snapshot.queues, snapshot.addresses
-    assert queues is not None  # noqa: S101 - there are facts
-    if addresses is None or name not in addresses:
-        return np.full(len(queues), np.nan)
-    values = dict(zip((row.name for row in addresses.index), addresses[name].tolist(), strict=True))
-    return np.array([values.get(row.address, np.nan) for row in queues.index], np.float64)
+def says(addresses: Index[AddressRow], *policies: str) -> Mask:
+    """Whether each does one of these when it is full."""
+    return addresses.column("policy " + " ".join(policies), lambda row: row.policy in policies) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +177,8 @@ class OpenmqConsumers(RowState):
 @dataclass(frozen=True, slots=True)
 class OpenmqQueues(RowState):
     """
-    Per queue, what was said last: removed, last acknowledgement, messages. debt: removed from clients'
-    hands and still with them. held_since: since when messages stand in open transactions.
+    Per queue, what was said last: removed, last acknowledgement. debt: removed from clients' hands and still with them.
+    held_since: since when messages stand in open transactions.
     """
 
     BY = By.QUEUE
@@ -191,7 +187,6 @@ class OpenmqQueues(RowState):
     acknowledged: Column = column(outlives=True)
     debt: Column = column(0.0)
     held_since: Column = column(outlives=True)
-    messages: Column = column(outlives=True)
     removing_at: Column = column(-np.inf, outlives=True, saved=False)
     """When a full queue was last seen to remove messages."""
     unheld: NDArray[np.float64] = column(lines=4, saved=False)
@@ -221,30 +216,27 @@ class OpenmqQueues(RowState):
             debt=debt,
             held_since=since(reported.held > 0, self.held_since, found.now),
             unheld=np.vstack([self.unheld[1:], unheld]),
-            messages=found.messages + reported.held,
             removing_at=np.where(removing, found.now, self.removing_at),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Openmq:
-    """By consumer and by queue: what is carried, and the balances of the module's head."""
+    """By consumer and by queue: what is carried."""
 
     consumers: OpenmqConsumers = field(default_factory=OpenmqConsumers)
     windows: WindowEstimate = field(default_factory=WindowEstimate)
     queues: OpenmqQueues = field(default_factory=OpenmqQueues)
-    balances: Window = field(default_factory=Window)
     prepared: Prepared = field(default_factory=Prepared)
-    dead: float = np.nan
-    dead_at: float = -np.inf
-    """When the dead message queue was last seen to take something in."""
     said: OpenmqFacts | None = None
+    join: AddressJoin = field(default_factory=AddressJoin)
     blockers: tuple[tuple[int, str], ...] = ()
     """Connections by key whose limit one consumer uses up while others starve, and its client."""
 
-    def advance(self, found: Facts, snapshot: Snapshot, constants: Constants) -> tuple["Openmq", Facts, Progress]:
+    def advance(self, found: Facts, snapshot: Snapshot) -> tuple["Openmq", Facts, Progress]:
         """The state after this poll, the facts as the rules expect them, and which consumers made progress."""
-        reported, consumer = said(snapshot, found), found.consumer
+        join = self.join.advance(found.queues, snapshot.addresses)
+        reported, consumer = said(snapshot, found, join), found.consumer
         before = Openmq() if found.restarted else self
         present = found.queues.positions_in(before.queues.index) >= 0
         consumers, queues = before.consumers.reindexed(consumer.index), before.queues.reindexed(found.queues)
@@ -253,44 +245,16 @@ class Openmq:
         progress = progress_of(found, reported, moves, last)
         queues = queues.reindexed(found.queues, found.known)
         debt, returned = owed(queues.debt, found, reported)
-        dead = reported.dead - before.dead if reported.dead > before.dead else 0.0
+        dead = before.said is not None and reported.dead > before.said.dead
         state = Openmq(
             consumers=consumers.advance(found, reported, progress, last),
             windows=before.windows.advance(consumer.index, consumer.delivered, consumer.held, reported.flow_paused),
-            queues=queues.advance(found, reported, debt, dead=dead > 0),
-            balances=before.balanced(found, reported, queues, dead, constants),
+            queues=queues.advance(found, reported, debt, dead=dead),
             prepared=self.prepared.advance(found, snapshot),
-            dead=reported.dead,
-            dead_at=found.now if dead > 0 else before.dead_at,
             said=reported,
+            join=join,
         )
         return state, replace(found, returned=returned), progress
-
-    def balanced(
-        self, found: Facts, reported: OpenmqFacts, before: OpenmqQueues, dead: float, constants: Constants
-    ) -> Window:
-        """With what this poll rejected and removed. before: by its queues; dead: what became dead letters."""
-        index, known = found.queues, found.known & reported.balanced
-        d_depth = found.messages + reported.held - before.messages
-        removed = found.d_settled - found.d_left
-        rejected = np.nan_to_num(found.d_added - found.d_settled - d_depth)
-        # What consumers that came and went between two polls settled is not known: then as many dead ones prove it.
-        others = np.where(reported.dead_letters & known, np.maximum(removed, 0.0) + np.maximum(rejected, 0.0), 0.0)
-        by_dead = (dead > 0) & (removed <= dead - (others.sum() - others) + MARGIN)
-        proven = np.where(same_consumers(found) | by_dead, removed, np.minimum(removed, 0.0))
-        values = np.stack([np.minimum(rejected, np.nan_to_num(found.d_added)), proven]).astype(np.float32)
-        values[:, ~known] = np.nan
-        seconds = constants.window_seconds(found.interval)
-        return self.balances.reindexed(index, known).push(found.now, values, seconds, seconds / SAMPLES)
-
-
-def same_consumers(found: Facts) -> Mask:
-    """Queues whose consumers, one at least, are those of the poll before."""
-    consumer = found.consumer
-    came = found.of_queue(consumer.new.astype(np.float64)) > 0
-    gone = consumer.gone.queue
-    went = np.bincount(gone[gone >= 0], minlength=len(found.queues)) > 0
-    return (found.consumers > 0) & ~came & ~went
 
 
 def as_counted(before: OpenmqQueues, found: Facts, reported: OpenmqFacts, moves: Mask, present: Mask) -> Facts:

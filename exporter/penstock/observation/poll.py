@@ -66,7 +66,7 @@ class RuleInputs:
     """By the account of an Artemis broker."""
     openmq: Openmq | None = None
     """Of an OpenMQ broker."""
-    accounted: Mapping[str, Column] = field(default_factory=dict)
+    accounted: Mapping[str, Column | Mask] = field(default_factory=dict)
     """What the account says of the queues (OpenMQ)."""
     eager: Column = field(default_factory=lambda: np.empty(0))
     """Per consumer: its patience where more than its age speaks against it."""

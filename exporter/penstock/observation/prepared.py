@@ -21,7 +21,7 @@ FEWEST = 2.0
 """Messages with nobody: one may be between two counters for good."""
 
 
-class InDoubt(NamedTuple):
+class PreparedTransaction(NamedTuple):
     """One prepared transaction. created, since: when it began, and was first seen prepared, by the broker's clock."""
 
     transaction: TransactionRow
@@ -36,7 +36,7 @@ class Prepared(RowState):
     """By transaction since when it is prepared. stuck: by topic without consumers, messages that some still have."""
 
     since: Column = column(saved=False)
-    listed: Sequence[InDoubt] = unindexed(tuple)
+    listed: Sequence[PreparedTransaction] = unindexed(tuple)
     """The oldest first."""
     stuck: dict[str, tuple[float, float]] = unindexed(dict)
     """How many, and since when."""
@@ -54,7 +54,7 @@ class Prepared(RowState):
         )
         sent, received = or_zero(transactions["messages"]), or_zero(transactions["acknowledgements"])
         listed = [
-            InDoubt(
+            PreparedTransaction(
                 transactions.index.rows[i],
                 float(sent[i]),
                 float(received[i]),
@@ -69,10 +69,6 @@ class Prepared(RowState):
     @property
     def received(self) -> float:
         return sum(one.received for one in self.listed)
-
-    @property
-    def sent(self) -> float:
-        return sum(one.sent for one in self.listed)
 
 
 def topics_with_nobody(snapshot: Snapshot) -> dict[str, float]:

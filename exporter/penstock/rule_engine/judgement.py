@@ -140,12 +140,12 @@ def judge(
     seen, found = pair[0], of_given_kind(pair[1], groups.queues)
     if found.restarted:
         state = state.begun_anew(found.now)
-    openmq, found, progress = as_its_broker_counts(state, found, snapshot, constants)
+    openmq, found, progress = as_its_broker_counts(state, found, snapshot)
     now = advance(state, found, progress, groups, constants)
     if openmq is None:
         now = replace(now, account=accounted(state, found, snapshot, seen, constants), glanced=None)
     elif openmq.said is not None:
-        now = replace(now, openmq_account=state.openmq_account.advance(found, openmq.said, snapshot))
+        now = replace(now, openmq_account=state.openmq_account.advance(found, openmq.said, snapshot, constants))
     poll = rule_inputs(now, found, snapshot, snapshot.broker, groups, constants, openmq)
     churn = state.churn.advance(poll, state.seen, state.unacked)
     debounced = advance_conditions(state.debounced, poll, state.resumed_at)
@@ -174,12 +174,10 @@ def judge(
 # --- what is carried from poll to poll
 
 
-def as_its_broker_counts(
-    state: Judgement, found: Facts, snapshot: Snapshot, constants: Constants
-) -> tuple[Openmq | None, Facts, Progress]:
+def as_its_broker_counts(state: Judgement, found: Facts, snapshot: Snapshot) -> tuple[Openmq | None, Facts, Progress]:
     """The facts with one meaning for both brokers, who made progress, and what only OpenMQ needs."""
     if snapshot.broker is not None and snapshot.broker.kind is BrokerKind.OPENMQ:
-        return state.openmq.advance(found, snapshot, constants)
+        return state.openmq.advance(found, snapshot)
     return None, found, progress_of(found.consumer, found.now)
 
 
@@ -271,6 +269,8 @@ def rule_inputs(
         left_out=snapshot.observation.left_out,
         losses=now.account.losses if openmq is None else Losses(),
         openmq=openmq,
-        accounted=now.openmq_account.of_queues(found.queues) if openmq is not None and openmq.said is not None else {},
+        accounted=now.openmq_account.of_queues(found.queues, constants, found.interval)
+        if openmq is not None and openmq.said is not None
+        else {},
         eager=eager if openmq is None else consumer_patience(groups, found, eager),
     )

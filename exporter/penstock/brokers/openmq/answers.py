@@ -6,13 +6,12 @@ A value that is none of its kind is missing, never 0; `Rows` counts them.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import msgspec
 
 from penstock.brokers import replies as shared
 from penstock.brokers.replies import Decoder
-from penstock.brokers.rows import NAN, UNREADABLE, Code, Count, Flag, Int64, Millis, Port, RowT, Setting, Wrapping
+from penstock.brokers.rows import NAN, UNREADABLE, Code, Count, Flag, Int64, Millis, Port, Setting, Wrapping
 from penstock.core.errors import BadAnswer
 
 
@@ -46,85 +45,47 @@ def numbers(reply: Reply, what: str) -> frozenset[int]:
         raise BadAnswer(f"{what}: not a list of texts: {error}") from error
 
 
-class BrokerAttributes(msgspec.Struct, rename="pascal"):
+class About(msgspec.Struct, rename="pascal"):
+    """What the broker says of itself, in several answers."""
+
     version: str = ""
     host: str | None = None
     port: Port = 0
     resource_state: str | None = None
-
-
-class RuntimeAttributes(msgspec.Struct, rename="pascal"):
     start_time: Millis = NAN
     uptime: Millis = NAN
-
-
-class HeapAttributes(msgspec.Struct, rename="pascal"):
     total_memory: Setting = NAN
     free_memory: Setting = NAN
     max_memory: Setting = NAN
-
-
-class TotalAttributes(msgspec.Struct, rename="pascal"):
     num_msgs: Count = NAN
     num_msgs_in_dmq: Count = msgspec.field(name="NumMsgsInDMQ", default=NAN)
     total_msg_bytes: Count = NAN
-
-
-class TotalLimits(msgspec.Struct, rename="pascal"):
     max_total_msg_bytes: Setting = NAN
-
-
-class ConnectionCount(msgspec.Struct, rename="pascal"):
     num_connections: Count = NAN
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What the broker says of itself. unreadable: how many values of it are missing because they could not be read."""
-
-    broker: BrokerAttributes
-    runtime: RuntimeAttributes
-    heap: HeapAttributes
-    totals: TotalAttributes
-    limits: TotalLimits
-    connections: ConnectionCount
-    unreadable: int = 0
 
     @property
     def process(self) -> tuple[float, float]:
         """Clock and uptime of its process, seconds."""
-        return (self.runtime.start_time + self.runtime.uptime) / 1000, self.runtime.uptime / 1000
+        return (self.start_time + self.uptime) / 1000, self.uptime / 1000
 
 
-_BROKER = Decoder(BrokerAttributes)
-_RUNTIME = Decoder(RuntimeAttributes)
-_HEAP = Decoder(HeapAttributes)
-_TOTALS = Decoder(TotalAttributes)
-_LIMITS = Decoder(TotalLimits)
-_COUNT = Decoder(ConnectionCount)
+_ABOUT = Decoder(About)
+_NOTHING = About()
 
 
-def about(found: Sequence[Reply]) -> About:
-    broker, runtime, heap, totals, limits, count = found
-    if broker.nothing_found:
+def about(found: Sequence[Reply]) -> tuple[About, int]:
+    """All together, and how many values are missing because they could not be read."""
+    if found[0].nothing_found:
         raise BadAnswer("the JVM answers, but shows no OpenMQ broker: it is starting, stopping, or not an OpenMQ")
-    missing = 0
-
-    def read(decoder: Decoder[RowT], reply: Reply, what: str) -> RowT:
-        nonlocal missing
-        row, unreadable = decoder.counted(reply, what)
-        missing += unreadable
-        return row
-
-    said = About(
-        read(_BROKER, broker, "broker attributes"),
-        read(_RUNTIME, runtime, "runtime attributes"),
-        read(_HEAP, heap, "heap"),
-        read(_TOTALS, totals, "totals"),
-        read(_LIMITS, limits, "limits"),
-        read(_COUNT, count, "number of connections"),
-    )
-    return replace(said, unreadable=missing)
+    names = ("broker attributes", "runtime attributes", "heap", "totals", "limits", "number of connections")
+    parts = [_ABOUT.counted(reply, what) for reply, what in zip(found, names, strict=True)]
+    said = {
+        name: value
+        for part, _ in parts
+        for name in About.__struct_fields__
+        if (value := getattr(part, name)) is not getattr(_NOTHING, name)
+    }
+    return About(**said), sum(unreadable for _, unreadable in parts)
 
 
 class Connection(msgspec.Struct, rename="pascal", gc=False):
@@ -148,7 +109,7 @@ class Depth(msgspec.Struct, rename="pascal", gc=False):
     total_msg_bytes: Count = NAN
 
 
-class Destination(msgspec.Struct, rename="pascal", gc=False):
+class Destination(Depth, rename="pascal", gc=False, kw_only=True):
     """A destination; the expensive attributes only where they were asked."""
 
     name: str
@@ -164,11 +125,6 @@ class Destination(msgspec.Struct, rename="pascal", gc=False):
     num_active_consumers: Count = NAN
     num_producers: Count = NAN
     next_message_id: str | None = msgspec.field(name="NextMessageID", default=None)
-    num_msgs: Count = NAN
-    num_msgs_pending_acks: Count = NAN
-    num_msgs_held_in_transaction: Count = NAN
-    num_msgs_in_delay_delivery: Count = NAN
-    total_msg_bytes: Count = NAN
 
 
 def sent_at(message_id: str | None) -> float:

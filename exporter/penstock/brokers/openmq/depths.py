@@ -38,13 +38,10 @@ Name = tuple[str, str]
 
 @dataclass(slots=True)
 class _Known:
-    """A destination when it was last read: its depth, and the counters at that time."""
+    """A destination when it was last read: its depth, and its row with the counters at that time."""
 
     depth: Depth
-    entered: float
-    left: float
-    bytes_entered: float
-    bytes_left: float
+    row: Destination
     stamp: float
     not_before: float = -np.inf
 
@@ -131,20 +128,16 @@ class Depths:
         """`depth` of this destination was read now; `row` has its counters."""
         name = row.type, row.name
         before = self._known.get(name)
-        self._known[name] = _Known(
-            depth, row.num_msgs_in, row.num_msgs_out, row.msg_bytes_in, row.msg_bytes_out, self._stamp
-        )
-        if before is not None:
-            self._known[name].not_before = before.not_before
+        self._known[name] = _Known(depth, row, self._stamp, before.not_before if before else -np.inf)
 
     def carried(self, row: Destination) -> Carried:
         """The depth now: as read in this poll, else carried on from the counters."""
         known = self._known.get((row.type, row.name))
-        if known is None or row.num_msgs_in < known.entered:  # never read, or destroyed and created again
+        if known is None or row.num_msgs_in < known.row.num_msgs_in:  # never read, or destroyed and created again
             return Carried(max(row.num_msgs_in - row.num_msgs_out, 0.0), np.nan, np.nan, np.nan, np.nan, exact=False)
-        depth = known.depth
-        grown = (row.num_msgs_in - known.entered) - (row.num_msgs_out - known.left)
-        grown_bytes = (row.msg_bytes_in - known.bytes_entered) - (row.msg_bytes_out - known.bytes_left)
+        depth, was = known.depth, known.row
+        grown = (row.num_msgs_in - was.num_msgs_in) - (row.num_msgs_out - was.num_msgs_out)
+        grown_bytes = (row.msg_bytes_in - was.msg_bytes_in) - (row.msg_bytes_out - was.msg_bytes_out)
         return Carried(
             messages=max(depth.num_msgs + grown, 0.0),
             pending=depth.num_msgs_pending_acks,

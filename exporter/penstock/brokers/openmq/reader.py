@@ -23,16 +23,7 @@ from penstock.brokers.replies import Decoder
 from penstock.brokers.rows import Rows, RowT
 from penstock.core.errors import SourceError
 from penstock.core.table import Keys, Table
-from penstock.model import (
-    AddressRow,
-    Broker,
-    BrokerKind,
-    Process,
-    QueueRow,
-    ResourceState,
-    Role,
-    Snapshot,
-)
+from penstock.model import AddressRow, Broker, BrokerKind, Process, QueueRow, ResourceState, Role, Snapshot
 from penstock.transports.portmapper import read_epoch, request_epoch
 from penstock.transports.transport import Request
 
@@ -74,20 +65,18 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         self._called = tables.DestinationNames()
 
     async def read(self, poll: Poll) -> Snapshot:
-        requests = [
-            ask.broker(), ask.runtime(), ask.heap(), ask.totals(), ask.total_limits(), ask.connection_count(),
-            ask.connections(),
-        ]  # fmt: skip
-        *about, connections = await poll.begin(requests)
-        said = wire.about(about)
-        poll.leave_out(said.unreadable)
+        *about, connections = await poll.begin([*ask.about(), ask.connections()])
+        said, unreadable = wire.about(about)
+        poll.leave_out(unreadable)
         await self._advance_epoch(poll, said)
-        broker, totals = self._broker(said, poll.now, about[0].timestamp), said.totals
+        broker = self._broker(said, poll.now, about[0].timestamp)
         self._depths.begin(poll.now)
         linked = await poll.collect("connections", self._read_connections(poll, connections))
         by_id = {row.connection_id: row for row in linked or ()}
         producers, transactions = await self._read_listings(poll)
-        destinations = await poll.collect("queues", self._read_destinations(poll, totals, by_id))
+        destinations = await poll.collect(
+            "queues", self._read_destinations(poll, said.num_msgs + np.nan_to_num(said.num_msgs_in_dmq), by_id)
+        )
         listing = await poll.collect("consumers", self._read_consumers(poll, by_id))
         found = None
         if destinations is not None:
@@ -101,7 +90,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
     async def _advance_epoch(self, poll: Poll, said: wire.About) -> None:
         """A broker may start again in its process, which the port mapper's session shows: its counters begin again."""
         before = self.process
-        session = await self._session(poll, said.broker.port) or before.session
+        session = await self._session(poll, said.port) or before.session
         if self.begins(Process("", *said.process, session)) and self.process.same_start(before):
             self._session_since = poll.now
 
@@ -117,27 +106,27 @@ class OpenMQReader(BrokerReader[wire.Reply]):
             return ""
 
     def _broker(self, said: wire.About, now: float, timestamp: float) -> Broker:
-        heap, (clock, uptime) = said.heap, said.process
+        clock, uptime = said.process
         # A runtime whose start was taken before the clock was set is believed less than the time of the answer.
         if abs(clock - (timestamp + 0.5)) > 2.0:
             clock = timestamp + 0.5
-        host = said.broker.host or ""
+        host = said.host or ""
         known_as = self.options.name if host in ("", "localhost") or host.startswith("127.") else ""
-        state = (said.broker.resource_state or "").strip().upper()
-        limit = said.limits.max_total_msg_bytes
+        state = (said.resource_state or "").strip().upper()
+        limit = said.max_total_msg_bytes
         return Broker(
             kind=BrokerKind.OPENMQ,
-            version=said.broker.version,
+            version=said.version,
             product_version="",
-            node_id=known_as or f"{host}:{said.broker.port}",
+            node_id=known_as or f"{host}:{said.port}",
             role=Role.ACTIVE,
             clock=clock,
             uptime=min(uptime, now - self._session_since),
-            connections=said.connections.num_connections,
-            memory_used_bytes=said.totals.total_msg_bytes,
+            connections=said.num_connections,
+            memory_used_bytes=said.total_msg_bytes,
             memory_limit_bytes=limit if limit > 0 else np.nan,
-            heap_used_bytes=heap.total_memory - heap.free_memory,
-            heap_limit_bytes=heap.max_memory,
+            heap_used_bytes=said.total_memory - said.free_memory,
+            heap_limit_bytes=said.max_memory,
             resource_state=float(ResourceState[state]) if state in ResourceState.__members__ else np.nan,
         )
 
@@ -255,16 +244,15 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         return producers, transactions
 
     async def _read_destinations(
-        self, poll: Poll, totals: wire.TotalAttributes, connections: Mapping[int, wire.Connection]
+        self, poll: Poll, messages: float, connections: Mapping[int, wire.Connection]
     ) -> tuple[list[wire.Destination], str]:
-        """All destinations with their free counters; the expensive ones as far as the budget goes."""
-        depths, decoder = self._depths, _DESTINATION
-        messages = totals.num_msgs + np.nan_to_num(totals.num_msgs_in_dmq)
+        """All destinations with their free counters; the expensive ones, of so many messages, as the budget goes."""
+        depths = self._depths
         everything = depths.may_read_all(messages)
         attributes = ask.CHEAP_ATTRIBUTES + ask.DEPTH_ATTRIBUTES if everything else ask.CHEAP_ATTRIBUTES
         began = poll.asked
         (reply,) = await poll.ask([ask.destinations(attributes)])
-        _, found = await poll.work(decoder.many, reply, "destinations")
+        _, found = await poll.work(_DESTINATION.many, reply, "destinations")
         rows = self.budgets["queues"].largest_of(
             [row for row in found.rows if not _of_admin(row, connections)],
             lambda row: row.num_msgs_in - row.num_msgs_out,
@@ -273,7 +261,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         if everything:
             depths.spend_on_all(messages, len(rows), poll.asked - began)
             for row in rows:
-                depths.note(row, _depth(row))
+                depths.note(row, row)
         else:
             await self._read_depths(poll, rows)
         return list(rows), unreadable([found])
@@ -366,16 +354,6 @@ class OpenMQReader(BrokerReader[wire.Reply]):
 def _settings(reply: wire.Reply, name: Name) -> wire.Settings | None:
     """None of a destination that was destroyed a moment ago."""
     return None if reply.nothing_found else _SETTINGS.one(reply, f"settings of {name[1]!r}")
-
-
-def _depth(row: wire.Destination) -> wire.Depth:
-    return wire.Depth(
-        row.num_msgs,
-        row.num_msgs_pending_acks,
-        row.num_msgs_held_in_transaction,
-        row.num_msgs_in_delay_delivery,
-        row.total_msg_bytes,
-    )
 
 
 def _of_admin(row: wire.Destination, connections: Mapping[int, wire.Connection]) -> bool:

@@ -12,11 +12,6 @@ from penstock.transports.transport import Request
 DOMAIN = "com.sun.messaging.jms.server"
 
 BROKER_ATTRIBUTES = ("Version", "Host", "Port", "ResourceState")
-RUNTIME_ATTRIBUTES = ("StartTime", "Uptime")
-HEAP_ATTRIBUTES = ("TotalMemory", "FreeMemory", "MaxMemory")
-TOTAL_ATTRIBUTES = ("NumMsgs", "NumMsgsInDMQ", "TotalMsgBytes")
-TOTAL_LIMIT_ATTRIBUTES = ("MaxTotalMsgBytes",)
-CONNECTIONS_ATTRIBUTES = ("NumConnections",)
 CONNECTION_ATTRIBUTES = (
     "ConnectionID", "ClientID", "Host", "Port", "User", "ServiceName", "NumConsumers", "NumProducers",
 )  # fmt: skip
@@ -42,24 +37,16 @@ def broker() -> Request:
     return _read("type=Broker,subtype=Monitor", BROKER_ATTRIBUTES)
 
 
-def runtime() -> Request:
-    return {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": list(RUNTIME_ATTRIBUTES)}
-
-
-def heap() -> Request:
-    return _read("type=JVM,subtype=Monitor", HEAP_ATTRIBUTES)
-
-
-def totals() -> Request:
-    return _read("type=DestinationManager,subtype=Monitor", TOTAL_ATTRIBUTES)
-
-
-def total_limits() -> Request:
-    return _read("type=DestinationManager,subtype=Config", TOTAL_LIMIT_ATTRIBUTES)
-
-
-def connection_count() -> Request:
-    return _read("type=ConnectionManager,subtype=Monitor", CONNECTIONS_ATTRIBUTES)
+def about() -> list[Request]:
+    """What the broker says of itself."""
+    return [
+        broker(),
+        {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": ["StartTime", "Uptime"]},
+        _read("type=JVM,subtype=Monitor", ("TotalMemory", "FreeMemory", "MaxMemory")),
+        _read("type=DestinationManager,subtype=Monitor", ("NumMsgs", "NumMsgsInDMQ", "TotalMsgBytes")),
+        _read("type=DestinationManager,subtype=Config", ("MaxTotalMsgBytes",)),
+        _read("type=ConnectionManager,subtype=Monitor", ("NumConnections",)),
+    ]
 
 
 def connections() -> Request:

@@ -238,11 +238,9 @@ class ConnectionBuilder:
 
     def _producer(self, row: Producer, via: Connection | None, called: DestinationNames) -> ProducerRow:
         address = intern(called.address(row.destination_type, row.destination_name))
-        return ProducerRow(str(row.producer_id), address, intern(self._client(row, via)), "")
-
-    def _client(self, row: Producer, via: Connection | None) -> str:
         client_id = (via.client_id if via else "") or ""
-        return client_name(client_id, row.user or "", row.host or "", row.service_name or "", self._names)
+        client = client_name(client_id, row.user or "", row.host or "", row.service_name or "", self._names)
+        return ProducerRow(str(row.producer_id), address, intern(client), "")
 
     def _transaction(self, row: Transaction, via: Connection | None) -> TransactionRow:
         host = row.remote[0] if row.remote else ""
@@ -274,7 +272,7 @@ class Destinations:
         keys = self._address_keys([f"{row.type} {row.name}" for row in rows])
         said = [settings.get((row.type, row.name)) for row in rows]
         made: list[AddressRow] = [
-            self._once(AddressRow, called.address(row.type, row.name), policy(one))
+            self._once(AddressRow, called.address(row.type, row.name), one.limit_behavior.lower() if one else "")
             for row, one in zip(rows, said, strict=True)
         ]
         stale = _stale(self._addresses, keys, made)
@@ -322,10 +320,7 @@ class Destinations:
         ]
         keys = self.queue_keys([f"q {rows[i].name}" for i in at] + [f"s {row.consumer_id}" for row in subscriptions])
         made: list[QueueRow] = [
-            self._once(
-                _queue, rows[i].name, rows[i].temporary is True, _dead_letters(settings.get(("q", rows[i].name)))
-            )
-            for i in at
+            self._once(_queue, rows[i].name, rows[i].temporary is True, settings.get(("q", rows[i].name))) for i in at
         ]
         made += [
             self._once(
@@ -341,7 +336,9 @@ class Destinations:
             self._made.clear()
         stale = _stale(self._queues, keys, made)
         self._queues, order = self._queues.advance(keys, lambda new: [made[i] for i in new], changed=keys[stale])
-        columns = queue_columns([rows[i] for i in at], [depths[i] for i in at], held.at(at))
+        columns = queue_columns(
+            [rows[i] for i in at], [depths[i] for i in at], Held(held.delivering[at], held.scheduled[at])
+        )
         behind = subscription_columns(subscriptions, listing)
         size = len(subscriptions)
         joined = {
@@ -366,10 +363,6 @@ def _stale(index: Index[RowT], keys: Keys, made: Sequence[RowT]) -> list[int]:
     return [i for i, p in enumerate(at) if p >= 0 and known[p] is not made[i] and known[p] != made[i]]
 
 
-def _dead_letters(said: Settings | None) -> bool:
-    return said is not None and said.use_dmq is True
-
-
 _ADDRESS_FIELDS = {
     "messages_added": "num_msgs_in",
     "removed": "num_msgs_out",
@@ -387,9 +380,6 @@ class Held(NamedTuple):
 
     delivering: Column
     scheduled: Column
-
-    def at(self, rows: Sequence[int]) -> "Held":
-        return Held(self.delivering[rows], self.scheduled[rows])
 
 
 def held(rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequence[Consumer] | None) -> Held:
@@ -465,25 +455,20 @@ def next_sent(rows: Sequence[Destination] | Sequence[Consumer]) -> Column:
     return seconds(np.array([sent_at(row.next_message_id) for row in rows], np.float64))
 
 
-def _queue(name: str, temporary: bool, dead_letters: bool) -> QueueRow:
+def _queue(name: str, temporary: bool, said: Settings | None) -> QueueRow:
     if name == DEAD_MESSAGES:
         kind = QueueKind.DEAD_LETTER
     elif name.startswith("mq."):
         kind = QueueKind.INTERNAL
     else:
         kind = QueueKind.TEMPORARY if temporary else QueueKind.USER
-    dead = DEAD_MESSAGES if dead_letters and kind is not QueueKind.DEAD_LETTER else ""
+    dead = DEAD_MESSAGES if said and said.use_dmq is True and kind is not QueueKind.DEAD_LETTER else ""
     return QueueRow(name, name, "anycast", not temporary, temporary, "", kind, RingSource.NONE, dead, dead)
 
 
 def _subscription(name: str, address: str, durable: bool, selector: str) -> QueueRow:
     kind, ring = QueueKind.SUBSCRIPTION, RingSource.NONE
     return QueueRow(name, address, "multicast", durable, not durable, selector, kind, ring, "", "")
-
-
-def policy(said: Settings | None) -> str:
-    """The limit behaviour in the words of the model."""
-    return said.limit_behavior.lower() if said else ""
 
 
 def limit(said: Sequence[Settings | None], name: str) -> Column:
