@@ -45,7 +45,7 @@ class AddressBooks(RowState):
     Per queue, of its address.
 
     routed0, came0: R, and what came to this queue, when they were compared first. slack: at most so many were missing
-    then, or came between those two reads; floor: at least. least, most: missing since then, whatever the reason.
+    then, or came between those two reads, negative: fewer were missing since; floor: at least. least, most: missing since then, whatever the reason.
     booked: the part of it that is in dropped, rejected or unwanted. aside: missing before there was such a reason.
     partly: what was missing before `routed0` is not known: a queue came or went, or the broker restarted. full: the
     address was nearly full once.
@@ -129,9 +129,10 @@ class AddressBooks(RowState):
         high = np.vstack([self.high[1:], routed - routed0 - came[0] + meanwhile])
         low[:2, begins] = high[:2, begins] = np.nan
         still = (moved == 0) & ~begins
-        slack = np.where(np.isnan(self.slack), meanwhile, self.slack)
+        # All that was routed until the next poll may have come between the first two reads: a burst knows no mean.
+        slack = np.where(np.isnan(self.slack), np.where(begins, np.nan, routed - self.routed), self.slack)
         # What is missing falls when a transaction is committed that was open then: it was less from the begin.
-        slack = np.fmin(slack, np.where(still, high[2], np.max(high, axis=0)))
+        slack = np.fmin(slack, low[2] + moved)
         floor = np.where(still, np.fmin(self.floor, low[2]), self.floor)
         slack, floor = np.where(begins, np.where(born, 0.0, np.nan), slack), np.where(begins, 0.0, floor)
         # Of a queue that loses it is not known how many expired before they were added.
@@ -283,6 +284,6 @@ def reasons(policy: Column, unfiltered: Column, full: Column, queues: Index[Queu
 
 
 def seconds_between(snapshot: Snapshot, first: str, second: str) -> float:
-    """From the begin of one collector to the end of another, 0 where the poll does not say."""
+    """From the begin of one collector to the end of another, at most; 0 where the poll does not say."""
     one, other = snapshot.collectors.get(first), snapshot.collectors.get(second)
-    return max(0.0, other.stamp - one.stamp + one.seconds) if one and other else 0.0
+    return max(0.0, other.stamp - one.stamp + one.seconds + other.seconds) if one and other else 0.0
