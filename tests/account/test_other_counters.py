@@ -46,6 +46,9 @@ def fates(account: Table[Any], names: tuple[str, ...]) -> Counts:
     for row, value in zip(account.index, account["messages"], strict=True):
         if row.fate in names and value == value:  # noqa: PLR0124 - NaN: uncertain only
             found[row.address, row.queue] += float(value)
+    for row, value in zip(account.index, account["uncertain"], strict=True):
+        if row.fate == "acknowledged" in names and value == value:  # noqa: PLR0124 - what is not, is moved
+            found[row.address, row.queue] += float(value)
     return found
 
 

@@ -40,7 +40,8 @@ class Moves(RowState):
     """
     Per queue, of what it counts as acknowledged. moved: so many for sure. acknowledged: at least; the rest is either.
 
-    unseen: K less what the rows of its consumers settled, at the last polls; peak: the part that is accounted for.
+    unseen: K less what the rows of its consumers settled, at the last polls; peak: the part that is accounted for;
+    waiting: more, seen at this poll only.
     quiet: polls since a consumer came or went. calm: polls since any client came or went, or a producer that names an
     address with each message sent one.
     """
@@ -52,6 +53,7 @@ class Moves(RowState):
     either: Column = counter(0.0, outlives=True)
     unseen: NDArray[np.float64] = column(0.0, lines=3, saved=False)
     peak: Column = column(0.0, saved=False)
+    waiting: Column = column(0.0, saved=False)
     quiet: Column = column(0.0, saved=False)
     calm: int = unindexed(int)
     clients: tuple[bytes, ...] = unindexed(tuple)
@@ -68,32 +70,41 @@ class Moves(RowState):
         rest = by_rows & (settled == 0)
         noise = np.ceil(settled * SPREAD * seconds_between(snapshot, "consumers", "queues") / max(found.interval, 0.1))
         surely = np.where(rest, unseen[2], unseen.min(axis=0) - noise)
-        # What clients that come and go settle is never seen whole; what a link takes is not listed at all.
-        listed = (quiet >= QUIET) & (found.consumers <= found.of_queue(np.ones(len(found.consumer.queue), np.bool_)))
-        rose = np.where(listed, np.fmax(surely - before.peak, 0.0), 0.0) if came else np.zeros(len(settled))
-        either = before.either + np.fmin(rose, came)
-        moved = before.moved
-        proven: tuple[Move, ...] = ()
+        peak = np.fmin(before.peak, np.where(rest, unseen[2], unseen.max(axis=0)))
+        rose = np.fmax(surely - peak, 0.0)
+        # Addresses are read before their queues: what was moved to them may show one poll later.
         clients = present_clients(snapshot)
+        unread = visits is None and bool(self.clients)
+        waiting = rose if unread else np.zeros(len(rose)) if came else np.fmax(rose - before.waiting, 0.0)
+        peak = peak + rose - waiting
+        # What a link takes is not listed at all.
+        listed = found.consumers <= found.of_queue(np.ones(len(found.consumer.queue), np.bool_))
+        rose = np.where(listed, rose, 0.0) if came else np.zeros(len(rose))
+        moved, either = before.moved, before.either + np.fmin(rose, came)
+        proven: tuple[Move, ...] = ()
         calm = self.calm + 1 if clients and clients == self.clients else 0
         (at,) = np.nonzero(rose)
-        if visits is not None and len(at) == 1 and rose[at[0]] == came and rest[at[0]] and calm >= CALM:
+        alone = visits is not None and len(at) == 1 and rose[at[0]] == came
+        # What clients that come and go settle is never seen whole.
+        if alone and rest[at[0]] and quiet[at[0]] >= QUIET and calm >= CALM:
             moved, either = moved.copy(), before.either
             moved[at] += came
             to = visits.index.rows[visits.grew.any(axis=0)]
             proven = (Move(int(found.queues.keys[at[0]]), int(came), tuple(row.name for row in to)),)
-        peak = np.where(rest, unseen[2], np.fmin(np.fmax(before.peak, surely), unseen.max(axis=0)))
-        pending = np.where(by_rows & listed, np.fmax(unseen[2] - peak, 0.0), 0.0) if came else 0.0
+        # What no poll is sure of may have been moved.
+        pending = np.fmax(unseen[2] - peak - (0.0 if came else np.where(by_rows, 0.0, noise)), 0.0)
+        pending = np.where(listed & (unread | (visits is not None)), pending, 0.0)
         return Moves(
             index=found.queues,
             moved=moved,
             acknowledged=np.fmax(before.acknowledged, or_zero(books.acknowledged) - moved - either - pending),
             either=either,
             unseen=unseen,
-            peak=before.peak if visits is None else peak,
+            peak=peak,
+            waiting=waiting,
             quiet=quiet,
             calm=calm,
-            clients=clients,
+            clients=clients or self.clients,
             proven=proven,
         )
 
