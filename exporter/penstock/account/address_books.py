@@ -47,7 +47,7 @@ class AddressBooks(RowState):
     routed0, came0: R, and what came to this queue, when they were compared first. slack: at most so many were missing
     then, or came between those two reads, negative: fewer were missing since; floor: at least. least, most: missing since then, whatever the reason.
     booked: the part of it that is in dropped, rejected or unwanted. aside: missing before there was such a reason.
-    partly: what was missing before `routed0` is not known: a queue came or went, or the broker restarted. full: the
+    refused: of `unrouted`, by the filters of its queues, and in unwanted. partly: what was missing before `routed0` is not known: a queue came or went, or the broker restarted. full: the
     address was nearly full once.
     """
 
@@ -64,6 +64,7 @@ class AddressBooks(RowState):
     unwanted: Column = counter(outlives=True)
     unrouted0: Column = counter()
     unrouted: Column = column(0.0, outlives=True, saved=False)
+    refused: Column = counter(0.0, outlives=True)
     partly: Column = counter(0.0, outlives=True)
     full: Column = counter(0.0, outlives=True)
     reason: Column = column(saved=False)
@@ -179,15 +180,19 @@ class AddressBooks(RowState):
         unrouted = join.by_queue(addresses, "messages_unrouted")
         restarts = np.isnan(before.unrouted0) | (unrouted - before.unrouted0 < before.unrouted)
         unrouted0 = np.where(restarts, np.where(self.born, 0.0, unrouted) - before.unrouted, before.unrouted0)
+        unrouted = np.fmax(before.unrouted, unrouted - unrouted0)
+        # Newer brokers count what no filter wants as unrouted (2.55), older ones as routed (2.44).
+        refused = np.where((unfiltered == 0) & ~self.begins, or_zero(unrouted - before.unrouted), 0.0)
         return replace(
             self,
             booked=booked + grown,
             aside=np.where(books_it | ~(policy > Missing.UNCOMMITTED), aside, before_reason),
             dropped=with_grown(before.dropped, Missing.DROPPED),
             rejected=with_grown(before.rejected, Missing.REJECTED),
-            unwanted=with_grown(before.unwanted, Missing.UNWANTED),
+            unwanted=with_grown(before.unwanted, Missing.UNWANTED) + refused,
             unrouted0=unrouted0,
-            unrouted=np.fmax(before.unrouted, unrouted - unrouted0),
+            unrouted=unrouted,
+            refused=before.refused + refused,
             full=full,
             reason=reason,
             policy=policy,

@@ -92,7 +92,7 @@ def address_fates(account: MessageAccount) -> dict[str, Bounds]:
     rolled, begun = rollbacks.rolled_back, np.nan_to_num(rollbacks.before)
     bounds["rolled_back"] = rolled, np.fmax(begun + rest, rolled)
     bounds[UNCOMMITTED] = np.zeros(len(read)), np.fmax(begun + rest - rolled, 0.0)
-    bounds["unrouted"] = of.unrouted, of.unrouted
+    bounds["unrouted"] = (of.unrouted - of.refused,) * 2
     if duplicates.index is of.index:
         bounds["duplicate"] = duplicates.duplicate, np.where(np.isnan(duplicates.most), np.inf, duplicates.most)
     else:

@@ -40,8 +40,7 @@ class Moves(RowState):
     """
     Per queue, of what it counts as acknowledged. moved: so many for sure. acknowledged: at least; the rest is either.
 
-    unseen: K less what the rows of its consumers settled, at the last polls; peak: the part that is accounted for;
-    waiting: more, seen at this poll only.
+    unseen: K less what the rows of its consumers settled, at the last polls; peak: the part that is accounted for.
     quiet: polls since a consumer came or went. calm: polls since any client came or went, or a producer that names an
     address with each message sent one.
     """
@@ -53,7 +52,6 @@ class Moves(RowState):
     either: Column = counter(0.0, outlives=True)
     unseen: NDArray[np.float64] = column(0.0, lines=3, saved=False)
     peak: Column = column(0.0, saved=False)
-    waiting: Column = column(0.0, saved=False)
     quiet: Column = column(0.0, saved=False)
     calm: int = unindexed(int)
     clients: tuple[bytes, ...] = unindexed(tuple)
@@ -71,12 +69,12 @@ class Moves(RowState):
         noise = np.ceil(settled * SPREAD * seconds_between(snapshot, "consumers", "queues") / max(found.interval, 0.1))
         surely = np.where(rest, unseen[2], unseen.min(axis=0) - noise)
         peak = np.fmin(before.peak, np.where(rest, unseen[2], unseen.max(axis=0)))
-        rose = np.fmax(surely - peak, 0.0)
-        # Addresses are read before their queues: what was moved to them may show one poll later.
         clients = present_clients(snapshot)
         unread = visits is None and bool(self.clients)
-        waiting = rose if unread else np.zeros(len(rose)) if came else np.fmax(rose - before.waiting, 0.0)
-        peak = peak + rose - waiting
+        rose = np.fmax(surely - peak, 0.0) if came else np.zeros(len(peak))
+        if not (came or unread):  # addresses are read before their queues: what was moved shows one poll later at most
+            rose = np.fmax(np.where(by_rows, unseen[1:].min(axis=0), surely) - peak, 0.0)
+        peak = peak + rose
         # What a link takes is not listed at all.
         listed = found.consumers <= found.of_queue(np.ones(len(found.consumer.queue), np.bool_))
         rose = np.where(listed, rose, 0.0) if came else np.zeros(len(rose))
@@ -101,7 +99,6 @@ class Moves(RowState):
             either=either,
             unseen=unseen,
             peak=peak,
-            waiting=waiting,
             quiet=quiet,
             calm=calm,
             clients=clients or self.clients,

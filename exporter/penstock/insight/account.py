@@ -175,7 +175,7 @@ class Sheets:
             left["rejected"] = None
         reasons = {name: self._why(name, i) for name, value in {**left, **there}.items() if not exact(value)}
         routed, least = of.routed[i] - of.routed0[i], float(np.nan_to_num(of.least[i]))
-        came: dict[str, Amount] = {"routed": json_number(routed), "unrouted": left["unrouted"]}
+        came: dict[str, Amount] = {"routed": json_number(routed), "unrouted": json_number(of.unrouted[i])}
         missing, to_queues = amount(least, of.most[i]), amount(routed - of.most[i], routed - least)
         if not exact(missing):
             reasons["routed"] = BUSY if came["routed"] is not None else NOT_READ
