@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.assessment import openmq
-from penstock.assessment.account import MessageFate, fate_table, unexplained
+from penstock.assessment.account import MessageFate, fate_table, in_doubt, unexplained
 from penstock.assessment.health import (
     Eviction,
     OldestMessage,
@@ -159,7 +159,7 @@ def health(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
     if "queue" in tables:
         queue |= without_kept(judgement, state.queues, tables["queue"])
     account = judgement.openmq_account.queues if judgement.openmq_account.watched else judgement.account.books
-    queue |= unexplained(account, state.queues)
+    queue |= unexplained(account, state.queues) | in_doubt(judgement.account, state.queues)
     measured = {
         "queue": queue,
         "client": client_measures(judgement, clients, state.clock),
