@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.account.queue_books import QueueBooks, ledgered
+from penstock.account.reading import meanwhile, read
 from penstock.core.state import By, RowState, column, counter, declared, mask, unindexed
 from penstock.core.table import Column, Index, Table, take_or_fill
 from penstock.core.windows import Mask
@@ -24,8 +25,6 @@ StateT = TypeVar("StateT", bound=RowState)
 
 NEARLY_FULL = 90.0
 """Percent of an address's limit at which it may have been full between two polls."""
-SPREAD = 2.0
-"""By so much the rate between two reads may be above the mean of the interval."""
 
 
 class Missing(IntEnum):
@@ -45,10 +44,11 @@ class AddressBooks(RowState):
     Per queue, of its address.
 
     routed0, came0: R, and what came to this queue, when they were compared first. slack: at most so many were missing
-    then, or came between those two reads, negative: fewer were missing since; floor: at least. least, most: missing since then, whatever the reason.
-    booked: the part of it that is in dropped, rejected or unwanted. aside: missing before there was such a reason.
-    refused: of `unrouted`, by the filters of its queues, and in unwanted. partly: what was missing before `routed0` is not known: a queue came or went, or the broker restarted. full: the
-    address was nearly full once.
+    then, or came between those two reads, negative: fewer were missing since; floor: at least. least, most: missing
+    since then, whatever the reason. booked: the part of it that is in dropped, rejected or unwanted. aside: missing
+    before there was such a reason. refused: of `unrouted`, by the filters of its queues, and in unwanted. partly: what
+    was missing before `routed0` is not known: a queue came or went, or the broker restarted. full: the address was
+    nearly full once.
     """
 
     BY = By.QUEUE
@@ -91,17 +91,18 @@ class AddressBooks(RowState):
         self, found: Facts, snapshot: Snapshot, join: AddressJoin, books: QueueBooks, *, watched: bool
     ) -> "AddressBooks":
         """watched: as of `QueueBooks.advance`."""
-        addresses, collector = snapshot.addresses, snapshot.collectors.get("addresses")
-        if addresses is None or not (collector is None or collector.usable):
+        addresses = read(snapshot, snapshot.addresses, "addresses")
+        if addresses is None:
             return self.reindexed(found.queues)  # R of an earlier poll says nothing beside A of this one
         before = with_siblings(self, join)
-        compared = before.compared(found, snapshot, join, books, self, watched=watched)
-        return compared.with_reasons(before, snapshot, join)
+        compared = before.compared(found, snapshot, addresses, join, books, self, watched=watched)
+        return compared.with_reasons(before, addresses, join)
 
     def compared(
         self,
         found: Facts,
         snapshot: Snapshot,
+        addresses: Table[AddressRow],
         join: AddressJoin,
         books: QueueBooks,
         last: "AddressBooks",
@@ -109,8 +110,6 @@ class AddressBooks(RowState):
         watched: bool,
     ) -> "AddressBooks":
         """With what is missing at this poll. last: as it was, by the queues of the poll before."""
-        addresses = snapshot.addresses
-        assert addresses is not None  # noqa: S101 - `advance` has looked
         routed = join.by_queue(addresses, "messages_added")
         begins = np.isnan(self.routed0) | (routed < self.routed) | other_queues(last.index, found.queues, join)
         if not watched:  # of queues that came or went while nobody looked it is not known what came to them
@@ -124,10 +123,10 @@ class AddressBooks(RowState):
         came = came_to_address(join, found.queues, books.came - came0)
         # By the poll before; NaN where there is none to compare with.
         moved = np.maximum(routed - self.routed, join.of_all_queues(or_zero(books.came - self.came)))
-        seconds = SPREAD * seconds_between(snapshot, "addresses", "queues")
-        meanwhile = np.ceil(moved * seconds / max(found.interval, 0.1))
         low = np.vstack([self.low[1:], routed - routed0 - came[1]])
-        high = np.vstack([self.high[1:], routed - routed0 - came[0] + meanwhile])
+        high = np.vstack(
+            [self.high[1:], routed - routed0 - came[0] + meanwhile(found, snapshot, moved, "addresses", "queues")]
+        )
         low[:2, begins] = high[:2, begins] = np.nan
         still = (moved == 0) & ~begins
         # All that was routed until the next poll may have come between the first two reads: a burst knows no mean.
@@ -159,10 +158,8 @@ class AddressBooks(RowState):
             addresses=addresses.index,
         )
 
-    def with_reasons(self, before: "AddressBooks", snapshot: Snapshot, join: AddressJoin) -> "AddressBooks":
+    def with_reasons(self, before: "AddressBooks", addresses: Table[AddressRow], join: AddressJoin) -> "AddressBooks":
         """With what is missing booked to its reason."""
-        addresses = snapshot.addresses
-        assert addresses is not None  # noqa: S101 - `advance` has looked
         nearly = join.by_queue(addresses, "limit_percent") >= NEARLY_FULL
         full = np.where(nearly | (join.by_queue(addresses, "paging") > 0), 1.0, before.full)
         policy = missing_by_policy(addresses, join)
@@ -286,9 +283,3 @@ def reasons(policy: Column, unfiltered: Column, full: Column, queues: Index[Queu
     wild = queues.column("wild", lambda row: "#" in row.address or "*" in row.address).any()
     filters = np.where((limits == Missing.UNCOMMITTED) & ~wild, Missing.UNWANTED, np.nan)
     return np.where(unfiltered > 0, limits, filters)
-
-
-def seconds_between(snapshot: Snapshot, first: str, second: str) -> float:
-    """From the begin of one collector to the end of another, at most; 0 where the poll does not say."""
-    one, other = snapshot.collectors.get(first), snapshot.collectors.get(second)
-    return max(0.0, other.stamp - one.stamp + one.seconds + other.seconds) if one and other else 0.0

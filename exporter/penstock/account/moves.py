@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.account.address_books import SPREAD, seconds_between
-from penstock.account.duplicates import ANONYMOUS
 from penstock.account.queue_books import QueueBooks
+from penstock.account.reading import ANONYMOUS, meanwhile
 from penstock.account.visits import Visits, movers
 from penstock.core.state import By, RowState, column, counter, unindexed
 from penstock.core.table import Column
@@ -66,7 +65,7 @@ class Moves(RowState):
         came = 0.0 if visits is None else float(visits.grew.sum())
         by_rows = (found.d_left == 0) & (found.d_uncommitted == 0)  # nothing of which a row could be behind
         rest = by_rows & (settled == 0)
-        noise = np.ceil(settled * SPREAD * seconds_between(snapshot, "consumers", "queues") / max(found.interval, 0.1))
+        noise = meanwhile(found, snapshot, settled, "consumers", "queues")
         surely = np.where(rest, unseen[2], unseen.min(axis=0) - noise)
         peak = np.fmin(before.peak, np.where(rest, unseen[2], unseen.max(axis=0)))
         clients = present_clients(snapshot)
@@ -82,9 +81,9 @@ class Moves(RowState):
         proven: tuple[Move, ...] = ()
         calm = self.calm + 1 if clients and clients == self.clients else 0
         (at,) = np.nonzero(rose)
-        alone = visits is not None and len(at) == 1 and rose[at[0]] == came
+        alone = len(at) == 1 and rose[at[0]] == came and rest[at[0]]
         # What clients that come and go settle is never seen whole.
-        if alone and rest[at[0]] and quiet[at[0]] >= QUIET and calm >= CALM:
+        if visits is not None and alone and quiet[at[0]] >= QUIET and calm >= CALM:
             moved, either = moved.copy(), before.either
             moved[at] += came
             to = visits.index.rows[visits.grew.any(axis=0)]

@@ -23,9 +23,10 @@ class QueueBooks(RowState):
 
     a0, k0, e0, x0: the broker's counters when its process was first polled, less what was counted before it.
     opening: content at `since`. adjusted: what restarts of the broker and counters set back added to the content,
-    or took from it. partly: they began anew, and what came and left before that was not polled. lost: evicted or replaced, as sighted at two polls; NaN where it cannot be known.
-    on_arrival: expired before they were added; at least, of a queue that loses. evicted: of `lost`, with what the
-    broker's process had lost before it was polled, since it began; lost0: `lost` less that.
+    or took from it. partly: they began anew, and what came and left before that was not polled. lost: evicted or
+    replaced, as sighted at two polls; NaN where it cannot be known. on_arrival: expired before they were added; at
+    least, of a queue that loses. evicted: of `lost`, with what the broker's process had lost before it was polled,
+    since it began; lost0: `lost` less that.
     """
 
     BY = By.QUEUE

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from penstock.core.table import Column, Table
+from penstock.core.table import Column, RowT, Table
 from penstock.model import Snapshot
 from penstock.observation.facts import Facts
 
@@ -12,10 +12,10 @@ ANONYMOUS = "(anonymous)"
 """Address of a producer that names one with each message."""
 
 
-def read(snapshot: Snapshot, part: str, table: str = "") -> Table | None:  # type: ignore[type-arg]
-    """A table, by default of the part's name; None where the part was not read at this poll."""
-    collector, found = snapshot.collectors.get(part), getattr(snapshot, table or part)
-    return found if collector is None or collector.usable else None
+def read(snapshot: Snapshot, table: Table[RowT] | None, part: str) -> Table[RowT] | None:
+    """A table of the snapshot; None where the part of the poll that lists it failed."""
+    collector = snapshot.collectors.get(part)
+    return table if collector is None or collector.usable else None
 
 
 def seconds_between(snapshot: Snapshot, first: str, second: str) -> float:
