@@ -46,8 +46,7 @@ class MessageAccount:
             books = self.books.advance(found, watched=False)
             by_rings = self.ring_losses.advance(found, before, books, snapshot)
             part = replace(self.begun_anew(), books=books, ring_losses=by_rings, returns=self.returns)
-            part = part.without_addresses(found, snapshot).with_returns(found, snapshot, before, watched=False)
-            return part.with_losses(self, found, snapshot)
+            return part.without_addresses(found, snapshot).finished(self, found, snapshot, before, watched=False)
         watched, join = self.watched and not found.restarted, now.addresses
         books = self.books.advance(found, watched=watched)
         arrivals = self.address_books.advance(found, snapshot, join, books, watched=watched)
@@ -63,10 +62,13 @@ class MessageAccount:
             account = account.without_addresses(found, snapshot)
         else:
             account = account.with_operators(found, snapshot, self.visits, join, watched=watched)
-        return account.with_returns(found, snapshot, before, watched=watched).with_losses(self, found, snapshot)
+        return account.finished(self, found, snapshot, before, watched=watched)
 
-    def with_losses(self, before: "MessageAccount", found: Facts, snapshot: Snapshot) -> "MessageAccount":
-        """With what is in doubt, and which losses that conditions judge go on since the poll before."""
+    def finished(
+        self, before: "MessageAccount", found: Facts, snapshot: Snapshot, last: Seen, *, watched: bool
+    ) -> "MessageAccount":
+        """With what was given back and is in doubt, and which losses that conditions judge go on since `last`."""
+        returns = self.returns.advance(found, snapshot, last, self.books, self.moves, watched=watched)
         in_doubt, of, duplicates = (
             before.in_doubt.advance(found, snapshot, self.books),
             self.address_books,
@@ -86,7 +88,7 @@ class MessageAccount:
         came = of.routed if compared else self.books.came
         prepared = in_doubt.since if in_doubt.read else {}
         going_on = before.losses.advance(found, amounts, came, in_doubt.bounds[1], prepared, snapshot.producers)
-        return replace(self, in_doubt=in_doubt, losses=going_on)
+        return replace(self, returns=returns, in_doubt=in_doubt, losses=going_on)
 
     def placeless(self, found: Facts, snapshot: Snapshot) -> Mask:
         """
@@ -103,10 +105,6 @@ class MessageAccount:
     def without_addresses(self, found: Facts, snapshot: Snapshot) -> "MessageAccount":
         moves = self.moves.advance(found, snapshot, self.books, None)
         return replace(self, moves=moves, dead_letters=self.dead_letters.reindexed(found.queues))
-
-    def with_returns(self, found: Facts, snapshot: Snapshot, last: Seen, *, watched: bool) -> "MessageAccount":
-        returns = self.returns.advance(found, snapshot, last, self.books, self.moves, watched=watched)
-        return replace(self, returns=returns)
 
     def with_operators(
         self, found: Facts, snapshot: Snapshot, last: Visits, join: AddressJoin, *, watched: bool

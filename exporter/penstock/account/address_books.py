@@ -95,52 +95,37 @@ class AddressBooks(RowState):
         if addresses is None:
             return self.reindexed(found.queues)  # R of an earlier poll says nothing beside A of this one
         before = with_siblings(self, join)
-        compared = before.compared(found, snapshot, addresses, join, books, self, watched=watched)
-        return compared.with_reasons(before, addresses, join)
-
-    def compared(
-        self,
-        found: Facts,
-        snapshot: Snapshot,
-        addresses: Table[AddressRow],
-        join: AddressJoin,
-        books: QueueBooks,
-        last: "AddressBooks",
-        *,
-        watched: bool,
-    ) -> "AddressBooks":
-        """With what is missing at this poll. last: as it was, by the queues of the poll before."""
         routed = join.by_queue(addresses, "messages_added")
-        begins = np.isnan(self.routed0) | (routed < self.routed) | other_queues(last.index, found.queues, join)
+        begins = np.isnan(before.routed0) | (routed < before.routed) | other_queues(self.index, found.queues, join)
         if not watched:  # of queues that came or went while nobody looked it is not known what came to them
             begins[:] = True
         begins &= ~np.isnan(routed)
         # A queue may be listed one poll before its address.
-        known = (found.queues.positions_in(last.index) >= 0) & (~np.isnan(self.routed0) | (not watched))
-        born = begins & watched & new_addresses(join, addresses.index, last.addresses)
-        routed0 = np.where(begins, np.where(born, 0.0, routed), self.routed0)
-        came0 = np.where(begins, np.where(born, 0.0, books.came), self.came0)
+        known = (found.queues.positions_in(self.index) >= 0) & (~np.isnan(before.routed0) | (not watched))
+        born = begins & watched & new_addresses(join, addresses.index, self.addresses)
+        routed0 = np.where(begins, np.where(born, 0.0, routed), before.routed0)
+        came0 = np.where(begins, np.where(born, 0.0, books.came), before.came0)
         came = came_to_address(join, found.queues, books.came - came0)
         # By the poll before; NaN where there is none to compare with.
-        moved = np.maximum(routed - self.routed, join.of_all_queues(or_zero(books.came - self.came)))
-        low = np.vstack([self.low[1:], routed - routed0 - came[1]])
+        moved = np.maximum(routed - before.routed, join.of_all_queues(or_zero(books.came - before.came)))
+        low = np.vstack([before.low[1:], routed - routed0 - came[1]])
         high = np.vstack(
-            [self.high[1:], routed - routed0 - came[0] + meanwhile(found, snapshot, moved, "addresses", "queues")]
+            [before.high[1:], routed - routed0 - came[0] + meanwhile(found, snapshot, moved, "addresses", "queues")]
         )
         low[:2, begins] = high[:2, begins] = np.nan
         still = (moved == 0) & ~begins
         # All that was routed until the next poll may have come between the first two reads: a burst knows no mean.
-        slack = np.where(np.isnan(self.slack), np.where(begins, np.nan, routed - self.routed), self.slack)
+        slack = np.where(np.isnan(before.slack), np.where(begins, np.nan, routed - before.routed), before.slack)
         # What is missing falls when a transaction is committed that was open then: it was less from the begin.
         slack = np.fmin(slack, low[2] + moved)
-        floor = np.where(still, np.fmin(self.floor, low[2]), self.floor)
+        floor = np.where(still, np.fmin(before.floor, low[2]), before.floor)
         slack, floor = np.where(begins, np.where(born, 0.0, np.nan), slack), np.where(begins, 0.0, floor)
         # Of a queue that loses it is not known how many expired before they were added.
         late = join.of_all_queues(np.where(ledgered(found), books.expired - books.on_arrival, 0.0))
         least = np.maximum(np.where(still, low[2], np.min(low, axis=0)) - slack - late, 0.0)
         most = np.where(still, high[2], np.max(high, axis=0)) - floor
-        return replace(
-            self,
+        compared = replace(
+            before,
             routed0=routed0,
             came0=came0,
             slack=slack,
@@ -150,13 +135,14 @@ class AddressBooks(RowState):
             least=least,
             most=np.maximum(most, or_zero(least)),
             still=still,
-            partly=np.where(begins & known, 1.0, self.partly),
+            partly=np.where(begins & known, 1.0, before.partly),
             routed=routed,
             came=books.came,
             begins=begins,
             born=born,
             addresses=addresses.index,
         )
+        return compared.with_reasons(before, addresses, join)
 
     def with_reasons(self, before: "AddressBooks", addresses: Table[AddressRow], join: AddressJoin) -> "AddressBooks":
         """With what is missing booked to its reason."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.account.address_books import AddressBooks, with_siblings
-from penstock.account.reading import ANONYMOUS, meanwhile, read
+from penstock.account.reading import anonymous, meanwhile, read
 from penstock.core.state import By, RowState, column, counter, unindexed
 from penstock.core.table import Column, Index, Keys, Table, take_or_fill
 from penstock.model import AddressRow, ProducerRow, Snapshot
@@ -88,9 +88,9 @@ class Duplicates(RowState):
         still = (rose == 0) & (routed == before.routed) & ~begins
         surely = np.fmax(before.sent - routed + routed0, np.min(unsent, axis=0) - ahead)
         surely = np.where(still, unsent[2], np.where(begins, 0.0, surely))
-        anonymous = self.anonymous or bool(listed.index.column("anonymous", lambda row: row.address == ANONYMOUS).any())
+        some = self.anonymous or bool(anonymous(listed).any())
         unseen = np.where(begins & ~np.isnan(before.duplicate), 1.0, before.unseen)
-        known = ~begins & (unseen == 0) & (np.min(unsent, axis=0) >= 0) & ~np.full(len(routed), anonymous)
+        known = ~begins & (unseen == 0) & (np.min(unsent, axis=0) >= 0) & (not some)
         return Duplicates(
             index=found.queues,
             duplicate=np.fmax(or_zero(before.duplicate), duplicate0 + np.fmax(or_zero(surely), 0.0)),
@@ -101,7 +101,7 @@ class Duplicates(RowState):
             routed=routed,
             unsent=unsent,
             most=np.where(known, duplicate0 + np.where(still, unsent[2], np.max(unsent, axis=0)), np.nan),
-            anonymous=anonymous,
+            anonymous=some,
             watched=True,
             producers=producers,
             rose=by_address,

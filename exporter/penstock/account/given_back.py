@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
-from penstock.account.reading import meanwhile
+from penstock.account.reading import left_by, meanwhile
 from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column
 from penstock.model import Snapshot
@@ -59,20 +59,16 @@ class GivenBack(RowState):
         surely = np.where(still, now, np.min(attempted, axis=0) - ahead) - attempted0
         # Fewer attempts than messages that left: some of them were in page files.
         paged = np.where((found.address.paging > 0) | (still & (found.attempts < left)), 1.0, before.paged)
-        gone, held = found.consumer.gone, np.zeros(len(found.queues))
-        here = gone.queue >= 0
-        np.add.at(held, gone.queue[here], or_zero(last.consumers.numbers[3][gone.at[here]]))
+        went, held = left_by(found, last)
         rows = np.fmax(held - np.fmax(moves.unseen[2] - moves.unseen[0], 0.0) - or_zero(found.d_expired), 0.0)
         from_rows = before.from_rows + np.where(found.known, rows, 0.0)
         others = found.consumer.index.column("not_core", lambda row: row.protocol != CORE)
-        vague = found.of_queue(others) > 0
-        vague[gone.queue[here]] = True
         return GivenBack(
             index=found.queues,
             given_back=np.fmax(before.given_back, np.fmax(from_rows, np.where(paged > 0, 0.0, or_zero(surely)))),
             from_rows=from_rows,
             paged=paged,
-            vague=np.where(vague, 1.0, before.vague),
+            vague=np.where(went | (found.of_queue(others) > 0), 1.0, before.vague),
             attempted=attempted,
             attempted0=attempted0,
         )

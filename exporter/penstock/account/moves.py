@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.account.queue_books import QueueBooks
-from penstock.account.reading import ANONYMOUS, meanwhile
+from penstock.account.reading import anonymous, meanwhile
 from penstock.account.visits import Visits, movers
 from penstock.core.state import By, RowState, column, counter, unindexed
 from penstock.core.table import Column
@@ -113,6 +113,5 @@ def present_clients(snapshot: Snapshot) -> tuple[bytes, ...]:
     producers, connections = snapshot.producers, snapshot.connections
     if producers is None:
         return ()
-    anonymous = producers.index.column("anonymous", lambda row: row.address == ANONYMOUS) > 0
-    sent = or_zero(producers["produced"][anonymous])
+    sent = or_zero(producers["produced"][anonymous(producers)])
     return producers.index.keys.tobytes(), connections.index.keys.tobytes() if connections else b"", sent.tobytes()

@@ -3,8 +3,9 @@
 import numpy as np
 
 from penstock.core.table import Column, RowT, Table
-from penstock.model import Snapshot
-from penstock.observation.facts import Facts
+from penstock.core.windows import Mask
+from penstock.model import ProducerRow, Snapshot
+from penstock.observation.facts import Facts, Seen, or_zero
 
 SPREAD = 2.0
 """By so much the rate between two reads may be above the mean of the interval."""
@@ -27,3 +28,16 @@ def seconds_between(snapshot: Snapshot, first: str, second: str) -> float:
 def meanwhile(found: Facts, snapshot: Snapshot, moved: Column, first: str, second: str) -> Column:
     """At most so many messages of those that moved since the poll before may have done so between two reads."""
     return np.ceil(moved * SPREAD * seconds_between(snapshot, first, second) / max(found.interval, 0.1))
+
+
+def anonymous(producers: Table[ProducerRow]) -> Mask:
+    return producers.index.column("anonymous", lambda row: row.address == ANONYMOUS) > 0
+
+
+def left_by(found: Facts, last: Seen) -> tuple[Mask, Column]:
+    """Queues of which a consumer went, and what those had buffered at the poll before."""
+    gone, held = found.consumer.gone, np.zeros(len(found.queues))
+    here, went = gone.queue >= 0, np.zeros(len(held), np.bool_)
+    went[gone.queue[here]] = True
+    np.add.at(held, gone.queue[here], or_zero(last.consumers.numbers[3][gone.at[here]]))
+    return went, held

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.account.queue_books import QueueBooks
+from penstock.account.reading import left_by
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
 from penstock.core.table import Column, Index, Positions
 from penstock.core.windows import Mask
@@ -79,11 +80,9 @@ class RingLosses(RowState):
         loses = ~np.isnan(found.ring) & ~np.isnan(books.lost)
         grew = np.where(loses, np.fmax(or_zero(books.lost - before.lost), 0.0), 0.0)
         rolled_back = np.fmax(found.d_left - found.d_uncommitted - found.d_settled, 0.0)
-        gone = found.consumer.gone.queue
-        went, held_by_gone = rolled_back > 0, np.zeros(len(grew))
-        went[gone[gone >= 0]] = True
-        np.add.at(held_by_gone, gone[gone >= 0], or_zero(seen.consumers.numbers[3][found.consumer.gone.at[gone >= 0]]))
-        movers, returned = went | (found.of_queue(found.consumer.new) > 0), held_by_gone + rolled_back
+        went, held = left_by(found, seen)
+        went, returned = went | (rolled_back > 0), held + rolled_back
+        movers = went | (found.of_queue(found.consumer.new) > 0)
         if not found.counted:  # this version shows no numbers of consumers: any of them may have given back any number
             returned, movers = np.full(len(movers), np.inf), np.ones(len(movers), np.bool_)
         names = names_of_movers(found, seen, loses, rolled_back)

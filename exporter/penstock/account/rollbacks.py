@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.account.address_books import AddressBooks, Missing, with_siblings
 from penstock.account.duplicates import Sent
-from penstock.account.reading import ANONYMOUS, read
+from penstock.account.reading import anonymous, read
 from penstock.account.visits import Visits
 from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column, take_or_fill
@@ -57,8 +57,7 @@ class Rollbacks(RowState):
         diverted = np.fmin(last.diverted + np.clip(grew, 0.0, strange.sum() - own), missing)
         at = visits.index.positions(sent.address)
         count = np.bincount(at[at >= 0], minlength=len(visits.index)).astype(np.float64)
-        anonymous = producers.index.column("anonymous", lambda row: row.address == ANONYMOUS).any()
-        senders = take_or_fill(count + (2.0 if anonymous else 0.0), join.at, np.nan, join.unknown)
+        senders = take_or_fill(count + (2.0 if anonymous(producers).any() else 0.0), join.at, np.nan, join.unknown)
         # A prepared transaction outlives its producer, and names no address.
         prepared = read(snapshot, snapshot.transactions, "transactions")
         over = prepared is not None and not len(prepared)
