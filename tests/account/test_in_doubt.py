@@ -1,5 +1,6 @@
 """What is in delivery to no consumer: prepared transactions, links, none known; and restarts with some in doubt."""
 
+import numpy as np
 import pytest
 
 from account.world import Broker, queue
@@ -105,9 +106,9 @@ def test_messages_in_doubt_are_counted_twice_by_a_restart(*, decided_before: boo
     else:
         broker.see({"q": queue(20, 15, K=9.0, D=6.0)}, consumers=back, prepared=[XID])
         broker.see({"q": queue(20, 15, K=9.0, D=6.0, in_doubt=4.0)}, consumers=back, prepared=[XID], polls=3)
-        assert (broker.left("acknowledged"), broker.sheet().unexplained) == (5, 0)
+        assert (broker.left("acknowledged"), broker.sheet().unexplained) == ((5, None), 0)
         broker.see({"q": queue(20, 11, K=13.0, D=2.0)}, consumers=back, polls=4)
-    assert (broker.left("acknowledged"), broker.sheet().unexplained) == (9, 0)
+    assert (broker.left("acknowledged"), broker.sheet().unexplained) == ((9, None), 0)
 
 
 @pytest.mark.parametrize(("messages", "settled", "left"), [(5, 3, 2), (5, 0, 5)])
@@ -118,7 +119,9 @@ def test_a_ring_loses_messages_in_doubt_at_a_restart(messages: float, settled: f
     broker.see({"q": queue(came, came, D=5.0, in_doubt=5.0, ring=5.0)}, prepared=[XID], polls=3)
     broker.restart()
     broker.see({"q": queue(came, messages, K=settled, D=settled, ring=5.0)}, prepared=[XID], polls=3)
-    assert {fate: number for fate, number in broker.sheet().left.items() if number != 0} == {"evicted": left}
+    assert {fate: number for fate, number in broker.sheet().left.items() if number is not None} == {
+        "evicted": (left, None)
+    }
     assert broker.sheet().unexplained == 0
 
 
@@ -127,4 +130,12 @@ def test_bridged_messages_are_no_restart_of_the_count() -> None:
     broker = Broker().see({"q": queue(20, 20)}, polls=2)
     broker.restart()
     broker.see({"q": queue(20, 18, K=2.0, D=5.0, consumers=1.0)}, polls=4)
-    assert (broker.left("acknowledged"), broker.sheet().unexplained) == (2, 0)
+    assert (broker.left("acknowledged"), broker.sheet().unexplained) == ((2, None), 0)
+
+
+def test_a_gauge_has_what_is_in_doubt_for_sure() -> None:
+    broker = Broker().see({"q": queue(20, 20, D=13.0, in_doubt=10.0)}, consumers=TAKER, prepared=[XID, "b"], polls=5)
+    assert broker.column("queue", "in_doubt") == 4
+    assert np.isnan(Broker().see({"q": queue(80, 80)}, polls=5).column("queue", "in_doubt"))
+    unread = Broker().see({"q": queue(80, 80, D=50.0)}, prepared=None, polls=5)
+    assert np.isnan(unread.column("queue", "in_doubt"))

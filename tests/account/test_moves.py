@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from account.world import Broker, queue
 
 LONG = 14
@@ -70,13 +72,15 @@ def test_a_client_that_came_and_went_in_the_interval_has_bounds() -> None:
     assert (broker.left("moved"), broker.left("acknowledged")) == ((0, 10), (0, 10))
 
 
-def test_a_queue_whose_consumers_come_and_go_has_none() -> None:
-    """They settle after they were last seen."""
+def test_a_queue_whose_consumers_come_and_go_has_bounds() -> None:
+    """They settle after they were last seen: what came elsewhere may have been moved, for all that is known."""
     broker = idle()
     for n in range(1, 8):
         rows = {"q": queue(100, 100 - n, K=float(n), consumers=1.0), "to": queue(n, n)}
         broker.see(rows, consumers={f"c{n}": {"queue": "q", "T": 1.0, "N": 1.0, "C": 0.0}}, senders={})
-    assert broker.left("moved") == 0
+    low, high = broker.fate("moved")
+    assert low == 0 < high <= 7
+    assert broker.fate("acknowledged")[1] == 7
 
 
 def test_what_a_link_takes_is_not_listed() -> None:
@@ -113,3 +117,43 @@ def test_a_restart_of_the_agent_keeps_it() -> None:
     assert (broker.left("moved"), broker.left("acknowledged")) == (10, 0)
     see(broker, 15, 15)
     assert (broker.left("moved"), broker.left("acknowledged")) == (15, 0)
+
+
+# --- what is read apart
+
+
+def test_a_move_between_the_reads_is_not_acknowledged_first() -> None:
+    """The address is read before the queue: what came to it shows one poll later. Both were told before: 10 and 10."""
+    broker = idle()
+    rows = {"q": queue(100, 90, K=10.0), "to": queue(10, 10)}
+    broker.see(rows, {"to": {"messages_added": 0.0}}, senders={"p": ("to", 0.0)})
+    assert broker.left("acknowledged") == (0, 10)
+    see(broker, 10, 10)
+    assert (broker.left("moved"), broker.left("acknowledged")) == (10, 0)
+
+
+def test_while_producers_are_not_read_nothing_is_exact() -> None:
+    broker = idle()
+    broker.see({"q": queue(100, 90, K=10.0), "to": queue(10, 10)}, polls=3)
+    assert (broker.left("moved"), broker.left("acknowledged")) == ((0, 10), (0, 10))
+    see(broker, 10, 10)
+    assert broker.fate("moved")[0] + broker.fate("acknowledged")[0] <= 10 <= broker.fate("moved")[1]
+
+
+@pytest.mark.parametrize("calm", [0, LONG])
+@pytest.mark.parametrize("lag", [0, 10])
+@pytest.mark.parametrize("polls", [2, LONG])
+def test_beside_producers_without_an_address_a_move_has_bounds(calm: int, lag: float, polls: int) -> None:
+    """They send as much elsewhere; the queue is as new as a test's, or its consumer has just gone."""
+    broker, sent = Broker(), 0.0
+    for n in range(polls + 4):
+        sent += 50.0 * (n >= calm)
+        moved = 10.0 * (n >= polls)
+        rows = {"q": queue(100, 100 - moved, K=moved), "to": queue(sent + moved, sent + moved)}
+        late = lag if n == polls else 0.0
+        taker = {"c": {"queue": "q", "T": 0.0, "N": 0.0, "C": 0.0}} if n == 0 else {}
+        address = {"to": {"messages_added": sent + moved - late}}
+        broker.see(rows, address, consumers=taker, senders={"p": ("(anonymous)", sent)})
+    low, high = broker.fate("moved")
+    assert low <= 10 <= high
+    assert broker.fate("acknowledged")[0] == 0

@@ -196,12 +196,15 @@ def test_in_delivery_to_none_is_what_four_polls_agree_on() -> None:
 
 
 def test_a_restart_goes_on_where_it_was() -> None:
+    """But for what came and left after the last poll before it: at least so many."""
     broker = Broker().see({"q": queue(100, 30, K=70.0)}).see({"q": queue(150, 30, K=120.0)}, polls=3)
     broker.restart()
     broker.see({"q": queue(30, 30)}).see({"q": queue(40, 35, K=5.0)}, polls=3)
     sheet = broker.sheet()
     assert sheet.came == {"at_start": 30, "added": 60}
-    assert (sheet.left["acknowledged"], sheet.unexplained) == (55, 0)
+    assert (sheet.left["acknowledged"], sheet.unexplained) == ((55, None), 0)
+    assert (sheet.left["expired"], sheet.sums) == (None, "30 at start + 60 added = 35 ready + 55 acknowledged")
+    assert "restarted" in sheet.reasons["acknowledged"]
     assert broker.shown() == {("q", "acknowledged"): 55}
 
 
@@ -222,7 +225,7 @@ def test_messages_in_doubt_are_acknowledged_again_at_a_restart() -> None:
     broker.see({"q": queue(10, 10, K=4.0, D=4.0)}, polls=3)
     assert broker.sheet().unexplained == 0
     broker.see({"q": queue(10, 6, K=8.0)}, polls=3)
-    assert (broker.left("acknowledged"), broker.sheet().unexplained) == (4, 0)
+    assert (broker.left("acknowledged"), broker.sheet().unexplained) == ((4, None), 0)
 
 
 def test_a_ring_forgets_what_is_in_doubt_at_a_restart() -> None:
@@ -230,7 +233,7 @@ def test_a_ring_forgets_what_is_in_doubt_at_a_restart() -> None:
     broker = Broker().see({"q": queue(7, 7, D=5.0, ring=5.0)}, polls=3)
     broker.restart()
     broker.see({"q": queue(7, 5, K=3.0, D=3.0, ring=5.0)}, polls=3)
-    assert broker.left("evicted") == 2
+    assert broker.left("evicted") == (2, None)
     assert broker.sheet().unexplained == 0
 
 
@@ -239,7 +242,7 @@ def test_a_counter_that_an_operator_sets_back_begins_again() -> None:
     broker.see({"q": queue(0, 10, K=40.0)}, {"q": {"messages_added": 50.0}})
     broker.see({"q": queue(5, 12, K=43.0)}, {"q": {"messages_added": 55.0}}, polls=3)
     sheet = broker.sheet()
-    assert sheet.left["acknowledged"] == 43
+    assert sheet.left["acknowledged"] == (43, None)
     assert sheet.came["added"] == 55
     assert sheet.unexplained == 0
 

@@ -203,3 +203,31 @@ def test_what_grew_in_between_is_told_at_the_next_poll() -> None:
 
 def test_a_sum_of_losses_is_one_of_its_parts() -> None:
     assert Loss(1, 2, 1) + Loss(0, 3, 0) == Loss(1, 5, 1)
+
+
+# --- what goes between the reads of a poll
+
+
+def between_the_reads(came: float, then: float = 20.0) -> Broker:
+    """A ring of 20 with 20 in delivery and 20 ready; then it closes after its consumers were listed."""
+    broker, c = Broker().see({"q": queue(0, 0, ring=20.0)}, polls=3), {"c": taker("c", 20.0)}
+    broker.see({"q": queue(20, 20, D=20.0, ring=20.0)}, consumers=c, polls=2)
+    broker.see({"q": queue(40, 40, D=20.0, ring=20.0)}, consumers=c, polls=3)
+    broker.see({"q": queue(40 + came, then, ring=20.0)}, consumers=c)
+    return broker.see({"q": queue(40 + came, then, ring=20.0)}, polls=4)
+
+
+def test_a_consumer_that_closed_after_it_was_listed() -> None:
+    """Seen on 2.44: all were booked to arrivals, of which there was none."""
+    assert between_the_reads(0).sheet().lost_by == {"arrivals": 0, "c": 20}
+
+
+def test_and_among_arrivals_it_has_bounds() -> None:
+    assert between_the_reads(5).sheet().lost_by == {"arrivals": (0, 5), "c": (20, 25)}
+
+
+def test_one_that_goes_much_later_evicted_nothing() -> None:
+    c = {"c": taker("c", 2.0)}
+    broker = Broker().see({"q": queue(2, 2, D=2.0, ring=3.0)}, consumers=c, polls=3)
+    broker.see({"q": queue(9, 5, D=2.0, ring=3.0)}, consumers=c, polls=2).see({"q": queue(9, 5, ring=9.0)}, polls=3)
+    assert broker.sheet().lost_by == {"arrivals": 4}

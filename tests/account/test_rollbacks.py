@@ -1,5 +1,7 @@
 """What producers rolled back, apart from what is still open, and from what looks like it."""
 
+import pytest
+
 from account.world import Broker, queue
 
 PAGE = {"policy": "page", "messages_unrouted": 0.0}
@@ -88,3 +90,23 @@ def test_it_outlives_the_agent_and_the_broker() -> None:
     broker.see(rows, {"q": {"messages_added": 0.0, **PAGE}}, senders={}, polls=5)
     broker.see(rows, {"q": {"messages_added": 7.0, **PAGE}}, senders={}, polls=5)
     assert broker.fate("rolled_back")[0] == 207
+
+
+@pytest.mark.parametrize("prepared", [("xid",), None])
+def test_what_is_prepared_is_not_rolled_back(prepared: tuple[str, ...] | None) -> None:
+    """Its producer is gone, and who knows the Xid may commit it; None: the account may not list them."""
+    broker = begun()
+    rows = {"q": queue(10, 10), "other": queue(0, 0)}
+    sent = {"q": {"messages_added": 210.0, **PAGE}}
+    broker.see(rows, sent, senders={}, prepared=prepared, polls=9)
+    assert both(broker) == ((0, 200), (0, 200))
+    assert broker.shown() == {}
+    broker.see({**rows, "q": queue(160, 160)}, sent, senders={}, polls=4)  # committed, but for 50
+    assert both(broker) == (50, 0)
+
+
+def test_a_single_producer_has_not_decided_what_another_has_prepared() -> None:
+    broker = see(begun(), 10, 60)
+    broker.see({"q": queue(20, 20), "other": queue(0, 0)}, {"q": {"messages_added": 70.0, **PAGE}},
+               senders={"p0": ("q", 70.0)}, prepared=("xid",), polls=5)  # fmt: skip
+    assert both(broker) == ((0, 50), (0, 50))

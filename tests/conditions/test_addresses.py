@@ -79,11 +79,11 @@ def test_what_a_full_address_throws_away_is_what_it_routed_and_its_queue_did_not
 
 
 def test_routed_lags_behind_added_and_is_no_drop() -> None:
-    """The address is read first: 2 of the last messages are in the queue's count only; then it is full and idle."""
+    """The address is read first: 30 of the last messages are in the queue's count only; then it is full and idle."""
     judged, added = Judged(), 0.0
     for n in range(6):
         added = 100.0 * n
-        address = {"policy": "drop", "messages_added": max(added - 2, 0.0), "limit_percent": 50.0, "paging": 0.0}
+        address = {"policy": "drop", "messages_added": max(added - 30, 0.0), "limit_percent": 50.0, "paging": 0.0}
         judged.poll({"q": {"A": added, "M": added}}, {}, {"q": address})
     for _ in range(3):
         judged.poll({"q": {"A": added, "M": added}}, {}, {"q": {**FULL, "policy": "drop", "messages_added": added}})

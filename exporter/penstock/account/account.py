@@ -4,19 +4,20 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from penstock.account.address_books import AddressBooks, seconds_between
+from penstock.account.address_books import AddressBooks, Missing
 from penstock.account.dead_letters import DeadLetters
 from penstock.account.duplicates import Duplicates
 from penstock.account.given_back import GivenBack
 from penstock.account.in_doubt import InDoubt
-from penstock.account.losing import losses
 from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
+from penstock.account.reading import read
 from penstock.account.ring_losses import RingLosses
 from penstock.account.rollbacks import Rollbacks
 from penstock.account.visits import Visits
+from penstock.core.windows import Mask
 from penstock.model import Observation, Snapshot
-from penstock.observation.facts import AddressJoin, Facts, Seen
+from penstock.observation.facts import SKEW, AddressJoin, Facts, Seen
 from penstock.observation.losses import Losses
 
 LISTED = {"queues", "addresses"}
@@ -50,8 +51,7 @@ class MessageAccount:
             books = self.books.advance(found, watched=False)
             by_rings = self.ring_losses.advance(found, before, books, snapshot)
             part = replace(self.begun_anew(), books=books, ring_losses=by_rings, returns=self.returns)
-            part = part.without_addresses(found, snapshot).with_returns(found, snapshot, before, watched=False)
-            return part.with_losses(self, found, snapshot)
+            return part.without_addresses(found, snapshot).finished(self, found, snapshot, before, watched=False)
         ring_found, ring_before = rings or (found, before)
         watched, join = self.watched and not found.restarted, now.addresses
         books = self.books.advance(found, watched=watched)
@@ -64,27 +64,53 @@ class MessageAccount:
             ring_losses=self.ring_losses.advance(ring_found, ring_before, books, snapshot),
             watched=True,
         )
-        collector = snapshot.collectors.get("addresses")
-        if snapshot.addresses is None or not (collector is None or collector.usable):
+        if read(snapshot, snapshot.addresses, "addresses") is None:
             account = account.without_addresses(found, snapshot)
         else:
             account = account.with_operators(found, snapshot, self.visits, join, watched=watched)
-        return account.with_returns(found, snapshot, before, watched=watched).with_losses(self, found, snapshot)
+        return account.finished(self, found, snapshot, before, watched=watched)
 
-    def with_losses(self, before: "MessageAccount", found: Facts, snapshot: Snapshot) -> "MessageAccount":
-        """With what is in doubt, and which losses go on since the poll before."""
-        in_doubt = before.in_doubt.advance(found, snapshot, self.books)
-        going_on = losses(before.losses, found, snapshot, self.books, self.address_books, self.duplicates, in_doubt)
-        return replace(self, in_doubt=in_doubt, losses=going_on)
+    def finished(
+        self, before: "MessageAccount", found: Facts, snapshot: Snapshot, last: Seen, *, watched: bool
+    ) -> "MessageAccount":
+        """With what was given back and is in doubt, and which losses that conditions judge go on since `last`."""
+        returns = self.returns.advance(found, snapshot, last, self.books, self.moves, watched=watched)
+        in_doubt, of, duplicates = (
+            before.in_doubt.advance(found, snapshot, self.books),
+            self.address_books,
+            self.duplicates,
+        )
+        compared, nothing = of.index is found.queues, np.full(len(found.queues), np.nan)
+        drops = found.parked & (of.policy == Missing.DROPPED) if compared else False
+        moves = found.d_added + found.d_settled + found.d_expired + found.d_killed > 0
+        gap = np.abs(self.books.unexplained)
+        amounts = (
+            duplicates.duplicate if duplicates.index is found.queues else nothing,
+            of.unwanted if compared else nothing,
+            np.where(self.placeless(found, snapshot), self.books.killed, np.nan),
+            np.where(drops, of.dropped, np.nan) if compared else nothing,
+            np.where(gap > np.where(moves, SKEW, 0.0), gap, 0.0 * gap),
+        )
+        came = of.routed if compared else self.books.came
+        prepared = in_doubt.since if in_doubt.read else {}
+        going_on = before.losses.advance(found, amounts, came, in_doubt.bounds[1], prepared, snapshot.producers)
+        return replace(self, returns=returns, in_doubt=in_doubt, losses=going_on)
+
+    def placeless(self, found: Facts, snapshot: Snapshot) -> Mask:
+        """
+        Queues whose messages are gone after their last delivery: none that a dead-letter address without a queue makes
+        one for, or that was ever sent any and passes them on.
+        """
+        addresses, targets = snapshot.addresses, self.visits.targets
+        if addresses is None or targets.queues is not found.queues or targets.addresses is not addresses.index:
+            return np.zeros(len(found.queues), np.bool_)
+        used = (addresses["messages_added"] > 0) | (addresses["makes_dead_letter_queues"] > 0)
+        placeless: Mask = self.dead_letters.placeless & ~found.parked & ~np.append(used, np.False_)[targets.dead]
+        return placeless
 
     def without_addresses(self, found: Facts, snapshot: Snapshot) -> "MessageAccount":
         moves = self.moves.advance(found, snapshot, self.books, None)
         return replace(self, moves=moves, dead_letters=self.dead_letters.reindexed(found.queues))
-
-    def with_returns(self, found: Facts, snapshot: Snapshot, last: Seen, *, watched: bool) -> "MessageAccount":
-        late = seconds_between(snapshot, "queues", "sizes")
-        returns = self.returns.advance(found, last, self.books, self.moves.unseen, late, watched=watched)
-        return replace(self, returns=returns)
 
     def with_operators(
         self, found: Facts, snapshot: Snapshot, last: Visits, join: AddressJoin, *, watched: bool

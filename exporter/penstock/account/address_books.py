@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.account.queue_books import QueueBooks, ledgered
+from penstock.account.reading import meanwhile, read
 from penstock.core.state import By, RowState, column, counter, declared, mask, unindexed
 from penstock.core.table import Column, Index, Table, take_or_fill
 from penstock.core.windows import Mask
@@ -24,8 +25,6 @@ StateT = TypeVar("StateT", bound=RowState)
 
 NEARLY_FULL = 90.0
 """Percent of an address's limit at which it may have been full between two polls."""
-SPREAD = 2.0
-"""By so much the rate between two reads may be above the mean of the interval."""
 
 
 class Missing(IntEnum):
@@ -45,10 +44,11 @@ class AddressBooks(RowState):
     Per queue, of its address.
 
     routed0, came0: R, and what came to this queue, when they were compared first. slack: at most so many were missing
-    then, or came between those two reads; floor: at least. least, most: missing since then, whatever the reason.
-    booked: the part of it that is in dropped, rejected or unwanted. aside: missing before there was such a reason.
-    partly: what was missing before `routed0` is not known: a queue came or went, or the broker restarted. full: the
-    address was nearly full once.
+    then, or came between those two reads, negative: fewer were missing since; floor: at least. least, most: missing
+    since then, whatever the reason. booked: the part of it that is in dropped, rejected or unwanted. aside: missing
+    before there was such a reason. refused: of `unrouted`, by the filters of its queues, and in unwanted. partly: what
+    was missing before `routed0` is not known: a queue came or went, or the broker restarted. full: the address was
+    nearly full once.
     """
 
     BY = By.QUEUE
@@ -64,6 +64,7 @@ class AddressBooks(RowState):
     unwanted: Column = counter(outlives=True)
     unrouted0: Column = counter()
     unrouted: Column = column(0.0, outlives=True, saved=False)
+    refused: Column = counter(0.0, outlives=True)
     partly: Column = counter(0.0, outlives=True)
     full: Column = counter(0.0, outlives=True)
     reason: Column = column(saved=False)
@@ -90,56 +91,41 @@ class AddressBooks(RowState):
         self, found: Facts, snapshot: Snapshot, join: AddressJoin, books: QueueBooks, *, watched: bool
     ) -> "AddressBooks":
         """watched: as of `QueueBooks.advance`."""
-        addresses, collector = snapshot.addresses, snapshot.collectors.get("addresses")
-        if addresses is None or not (collector is None or collector.usable):
+        addresses = read(snapshot, snapshot.addresses, "addresses")
+        if addresses is None:
             return self.reindexed(found.queues)  # R of an earlier poll says nothing beside A of this one
         before = with_siblings(self, join)
-        compared = before.compared(found, snapshot, join, books, self, watched=watched)
-        return compared.with_reasons(before, snapshot, join)
-
-    def compared(
-        self,
-        found: Facts,
-        snapshot: Snapshot,
-        join: AddressJoin,
-        books: QueueBooks,
-        last: "AddressBooks",
-        *,
-        watched: bool,
-    ) -> "AddressBooks":
-        """With what is missing at this poll. last: as it was, by the queues of the poll before."""
-        addresses = snapshot.addresses
-        assert addresses is not None  # noqa: S101 - `advance` has looked
         routed = join.by_queue(addresses, "messages_added")
-        begins = np.isnan(self.routed0) | (routed < self.routed) | other_queues(last.index, found.queues, join)
+        begins = np.isnan(before.routed0) | (routed < before.routed) | other_queues(self.index, found.queues, join)
         if not watched:  # of queues that came or went while nobody looked it is not known what came to them
             begins[:] = True
         begins &= ~np.isnan(routed)
         # A queue may be listed one poll before its address.
-        known = (found.queues.positions_in(last.index) >= 0) & (~np.isnan(self.routed0) | (not watched))
-        born = begins & watched & new_addresses(join, addresses.index, last.addresses)
-        routed0 = np.where(begins, np.where(born, 0.0, routed), self.routed0)
-        came0 = np.where(begins, np.where(born, 0.0, books.came), self.came0)
+        known = (found.queues.positions_in(self.index) >= 0) & (~np.isnan(before.routed0) | (not watched))
+        born = begins & watched & new_addresses(join, addresses.index, self.addresses)
+        routed0 = np.where(begins, np.where(born, 0.0, routed), before.routed0)
+        came0 = np.where(begins, np.where(born, 0.0, books.came), before.came0)
         came = came_to_address(join, found.queues, books.came - came0)
         # By the poll before; NaN where there is none to compare with.
-        moved = np.maximum(routed - self.routed, join.of_all_queues(or_zero(books.came - self.came)))
-        seconds = SPREAD * seconds_between(snapshot, "addresses", "queues")
-        meanwhile = np.ceil(moved * seconds / max(found.interval, 0.1))
-        low = np.vstack([self.low[1:], routed - routed0 - came[1]])
-        high = np.vstack([self.high[1:], routed - routed0 - came[0] + meanwhile])
+        moved = np.maximum(routed - before.routed, join.of_all_queues(or_zero(books.came - before.came)))
+        low = np.vstack([before.low[1:], routed - routed0 - came[1]])
+        high = np.vstack(
+            [before.high[1:], routed - routed0 - came[0] + meanwhile(found, snapshot, moved, "addresses", "queues")]
+        )
         low[:2, begins] = high[:2, begins] = np.nan
         still = (moved == 0) & ~begins
-        slack = np.where(np.isnan(self.slack), meanwhile, self.slack)
+        # All that was routed until the next poll may have come between the first two reads: a burst knows no mean.
+        slack = np.where(np.isnan(before.slack), np.where(begins, np.nan, routed - before.routed), before.slack)
         # What is missing falls when a transaction is committed that was open then: it was less from the begin.
-        slack = np.fmin(slack, np.where(still, high[2], np.max(high, axis=0)))
-        floor = np.where(still, np.fmin(self.floor, low[2]), self.floor)
+        slack = np.fmin(slack, low[2] + moved)
+        floor = np.where(still, np.fmin(before.floor, low[2]), before.floor)
         slack, floor = np.where(begins, np.where(born, 0.0, np.nan), slack), np.where(begins, 0.0, floor)
         # Of a queue that loses it is not known how many expired before they were added.
         late = join.of_all_queues(np.where(ledgered(found), books.expired - books.on_arrival, 0.0))
         least = np.maximum(np.where(still, low[2], np.min(low, axis=0)) - slack - late, 0.0)
         most = np.where(still, high[2], np.max(high, axis=0)) - floor
-        return replace(
-            self,
+        compared = replace(
+            before,
             routed0=routed0,
             came0=came0,
             slack=slack,
@@ -149,18 +135,17 @@ class AddressBooks(RowState):
             least=least,
             most=np.maximum(most, or_zero(least)),
             still=still,
-            partly=np.where(begins & known, 1.0, self.partly),
+            partly=np.where(begins & known, 1.0, before.partly),
             routed=routed,
             came=books.came,
             begins=begins,
             born=born,
             addresses=addresses.index,
         )
+        return compared.with_reasons(before, addresses, join)
 
-    def with_reasons(self, before: "AddressBooks", snapshot: Snapshot, join: AddressJoin) -> "AddressBooks":
+    def with_reasons(self, before: "AddressBooks", addresses: Table[AddressRow], join: AddressJoin) -> "AddressBooks":
         """With what is missing booked to its reason."""
-        addresses = snapshot.addresses
-        assert addresses is not None  # noqa: S101 - `advance` has looked
         nearly = join.by_queue(addresses, "limit_percent") >= NEARLY_FULL
         full = np.where(nearly | (join.by_queue(addresses, "paging") > 0), 1.0, before.full)
         policy = missing_by_policy(addresses, join)
@@ -178,15 +163,19 @@ class AddressBooks(RowState):
         unrouted = join.by_queue(addresses, "messages_unrouted")
         restarts = np.isnan(before.unrouted0) | (unrouted - before.unrouted0 < before.unrouted)
         unrouted0 = np.where(restarts, np.where(self.born, 0.0, unrouted) - before.unrouted, before.unrouted0)
+        unrouted = np.fmax(before.unrouted, unrouted - unrouted0)
+        # Newer brokers count what no filter wants as unrouted (2.55), older ones as routed (2.44).
+        refused = np.where((unfiltered == 0) & ~self.begins, or_zero(unrouted - before.unrouted), 0.0)
         return replace(
             self,
             booked=booked + grown,
             aside=np.where(books_it | ~(policy > Missing.UNCOMMITTED), aside, before_reason),
             dropped=with_grown(before.dropped, Missing.DROPPED),
             rejected=with_grown(before.rejected, Missing.REJECTED),
-            unwanted=with_grown(before.unwanted, Missing.UNWANTED),
+            unwanted=with_grown(before.unwanted, Missing.UNWANTED) + refused,
             unrouted0=unrouted0,
-            unrouted=np.fmax(before.unrouted, unrouted - unrouted0),
+            unrouted=unrouted,
+            refused=before.refused + refused,
             full=full,
             reason=reason,
             policy=policy,
@@ -280,9 +269,3 @@ def reasons(policy: Column, unfiltered: Column, full: Column, queues: Index[Queu
     wild = queues.column("wild", lambda row: "#" in row.address or "*" in row.address).any()
     filters = np.where((limits == Missing.UNCOMMITTED) & ~wild, Missing.UNWANTED, np.nan)
     return np.where(unfiltered > 0, limits, filters)
-
-
-def seconds_between(snapshot: Snapshot, first: str, second: str) -> float:
-    """From the begin of one collector to the end of another, 0 where the poll does not say."""
-    one, other = snapshot.collectors.get(first), snapshot.collectors.get(second)
-    return max(0.0, other.stamp - one.stamp + one.seconds) if one and other else 0.0

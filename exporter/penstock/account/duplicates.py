@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.account.address_books import SPREAD, AddressBooks, seconds_between, with_siblings
+from penstock.account.address_books import AddressBooks, with_siblings
+from penstock.account.reading import anonymous, meanwhile, read
 from penstock.core.state import By, RowState, column, counter, unindexed
 from penstock.core.table import Column, Index, Keys, Table, take_or_fill
 from penstock.model import AddressRow, ProducerRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
-
-ANONYMOUS = "(anonymous)"
-"""Address of a producer that names one with each message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +70,11 @@ class Duplicates(RowState):
     """Per address what listed producers sent since the poll before; empty where that was not read."""
 
     def advance(self, found: Facts, snapshot: Snapshot, join: AddressJoin, arrivals: AddressBooks) -> "Duplicates":
-        before, collector = replace(with_siblings(self, join), rose=np.empty(0)), snapshot.collectors.get("connections")
-        if snapshot.producers is None or snapshot.addresses is None or collector is None or not collector.usable:
+        before, addresses = replace(with_siblings(self, join), rose=np.empty(0)), snapshot.addresses
+        listed = read(snapshot, snapshot.producers, "connections") if "connections" in snapshot.collectors else None
+        if listed is None or addresses is None or arrivals.addresses is not addresses.index:
             return before
-        addresses = snapshot.addresses
-        if arrivals.addresses is not addresses.index:
-            return before
-        producers, by_address = self.producers.advance(snapshot.producers, addresses.index, watched=self.watched)
+        producers, by_address = self.producers.advance(listed, addresses.index, watched=self.watched)
         rose = take_or_fill(by_address, join.at, np.nan, join.unknown)
         routed = arrivals.routed + join.by_queue(addresses, "messages_unrouted")
         begins = np.isnan(before.sent) | (routed < before.routed)
@@ -88,17 +84,13 @@ class Duplicates(RowState):
         sent = np.where(begins, np.where(born, rose, 0.0), before.sent + rose)
         unsent = np.vstack([before.unsent[1:], sent - routed + routed0])
         unsent[:2, begins] = np.nan
-        ahead = np.ceil(
-            rose * SPREAD * seconds_between(snapshot, "addresses", "connections") / max(found.interval, 0.1)
-        )
+        ahead = meanwhile(found, snapshot, rose, "addresses", "connections")
         still = (rose == 0) & (routed == before.routed) & ~begins
         surely = np.fmax(before.sent - routed + routed0, np.min(unsent, axis=0) - ahead)
         surely = np.where(still, unsent[2], np.where(begins, 0.0, surely))
-        anonymous = self.anonymous or bool(
-            snapshot.producers.index.column("anonymous", lambda row: row.address == ANONYMOUS).any()
-        )
+        some = self.anonymous or bool(anonymous(listed).any())
         unseen = np.where(begins & ~np.isnan(before.duplicate), 1.0, before.unseen)
-        known = ~begins & (unseen == 0) & (np.min(unsent, axis=0) >= 0) & ~np.full(len(routed), anonymous)
+        known = ~begins & (unseen == 0) & (np.min(unsent, axis=0) >= 0) & (not some)
         return Duplicates(
             index=found.queues,
             duplicate=np.fmax(or_zero(before.duplicate), duplicate0 + np.fmax(or_zero(surely), 0.0)),
@@ -109,7 +101,7 @@ class Duplicates(RowState):
             routed=routed,
             unsent=unsent,
             most=np.where(known, duplicate0 + np.where(still, unsent[2], np.max(unsent, axis=0)), np.nan),
-            anonymous=anonymous,
+            anonymous=some,
             watched=True,
             producers=producers,
             rose=by_address,

@@ -45,6 +45,17 @@ Bounds = tuple[Column, Column]
 
 def queue_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
     """By fate; NaN where nothing is known of it."""
+    polled = polled_fates(account, queues)
+    if not account.books.partly.any():
+        return polled
+    loses = {"evicted": ~np.isnan(queues["ring_limit"]), "replaced": queues["last_value"] > 0}
+    partly = account.books.partly > 0
+    more = {fate: partly & loses.get(fate, True) for fate in polled}
+    return {fate: (low, np.where(more[fate], np.inf, high)) for fate, (low, high) in polled.items()}
+
+
+def polled_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
+    """Without what came and left unseen as the broker went down: these sum up to what came."""
     books, arrivals = account.books, account.address_books
     on_arrival = books.expired
     if arrivals.index is books.index:  # not routed to the queue: at most so many expired before they were added
@@ -92,7 +103,7 @@ def address_fates(account: MessageAccount) -> dict[str, Bounds]:
     rolled, begun = rollbacks.rolled_back, np.nan_to_num(rollbacks.before)
     bounds["rolled_back"] = rolled, np.fmax(begun + rest, rolled)
     bounds[UNCOMMITTED] = np.zeros(len(read)), np.fmax(begun + rest - rolled, 0.0)
-    bounds["unrouted"] = of.unrouted, of.unrouted
+    bounds["unrouted"] = (of.unrouted - of.refused,) * 2
     if duplicates.index is of.index:
         bounds["duplicate"] = duplicates.duplicate, np.where(np.isnan(duplicates.most), np.inf, duplicates.most)
     else:

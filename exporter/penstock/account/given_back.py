@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.account.address_books import SPREAD
+from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
+from penstock.account.reading import left_by, meanwhile
 from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column
+from penstock.model import Snapshot
 from penstock.observation.facts import Facts, Seen, or_zero
 
 CORE = "CORE"
@@ -38,12 +40,9 @@ class GivenBack(RowState):
     attempted0: Column = column(saved=False)
 
     def advance(
-        self, found: Facts, last: Seen, books: QueueBooks, unseen: NDArray[np.float64], late: float, *, watched: bool
+        self, found: Facts, snapshot: Snapshot, last: Seen, books: QueueBooks, moves: Moves, *, watched: bool
     ) -> "GivenBack":
-        """
-        last: as seen at the poll before. unseen: as of `Moves`. late: seconds from the queues' counters to their
-        attempts. watched: as of `QueueBooks.advance`.
-        """
+        """last: as seen at the poll before. moves: of this poll. watched: as of `QueueBooks.advance`."""
         before = self.reindexed(found.queues)
         left = found.settled + found.expired + found.killed
         open_ = found.of_queue(found.consumer.uncommitted) + np.fmax(or_zero(books.unheld[-1]), 0.0)
@@ -56,24 +55,20 @@ class GivenBack(RowState):
         # It may have begun with attempts that were ahead of what they settled.
         attempted0 = np.where(still, np.fmin(attempted0, now - before.given_back), attempted0)
         attempted = np.vstack([before.attempted[1:], now])
-        ahead = np.ceil(or_zero(found.d_settled) * SPREAD * late / max(found.interval, 0.1))
+        ahead = meanwhile(found, snapshot, or_zero(found.d_settled), "queues", "sizes")
         surely = np.where(still, now, np.min(attempted, axis=0) - ahead) - attempted0
         # Fewer attempts than messages that left: some of them were in page files.
         paged = np.where((found.address.paging > 0) | (still & (found.attempts < left)), 1.0, before.paged)
-        gone, held = found.consumer.gone, np.zeros(len(found.queues))
-        here = gone.queue >= 0
-        np.add.at(held, gone.queue[here], or_zero(last.consumers.numbers[3][gone.at[here]]))
-        rows = np.fmax(held - np.fmax(unseen[2] - unseen[0], 0.0) - or_zero(found.d_expired), 0.0)
+        went, held = left_by(found, last)
+        rows = np.fmax(held - np.fmax(moves.unseen[2] - moves.unseen[0], 0.0) - or_zero(found.d_expired), 0.0)
         from_rows = before.from_rows + np.where(found.known, rows, 0.0)
         others = found.consumer.index.column("not_core", lambda row: row.protocol != CORE)
-        vague = found.of_queue(others) > 0
-        vague[gone.queue[here]] = True
         return GivenBack(
             index=found.queues,
             given_back=np.fmax(before.given_back, np.fmax(from_rows, np.where(paged > 0, 0.0, or_zero(surely)))),
             from_rows=from_rows,
             paged=paged,
-            vague=np.where(vague, 1.0, before.vague),
+            vague=np.where(went | (found.of_queue(others) > 0), 1.0, before.vague),
             attempted=attempted,
             attempted0=attempted0,
         )

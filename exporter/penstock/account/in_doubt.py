@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.account.address_books import SPREAD, seconds_between
 from penstock.account.queue_books import QueueBooks
+from penstock.account.reading import meanwhile, read
 from penstock.core.state import RowState, column, unindexed
 from penstock.core.table import Column
 from penstock.model import Snapshot
@@ -40,11 +40,10 @@ class InDoubt(RowState):
 
     def advance(self, found: Facts, snapshot: Snapshot, books: QueueBooks) -> "InDoubt":
         before, unheld, consumer, queues = self.reindexed(found.queues), books.unheld, found.consumer, snapshot.queues
-        transactions, collector = snapshot.transactions, snapshot.collectors.get("transactions")
         assert queues is not None  # noqa: S101 - facts are made of them
-        since, read = self.since, transactions is not None and (collector is None or collector.usable)
+        since, transactions = self.since, read(snapshot, snapshot.transactions, "transactions")
         counted = np.full(len(queues), np.nan)
-        if transactions is not None and read:
+        if transactions is not None:
             since = {row.id: self.since.get(row.id, found.now) for row in transactions.index}
             # None where none was seen twice, or nothing is in delivery beyond what consumers have.
             twice = bool(since.keys() & self.since.keys())
@@ -54,11 +53,11 @@ class InDoubt(RowState):
         sure = np.vstack([before.sure[1:], np.fmax(counted[1] - uncommitted, 0.0)])
         unlisted = found.consumers - found.of_queue(np.ones(len(consumer.index), np.bool_))
         unlisted = np.vstack([before.unlisted[1:], unlisted])
-        moved = np.fmax(np.fmax(found.d_added, found.d_settled), found.d_delivered) / max(found.interval, 0.1)
-        noise = moved * SPREAD * seconds_between(snapshot, "consumers", "queues")
+        moved = np.fmax(np.fmax(found.d_added, found.d_settled), found.d_delivered)
+        noise = meanwhile(found, snapshot, moved, "consumers", "queues")
         least = np.where(np.isnan(unheld).any(axis=0), 0.0, np.fmax(unheld.min(axis=0), 0.0))
         least = np.where(least > noise, least, 0.0)
-        now = replace(before, counted=counted, sure=sure, unlisted=unlisted, since=since, read=read)
+        now = replace(before, counted=counted, sure=sure, unlisted=unlisted, since=since, read=transactions is not None)
         low, high = now.bounds
         rest = np.stack([np.fmax(least - np.nan_to_num(high, nan=np.inf), 0.0), np.fmax(unheld[3] - or_zero(low), 0.0)])
         linked = (unlisted > 0).all(axis=0)

@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.account.address_books import SPREAD, seconds_between
-from penstock.account.duplicates import ANONYMOUS
 from penstock.account.queue_books import QueueBooks
+from penstock.account.reading import anonymous, meanwhile
 from penstock.account.visits import Visits, movers
 from penstock.core.state import By, RowState, column, counter, unindexed
 from penstock.core.table import Column
@@ -66,34 +65,42 @@ class Moves(RowState):
         came = 0.0 if visits is None else float(visits.grew.sum())
         by_rows = (found.d_left == 0) & (found.d_uncommitted == 0)  # nothing of which a row could be behind
         rest = by_rows & (settled == 0)
-        noise = np.ceil(settled * SPREAD * seconds_between(snapshot, "consumers", "queues") / max(found.interval, 0.1))
+        noise = meanwhile(found, snapshot, settled, "consumers", "queues")
         surely = np.where(rest, unseen[2], unseen.min(axis=0) - noise)
-        # What clients that come and go settle is never seen whole; what a link takes is not listed at all.
-        listed = (quiet >= QUIET) & (found.consumers <= found.of_queue(np.ones(len(found.consumer.queue), np.bool_)))
-        rose = np.where(listed, np.fmax(surely - before.peak, 0.0), 0.0) if came else np.zeros(len(settled))
-        either = before.either + np.fmin(rose, came)
-        moved = before.moved
-        proven: tuple[Move, ...] = ()
+        peak = np.fmin(before.peak, np.where(rest, unseen[2], unseen.max(axis=0)))
         clients = present_clients(snapshot)
+        unread = visits is None and bool(self.clients)
+        rose = np.fmax(surely - peak, 0.0) if came else np.zeros(len(peak))
+        if not (came or unread):  # addresses are read before their queues: what was moved shows one poll later at most
+            rose = np.fmax(np.where(by_rows, unseen[1:].min(axis=0), surely) - peak, 0.0)
+        peak = peak + rose
+        # What a link takes is not listed at all.
+        listed = found.consumers <= found.of_queue(np.ones(len(found.consumer.queue), np.bool_))
+        rose = np.where(listed, rose, 0.0) if came else np.zeros(len(rose))
+        moved, either = before.moved, before.either + np.fmin(rose, came)
+        proven: tuple[Move, ...] = ()
         calm = self.calm + 1 if clients and clients == self.clients else 0
         (at,) = np.nonzero(rose)
-        if visits is not None and len(at) == 1 and rose[at[0]] == came and rest[at[0]] and calm >= CALM:
+        alone = len(at) == 1 and rose[at[0]] == came and rest[at[0]]
+        # What clients that come and go settle is never seen whole.
+        if visits is not None and alone and quiet[at[0]] >= QUIET and calm >= CALM:
             moved, either = moved.copy(), before.either
             moved[at] += came
             to = visits.index.rows[visits.grew.any(axis=0)]
             proven = (Move(int(found.queues.keys[at[0]]), int(came), tuple(row.name for row in to)),)
-        peak = np.where(rest, unseen[2], np.fmin(np.fmax(before.peak, surely), unseen.max(axis=0)))
-        pending = np.where(by_rows & listed, np.fmax(unseen[2] - peak, 0.0), 0.0) if came else 0.0
+        # What no poll is sure of may have been moved.
+        pending = np.fmax(unseen[2] - peak - (0.0 if came else np.where(by_rows, 0.0, noise)), 0.0)
+        pending = np.where(listed & (unread | (visits is not None)), pending, 0.0)
         return Moves(
             index=found.queues,
             moved=moved,
             acknowledged=np.fmax(before.acknowledged, or_zero(books.acknowledged) - moved - either - pending),
             either=either,
             unseen=unseen,
-            peak=before.peak if visits is None else peak,
+            peak=peak,
             quiet=quiet,
             calm=calm,
-            clients=clients,
+            clients=clients or self.clients,
             proven=proven,
         )
 
@@ -106,6 +113,5 @@ def present_clients(snapshot: Snapshot) -> tuple[bytes, ...]:
     producers, connections = snapshot.producers, snapshot.connections
     if producers is None:
         return ()
-    anonymous = producers.index.column("anonymous", lambda row: row.address == ANONYMOUS) > 0
-    sent = or_zero(producers["produced"][anonymous])
+    sent = or_zero(producers["produced"][anonymous(producers)])
     return producers.index.keys.tobytes(), connections.index.keys.tobytes() if connections else b"", sent.tobytes()

@@ -23,9 +23,10 @@ class QueueBooks(RowState):
 
     a0, k0, e0, x0: the broker's counters when its process was first polled, less what was counted before it.
     opening: content at `since`. adjusted: what restarts of the broker and counters set back added to the content,
-    or took from it. lost: evicted or replaced, as sighted at two polls; NaN where it cannot be known.
-    on_arrival: expired before they were added; at least, of a queue that loses. evicted: of `lost`, with what the
-    broker's process had lost before it was polled, since it began; lost0: `lost` less that.
+    or took from it. partly: they began anew, and what came and left before that was not polled. lost: evicted or
+    replaced, as sighted at two polls; NaN where it cannot be known. on_arrival: expired before they were added; at
+    least, of a queue that loses. evicted: of `lost`, with what the broker's process had lost before it was polled,
+    since it began; lost0: `lost` less that.
     """
 
     BY = By.QUEUE
@@ -37,6 +38,7 @@ class QueueBooks(RowState):
     x0: Column = counter()
     opening: Column = counter(outlives=True)
     adjusted: Column = counter(outlives=True)
+    partly: Column = counter(0.0, outlives=True)
     on_arrival: Column = counter(outlives=True)
     lost: Column = counter(outlives=True)
     lost0: Column = counter()
@@ -98,6 +100,7 @@ class QueueBooks(RowState):
             x0=base[3],
             opening=opening,
             adjusted=adjusted,
+            partly=np.where(begins & ~first, 1.0, before.partly),
             on_arrival=on_arrival,
             lost=lost,
             lost0=lost0,

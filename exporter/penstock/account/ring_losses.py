@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.account.queue_books import QueueBooks
+from penstock.account.reading import left_by
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
 from penstock.core.table import Column, Index, Positions
 from penstock.core.windows import Mask
@@ -78,19 +79,18 @@ class RingLosses(RowState):
         before = self.reindexed(found.queues)
         loses = ~np.isnan(found.ring) & ~np.isnan(books.lost)
         grew = np.where(loses, np.fmax(or_zero(books.lost - before.lost), 0.0), 0.0)
+        rolled_back = np.fmax(found.d_left - found.d_uncommitted - found.d_settled, 0.0)
+        went, held = left_by(found, seen)
+        went, returned = went | (rolled_back > 0), held + rolled_back
+        movers = went | (found.of_queue(found.consumer.new) > 0)
+        if not found.counted:  # this version shows no numbers of consumers: any of them may have given back any number
+            returned, movers = np.full(len(movers), np.inf), np.ones(len(movers), np.bool_)
+        names = names_of_movers(found, seen, loses, rolled_back)
+        # Consumers are listed before their queues: who went in between is missing one poll later.
+        before = before.with_late(went & found.known, returned, names)
         low, high = shares(grew, before, found.ring)
         unseen = np.isnan(before.ready_before)  # no poll before that interval: who came and went in it is not known
         low, high = np.where(unseen, 0.0, low), np.where(unseen, grew, high)
-        consumer = found.consumer
-        rolled_back = np.fmax(found.d_left - found.d_uncommitted - found.d_settled, 0.0)
-        held_by_gone = np.zeros(len(found.queues))
-        left = consumer.gone.queue >= 0
-        held = or_zero(seen.consumers.numbers[3][consumer.gone.at[left]])
-        np.add.at(held_by_gone, consumer.gone.queue[left], held)
-        movers = (found.of_queue(consumer.new) > 0) | (rolled_back > 0)
-        movers[consumer.gone.queue[left]] = True
-        if not found.counted:  # this version shows no numbers of consumers: any of them may have given back any number
-            held_by_gone, movers = np.full(len(movers), np.inf), np.ones(len(movers), np.bool_)
         by_client = booked(self.by_client, before, grew, low, high)
         by = np.where(loses & ~np.isnan(books.evicted), or_zero(before.by_consumers) + low, np.nan)
         keys = found.queues.keys[high > 0].tolist()
@@ -109,17 +109,26 @@ class RingLosses(RowState):
             low_last=np.where(high > 0, low, before.low_last),
             high_last=np.where(high > 0, high, before.high_last),
             arrived=found.d_added + np.fmax(-found.d_scheduled, 0.0),
-            returned=held_by_gone + rolled_back,
+            returned=returned,
             ready=found.ready,
             ready_before=before.ready,
             movers=movers & found.known,
-            names=names_of_movers(found, seen, loses, rolled_back),
+            names=names,
             unlisted=made > 0 and made > sessions_seen(found, seen, producers, self.producers),
             by_client=with_holders(by_client, found, loses),
-            latest={**self.latest, **{key: self.names.get(key, {}) for key in keys}} if keys else self.latest,
+            latest={**self.latest, **{key: before.names.get(key, {}) for key in keys}} if keys else self.latest,
             sessions=sessions,
             producers=producers,
         )
+
+    def with_late(self, went: Mask, returned: Column, names: Mapping[int, Mapping[str, str]]) -> "RingLosses":
+        """Of an interval, with those that may have gone at its end."""
+        if not went.any():
+            return self
+        keys = self.index.keys[went].tolist()
+        known = {**self.names, **{key: {**self.names.get(key, {}), **names.get(key, {})} for key in keys}}
+        returned = or_zero(self.returned) + np.where(went, returned, 0.0)
+        return replace(self, movers=self.movers | went, returned=returned, names=known)
 
     def with_growth_of(self, before: "RingLosses") -> "RingLosses":
         """What grew at the poll before counts as of this one."""

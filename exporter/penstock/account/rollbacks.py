@@ -2,8 +2,8 @@
 What producers sent in transactions and rolled back. R counts it at once and for good, A only what is committed.
 
 What an address routed and its queues lack is rolled back or still open. It is no more open where no producer is left
-that could commit it; a single one has decided all that it sent before its last commit. An exclusive divert looks like a
-rollback, but brings as many messages to another address.
+that could commit it and none is prepared; a single one has decided all that it sent before its last commit. An
+exclusive divert looks like a rollback, but brings as many messages to another address.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.account.address_books import AddressBooks, Missing, with_siblings
-from penstock.account.duplicates import ANONYMOUS, Sent
+from penstock.account.duplicates import Sent
+from penstock.account.reading import anonymous, read
 from penstock.account.visits import Visits
 from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column, take_or_fill
@@ -56,12 +57,14 @@ class Rollbacks(RowState):
         diverted = np.fmin(last.diverted + np.clip(grew, 0.0, strange.sum() - own), missing)
         at = visits.index.positions(sent.address)
         count = np.bincount(at[at >= 0], minlength=len(visits.index)).astype(np.float64)
-        anonymous = producers.index.column("anonymous", lambda row: row.address == ANONYMOUS).any()
-        senders = take_or_fill(count + (2.0 if anonymous else 0.0), join.at, np.nan, join.unknown)
-        alone = np.where(senders == 0, last.alone + 1, 0.0)
+        senders = take_or_fill(count + (2.0 if anonymous(producers).any() else 0.0), join.at, np.nan, join.unknown)
+        # A prepared transaction outlives its producer, and names no address.
+        prepared = read(snapshot, snapshot.transactions, "transactions")
+        over = prepared is not None and not len(prepared)
+        alone = np.where((senders == 0) & over, last.alone + 1, 0.0)
         came = join.of_all_queues(or_zero(arrivals.came))
         decided = np.where(
-            (senders == 1) & (own == 0) & (came > last.came) & ~begins, last.missing - (came - last.came), 0.0
+            over & (senders == 1) & (own == 0) & (came > last.came) & ~begins, last.missing - (came - last.came), 0.0
         )
         surely = np.where(alone >= LEFT_ALONE, missing, np.fmin(decided, missing)) - diverted
         return Rollbacks(

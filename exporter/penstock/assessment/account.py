@@ -78,3 +78,11 @@ def unexplained(books: QueueBooks | DestinationBooks, queues: Queues) -> dict[st
         return {}
     amount = np.abs(books.unexplained)
     return {"unexplained": queues.grouping.sum(np.where(amount > 0, amount, np.nan))}
+
+
+def in_doubt(account: MessageAccount, queues: Queues) -> dict[str, Column]:
+    """A column of the queues' series: messages of prepared transactions that no client has, at least; NaN: none."""
+    if account.in_doubt.index is not queues.grouping.source:
+        return {}
+    least, most = account.in_doubt.bounds
+    return {"in_doubt": queues.grouping.sum(np.where((least > 0) & ~np.isnan(most), least, np.nan))}

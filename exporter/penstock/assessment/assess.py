@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.assessment import health, openmq
-from penstock.assessment.account import MessageFate, fate_table, unexplained
+from penstock.assessment.account import MessageFate, fate_table, in_doubt, unexplained
 from penstock.core.table import Column, Index, Table
 from penstock.findings.engine import Findings
 from penstock.model import Broker, QueueRow, Role, Snapshot, TransactionState
@@ -143,7 +143,7 @@ def judged(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
         found["ring_loser"] = health.losses_by_client(judgement, state.queues, state.before("ring_loser"))
         queue |= health.without_kept(judgement, state.queues, tables["queue"])
     account = judgement.openmq_account.queues if judgement.openmq_account.watched else judgement.account.books
-    queue |= unexplained(account, state.queues)
+    queue |= unexplained(account, state.queues) | in_doubt(judgement.account, state.queues)
     measured = {"queue": queue, "client": health.client_measures(judgement, clients, state.clock)}
     if "address" in tables:
         addresses = tables["address"]

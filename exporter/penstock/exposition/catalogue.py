@@ -496,6 +496,13 @@ HEALTH: Final = (
         "Penstock: its account",
     ),
     Family(
+        "mq_queue_in_doubt_messages",
+        "queue.in_doubt",
+        "Messages of prepared transactions (XA) that no client has, at least: they wait for a commit or a rollback."
+        " Absent while there are none or it is not known.",
+        "Penstock: its account of listPreparedTransactions, PreparedTransactionMessageCount, listConsumers",
+    ),
+    Family(
         "mq_queue_messages_lost_by_consumer_total",
         "ring_loser.lost",
         "Evicted messages that a client gave back by a close or a rollback, at least; the label client is empty for"

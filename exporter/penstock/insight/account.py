@@ -7,8 +7,8 @@ import numpy as np
 
 from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
-from penstock.account.duplicates import ANONYMOUS
-from penstock.account.fates import ADDRESS_FATES, LOSSES, UNCOMMITTED, Bounds, address_fates, queue_fates
+from penstock.account.fates import ADDRESS_FATES, LOSSES, UNCOMMITTED, Bounds, address_fates, polled_fates, queue_fates
+from penstock.account.reading import ANONYMOUS
 from penstock.core.table import Index, Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
 from penstock.insight.explain import BrokerView, NotFound, json_number, near
@@ -49,6 +49,7 @@ EITHER_OF = (
 """Fates that the broker counts as one."""
 PLACELESS = "no dead-letter address with a queue is set: what ends at max-delivery-attempts is gone like what is purged"
 PARTLY = "a queue of the address came or went, or the broker restarted, and what was missing then is not known"
+UNPOLLED = "the broker restarted, or a counter was set back: what came and left after the poll before is not known"
 UNNAMED = "(not known)"
 """Clients that made a ring evict and are not known by name."""
 BUSY = "messages came between the reads of the two counters"
@@ -108,6 +109,7 @@ class Sheets:
     def __init__(self, view: BrokerView, account: MessageAccount, queues: Table[QueueRow]) -> None:
         self._view, self._account, self._queues = view, account, queues
         self._fates: dict[str, Bounds] = queue_fates(account, queues)
+        self._polled = polled_fates(account, queues)
         self._compared = account.address_books.index is queues.index
         if self._compared:
             self._fates |= address_fates(account)
@@ -129,6 +131,7 @@ class Sheets:
         names += ["evicted"] if not np.isnan(self._queues["ring_limit"][i]) else []
         names += ["replaced"] if self._queues["last_value"][i] > 0 else []
         left = {name: amount(*self._bounds(name, i)) for name in names}
+        polled = {name: amount(*map(float, (self._polled[name][0][i], self._polled[name][1][i]))) for name in names}
         came: dict[str, Amount] = {"at_start": json_number(books.opening[i]), "added": json_number(books.added[i])}
         further = {"expired_on_arrival": books.on_arrival[i], "restarts": books.adjusted[i]}
         came |= {name: json_number(value) for name, value in further.items() if value}
@@ -149,10 +152,12 @@ class Sheets:
             reasons["lost_by"] = "messages came in the interval in which a consumer went or rolled back"
         return AccountSheet(
             self._view.policy.broker, row.address, row.name, self._since(i), came, there, left, lost_by,
-            delivering, buffered, given_back, unexplained, reasons, sums(came, there, left, unexplained),
+            delivering, buffered, given_back, unexplained, reasons, sums(came, there, polled, unexplained),
         )  # fmt: skip
 
     def _why_left(self, name: str, i: int, left: Mapping[str, Amount]) -> str:
+        if self._account.books.partly[i] > 0:
+            return UNPOLLED
         if name in {"dead_lettered", "purged"} and self._account.dead_letters.placeless[i]:
             return PLACELESS
         if name in REASONS:
@@ -175,7 +180,7 @@ class Sheets:
             left["rejected"] = None
         reasons = {name: self._why(name, i) for name, value in {**left, **there}.items() if not exact(value)}
         routed, least = of.routed[i] - of.routed0[i], float(np.nan_to_num(of.least[i]))
-        came: dict[str, Amount] = {"routed": json_number(routed), "unrouted": left["unrouted"]}
+        came: dict[str, Amount] = {"routed": json_number(routed), "unrouted": json_number(of.unrouted[i])}
         missing, to_queues = amount(least, of.most[i]), amount(routed - of.most[i], routed - least)
         if not exact(missing):
             reasons["routed"] = BUSY if came["routed"] is not None else NOT_READ
