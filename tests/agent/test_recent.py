@@ -152,7 +152,7 @@ def test_a_broker_of_the_design_size_stays_within_ten_megabytes() -> None:
         }
         recent.add(NOON + 15 * n, tables)
     assert recent.queues.nbytes + recent.clients.nbytes <= QUEUE_BYTES + CLIENT_BYTES < 10 * 2**20
-    course = recent.of_queues([9_999], queues)
+    course = recent.of("queue", [9_999], queues)
     assert course is not None
     assert course.step == 60
     assert course.values["ready"][0].tolist() == list(range(63, 300, 4))
@@ -163,5 +163,5 @@ def test_a_table_that_was_not_read_is_a_gap() -> None:
     recent.add(NOON, {"queue": table(index, 1)})
     recent.add(NOON + 15, {})
     recent.add(NOON + 30, {"queue": table(index, 3)})
-    row = time_series_values(recent.of_queues([0], index, 3), 0)
+    row = time_series_values(recent.of("queue", [0], index, 3), 0)
     assert row == TimeSeries(15, NOON + 30, ready=[1, None, 3], delivering=[0, None, 0])

@@ -7,6 +7,7 @@ is still the same. Times are the broker's.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -181,7 +182,7 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         absence=saved_timeouts(judgement.absence, lambda row: row),
         consumer_totals=kept_totals(state.consumers.totals, client_name),
         queue_totals=kept_totals(state.queues.totals, sum_name),
-        producer_totals=kept_totals(producers, lambda series: (series.address, series.client)),
+        producer_totals=kept_totals(producers, series_of_producer),
         producers=[producer_name(row) for row in producers.source.rows],
         queue_keys=queues.keys,
         queue_names=[queue_name(row) for row in queues] if not broker.kind.lasting_queue_keys else (),
@@ -208,20 +209,14 @@ def cut_of(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(one.what for one in snapshot.observation.left_out)
 
 
-def client_name(series: ClientSeries) -> ClientName:
-    return series.address, series.queue, series.client
+client_name: Callable[[ClientSeries], ClientName] = attrgetter("address", "queue", "client")
+queue_name: Callable[[QueueRow], tuple[str, str]] = attrgetter("address", "name")
+producer_name: Callable[[Any], tuple[str, str]] = attrgetter("session", "id")
+series_of_producer: Callable[[Any], tuple[str, str]] = attrgetter("address", "client")
 
 
 def sum_name(series: QueueSeries) -> tuple[str, str] | None:
     return (series.address, series.queue) if series.summed else None
-
-
-def queue_name(row: QueueRow) -> tuple[str, str]:
-    return row.address, row.name
-
-
-def producer_name(row: Any) -> tuple[str, str]:
-    return row.session, row.id
 
 
 def saved_timeouts(timeout: LearnedTimeout, name: Callable[[Any], NameT]) -> SavedTimeouts[NameT]:

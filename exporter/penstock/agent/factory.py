@@ -2,7 +2,6 @@
 
 import re
 from concurrent.futures import Executor
-from pathlib import Path
 
 from penstock.brokers.clients import NameMap
 from penstock.brokers.engine import ReaderOptions
@@ -67,13 +66,7 @@ def jolokia(broker: Broker) -> JolokiaTransport:
             username=broker.username,
             password=lambda: broker.password() or "",
             origin=broker.origin,
-            tls=TlsFiles(
-                ca_file=_text(tls.ca_file),
-                cert_file=_text(tls.cert_file),
-                key_file=_text(tls.key_file),
-                server_name=tls.server_name,
-                insecure=tls.insecure,
-            ),
+            tls=TlsFiles(tls.ca_file, tls.cert_file, tls.key_file, tls.server_name, tls.insecure),
             max_answer_bytes=broker.max_answer,
             reuse_connections=kind.reuse_connections,
             hint=kind.hint,
@@ -102,7 +95,3 @@ def policy_of(config: Config, broker: Broker) -> Policy:
         constants=config.judgement.compiled(),
         sum_temporary=config.temporary_queues is TemporaryQueues.SUMMED,
     )
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)

@@ -70,10 +70,15 @@ def lost_rows(pages: Iterable["Paged"]) -> int:
 
 
 class Paged(Protocol):
-    """What a page of a listing says of itself."""
+    """A page of a listing: how many rows it has, how many there are in all, what could not be read as `Rows` has it."""
 
     @property
+    def total(self) -> int: ...
+    @property
+    def unreadable(self) -> int: ...
+    @property
     def lost(self) -> int: ...
+    def __len__(self) -> int: ...
 
 
 class RowByRow(Generic[RowT]):

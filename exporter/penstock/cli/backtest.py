@@ -1,9 +1,8 @@
 """`penstock trends backtest`: the live rules over old polls."""
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -79,7 +78,10 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
     plan = job.BacktestPlan(span, when["warm_up"] * 3600.0, when["slice_days"])
     found = job.backtest(spark_session(master), Store(history), policies, plan)
     if form == "json":
-        say_json(as_json(found))
+        conditions = lines_of(found)
+        say_json(
+            {"polls": found.polls, "conditions": conditions, "rules": found.rules, "agent": found.agent}, indent=None
+        )
     else:
         say(*as_lines(found))
 
@@ -92,16 +94,6 @@ def policies_of(config: Config) -> Mapping[str, Policy]:
     """By broker; "" for those that the file does not name."""
     other = Policy("", rules=config.compiled_rules(), constants=config.judgement.compiled())
     return {"": other} | {broker.name: policy_of(config, broker) for broker in config.brokers}
-
-
-def as_json(found: "BacktestResult") -> str:
-    def plain(episodes: "Sequence[Episode]") -> list[dict[str, Any]]:
-        return [asdict(one) for one in episodes]
-
-    lines = [asdict(line) for line in lines_of(found)]
-    return json.dumps(
-        {"polls": found.polls, "conditions": lines, "rules": plain(found.rules), "agent": plain(found.agent)}
-    )
 
 
 def lines_of(found: "BacktestResult") -> list[BacktestLine]:

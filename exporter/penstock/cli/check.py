@@ -1,12 +1,10 @@
 """`penstock check`: whether the configuration is right, and each broker gives what is asked of it."""
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from penstock.agent import Poller, Result
 from penstock.agent import tables as own
@@ -57,8 +55,7 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     if form == "json":
         found = [found_of(url, poller) for url, poller in pollers]
         needs = memory_of(poller for _, poller in pollers)
-        made = {"valid": valid, "discovery": faults, "brokers": found, "memory": needs}
-        say_json(json.dumps(made, ensure_ascii=False, indent=2))
+        say_json({"valid": valid, "discovery": faults, "brokers": found, "memory": needs})
     else:
         say(*(f"FAILED    discovery: {source}: {why}" for source, why in faults.items()))
         for url, poller in pollers:
@@ -103,7 +100,7 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
         },
         "notes": list(snapshot.notes),
         "found": rows_of(snapshot),
-        "findings": msgspec.to_builtins(findings_of(poller)),
+        "findings": findings_of(poller),
         "series": own.series(assessor.tables),
         "series_held_back": own.series_of_hidden(assessor.hidden()),
         "series_beyond_budget": poller.publisher.budget.dropped,

@@ -104,8 +104,7 @@ def checked(url: str) -> str:
 
 def tls_of(http: HttpConfig) -> ssl.SSLContext:
     said = http.tls_config
-    ca, cert, key = (None if file is None else str(file) for file in (said.ca_file, said.cert_file, said.key_file))
-    return ssl_context(TlsFiles(ca, cert, key, insecure=said.insecure_skip_verify))
+    return ssl_context(TlsFiles(said.ca_file, said.cert_file, said.key_file, insecure=said.insecure_skip_verify))
 
 
 async def ask(url: str, http: Path | None, path: str, kind: type[AnswerT], **parameters: str | float | None) -> AnswerT:

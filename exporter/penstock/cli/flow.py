@@ -1,6 +1,5 @@
 """`penstock flow`: the arithmetic of flow control."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -262,7 +261,7 @@ def bounds(size: int, consumers: int, ring: int | None, memory: int | None) -> I
 
 def show(lines: Sequence[FlowLine], form: str) -> None:
     if form == "json":
-        say_json(json.dumps({line.name: line.value for line in lines}, indent=2))
+        say_json({line.name: line.value for line in lines})
         return
     width = max(len(line.name) for line in lines)
     for line in lines:

@@ -5,7 +5,7 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,16 +65,10 @@ class ServerOptions:
 
 
 def server(function: Callable[..., T]) -> Callable[..., T]:
-    """Adds these options, which the command gets as one."""
-
-    @functools.wraps(function)
-    def wrapped(*arguments: Any, **given: Any) -> T:
-        found = ServerOptions(**{field.name: given.pop(field.name) for field in fields(ServerOptions)})
-        return function(*arguments, server=found, **given)
-
+    """Adds the options that make a `ServerOptions`."""
     for option in reversed(_SERVER):
-        wrapped = option(wrapped)
-    return wrapped
+        function = option(function)
+    return function
 
 
 _SERVER = (
@@ -146,6 +140,12 @@ agent_url = click.option(
     envvar="PENSTOCK_URL",
     show_envvar=True,
     help="The running agent that is asked.",
+)
+in_place_of_agent = click.option(
+    "--config.file",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="Ask the brokers themselves, as this configuration says, in place of an agent.",
 )
 http_config_file = click.option(
     "--http.config.file",

@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -48,7 +49,7 @@ async def run(
     shard: str | None,
     log_level: str,
     log_format: str,
-    server: options.ServerOptions,
+    **server: Any,
 ) -> int:
     """
     Watch the configured brokers and serve /metrics.
@@ -69,7 +70,7 @@ async def run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    async with _served(agent, server):
+    async with _served(agent, options.ServerOptions(**server)):
         reloads = Reloads(agent)
         loop.add_signal_handler(signal.SIGHUP, reloads.ask)
         await _watch(agent, stopping)

@@ -8,6 +8,7 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import aiohttp
 import msgspec
@@ -24,9 +25,9 @@ DNS_SECONDS = 1
 class TlsFiles:
     """How to trust the broker's certificate and to show our own. Files in PEM."""
 
-    ca_file: str | None = None
-    cert_file: str | None = None
-    key_file: str | None = None
+    ca_file: str | Path | None = None
+    cert_file: str | Path | None = None
+    key_file: str | Path | None = None
     server_name: str | None = None
     insecure: bool = False
     """Accept any certificate; only when the operator said so."""

@@ -9,26 +9,26 @@ Locks. listQueues and listAddresses wait while an operator's bulk operation walk
 poll's time; after a time-out their lock-free pattern read replaces them for a while.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import requests as ask
 from penstock.brokers.artemis import tables, versions
-from penstock.brokers.artemis.connections import ConnectionBuilder, ConnectionPage
+from penstock.brokers.artemis.connections import ConnectionBuilder
 from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.links import LinkBuilder, LinkState
 from penstock.brokers.artemis.listings import ListingPage, Numbers, listing_page
 from penstock.brokers.artemis.prepared import PreparedBuilder, in_doubt
-from penstock.brokers.artemis.sizes import Sizes
+from penstock.brokers.artemis.sizes import COLUMNS, Sizes
 from penstock.brokers.budget import Budget
 from penstock.brokers.cadence import Aged, Cadence, read_each
 from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, ValuesLeftOut, left_out, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
+from penstock.brokers.rows import matrix
 from penstock.brokers.sight import Sight
 from penstock.core.errors import BadAnswer, OverBudget, Refused, SourceError, Unreachable
 from penstock.core.table import Column, Index, Keys, Positions, Table
@@ -46,8 +46,8 @@ from penstock.model import (
     Snapshot,
     TransactionRow,
 )
+from penstock.transports.transport import Request
 
-ResultT = TypeVar("ResultT")
 Poll = AnyPoll[wire.Reply]
 
 QUEUE_PAGE_ROWS = 20_000
@@ -66,6 +66,8 @@ MUCH_LEFT = 4.0
 GUARD_AGE = 3600.0
 """Seconds after which it is tried again whether the account may read what an exporter must not."""
 
+_MESSAGES = tables.QUEUE_FIELDS.index("messages")
+_MEMORY = tables.ADDRESS_FIELDS.index("memory_bytes")
 _BROKER = Decoder(wire.BrokerAttributes)
 _BRIDGES = Decoder(wire.BridgeAttributes)
 _SIZES = Decoder(wire.QueueSizes)
@@ -225,36 +227,27 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         return table, unreadable(pages)
 
     async def _read_queues(self, poll: Poll, *, refresh: bool) -> tuple[Table[QueueRow], str]:
-        async def in_pages() -> list[tables.Page[tables.QueueText]]:
-            made = self._queues
-            return await self._pages(
-                poll,
-                "listQueues",
-                QUEUE_PAGE_ROWS,
-                lambda r: made.page(r, refresh=refresh),
-                made.sight,
-                LISTING_SHARE,
-                2,
-            )
-
-        async def by_pattern() -> list[tables.Page[tables.QueueText]]:
-            (reply,) = await poll.ask([ask.queues(self._name, ask.QUEUE_ATTRIBUTES)])
-            return [await poll.work(self._queues.attributes, reply)]
+        before, budget = self._queues, self.budgets["queues"]
 
         async def roles() -> None:
             if refresh and not len(self._judged[0]):  # until now it was not known whether a pattern may be asked
                 await poll.collect("roles", self._refresh_roles(poll))
 
         try:
-            pages, replaced = await self._unless_locked(poll, "listQueues", in_pages, by_pattern)
+            pages, replaced = await self._unless_locked(
+                poll,
+                "listQueues",
+                before,
+                lambda page: before.page(page, refresh=refresh),
+                ask.queues(self._name, ask.QUEUE_ATTRIBUTES),
+            )
         except Refused:
             await roles()
             raise
         await roles()
-        before, budget = self._queues, self.budgets["queues"]
 
         def build() -> Table[QueueRow]:
-            kept = [tables.largest_queues(page, budget) for page in pages] if replaced else pages
+            kept = [page.largest(budget, _MESSAGES) for page in pages] if replaced else pages
             table = before.table(kept, self._roles, from_attributes=replaced, by_size=budget.was_over)
             if table.index is not self._judged[0] or self._roles is not self._judged[1]:
                 self._judged = table.index, self._roles
@@ -267,22 +260,18 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         return table, unreadable(pages)
 
     async def _read_addresses(self, poll: Poll) -> tuple[Table[AddressRow], str]:
-        async def in_pages() -> list[Numbers]:
-            made = self._addresses
-            return await self._pages(poll, "listAddresses", QUEUE_PAGE_ROWS, made.page, made.sight, LISTING_SHARE, 2)
-
-        async def by_pattern() -> list[Numbers]:
-            (reply,) = await poll.ask([ask.addresses(self._name)])
-            return [await poll.work(self._addresses.attributes, reply)]
-
-        if self._version >= versions.FULL_ADDRESS_ROWS:
-            pages, replaced = await self._unless_locked(poll, "listAddresses", in_pages, by_pattern)
-        else:
-            pages, replaced = await by_pattern(), True
         before, settings, blocked = self._addresses, self._settings.values, self._blocked
         budget = self.budgets["addresses"]
+        pages, replaced = await self._unless_locked(
+            poll,
+            "listAddresses",
+            before,
+            before.page,
+            ask.addresses(self._name),
+            listed=self._version >= versions.FULL_ADDRESS_ROWS,
+        )
         if replaced:
-            pages = [tables.largest_addresses(page, budget) for page in pages]
+            pages = [page.largest(budget, _MEMORY) for page in pages]
         table = await poll.work(lambda: before.table(pages, settings, blocked, by_size=budget.was_over))
         poll.note("addresses", before.sight)
         return table, unreadable(pages)
@@ -291,25 +280,30 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self,
         poll: Poll,
         operation: str,
-        in_pages: Callable[[], Awaitable[list[ResultT]]],
-        by_pattern: Callable[[], Awaitable[list[ResultT]]],
-    ) -> tuple[list[ResultT], bool]:
+        made: tables.QueueBuilder | tables.AddressBuilder,
+        decode: Callable[[ListingPage], Numbers],
+        pattern: Request,
+        *,
+        listed: bool = True,
+    ) -> tuple[list[Numbers], bool]:
         """
-        What `operation` lists, or the lock-free pattern read in its place; whether the latter.
+        What `operation` lists, or the lock-free read of a pattern in its place; whether the latter.
 
         A pattern read cannot be told to stop: where there are more rows than may be read, nothing takes its place.
+        listed: whether this version's listing says enough.
         """
         budget = self._budget(operation)
-        if budget.over or poll.now >= self._avoid.get(operation, -np.inf):
+        if listed and (budget.over or poll.now >= self._avoid.get(operation, -np.inf)):
             try:
-                return await in_pages(), False
+                return await self._pages(poll, operation, QUEUE_PAGE_ROWS, decode, made.sight, LISTING_SHARE, 2), False
             except (Unreachable, BadAnswer) as failed:
                 if budget.over or isinstance(failed, OverBudget):  # over: this listing may just have shown it
                     raise
                 if isinstance(failed, Unreachable):
                     # Each call that waits holds a thread of the broker's web server: do not pile them up.
                     self._avoid[operation] = poll.now + AFTER_LOCK
-        return await by_pattern(), True
+        (reply,) = await poll.ask([pattern])
+        return [await poll.work(made.attributes, reply)], True
 
     async def _read_sizes(self, poll: Poll, queues: Table[QueueRow] | None) -> tuple[dict[str, Column], str]:
         if queues is None:
@@ -324,7 +318,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         def decode() -> str:
             mbeans, found = _SIZES.many(reply, "queue sizes")
             keys = self._queues.keys_of_all(self._queue_names.names(mbeans))
-            self._sizes.found_all(keys, tables.size_matrix(found.rows), poll.now)
+            self._sizes.found_all(keys, matrix(found.rows, COLUMNS), poll.now)
             return unreadable([found])
 
         return await poll.work(decode)
@@ -342,8 +336,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             )
             if error and not read:
                 raise BadAnswer(error)
-            values = np.full((len(ask.SIZE_ATTRIBUTES), len(at)), np.nan)
-            values[:, list(read)] = tables.size_matrix([row for row, _ in read.values()])
+            values = np.full((len(COLUMNS), len(at)), np.nan)
+            values[:, list(read)] = matrix([row for row, _ in read.values()], COLUMNS)
             self._sizes.found(at, values, np.delete(at, here), poll.now)
             missing = sum(missing for _, missing in read.values())
             return error or (ValuesLeftOut(left_out(missing)) if missing else "")
@@ -429,7 +423,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         began, rows = poll.asked, self.options.page_rows
         made, addresses = self._connections, self._addresses.names
         sessions = await self._pages(poll, "listSessions", rows, made.sessions, made.session_sight)
-        connections: list[ConnectionPage] = []
+        connections: list[Numbers] = []
         if made.unknown() or self.budgets["connections"].over:  # else nothing would show that it is over no more
             connections = await self._pages(poll, "listConnections", rows, made.connections)
         producers = await self._all_pages(
