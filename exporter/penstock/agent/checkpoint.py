@@ -284,17 +284,17 @@ def restore(checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Po
         return state
     same = same_process(checkpoint, snapshot.observation.process)
     checkpoint = with_keys_of(checkpoint, queues.index)
-    here = {(row.address, row.name): row for row in queues.index}
+    here = {queue_name(row): row for row in queues.index}
+
+    def of_queue(kept: SavedTimeouts[QueueRow]) -> LearnedTimeout:
+        return restored_timeouts(kept, [here.get(queue_name(row), row) for row in kept.names])
+
     judgement = Judgement(
         patience=restored_timeouts(
             checkpoint.clients, [client_series(name, policy) for name in checkpoint.clients.names]
         ),
-        dispatch=restored_timeouts(
-            checkpoint.dispatch, [here.get((r.address, r.name), r) for r in checkpoint.dispatch.names]
-        ),
-        absence=restored_timeouts(
-            checkpoint.absence, [here.get((r.address, r.name), r) for r in checkpoint.absence.names]
-        ),
+        dispatch=of_queue(checkpoint.dispatch),
+        absence=of_queue(checkpoint.absence),
         account=MessageAccount(in_doubt=InDoubt(since=dict(checkpoint.prepared))),
     )
     if same:

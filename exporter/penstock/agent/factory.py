@@ -12,10 +12,9 @@ from penstock.core.errors import ConfigError
 from penstock.settings.policy import Limits, Policy
 from penstock.transports.jmx import JmxTarget, JmxTransport
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport, TlsFiles
-from penstock.transports.masking import WithMaskedErrors
 from penstock.transports.portmapper import WithPortMapper
 from penstock.transports.recording import Recorder, RecordingFile, RecordingTransport
-from penstock.transports.transport import Reader, Transport
+from penstock.transports.transport import Reader, Transport, WithMaskedErrors
 
 
 def open_reader(

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 ALERT_FOR = 60.0 * float(THRESHOLDS.judged_for.removesuffix("m"))
 """Seconds that a condition must stand until its alert fires."""
-DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +50,8 @@ class BacktestLine:
     type=click.Path(path_type=Path, dir_okay=False),
     help="A configuration: its rules: and judgement: are tried. It need not name brokers.",
 )
-@click.option("--from", "first", type=DAY, help="UTC; default: the first poll there is.")
-@click.option("--to", "last", type=DAY, help="UTC; default: the last poll there is.")
+@click.option("--from", "first", type=options.DAY, help="UTC; default: the first poll there is.")
+@click.option("--to", "last", type=options.DAY, help="UTC; default: the last poll there is.")
 @click.option(
     "--warm-up", type=click.FloatRange(0), default=24.0, show_default=True, help="Hours judged before --from."
 )

@@ -1,6 +1,6 @@
 """`penstock check`: whether the configuration is right, and each broker gives what is asked of it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     else:
         say(*(f"FAILED    discovery: {source}: {why}" for source, why in faults.items()))
         for url, poller in pollers:
-            say(f"{poller.name}: {url}", *(f"  {line}" for line in report(poller)))
+            say(f"{poller.name}: {url}", *(f"  {line}" for line in report(found_of(url, poller))))
         if needs := memory_of(poller for _, poller in pollers):
             say(f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB")
     return int(bool(faults) or any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
@@ -107,26 +107,25 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
     }
 
 
-def report(poller: Poller) -> Iterator[str]:
+def report(found: Mapping[str, Any]) -> Iterator[str]:
     """The same, a line each."""
-    snapshot = poller.assessor.snapshot
-    if snapshot is None or snapshot.broker is None:
-        yield f"FAILED    {error_of(poller)}"
+    if not found["reached"]:
+        yield f"FAILED    {found['error']}"
         return
-    about = snapshot.broker
-    product = f" ({about.product_version})" if about.product_version else ""
-    yield f"ok        {about.kind.product} {about.version}{product}, {about.role}, node {about.node_id}"
-    for name, one in snapshot.collectors.items():
-        yield f"FAILED    {name}: {one.error}" if one.error else f"ok        {name}: {one.seconds * 1000:.0f} ms"
-    yield from (f"note      {note}" for note in snapshot.notes)
-    if found := rows_of(snapshot):
-        yield "found     " + ", ".join(f"{count} {name}" for name, count in found.items())
-    for finding in findings_of(poller):
+    product = f" ({found['product_version']})" if found["product_version"] else ""
+    yield f"ok        {found['product']} {found['version']}{product}, {found['role']}, node {found['node_id']}"
+    for name, one in found["collectors"].items():
+        yield (
+            f"FAILED    {name}: {one['error']}" if one["error"] else f"ok        {name}: {one['seconds'] * 1000:.0f} ms"
+        )
+    yield from (f"note      {note}" for note in found["notes"])
+    if found["found"]:
+        yield "found     " + ", ".join(f"{count} {name}" for name, count in found["found"].items())
+    for finding in found["findings"]:
         yield f"finding   {finding.rule}, {finding.scope} {finding.object}: {finding.says}"
         yield f"          {finding.advice}"
-    held_back, beyond = own.series_of_hidden(poller.assessor.hidden()), poller.publisher.budget.dropped
-    made = own.series(poller.assessor.tables) - beyond
-    yield f"export    {made} series, {held_back} held back by the series limits"
+    beyond = found["series_beyond_budget"]
+    yield f"export    {found['series'] - beyond} series, {found['series_held_back']} held back by the series limits"
     if beyond:
         yield f"over      {beyond} more series are beyond budgets.series; the smallest healthy queues are not shown"
 

@@ -89,11 +89,7 @@ def flow() -> None:
 @click.option("--round-trip", type=Duration(), help="From asking to the first message of the batch, for instance 20ms.")
 @click.option("--connection-limit", type=COUNT, help="imqConnectionFlowLimit, with imqConnectionFlowLimitEnabled=true.")
 @click.option(
-    "--connection-count",
-    type=COUNT,
-    default=limits.CONNECTION_COUNT,
-    show_default=True,
-    help="imqConnectionFlowCount.",
+    "--connection-count", type=COUNT, default=limits.CONNECTION_COUNT, show_default=True, help="imqConnectionFlowCount."
 )
 @options.form
 def openmq(  # noqa: PLR0913, PLR0917 - the command's options

@@ -37,6 +37,7 @@ class Size(click.ParamType[int]):
         return size
 
 
+DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
 config_file = click.option(
     "--config.file",
     "config_file",

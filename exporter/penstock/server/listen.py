@@ -164,11 +164,7 @@ class _Sites:
         try:
             for one in self._sockets:
                 accepting = loop.create_server(
-                    self._limit,
-                    sock=one.dup(),
-                    ssl=context,
-                    ssl_handshake_timeout=handshake,
-                    backlog=ACCEPTED_AT_ONCE,
+                    self._limit, sock=one.dup(), ssl=context, ssl_handshake_timeout=handshake, backlog=ACCEPTED_AT_ONCE
                 )
                 begun.append(await accepting)
                 one.listen(BACKLOG)  # asyncio takes as many at once as may wait: the one few, the other many

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -111,12 +112,9 @@ class JolokiaTransport:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
+            lasting: Any = {"keepalive_timeout": 75} if self._target.reuse_connections else {"force_close": True}
             self._session = aiohttp.ClientSession(
-                connector=(
-                    aiohttp.TCPConnector(limit=2, keepalive_timeout=75, ttl_dns_cache=DNS_SECONDS)
-                    if self._target.reuse_connections
-                    else aiohttp.TCPConnector(limit=2, force_close=True, ttl_dns_cache=DNS_SECONDS)
-                ),
+                connector=aiohttp.TCPConnector(limit=2, ttl_dns_cache=DNS_SECONDS, **lasting),
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
