@@ -336,17 +336,17 @@ def with_keys_of(checkpoint: Checkpoint, queues: Index[QueueRow]) -> Checkpoint:
     keys, order = renumbered(checkpoint.queue_keys, of)
     totals = checkpoint.queue_totals
     total_keys, total_order = renumbered(totals.keys, of)
+    standing = dict(checkpoint.standing)
+    for name, kept in standing.items():
+        if name not in CONDITIONS or CONDITIONS[name].scope is Scope.QUEUE:
+            new, at = renumbered(kept.keys, of)
+            standing[name] = SavedDebounce(new, kept.since[at], kept.last[at])
     return replace(
         checkpoint,
         queue_keys=keys,
         queues={name: column[order] for name, column in checkpoint.queues.items()},
         queue_totals=replace(totals, keys=total_keys, last=[column[total_order] for column in totals.last]),
-        standing={
-            name: saved_debounce
-            if name in CONDITIONS and CONDITIONS[name].scope is not Scope.QUEUE
-            else with_new_keys(saved_debounce, of)
-            for name, saved_debounce in checkpoint.standing.items()
-        },
+        standing=standing,
     )
 
 
@@ -355,11 +355,6 @@ def renumbered(keys: Keys, of: Mapping[int, int]) -> tuple[Keys, Positions]:
     new = np.array([of.get(key, -1) for key in keys.tolist()], np.int64)
     order = np.argsort(new, kind="stable")[np.count_nonzero(new < 0) :]
     return new[order], order
-
-
-def with_new_keys(kept: SavedDebounce, of: Mapping[int, int]) -> SavedDebounce:
-    keys, order = renumbered(kept.keys, of)
-    return SavedDebounce(keys, kept.since[order], kept.last[order])
 
 
 def restored_totals(

@@ -3,7 +3,6 @@
 import os
 import ssl
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 import aiohttp
@@ -36,17 +35,13 @@ class AgentClient:
         self.url = checked(url)
         self._http = HttpConfig() if http is None else load_http(http, dict(os.environ))
         self._tls = tls_of(self._http) if url.startswith("https:") else None
-        self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(timeout=TIMEOUT)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._session is not None:
-            await self._session.close()
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
 
     async def get(self, path: str, kind: type[AnswerT], **parameters: str | float | None) -> AnswerT:
         """The answer, which is of this kind; parameters that are None or empty are left out."""
@@ -64,7 +59,6 @@ class AgentClient:
         raise PenstockError(f"{error.error}; {error.hint}")
 
     async def _get(self, path: str, parameters: dict[str, str]) -> tuple[int, bytes]:
-        assert self._session is not None  # noqa: S101 - within `async with`
         try:
             async with self._session.get(
                 self.url + path,

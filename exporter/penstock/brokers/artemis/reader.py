@@ -11,6 +11,7 @@ poll's time; after a time-out their lock-free pattern read replaces them for a w
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from sys import intern
 
 import numpy as np
 
@@ -86,7 +87,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._queues = tables.QueueBuilder()
         self._addresses = tables.AddressBuilder()
         self._connections = ConnectionBuilder(names)
-        self._queue_names = tables.ByQueueName()
+        self._queue_names: dict[str, str] = {}
         self._sizes = Sizes()
         self._link_tables = LinkBuilder()
         self._prepared = PreparedBuilder()
@@ -134,7 +135,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             await poll.collect("settings", self._refresh_settings(poll, addresses))
         if queues is not None and self._guard_tried.due(poll.now, GUARD_AGE):
             await self._try_guard(poll, queues)
-        connections = await self._read_connections_when_due(poll)
+        if self._connections_read.due(poll.now):  # on a large broker not at every poll
+            self._connection_tables = await poll.collect("connections", self._read_connections(poll))
+        connections = self._connection_tables
         link_table = await poll.collect("links", self._links(poll, links, queues))
 
         def joined() -> tuple[Keys, Keys]:
@@ -317,11 +320,17 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
         def decode() -> str:
             mbeans, found = _SIZES.many(reply, "queue sizes")
-            keys = self._queues.keys_of_all(self._queue_names.names(mbeans))
+            keys = self._queues.keys_of_all(self._queues_of(mbeans))
             self._sizes.found_all(keys, matrix(found.rows, COLUMNS), poll.now)
             return unreadable([found])
 
         return await poll.work(decode)
+
+    def _queues_of(self, mbeans: Sequence[str]) -> list[str]:
+        """Names of the queues of a pattern read, each parsed once; of an MBean whose name has none it is empty."""
+        known = self._queue_names
+        self._queue_names = {one: known.get(one) or intern(ask.key_if_any(one, "queue") or "") for one in mbeans}
+        return list(self._queue_names.values())
 
     async def _sizes_by_name(self, poll: Poll, index: Index[QueueRow], at: Positions) -> str:
         rows: Sequence[QueueRow] = index.rows[at].tolist()
@@ -368,7 +377,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             mbeans, rows = _DEAD_LETTERS.many(found[0], "dead-letter addresses")
             dead_letters = {
                 name: (row.dead_letter_address or "", row.expiry_address or "")
-                for name, row in zip(self._queue_names.names(mbeans), rows.rows, strict=True)
+                for name, row in zip(self._queues_of(mbeans), rows.rows, strict=True)
             }
             if len(found) > 1:
                 names, blocked = _BLOCKED.many(found[1], "BlockedViaManagement")
@@ -413,13 +422,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
         return None, await poll.work(decode)
 
-    async def _read_connections_when_due(self, poll: Poll) -> tuple[Table[ConnectionRow], Table[ProducerRow]] | None:
-        """Connections, sessions and producers; on a large broker not at every poll."""
-        if self._connections_read.due(poll.now):
-            self._connection_tables = await poll.collect("connections", self._read_connections(poll))
-        return self._connection_tables
-
     async def _read_connections(self, poll: Poll) -> tuple[tuple[Table[ConnectionRow], Table[ProducerRow]], str]:
+        """Connections, sessions and producers."""
         began, rows = poll.asked, self.options.page_rows
         made, addresses = self._connections, self._addresses.names
         sessions = await self._pages(poll, "listSessions", rows, made.sessions, made.session_sight)
@@ -485,13 +489,13 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     ) -> tuple[Table[LinkRow], str]:
         if queues is None:
             raise BadAnswer("not known while the queues cannot be read: what waits for a peer is the depth of a queue")
-        states = []
+        states: list[LinkState] = []
         pages = []
         for reply, kind in zip(found, ("bridge", "federation"), strict=True):
             mbeans, links = _BRIDGES.many(reply, f"{kind} attributes")
             pages.append(links)
             states += [
-                LinkState(name, kind, link.started, link.connected, link.queue_name)
+                (name, kind, link)
                 for mbean, link in zip(mbeans, links.rows, strict=True)
                 if (name := ask.key_if_any(mbean, "name"))
             ]

@@ -4,7 +4,7 @@ once in a thing's life and unchanged ones cost a comparison.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from sys import intern
 
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.brokers.artemis import answers as wire
-from penstock.brokers.artemis import requests as ask
 from penstock.brokers.artemis.kinds import Roles, ordinary_kind, queue_kind, ring_source
 from penstock.brokers.artemis.listings import NO_HASHES, ListingDecoder, ListingPage, Numbers, NumbersReader
 from penstock.brokers.clients import NameMap, client_name, remote_host
@@ -261,22 +260,6 @@ def _interned(text: QueueText) -> QueueText:
     text.name, text.address = intern(text.name), intern(text.address)
     text.routing_type = intern(text.routing_type)
     return text
-
-
-@dataclass(slots=True)
-class ByQueueName:
-    """Turns the answer of a pattern read over queues into values by queue name; MBean names are parsed once."""
-
-    _mbeans: Sequence[str] = ()
-    _queues: Sequence[str] = ()
-
-    def names(self, mbeans: Sequence[str]) -> Sequence[str]:
-        """Names of the queues, in the order of their MBeans; of an MBean whose name has none it is empty."""
-        if mbeans != self._mbeans:
-            known = dict(zip(self._mbeans, self._queues, strict=True))
-            self._queues = [known.get(mbean) or intern(ask.key_if_any(mbean, "queue") or "") for mbean in mbeans]
-            self._mbeans = mbeans
-        return self._queues
 
 
 def address_numbers(found: Rows[wire.AddressAttributes]) -> Numbers:
