@@ -68,10 +68,6 @@ class SeriesBuffer:
         self._end = np.nan
         self._values: Values | None = None
 
-    @property
-    def nbytes(self) -> int:
-        return 0 if self._values is None else self._values.nbytes
-
     def add(self, stamp: float, table: Table[Any]) -> None:
         """
         What a poll at `stamp` (seconds since 1970) says; of several within one step the last stays.

@@ -8,7 +8,6 @@ import click
 
 from penstock.cli import options
 from penstock.cli.examples import examples
-from penstock.config.values import parse_duration
 from penstock.findings import limits
 from penstock.findings.limits import ConnectionWindow, ConsumerWindow, CreditWindow
 from penstock.tui.lines import say, say_json
@@ -21,16 +20,6 @@ class FlowLine:
     name: str
     value: Any
     text: str
-
-
-class Duration(click.ParamType[float]):
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return value if isinstance(value, float) else parse_duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 class Rate(click.FloatRange):
@@ -83,10 +72,12 @@ def flow() -> None:
 )
 @click.option("--buffered", type=click.IntRange(min=0), help="Messages in the client now: what the next batch is.")
 @click.option("--consumers", type=COUNT, default=1, show_default=True, help="Consumers on one connection.")
-@click.option("--message-size", type=options.Size(), help="Mean size of a message, for instance 4kB.")
-@click.option("--memory", type=options.Size(), help="What the buffers of one client may take, for instance 64MB.")
+@click.option("--message-size", type=options.SIZE, help="Mean size of a message, for instance 4kB.")
+@click.option("--memory", type=options.SIZE, help="What the buffers of one client may take, for instance 64MB.")
 @click.option("--rate", type=RATE, help="Messages that one consumer takes a second.")
-@click.option("--round-trip", type=Duration(), help="From asking to the first message of the batch, for instance 20ms.")
+@click.option(
+    "--round-trip", type=options.TIME, help="From asking to the first message of the batch, for instance 20ms."
+)
 @click.option("--connection-limit", type=COUNT, help="imqConnectionFlowLimit, with imqConnectionFlowLimitEnabled=true.")
 @click.option(
     "--connection-count", type=COUNT, default=limits.CONNECTION_COUNT, show_default=True, help="imqConnectionFlowCount."
@@ -130,10 +121,10 @@ def openmq(  # noqa: PLR0913, PLR0917 - the command's options
     show_default=True,
     help="consumerWindowSize of a Core client, bytes; 0 holds nothing in advance, -1 without bound.",
 )
-@click.option("--message-size", type=options.Size(), default="1kB", show_default=True, help="Mean size of a message.")
+@click.option("--message-size", type=options.SIZE, default="1kB", show_default=True, help="Mean size of a message.")
 @click.option("--consumers", type=COUNT, default=1, show_default=True, help="Consumers of the queue.")
 @click.option("--ring", type=COUNT, help="ring-size of the queue: the window at which consumers hold no more than it.")
-@click.option("--memory", type=options.Size(), help="What the buffers of one client may take.")
+@click.option("--memory", type=options.SIZE, help="What the buffers of one client may take.")
 @options.form
 def artemis(window: int, message_size: int, consumers: int, ring: int | None, memory: int | None, form: str) -> None:
     """Flow control of Artemis: the window of a Core client, against messages, a ring, memory."""

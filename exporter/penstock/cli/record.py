@@ -29,7 +29,7 @@ from penstock.tui.lines import say
 @click.option(
     "--max-size",
     "limit",
-    type=options.Size(),
+    type=options.SIZE,
     default=format_size(MAX_BYTES),
     show_default=True,
     help="Of the file: a poll that has no room ends it.",

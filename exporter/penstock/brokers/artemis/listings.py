@@ -7,7 +7,7 @@ A page is cut into rows by their bytes, and only rows that read otherwise than b
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -36,6 +36,7 @@ TEXT_BYTES = 128 * 1024
 """Of a listing that are decoded in one go."""
 
 _text = msgspec.json.Decoder(str)
+ItemT = TypeVar("ItemT")
 
 
 class ListingPage:
@@ -126,13 +127,8 @@ def listing_page(body: bytes) -> ListingPage:
     return ListingPage(wire.text_replies(body, 1)[0])
 
 
-class _Listing(msgspec.Struct, Generic[RowT]):
-    data: list[RowT]
-    count: int = 0
-
-
-class _RawListing(msgspec.Struct):
-    data: list[msgspec.Raw]
+class _Listing(msgspec.Struct, Generic[ItemT]):
+    data: list[ItemT]
     count: int = 0
 
 
@@ -214,7 +210,7 @@ class ListingDecoder(Generic[RowT]):
         return found[1]
 
 
-_raw = msgspec.json.Decoder(_RawListing)
+_raw = msgspec.json.Decoder(_Listing[msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)
