@@ -2,6 +2,7 @@
 
 import re
 from concurrent.futures import Executor
+from typing import Any
 
 from penstock.brokers.clients import NameMap
 from penstock.brokers.engine import ReaderOptions
@@ -46,31 +47,26 @@ def open_transport(broker: Broker) -> Transport:
 
 
 def jmx_target(broker: Broker) -> JmxTarget:
-    return JmxTarget(
-        url=broker.url,
-        username=broker.username,
-        password=lambda: broker.password() or "",
-        java=broker.java,
-        jars=() if broker.imqjmx_jar is None else (broker.imqjmx_jar,),
-        max_answer_bytes=broker.max_answer,
-        hint=KINDS[broker.kind].hint,
-    )
+    return JmxTarget(**reached(broker), java=broker.java, jars=(broker.imqjmx_jar,) if broker.imqjmx_jar else ())
 
 
 def jolokia(broker: Broker) -> JolokiaTransport:
     kind, tls = KINDS[broker.kind], broker.tls
+    files = TlsFiles(tls.ca_file, tls.cert_file, tls.key_file, tls.server_name, tls.insecure)
     return JolokiaTransport(
-        JolokiaTarget(
-            url=broker.url,
-            username=broker.username,
-            password=lambda: broker.password() or "",
-            origin=broker.origin,
-            tls=TlsFiles(tls.ca_file, tls.cert_file, tls.key_file, tls.server_name, tls.insecure),
-            max_answer_bytes=broker.max_answer,
-            reuse_connections=kind.reuse_connections,
-            hint=kind.hint,
-        )
+        JolokiaTarget(**reached(broker), origin=broker.origin, tls=files, reuse_connections=kind.reuse_connections)
     )
+
+
+def reached(broker: Broker) -> dict[str, Any]:
+    """Where and as whom a broker is asked, whatever the transport."""
+    return {
+        "url": broker.url,
+        "username": broker.username,
+        "password": lambda: broker.password() or "",
+        "max_answer_bytes": broker.max_answer,
+        "hint": KINDS[broker.kind].hint,
+    }
 
 
 def name_map(config: Config) -> NameMap:

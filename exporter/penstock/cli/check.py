@@ -14,7 +14,7 @@ from penstock.cli import logs, options
 from penstock.cli.examples import examples
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
-from penstock.config import Config, load
+from penstock.config import load
 from penstock.insight.answers import Finding
 from penstock.insight.explain import findings
 from penstock.model import Role, Snapshot
@@ -51,7 +51,8 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     if form == "text":
         say(*valid)
     config, faults = await with_found(config, config_file, ask_dns=not offline)
-    pollers = [] if offline else await asked(config)
+    polled = [] if offline else await poll_once(config, config.brokers)
+    pollers = [(broker.shown("url"), poller) for broker, poller in zip(config.brokers, polled, strict=False)]
     if form == "json":
         found = [found_of(url, poller) for url, poller in pollers]
         needs = memory_of(poller for _, poller in pollers)
@@ -63,12 +64,6 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
         if needs := memory_of(poller for _, poller in pollers):
             say(f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB")
     return int(bool(faults) or any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
-
-
-async def asked(config: Config) -> list[tuple[str, Poller]]:
-    """The URL of each broker, and what one poll of it found."""
-    pollers = await poll_once(config, config.brokers)
-    return [(broker.shown("url"), poller) for broker, poller in zip(config.brokers, pollers, strict=True)]
 
 
 def memory_of(pollers: Iterable[Poller]) -> dict[str, int] | None:
@@ -84,7 +79,8 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
     """What the poll found, for JSON."""
     assessor = poller.assessor
     snapshot = assessor.snapshot
-    found: dict[str, Any] = {"broker": poller.name, "url": url, "error": error_of(poller)}
+    error = poller.last.error if poller.last else "not polled"
+    found: dict[str, Any] = {"broker": poller.name, "url": url, "error": error}
     if snapshot is None or snapshot.broker is None:
         return found | {"reached": False}
     about = snapshot.broker
@@ -128,10 +124,6 @@ def report(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"export    {found['series'] - beyond} series, {found['series_held_back']} held back by the series limits"
     if beyond:
         yield f"over      {beyond} more series are beyond budgets.series; the smallest healthy queues are not shown"
-
-
-def error_of(poller: Poller) -> str:
-    return poller.last.error if poller.last else "not polled"
 
 
 def rows_of(snapshot: Snapshot) -> dict[str, int]:

@@ -1,7 +1,6 @@
 """Asking a running agent."""
 
 import os
-import ssl
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -34,7 +33,9 @@ class AgentClient:
     def __init__(self, url: str, http: Path | None = None) -> None:
         self.url = checked(url)
         self._http = HttpConfig() if http is None else load_http(http, dict(os.environ))
-        self._tls = tls_of(self._http) if url.startswith("https:") else None
+        said = self._http.tls_config
+        files = TlsFiles(said.ca_file, said.cert_file, said.key_file, insecure=said.insecure_skip_verify)
+        self._tls = ssl_context(files) if url.startswith("https:") else None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(timeout=TIMEOUT)
@@ -94,11 +95,6 @@ def checked(url: str) -> str:
         text = str(error).replace("username and password or password_file", "--http.config.file")
         raise ConfigError(f"--url {text}; an agent is at {DEFAULT_URL} unless told otherwise") from None
     return url.rstrip("/")
-
-
-def tls_of(http: HttpConfig) -> ssl.SSLContext:
-    said = http.tls_config
-    return ssl_context(TlsFiles(said.ca_file, said.cert_file, said.key_file, insecure=said.insecure_skip_verify))
 
 
 async def ask(url: str, http: Path | None, path: str, kind: type[AnswerT], **parameters: str | float | None) -> AnswerT:

@@ -15,9 +15,14 @@ from penstock.brokers.rows import NAN, UNREADABLE, Count, Flag, Int64, Millis, R
 from penstock.core.errors import BadAnswer
 
 
+def _remedy(response: shared.Response) -> str:
+    if "rigin" in (response.error or ""):
+        return "set `origin` to http://HOST as etc/jolokia-access.xml allows it"
+    return "the role needs list*, get* and is* in etc/management.xml"
+
+
 class Reply(shared.Reply):
-    def remedy(self) -> str:
-        return _remedy(self)
+    remedy = _remedy
 
 
 class TextReply(shared.Response):
@@ -25,8 +30,7 @@ class TextReply(shared.Response):
 
     value: str | None = None
 
-    def remedy(self) -> str:
-        return _remedy(self)
+    remedy = _remedy
 
     @property
     def vanished_meanwhile(self) -> bool:
@@ -34,12 +38,6 @@ class TextReply(shared.Response):
         said = f"{self.error_type} {self.error}"
         # The second: rows whose session is gone compare as equal to all others, which ends a sort; Jolokia says 400.
         return (self.status == 500 and "NullPointer" in said) or "Comparison method violates" in said
-
-
-def _remedy(response: shared.Response) -> str:
-    if "rigin" in (response.error or ""):
-        return "set `origin` to http://HOST as etc/jolokia-access.xml allows it"
-    return "the role needs list*, get* and is* in etc/management.xml"
 
 
 _PATH = "Artemis: /console/jolokia/"

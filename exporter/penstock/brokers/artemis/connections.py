@@ -33,10 +33,6 @@ def producer_place(producer_id: str) -> float:
     return float(producer_id) if producer_id.isdecimal() and len(producer_id) < 16 else place(producer_id)
 
 
-def _session_keys(rows: Sequence[wire.SessionListed]) -> Keys:
-    return hashes(row.id for row in rows)
-
-
 class ConnectionBuilder:
     """
     What is known of them from poll to poll.
@@ -48,8 +44,10 @@ class ConnectionBuilder:
         self._names = names
         self._decode_connections = ListingDecoder(wire.ConnectionListed, "listConnections")
         self._session_texts = ListingDecoder(wire.SessionListed, "listSessions")
-        self._sessions = NumbersReader(self._session_texts, _session_keys, self._session_values)
-        self._decode_producers = ListingDecoder(wire.ProducerListed, "listProducers")
+        self._sessions = NumbersReader(
+            self._session_texts, lambda rows: hashes(row.id for row in rows), self._session_values
+        )
+        self.producers = ListingDecoder(wire.ProducerListed, "listProducers")
         self._connection_keys = KeyAllocator()
         self._producer_keys = KeyAllocator()
         self._index: Index[ConnectionRow] = Index.empty()
@@ -99,15 +97,13 @@ class ConnectionBuilder:
         none = np.empty((0, len(found)))
         return Numbers(np.arange(len(found)), none, NO_HASHES, found.total, found.unreadable, found.lost, fresh=rows)
 
-    def producers(self, listing: ListingPage) -> Rows[wire.ProducerListed]:
-        return self._decode_producers(listing)
-
     def table(self, sessions: Sequence[Numbers], connections: Sequence[Numbers]) -> Table[ConnectionRow]:
         """Connections that carry sessions; Core clients hold others, for the topology, which say nothing."""
         listed = self._sessions.together(sessions)
         ids, numbers = self.session_sight.whole([len(page) for page in sessions], *listed, lost=lost_rows(sessions))
         keys = numbers[0].astype(np.int64)
-        self._remember(ids, keys)
+        order = np.argsort(ids)
+        self._session_hashes, self._session_connections = ids[order], keys[order]
         self._unknown = {}
         fresh = {key: row for page in connections for key, row in page.fresh.items()}
         # What connected between the two listings is in one of them only: it waits for the next poll.
@@ -123,10 +119,6 @@ class ConnectionBuilder:
         }
         columns["sessions"] = np.bincount(at, minlength=size).astype(np.float64)
         return Table(self._index, columns)
-
-    def _remember(self, sessions: Keys, connections: Keys) -> None:
-        order = np.argsort(sessions)
-        self._session_hashes, self._session_connections = sessions[order], connections[order]
 
     def keys_of(self, sessions: Sequence[str]) -> Keys:
         """Keys of the connections of `sessions`, -1 where unknown."""

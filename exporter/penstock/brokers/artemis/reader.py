@@ -109,10 +109,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._name, attributes, missing = _one_broker(about)
         poll.leave_out(missing)
         self._version = versions.parse(attributes.version)
-        clock, uptime = attributes.current_time_millis / 1000, attributes.uptime_millis / 1000
-        # A replica learns its node id with the first copy, which is no restart.
-        self.begins(Process(f"{self._name} {attributes.version}", clock, uptime, attributes.node_id))
         broker = _broker(attributes)
+        # A replica learns its node id with the first copy, which is no restart.
+        self.begins(Process(f"{self._name} {broker.version}", broker.clock, broker.uptime, broker.node_id))
         if broker.role is Role.PASSIVE:
             self.start_again()
             return Snapshot(poll.now, broker, collectors=poll.collectors, notes=("a passive broker has no queues",))
