@@ -18,7 +18,7 @@ from bench.judge import Scene
 from bench.world import SECONDS_A_POLL
 
 from penstock.agent import Assessor, PollResult, Result, process
-from penstock.agent.checkpoints import Checkpoints, _save
+from penstock.agent.checkpoints import Checkpoints, _keep, _write
 from penstock.agent.workers import Workers
 from penstock.settings.policy import Policy
 
@@ -63,7 +63,7 @@ def measured(folder: Path, scene: Scene, polls: int) -> dict[str, float]:
     file = kept._file  # noqa: SLF001 - a save, without the loop that asks for it
     assert file is not None
     began = time.perf_counter()
-    _save(file, [assessor])
+    _write(file, [assessor], _keep(file, [assessor]))
     saved = time.perf_counter() - began
     kept.close()
     return {

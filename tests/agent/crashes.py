@@ -19,7 +19,7 @@ import pytest
 from agent.test_restart import busy, work_once
 from core.things import producer
 from penstock.agent import Assessor, PollResult, Publisher, Result
-from penstock.agent.checkpoints import Checkpoints, _save
+from penstock.agent.checkpoints import Checkpoints, _keep, _write
 from penstock.agent.journal import FILE, Journal, events_in
 from penstock.agent.nodes import Nodes
 from penstock.assessment.assess import Tables
@@ -153,7 +153,7 @@ class Agent:
         if self.traffic.polls in SAVED_AT:
             file = self.kept._file
             assert file is not None
-            _save(file, [self.assessor])
+            _write(file, [self.assessor], _keep(file, [self.assessor]))
 
     def events(self) -> Counter[tuple[Any, ...]]:
         return Counter(told(event) for name in (f"{FILE}.1", FILE) if (self.directory / name).exists()

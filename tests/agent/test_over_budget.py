@@ -10,7 +10,7 @@ from brokers.test_artemis_reader import polled
 from brokers.test_budgets import TEN, Fleet, reader
 from penstock.account.account import in_part
 from penstock.agent.assessor import Assessor
-from penstock.agent.checkpoints import Checkpoints, _save
+from penstock.agent.checkpoints import Checkpoints, _keep, _write
 from penstock.agent.nodes import Nodes
 from penstock.agent.publisher import Publisher
 from penstock.agent.result import PollResult, Result
@@ -62,7 +62,7 @@ class Agent:
 
     def save(self) -> None:
         assert self.kept._file is not None
-        _save(self.kept._file, [self.assessor])
+        _write(self.kept._file, [self.assessor], _keep(self.kept._file, [self.assessor]))
 
     def total(self, table: str, column: str) -> float:
         return float(self.assessor.tables[table][column].sum())

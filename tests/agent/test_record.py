@@ -11,7 +11,7 @@ import pytest
 from agent.crashes import Agent, Traffic
 from penstock.agent import PollResult, Result
 from penstock.agent.checkpoint import Checkpoint, KeptTotals, checkpoint_of
-from penstock.agent.checkpoints import _save
+from penstock.agent.checkpoints import _keep, _write
 from penstock.agent.packed import pack
 from penstock.agent.record import Record, TotalsRecord
 from penstock.agent.state_file import StateFile
@@ -76,7 +76,7 @@ def test_it_says_what_the_state_says(tmp_path: Path, kind: Any) -> None:
         assert snapshot.broker is not None
         poll(agent, replace(snapshot, broker=replace(snapshot.broker, kind=kind)))
         if number == 4:
-            _save(file_of(agent), [agent.assessor])
+            _write(file_of(agent), [agent.assessor], _keep(file_of(agent), [agent.assessor]))
         copy = Agent(tmp_path / f"{number}", Traffic())
         for name in ("state.bin", FILE):
             if (tmp_path / name).exists():
@@ -125,7 +125,7 @@ def test_what_was_recorded_of_a_broker_that_is_gone_is_in_the_next_save(tmp_path
         snapshot = agent.traffic.step()
         assert snapshot.broker is not None
         poll(agent, Snapshot(snapshot.stamp, replace(snapshot.broker, role=Role.PASSIVE)))
-    _save(file_of(agent), [agent.assessor])
+    _write(file_of(agent), [agent.assessor], _keep(file_of(agent), [agent.assessor]))
     assert sums(on_disk(agent).consumer_totals) == sums(told.consumer_totals)
 
 
@@ -181,10 +181,10 @@ def test_a_full_disk_is_said_once_and_all_is_recorded_after_the_next_save(
         patched.setattr("penstock.core.safe_files.create", full)
         for _ in range(3):
             agent.poll()
-        _save(file_of(agent), [agent.assessor])
+        _write(file_of(agent), [agent.assessor], _keep(file_of(agent), [agent.assessor]))
         written.append(agent.kept.success)
     assert caplog.text.count("No space left on device") <= 2, "of the state, and of the log of changes"
-    _save(file_of(agent), [agent.assessor])
+    _write(file_of(agent), [agent.assessor], _keep(file_of(agent), [agent.assessor]))
     agent.poll()
     written.append(agent.kept.success)
     assert written == [False, True]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from core.things import patiently
 from penstock.brokers import replies
 from penstock.brokers.artemis import answers as wire
-from penstock.brokers.artemis import tables
+from penstock.brokers.artemis import sizes, tables
 from penstock.brokers.artemis.connections import ConnectionBuilder
 from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.listings import ListingDecoder, ListingPage, listing_page
@@ -98,8 +98,8 @@ def test_numbers_in_every_form_and_what_is_none_is_missing_and_counted(value: An
         listing([{"id": "1", "messagesInTransit": value}, {"id": 2, "messagesInTransit": "7"}])
     )
     first, second = rows.rows
-    np.testing.assert_equal(first.messages_in_transit, np.nan if number is None else number)
-    assert second.messages_in_transit == 7.0
+    np.testing.assert_equal(first.buffered, np.nan if number is None else number)
+    assert second.buffered == 7.0
     assert rows.unreadable == (number is None)
 
 
@@ -113,7 +113,7 @@ def test_flags(value: Any, flag: float) -> None:
 
 def test_fields_that_are_not_there_are_missing_and_not_counted() -> None:
     rows = ListingDecoder(wire.QueueNumbers, "x")(listing([{"id": "1", "other": "x"}]))
-    assert np.isnan(rows.rows[0].message_count)
+    assert np.isnan(rows.rows[0].messages)
     assert rows.unreadable == 0
 
 
@@ -142,7 +142,7 @@ def test_a_pattern_read_with_one_attribute_denied() -> None:
         "sizes",
     )
     assert names == ["a", "b"]
-    np.testing.assert_array_equal(tables.size_matrix(rows.rows)[1:], [[5, 6], [np.nan, np.nan]])
+    np.testing.assert_array_equal(matrix(rows.rows, sizes.COLUMNS)[1:], [[5, 6], [np.nan, np.nan]])
     assert rows.unreadable == 1
 
 
@@ -166,7 +166,7 @@ def test_a_pattern_read_in_pieces_is_what_it_is_as_a_whole(
     assert names == list(value)
     told = [one.get("PersistentSize", np.nan) for one in value.values()]
     expected = [np.nan if one == "ERROR" else one for one in told]
-    np.testing.assert_array_equal(tables.size_matrix(rows.rows)[1], expected)
+    np.testing.assert_array_equal(matrix(rows.rows, sizes.COLUMNS)[1], expected)
     assert rows.unreadable == told.count("ERROR")
 
 

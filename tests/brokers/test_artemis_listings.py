@@ -23,7 +23,7 @@ from penstock.brokers.rows import integers, matrix
 from penstock.core.errors import BadAnswer, Refused
 from penstock.core.table import Positions
 
-FIELDS = ("messages_in_transit", "messages_delivered")
+FIELDS = ("buffered", "delivered")
 Row = dict[str, Any]
 
 

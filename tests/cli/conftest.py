@@ -1,6 +1,5 @@
 """The demo's broker with its faults, an agent that has judged them, and a directory with all that the docs name."""
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +34,6 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
         with Agent(tmp_path_factory.mktemp("agent") / "it", **said) as agent:
             (folder / "penstock.yaml").write_text(yaml.safe_dump(said))
             (folder / "web.yml").write_text("http_server_config: {headers: {X-Frame-Options: deny}}\n")
-            shutil.copy(RECORDINGS / "openmq-client.log", folder / "client.log")
             for place in ("etc/penstock", ".local/share/bash-completion/completions", ".config/fish/completions"):
                 (folder / place).mkdir(parents=True)
             agent.until(

@@ -22,7 +22,7 @@ from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import sizes, tables
 from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.listings import ListingPage
-from penstock.brokers.rows import Rows, lenient
+from penstock.brokers.rows import Rows, lenient, matrix
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.core.table import Table
 from penstock.model import Broker, BrokerKind, Observation, Process, Role, Snapshot
@@ -47,7 +47,7 @@ class Samples:
         )
         numbers, _ = lenient(wire.QueueSizes, queue)
         assert numbers is not None
-        said = dict(zip(sizes.COLUMNS, tables.size_matrix([numbers]), strict=True))
+        said = dict(zip(sizes.COLUMNS, matrix([numbers], sizes.COLUMNS), strict=True))
         queues = Table(queues.index, {**queues.columns, **said})
         consumers = self._consumers.table([self._consumers.page(_listing(sample["consumers"]))])
         address, _ = lenient(wire.AddressAttributes, sample["address"])

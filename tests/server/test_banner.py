@@ -1,6 +1,6 @@
 """
 An answer to what is no HTTP must not show an attacker which versions run here. aiohttp has no public option for it:
-`penstock.server.banner` sets a name of one of its modules. These tests fail when aiohttp no longer reads it.
+`penstock.server.listen` sets a name of one of its modules. These tests fail when aiohttp no longer reads it.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ import asyncio
 import pytest
 from aiohttp import web, web_response
 
-from penstock.server.banner import hide_versions
+from penstock.server.listen import hide_versions
 
 
 async def answer_to_garbage() -> bytes:

@@ -15,6 +15,7 @@ from penstock.insight.explain import BrokerView, explain
 from penstock.insight.lists import ListQuery
 from penstock.tui.app import Top
 from penstock.tui.grid import Grid
+from penstock.tui.source import StatusSource
 
 NARROW, WIDE = (80, 24), (200, 60)
 MADE: Mapping[str, Callable[[Sequence[BrokerView], ListQuery], ListPage]] = {
@@ -25,7 +26,7 @@ MADE: Mapping[str, Callable[[Sequence[BrokerView], ListQuery], ListPage]] = {
 
 
 @dataclass
-class Made:
+class Made(StatusSource):
     """Brokers that are made up; `error` fails every look, `down` says why a broker does not answer."""
 
     worlds: Sequence[World]

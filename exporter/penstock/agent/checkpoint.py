@@ -7,6 +7,7 @@ is still the same. Times are the broker's.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -182,7 +183,7 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         absence=saved_timeouts(judgement.absence, lambda row: row),
         consumer_totals=kept_totals(state.consumers.totals, client_name),
         queue_totals=kept_totals(state.queues.totals, sum_name),
-        producer_totals=kept_totals(producers, lambda series: (series.address, series.client)),
+        producer_totals=kept_totals(producers, series_of_producer),
         producers=[producer_name(row) for row in producers.source.rows],
         queue_keys=queues.keys,
         queue_names=[queue_name(row) for row in queues] if not broker.kind.lasting_queue_keys else (),
@@ -212,20 +213,14 @@ def cut_of(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(one.what for one in snapshot.observation.left_out)
 
 
-def client_name(series: ClientSeries) -> ClientName:
-    return series.address, series.queue, series.client
+client_name: Callable[[ClientSeries], ClientName] = attrgetter("address", "queue", "client")
+queue_name: Callable[[QueueRow], tuple[str, str]] = attrgetter("address", "name")
+producer_name: Callable[[Any], tuple[str, str]] = attrgetter("session", "id")
+series_of_producer: Callable[[Any], tuple[str, str]] = attrgetter("address", "client")
 
 
 def sum_name(series: QueueSeries) -> tuple[str, str] | None:
     return (series.address, series.queue) if series.summed else None
-
-
-def queue_name(row: QueueRow) -> tuple[str, str]:
-    return row.address, row.name
-
-
-def producer_name(row: Any) -> tuple[str, str]:
-    return row.session, row.id
 
 
 def saved_timeouts(timeout: LearnedTimeout, name: Callable[[Any], NameT]) -> SavedTimeouts[NameT]:
@@ -293,17 +288,17 @@ def restore(checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Po
         return state
     same = same_process(checkpoint, snapshot.observation.process)
     checkpoint = with_keys_of(checkpoint, queues.index)
-    here = {(row.address, row.name): row for row in queues.index}
+    here = {queue_name(row): row for row in queues.index}
+
+    def of_queue(kept: SavedTimeouts[QueueRow]) -> LearnedTimeout:
+        return restored_timeouts(kept, [here.get(queue_name(row), row) for row in kept.names])
+
     judgement = Judgement(
         patience=restored_timeouts(
             checkpoint.clients, [client_series(name, policy) for name in checkpoint.clients.names]
         ),
-        dispatch=restored_timeouts(
-            checkpoint.dispatch, [here.get((r.address, r.name), r) for r in checkpoint.dispatch.names]
-        ),
-        absence=restored_timeouts(
-            checkpoint.absence, [here.get((r.address, r.name), r) for r in checkpoint.absence.names]
-        ),
+        dispatch=of_queue(checkpoint.dispatch),
+        absence=of_queue(checkpoint.absence),
         account=MessageAccount(in_doubt=InDoubt(since=dict(checkpoint.prepared))),
     )
     if same:
@@ -345,17 +340,17 @@ def with_keys_of(checkpoint: Checkpoint, queues: Index[QueueRow]) -> Checkpoint:
     keys, order = renumbered(checkpoint.queue_keys, of)
     totals = checkpoint.queue_totals
     total_keys, total_order = renumbered(totals.keys, of)
+    standing = dict(checkpoint.standing)
+    for name, kept in standing.items():
+        if name not in CONDITIONS or CONDITIONS[name].scope is Scope.QUEUE:
+            new, at = renumbered(kept.keys, of)
+            standing[name] = SavedDebounce(new, kept.since[at], kept.last[at])
     return replace(
         checkpoint,
         queue_keys=keys,
         queues={name: column[order] for name, column in checkpoint.queues.items()},
         queue_totals=replace(totals, keys=total_keys, last=[column[total_order] for column in totals.last]),
-        standing={
-            name: saved_debounce
-            if name in CONDITIONS and CONDITIONS[name].scope is not Scope.QUEUE
-            else with_new_keys(saved_debounce, of)
-            for name, saved_debounce in checkpoint.standing.items()
-        },
+        standing=standing,
     )
 
 
@@ -364,11 +359,6 @@ def renumbered(keys: Keys, of: Mapping[int, int]) -> tuple[Keys, Positions]:
     new = np.array([of.get(key, -1) for key in keys.tolist()], np.int64)
     order = np.argsort(new, kind="stable")[np.count_nonzero(new < 0) :]
     return new[order], order
-
-
-def with_new_keys(kept: SavedDebounce, of: Mapping[int, int]) -> SavedDebounce:
-    keys, order = renumbered(kept.keys, of)
-    return SavedDebounce(keys, kept.since[order], kept.last[order])
 
 
 def restored_totals(

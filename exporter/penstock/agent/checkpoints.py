@@ -132,11 +132,6 @@ def _save_in_both(file: StateFile, small: Executor, assessors: Sequence[Assessor
     small.submit(lambda: _write(file, assessors, [*kept, *_keep(file, others)])).result()
 
 
-def _save(file: StateFile, assessors: Sequence[Assessor]) -> None:
-    """All in one go, where there is one thread."""
-    _write(file, assessors, _keep(file, assessors))
-
-
 def _write(file: StateFile, assessors: Sequence[Assessor], kept: Sequence[tuple[Assessor, Checkpoint]]) -> None:
     success = file.save()
     for assessor in assessors:  # of those that were not kept, and where it is unsure what is in the file, all is due

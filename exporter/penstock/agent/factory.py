@@ -2,7 +2,7 @@
 
 import re
 from concurrent.futures import Executor
-from pathlib import Path
+from typing import Any
 
 from penstock.brokers.clients import NameMap
 from penstock.brokers.engine import ReaderOptions
@@ -13,10 +13,9 @@ from penstock.core.errors import ConfigError
 from penstock.settings.policy import Limits, Policy
 from penstock.transports.jmx import JmxTarget, JmxTransport
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport, TlsFiles
-from penstock.transports.masking import WithMaskedErrors
 from penstock.transports.portmapper import WithPortMapper
 from penstock.transports.recording import Recorder, RecordingFile, RecordingTransport
-from penstock.transports.transport import Reader, Transport
+from penstock.transports.transport import Reader, Transport, WithMaskedErrors
 
 
 def open_reader(
@@ -48,37 +47,26 @@ def open_transport(broker: Broker) -> Transport:
 
 
 def jmx_target(broker: Broker) -> JmxTarget:
-    return JmxTarget(
-        url=broker.url,
-        username=broker.username,
-        password=lambda: broker.password() or "",
-        java=broker.java,
-        jars=() if broker.imqjmx_jar is None else (broker.imqjmx_jar,),
-        max_answer_bytes=broker.max_answer,
-        hint=KINDS[broker.kind].hint,
-    )
+    return JmxTarget(**reached(broker), java=broker.java, jars=(broker.imqjmx_jar,) if broker.imqjmx_jar else ())
 
 
 def jolokia(broker: Broker) -> JolokiaTransport:
     kind, tls = KINDS[broker.kind], broker.tls
+    files = TlsFiles(tls.ca_file, tls.cert_file, tls.key_file, tls.server_name, tls.insecure)
     return JolokiaTransport(
-        JolokiaTarget(
-            url=broker.url,
-            username=broker.username,
-            password=lambda: broker.password() or "",
-            origin=broker.origin,
-            tls=TlsFiles(
-                ca_file=_text(tls.ca_file),
-                cert_file=_text(tls.cert_file),
-                key_file=_text(tls.key_file),
-                server_name=tls.server_name,
-                insecure=tls.insecure,
-            ),
-            max_answer_bytes=broker.max_answer,
-            reuse_connections=kind.reuse_connections,
-            hint=kind.hint,
-        )
+        JolokiaTarget(**reached(broker), origin=broker.origin, tls=files, reuse_connections=kind.reuse_connections)
     )
+
+
+def reached(broker: Broker) -> dict[str, Any]:
+    """Where and as whom a broker is asked, whatever the transport."""
+    return {
+        "url": broker.url,
+        "username": broker.username,
+        "password": lambda: broker.password() or "",
+        "max_answer_bytes": broker.max_answer,
+        "hint": KINDS[broker.kind].hint,
+    }
 
 
 def name_map(config: Config) -> NameMap:
@@ -102,7 +90,3 @@ def policy_of(config: Config, broker: Broker) -> Policy:
         constants=config.judgement.compiled(),
         sum_temporary=config.temporary_queues is TemporaryQueues.SUMMED,
     )
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)

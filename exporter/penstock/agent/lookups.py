@@ -104,8 +104,7 @@ class Lookups:
 
         def last_points(view: BrokerView, i: int) -> answers.TimeSeries | None:
             recent = self._recent(view.policy.broker)
-            of = recent.of_queues if table == "queue" else recent.of_clients
-            return time_series_values(of([i], view.tables[table].index, points), 0)
+            return time_series_values(recent.of(table, [i], view.tables[table].index, points), 0)
 
         return last_points
 

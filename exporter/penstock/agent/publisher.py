@@ -9,7 +9,7 @@ import numpy as np
 from penstock.agent import tables as own
 from penstock.agent.assessor import Assessor
 from penstock.agent.result import PollResult, Result
-from penstock.agent.series_budget import SERIES, SeriesBudget
+from penstock.agent.tables import SERIES, SeriesBudget
 from penstock.assessment.assess import Tables
 from penstock.exposition.render import BrokerBlocks
 from penstock.insight.events import Event

@@ -68,10 +68,6 @@ class SeriesBuffer:
         self._end = np.nan
         self._values: Values | None = None
 
-    @property
-    def nbytes(self) -> int:
-        return 0 if self._values is None else self._values.nbytes
-
     def add(self, stamp: float, table: Table[Any]) -> None:
         """
         What a poll at `stamp` (seconds since 1970) says; of several within one step the last stays.
@@ -161,17 +157,12 @@ class Recent:
                 if name in tables:
                     ring.add(stamp, tables[name])
 
-    def of_queues(
-        self, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None
+    def of(
+        self, table: str, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None
     ) -> RecentSamples | None:
+        """Of queues or clients, as `SeriesBuffer.course`."""
         with self._lock:
-            return self.queues.course(at, index, points)
-
-    def of_clients(
-        self, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None
-    ) -> RecentSamples | None:
-        with self._lock:
-            return self.clients.course(at, index, points)
+            return (self.queues if table == "queue" else self.clients).course(at, index, points)
 
 
 # --- as answers
@@ -209,7 +200,7 @@ def queue_recent(
         queue=series.queue,
         begin=round(begin, 3),
         end=round(view.snapshot.stamp, 3),
-        course=time_series_values(recent.of_queues([i], view.tables["queue"].index), 0),
+        course=time_series_values(recent.of("queue", [i], view.tables["queue"].index), 0),
         clients=clients,
         clients_left_out=left_out,
         episodes=episodes(own, here, begin),
@@ -221,7 +212,7 @@ def clients_recent(
 ) -> tuple[list[RecentClient], int]:
     table: Table[ClientSeries] = view.tables.get("client", Table(Index.empty()))
     at = [i for i, row in enumerate(table.index) if (row.address, row.queue) == (series.address, series.queue)]
-    kept = recent.of_clients(at, table.index)
+    kept = recent.of("client", at, table.index)
     names = [table.index.rows[i].client for i in at]
     most = np.zeros(len(at)) if kept is None else np.nan_to_num(kept.values["buffered"]).max(axis=1, initial=0)
     order = sorted(range(len(at)), key=lambda n: (names[n] not in troubled, -most[n]))

@@ -27,6 +27,7 @@ from penstock.agent.checkpoint import (
     queue_name,
     ring_losers,
     saved_debounce,
+    series_of_producer,
     sum_name,
 )
 from penstock.assessment.assess import State
@@ -157,7 +158,7 @@ def changed_since(
     of_queues = state.queues.totals
     record.clients, clients = totals_record(before.clients, state.consumers.totals, client_name)
     record.queues, queues = totals_record(before.queues, of_queues, sum_name, summed(of_queues), members_of_sums(state))
-    record.producers, producers = totals_record(before.producers, state.producers.totals, _series_of_producer)
+    record.producers, producers = totals_record(before.producers, state.producers.totals, series_of_producer)
     counters = shown_counters(judgement)
     record.queue_rows = [
         patch for name in counters if (patch := counter_patch(name, before.counters.get(name), counters[name]))
@@ -257,10 +258,6 @@ def members_of_sums(state: State) -> Mask | None:
     if grouping.source is not state.queues.totals.source or grouping.index is not state.queues.totals.index:
         return None
     return np.append(named, np.False_)[grouping.member]
-
-
-def _series_of_producer(series: Any) -> tuple[str, str]:
-    return series.address, series.client
 
 
 def _new_names(

@@ -1,16 +1,23 @@
-"""What the agent says about its polls of one broker, as tables beside those of the assessment."""
+"""
+What the agent says about its polls of one broker, as tables beside those of the assessment; and which rows are shown
+where a broker makes more series than its budget: what is unhealthy, then the largest.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.agent.result import Result
 from penstock.assessment.assess import Tables
 from penstock.core.table import Column, Index, Table
 from penstock.exposition.catalogue import CATALOGUE
-from penstock.model import Collector
+from penstock.model import Collector, LeftOut
 from penstock.series.labels import BrokerSeries
+from penstock.settings.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +68,85 @@ def series(tables: Tables) -> int:
 def series_of_hidden(hidden: Mapping[str, int]) -> int:
     """How many samples the rows that are held back would make; `hidden`: rows by table."""
     return sum(hidden.get(family.table, 0) for family in CATALOGUE)
+
+
+# --- the budget of series
+
+SERIES = "series"
+SIZES = {
+    "queue": "messages",
+    "client": "buffered",
+    "address": "memory_bytes",
+    "producer": "produced",
+    "eviction": "evicted",
+    "ring_loser": "lost",
+    "oldest": "at",
+}
+"""The tables that grow with the broker, and what is large in them."""
+
+
+@dataclass(slots=True)
+class SeriesBudget:
+    """
+    Cuts the tables of one broker to the series that it may have.
+
+    What is shown stays shown while others are of the same order of magnitude: series that come and go cost Prometheus
+    more than those that stay.
+    """
+
+    dropped: int = 0
+    """Series that were held back at the last poll."""
+    _made: int = 0
+    _policy: Policy | None = None
+    _shown: dict[str, Index[Any]] = field(default_factory=dict)
+
+    def fitted(self, tables: Mapping[str, Table[Any]], policy: Policy) -> dict[str, Table[Any]]:
+        """`tables` with at most as many series as the policy allows, but for those of the broker and of conditions."""
+        if policy is not self._policy:  # what was shown may have other labels now
+            self._policy, self._shown = policy, {}
+        made, most = series(tables), policy.limits.series
+        self._made = made
+        if made <= most:
+            self.dropped, self._shown = 0, {}
+            return dict(tables)
+        counts = {name: samples(name, tables[name]) for name in SIZES if name in tables}
+        large = sum(int(count.sum()) for count in counts.values())
+        share = max(most - (made - large), 0) / large if large else 0.0
+        cut = {name: self._cut(name, tables, count, share) for name, count in counts.items()}
+        self._shown = {name: table.index for name, table in cut.items()}
+        fitted = {**tables, **cut}
+        self.dropped = made - series(fitted)
+        return fitted
+
+    @property
+    def left_out(self) -> LeftOut | None:
+        return LeftOut(SERIES, self.dropped, self._made) if self.dropped else None
+
+    def _cut(self, name: str, tables: Mapping[str, Table[Any]], count: NDArray[np.int64], share: float) -> Table[Any]:
+        """The rows of a table that come first, as many as have this share of its series."""
+        table = tables[name]
+        index, before = table.index, self._shown.get(name, Index.empty())
+        size = np.nan_to_num(table[SIZES[name]])
+        # lexsort: the last key counts first.
+        order = np.lexsort((-size, before.positions(index.keys) < 0, -np.frexp(size)[1], ~unhealthy(tables, table)))
+        at = np.sort(order[np.cumsum(count[order]) <= share * count.sum()])
+        shown, _ = before.advance(index.keys[at], lambda new: index.rows[at[new]].tolist())
+        return Table(shown, {column: values[at] for column, values in table.columns.items()})
+
+
+def samples(name: str, table: Table[Any]) -> NDArray[np.int64]:
+    """How many samples each row of a table makes."""
+    columns = [table.columns[family.column] for family in CATALOGUE if family.table == name and family.column in table]
+    return sum((~np.isnan(column) for column in columns), np.zeros(len(table), np.int64))
+
+
+def unhealthy(tables: Mapping[str, Table[Any]], table: Table[Any]) -> NDArray[np.bool_]:
+    """Of the rows of a table, whether their queue, or a queue of their address, has a condition."""
+    causes: Table[Any] | None = tables.get("queue_cause")
+    ill = [] if causes is None else causes.index.rows[causes["unhealthy"] > 0].tolist()
+    if not ill or not len(table):
+        return np.zeros(len(table), np.bool_)
+    names = ("address", "queue") if hasattr(table.index.rows[0], "queue") else ("address",)
+    name_of = attrgetter(*names)
+    having = set(map(name_of, ill))
+    return np.fromiter((name_of(row) in having for row in table.index), np.bool_, len(table))

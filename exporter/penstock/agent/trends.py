@@ -52,22 +52,18 @@ class Trends:
     def refresh(self) -> None:
         """Look whether the file is another, and show it then; in any of the worker threads."""
         with self._lock:
-            self._refresh()
-
-    def _refresh(self) -> None:
-        try:
-            stat = self.file.stat()
-            seen = stat.st_mtime_ns, stat.st_size
-            if seen == self._seen:
-                return
-            self._seen = seen
-            self.blocks.update(tables(read(self.file, stat)))
-        except FileNotFoundError:
-            if self._seen is not None:
-                self._seen = None
-                self.blocks.update({})
-        except (OSError, ValueError) as error:
-            log.warning("%s cannot be shown: %s; run penstock trends run again", self.file, error)
+            try:
+                stat = self.file.stat()
+                seen = stat.st_mtime_ns, stat.st_size
+                if seen != self._seen:
+                    self._seen = seen
+                    self.blocks.update(tables(read(self.file, stat)))
+            except FileNotFoundError:
+                if self._seen is not None:
+                    self._seen = None
+                    self.blocks.update({})
+            except (OSError, ValueError) as error:
+                log.warning("%s cannot be shown: %s; run penstock trends run again", self.file, error)
 
 
 def read(file: Path, stat: stat_result) -> Gauges:
@@ -84,20 +80,14 @@ def read(file: Path, stat: stat_result) -> Gauges:
 
 def tables(gauges: Gauges) -> Tables:
     """The rows as tables of the catalogue; rows that it does not know are left out."""
-    columns = {name: [family.column for family in CATALOGUE if family.table == name] for name in SHOWN}
     found: dict[str, Table[Any]] = {}
     for name in SHOWN:
         rows = {
-            tuple(row.labels.get(label, "") for label in TABLES[name]): row for row in gauges.rows if row.table == name
+            tuple(one.labels.get(label, "") for label in TABLES[name]): one for one in gauges.rows if one.table == name
         }
-        index: Index[Any] = Index.of([ROWS[name](*labels) for labels in rows])
-        found[name] = Table(
-            index,
-            {
-                column: np.array([gauge_value(row.values.get(column)) for row in rows.values()])
-                for column in columns[name]
-            },
-        )
+        columns = [family.column for family in CATALOGUE if family.table == name]
+        values = {name: np.array([gauge_value(row.values.get(name)) for row in rows.values()]) for name in columns}
+        found[name] = Table(Index.of([ROWS[name](*labels) for labels in rows]), values)
     return found
 
 

@@ -10,13 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from penstock.brokers.budget import Budget, ListingBudgets, RowBudgets
 from penstock.brokers.clients import NameMap
 from penstock.brokers.replies import Replies, Response
+from penstock.brokers.rows import Paged
 from penstock.brokers.sight import Sight
 from penstock.core.errors import NotRecorded, SourceError, Unreachable
 from penstock.model import Collector, Observation, Process, Snapshot
@@ -29,19 +30,7 @@ LISTING_SHARE = 0.6
 """Share of the time left that a listing gets which may wait for a lock or for a disk."""
 
 
-class Sized(Protocol):
-    """A page: how many rows it has, how many there are in all, what could not be read as `Rows` has it."""
-
-    @property
-    def total(self) -> int: ...
-    @property
-    def unreadable(self) -> int: ...
-    @property
-    def lost(self) -> int: ...
-    def __len__(self) -> int: ...
-
-
-PageT = TypeVar("PageT", bound=Sized)
+PageT = TypeVar("PageT", bound=Paged)
 
 
 class ValuesLeftOut(str):
@@ -219,7 +208,7 @@ class BrokerReader(ABC, Generic[ReplyT]):
         """Start again: nothing of an earlier broker process is used. Called once at the start, too."""
 
 
-def unreadable(pages: Iterable[Sized]) -> str:
+def unreadable(pages: Iterable[Paged]) -> str:
     """What had to be left out of these pages, as text."""
     pages = list(pages)
     text = left_out(sum(page.unreadable for page in pages))

@@ -70,10 +70,15 @@ def lost_rows(pages: Iterable["Paged"]) -> int:
 
 
 class Paged(Protocol):
-    """What a page of a listing says of itself."""
+    """A page of a listing: how many rows it has, how many there are in all, what could not be read as `Rows` has it."""
 
     @property
+    def total(self) -> int: ...
+    @property
+    def unreadable(self) -> int: ...
+    @property
     def lost(self) -> int: ...
+    def __len__(self) -> int: ...
 
 
 class RowByRow(Generic[RowT]):
@@ -182,14 +187,9 @@ def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:
 
 def columns_of(names: Iterable[str], numbers: NDArray[np.float64], order: Positions) -> dict[str, Column]:
     """Columns by the model's names in the order of the index; one that is missing for every row is left out."""
-    columns = dict(zip(names, _ordered(numbers, order), strict=True))
-    return present(columns)
-
-
-def _ordered(numbers: NDArray[np.float64], order: Positions) -> NDArray[np.float64]:
-    """The rows of `numbers` in this order; no copy where they are in it, as it is kept for the next poll anyway."""
+    # No copy where they are in it: it is kept for the next poll anyway.
     in_order = len(order) == numbers.shape[1] and bool((order[1:] > order[:-1]).all())
-    return numbers if in_order else numbers[:, order]
+    return present(dict(zip(names, numbers if in_order else numbers[:, order], strict=True)))
 
 
 def present(columns: Mapping[str, Column]) -> dict[str, Column]:

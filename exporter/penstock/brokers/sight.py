@@ -90,9 +90,7 @@ class Sight:
             listed, first = ascending(keys)
             missing = np.flatnonzero((positions(listed, self._keys) < 0) & ~np.isin(self._keys, gone))
             stay = self._staying(missing, [] if torn else _slices(sizes, keys, numbers))
-            if len(listed) < len(keys):  # of a row on two pages, the first
-                first = np.sort(first)
-                keys, numbers = keys[first], numbers[:, first]
+            keys, numbers = _once(keys, numbers, first)
             if len(stay):
                 keys, numbers = np.concatenate([keys, self._stay]), np.hstack([numbers, self._numbers[:, stay]])
         if not self.stayed:
@@ -103,10 +101,7 @@ class Sight:
     def part(self, keys: Values, numbers: NDArray[np.float64]) -> tuple[Values, NDArray[np.float64]]:
         """The same of some pages of a listing that is sorted otherwise: what they do not show does not stay."""
         self._stay, self._counts = keys[:0], np.zeros((2, 0), np.intp)
-        _, first = ascending(keys)
-        if len(first) < len(keys):
-            first = np.sort(first)
-            keys, numbers = keys[first], numbers[:, first]
+        keys, numbers = _once(keys, numbers, ascending(keys)[1])
         self._keys, self._numbers, self.began = keys, numbers, True
         return keys, numbers
 
@@ -125,6 +120,14 @@ class Sight:
         missing = np.compress(stays, missing)
         self._stay, self._counts = self._keys[missing], counts[:, stays]
         return missing
+
+
+def _once(keys: Values, numbers: NDArray[np.float64], first: Positions) -> tuple[Values, NDArray[np.float64]]:
+    """Of a row on two pages, the first. first: their positions, by key."""
+    if len(first) == len(keys):
+        return keys, numbers
+    first = np.sort(first)
+    return keys[first], numbers[:, first]
 
 
 def _slices(

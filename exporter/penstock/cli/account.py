@@ -1,10 +1,8 @@
 """`penstock account`: what became of messages, as an accountant's sheet."""
 
-import json
 from pathlib import Path
 
 import click
-import msgspec
 
 from penstock.cli import completion, logs, options
 from penstock.cli.client import ask
@@ -37,7 +35,7 @@ async def account(broker: str, name: str | None, url: str, http_config_file: Pat
     logs.set_up("error", "logfmt")
     found = await ask(url, http_config_file, "/api/v1/account", AccountList, broker=broker, name=name)
     if form == "json":
-        say_json(json.dumps(msgspec.to_builtins(found), ensure_ascii=False, indent=2))
+        say_json(found)
     else:
         say(*account_lines(found))
     return 0

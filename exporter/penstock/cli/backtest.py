@@ -1,9 +1,8 @@
 """`penstock trends backtest`: the live rules over old polls."""
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 ALERT_FOR = 60.0 * float(THRESHOLDS.judged_for.removesuffix("m"))
 """Seconds that a condition must stand until its alert fires."""
-DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +50,8 @@ class BacktestLine:
     type=click.Path(path_type=Path, dir_okay=False),
     help="A configuration: its rules: and judgement: are tried. It need not name brokers.",
 )
-@click.option("--from", "first", type=DAY, help="UTC; default: the first poll there is.")
-@click.option("--to", "last", type=DAY, help="UTC; default: the last poll there is.")
+@click.option("--from", "first", type=options.DAY, help="UTC; default: the first poll there is.")
+@click.option("--to", "last", type=options.DAY, help="UTC; default: the last poll there is.")
 @click.option(
     "--warm-up", type=click.FloatRange(0), default=24.0, show_default=True, help="Hours judged before --from."
 )
@@ -79,7 +77,10 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
     plan = job.BacktestPlan(span, when["warm_up"] * 3600.0, when["slice_days"])
     found = job.backtest(spark_session(master), Store(history), policies, plan)
     if form == "json":
-        say_json(as_json(found))
+        conditions = lines_of(found)
+        say_json(
+            {"polls": found.polls, "conditions": conditions, "rules": found.rules, "agent": found.agent}, indent=None
+        )
     else:
         say(*as_lines(found))
 
@@ -92,16 +93,6 @@ def policies_of(config: Config) -> Mapping[str, Policy]:
     """By broker; "" for those that the file does not name."""
     other = Policy("", rules=config.compiled_rules(), constants=config.judgement.compiled())
     return {"": other} | {broker.name: policy_of(config, broker) for broker in config.brokers}
-
-
-def as_json(found: "BacktestResult") -> str:
-    def plain(episodes: "Sequence[Episode]") -> list[dict[str, Any]]:
-        return [asdict(one) for one in episodes]
-
-    lines = [asdict(line) for line in lines_of(found)]
-    return json.dumps(
-        {"polls": found.polls, "conditions": lines, "rules": plain(found.rules), "agent": plain(found.agent)}
-    )
 
 
 def lines_of(found: "BacktestResult") -> list[BacktestLine]:

@@ -1,12 +1,10 @@
 """`penstock check`: whether the configuration is right, and each broker gives what is asked of it."""
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from penstock.agent import Poller, Result
 from penstock.agent import tables as own
@@ -16,7 +14,7 @@ from penstock.cli import logs, options
 from penstock.cli.examples import examples
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
-from penstock.config import Config, load
+from penstock.config import load
 from penstock.insight.answers import Finding
 from penstock.insight.explain import findings
 from penstock.model import Role, Snapshot
@@ -53,25 +51,19 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     if form == "text":
         say(*valid)
     config, faults = await with_found(config, config_file, ask_dns=not offline)
-    pollers = [] if offline else await asked(config)
+    polled = [] if offline else await poll_once(config, config.brokers)
+    pollers = [(broker.shown("url"), poller) for broker, poller in zip(config.brokers, polled, strict=False)]
     if form == "json":
         found = [found_of(url, poller) for url, poller in pollers]
         needs = memory_of(poller for _, poller in pollers)
-        made = {"valid": valid, "discovery": faults, "brokers": found, "memory": needs}
-        say_json(json.dumps(made, ensure_ascii=False, indent=2))
+        say_json({"valid": valid, "discovery": faults, "brokers": found, "memory": needs})
     else:
         say(*(f"FAILED    discovery: {source}: {why}" for source, why in faults.items()))
         for url, poller in pollers:
-            say(f"{poller.name}: {url}", *(f"  {line}" for line in report(poller)))
+            say(f"{poller.name}: {url}", *(f"  {line}" for line in report(found_of(url, poller))))
         if needs := memory_of(poller for _, poller in pollers):
             say(f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB")
     return int(bool(faults) or any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
-
-
-async def asked(config: Config) -> list[tuple[str, Poller]]:
-    """The URL of each broker, and what one poll of it found."""
-    pollers = await poll_once(config, config.brokers)
-    return [(broker.shown("url"), poller) for broker, poller in zip(config.brokers, pollers, strict=True)]
 
 
 def memory_of(pollers: Iterable[Poller]) -> dict[str, int] | None:
@@ -87,7 +79,8 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
     """What the poll found, for JSON."""
     assessor = poller.assessor
     snapshot = assessor.snapshot
-    found: dict[str, Any] = {"broker": poller.name, "url": url, "error": error_of(poller)}
+    error = poller.last.error if poller.last else "not polled"
+    found: dict[str, Any] = {"broker": poller.name, "url": url, "error": error}
     if snapshot is None or snapshot.broker is None:
         return found | {"reached": False}
     about = snapshot.broker
@@ -103,39 +96,34 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
         },
         "notes": list(snapshot.notes),
         "found": rows_of(snapshot),
-        "findings": msgspec.to_builtins(findings_of(poller)),
+        "findings": findings_of(poller),
         "series": own.series(assessor.tables),
         "series_held_back": own.series_of_hidden(assessor.hidden()),
         "series_beyond_budget": poller.publisher.budget.dropped,
     }
 
 
-def report(poller: Poller) -> Iterator[str]:
+def report(found: Mapping[str, Any]) -> Iterator[str]:
     """The same, a line each."""
-    snapshot = poller.assessor.snapshot
-    if snapshot is None or snapshot.broker is None:
-        yield f"FAILED    {error_of(poller)}"
+    if not found["reached"]:
+        yield f"FAILED    {found['error']}"
         return
-    about = snapshot.broker
-    product = f" ({about.product_version})" if about.product_version else ""
-    yield f"ok        {about.kind.product} {about.version}{product}, {about.role}, node {about.node_id}"
-    for name, one in snapshot.collectors.items():
-        yield f"FAILED    {name}: {one.error}" if one.error else f"ok        {name}: {one.seconds * 1000:.0f} ms"
-    yield from (f"note      {note}" for note in snapshot.notes)
-    if found := rows_of(snapshot):
-        yield "found     " + ", ".join(f"{count} {name}" for name, count in found.items())
-    for finding in findings_of(poller):
+    product = f" ({found['product_version']})" if found["product_version"] else ""
+    yield f"ok        {found['product']} {found['version']}{product}, {found['role']}, node {found['node_id']}"
+    for name, one in found["collectors"].items():
+        yield (
+            f"FAILED    {name}: {one['error']}" if one["error"] else f"ok        {name}: {one['seconds'] * 1000:.0f} ms"
+        )
+    yield from (f"note      {note}" for note in found["notes"])
+    if found["found"]:
+        yield "found     " + ", ".join(f"{count} {name}" for name, count in found["found"].items())
+    for finding in found["findings"]:
         yield f"finding   {finding.rule}, {finding.scope} {finding.object}: {finding.says}"
         yield f"          {finding.advice}"
-    held_back, beyond = own.series_of_hidden(poller.assessor.hidden()), poller.publisher.budget.dropped
-    made = own.series(poller.assessor.tables) - beyond
-    yield f"export    {made} series, {held_back} held back by the series limits"
+    beyond = found["series_beyond_budget"]
+    yield f"export    {found['series'] - beyond} series, {found['series_held_back']} held back by the series limits"
     if beyond:
         yield f"over      {beyond} more series are beyond budgets.series; the smallest healthy queues are not shown"
-
-
-def error_of(poller: Poller) -> str:
-    return poller.last.error if poller.last else "not polled"
 
 
 def rows_of(snapshot: Snapshot) -> dict[str, int]:

@@ -1,9 +1,7 @@
 """Asking a running agent."""
 
 import os
-import ssl
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 import aiohttp
@@ -35,18 +33,16 @@ class AgentClient:
     def __init__(self, url: str, http: Path | None = None) -> None:
         self.url = checked(url)
         self._http = HttpConfig() if http is None else load_http(http, dict(os.environ))
-        self._tls = tls_of(self._http) if url.startswith("https:") else None
-        self._session: aiohttp.ClientSession | None = None
+        said = self._http.tls_config
+        files = TlsFiles(said.ca_file, said.cert_file, said.key_file, insecure=said.insecure_skip_verify)
+        self._tls = ssl_context(files) if url.startswith("https:") else None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(timeout=TIMEOUT)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._session is not None:
-            await self._session.close()
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
 
     async def get(self, path: str, kind: type[AnswerT], **parameters: str | float | None) -> AnswerT:
         """The answer, which is of this kind; parameters that are None or empty are left out."""
@@ -64,7 +60,6 @@ class AgentClient:
         raise PenstockError(f"{error.error}; {error.hint}")
 
     async def _get(self, path: str, parameters: dict[str, str]) -> tuple[int, bytes]:
-        assert self._session is not None  # noqa: S101 - within `async with`
         try:
             async with self._session.get(
                 self.url + path,
@@ -100,12 +95,6 @@ def checked(url: str) -> str:
         text = str(error).replace("username and password or password_file", "--http.config.file")
         raise ConfigError(f"--url {text}; an agent is at {DEFAULT_URL} unless told otherwise") from None
     return url.rstrip("/")
-
-
-def tls_of(http: HttpConfig) -> ssl.SSLContext:
-    said = http.tls_config
-    ca, cert, key = (None if file is None else str(file) for file in (said.ca_file, said.cert_file, said.key_file))
-    return ssl_context(TlsFiles(ca, cert, key, insecure=said.insecure_skip_verify))
 
 
 async def ask(url: str, http: Path | None, path: str, kind: type[AnswerT], **parameters: str | float | None) -> AnswerT:

@@ -1,13 +1,11 @@
 """`penstock events`: what changed, when."""
 
-import json
 import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import msgspec
 
 from penstock.cli import completion, options
 from penstock.cli.client import ask
@@ -54,7 +52,7 @@ async def events(
     )
     for event in found.events:
         if form == "json":
-            say_json(json.dumps(msgspec.to_builtins(event), ensure_ascii=False))
+            say_json(event, indent=None)
         else:
             say(event_line(event))
     if not found.events:

@@ -1,18 +1,15 @@
 """`penstock explain`: what holds on a queue, since when, on what evidence, and what to do."""
 
-import asyncio
-import json
-import time
+from contextlib import aclosing
 from pathlib import Path
 
 import click
-import msgspec
 
 from penstock.agent import Result
 from penstock.cli import completion, logs, options
 from penstock.cli.client import ask
 from penstock.cli.examples import examples
-from penstock.cli.polling import open_poller
+from penstock.cli.polling import open_poller, polls_of
 from penstock.config import load
 from penstock.core.errors import PenstockError
 from penstock.insight.answers import Explanation
@@ -35,12 +32,7 @@ from penstock.tui.lines import say, say_json
 @click.option("--address", help="Its address, where several queues have this name.")
 @options.agent_url
 @options.http_config_file
-@click.option(
-    "--config.file",
-    "config_file",
-    type=click.Path(path_type=Path),
-    help="Ask the broker itself, as this configuration says, in place of an agent.",
-)
+@options.in_place_of_agent
 @click.option(
     "--polls", type=click.IntRange(min=1, max=1000), default=3, show_default=True, help="Polls of the broker itself."
 )
@@ -70,7 +62,7 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
     else:
         found = await polled(config_file, broker, queue, address, client, polls)
     if form == "json":
-        say_json(json.dumps(msgspec.to_builtins(found), ensure_ascii=False, indent=2))
+        say_json(found)
     else:
         say(*explanation(found))
     return int(not found.healthy)
@@ -82,19 +74,11 @@ async def polled(
     """The same by a few polls of our own."""
     config = load(config_file)
     chosen = options.chosen(config, broker)
-    interval = config.interval_of(chosen)
     poller = open_poller(config, chosen)
-    try:
-        for number in range(1, polls + 1):
-            began = time.monotonic()
-            polled = await poller.poll()
-            if polled.result is Result.FAILED:
-                raise PenstockError(polled.error)
-            say(f"poll {number} of {polls}: {polled.result} {polled.error}".rstrip(), err=True)
-            if number < polls:
-                await asyncio.sleep(max(0.0, began + interval - time.monotonic()))
-    finally:
-        await poller.close()
+    async with aclosing(polls_of(poller, config.interval_of(chosen), polls)) as made:
+        async for poll in made:
+            if poll.result is Result.FAILED:
+                raise PenstockError(poll.error)
     assert poller.assessor.view is not None  # noqa: S101 - a poll has succeeded
     try:
         return explain_queue(poller.assessor.view, queue, address=address, client=client)

@@ -15,17 +15,14 @@ directory = click.argument("directory", type=click.Path(path_type=Path, file_oka
 def write(directory: Path, files: Mapping[str, str]) -> None:
     """Write the files (name → text) into a directory, made when not there; tells each. PenstockError when it cannot."""
     for name, text in files.items():
-        path = directory / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise PenstockError(f"cannot write {path}: {error.strerror or error}") from error
-        write_one(path, text)
+        write_one(directory / name, text, parents=True)
 
 
-def write_one(path: Path, text: str) -> None:
+def write_one(path: Path, text: str, *, parents: bool = False) -> None:
     """For others to read, as the umask allows; says the name. PenstockError when it cannot."""
     try:
+        if parents:
+            path.parent.mkdir(parents=True, exist_ok=True)
         check_target(path)
         replace_file(path, text.encode(), FOR_OTHERS)
     except Unfit as error:

@@ -1,25 +1,16 @@
-"""`penstock flow`: the arithmetic of flow control, and what a client itself says of it."""
+"""`penstock flow`: the arithmetic of flow control."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 
 from penstock.cli import options
 from penstock.cli.examples import examples
-from penstock.config.values import parse_duration
 from penstock.findings import limits
 from penstock.findings.limits import ConnectionWindow, ConsumerWindow, CreditWindow
-from penstock.insight.client_log import ClientLog, LoggedConsumer, read_client_log
 from penstock.tui.lines import say, say_json
-
-HOW_TO_LOG = (
-    "start the client with -Dimq.flowcontrol.debug=true -Dimq.flowcontrol.log=stderr, log"
-    " jakarta.jms.consumer.flowcontrol at FINEST to the same file, and see docs/flow.md"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +20,6 @@ class FlowLine:
     name: str
     value: Any
     text: str
-
-
-class Duration(click.ParamType[float]):
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return value if isinstance(value, float) else parse_duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 class Rate(click.FloatRange):
@@ -66,7 +47,6 @@ def flow() -> None:
     epilog=examples(
         "penstock flow openmq --limit 1000 --threshold 10",
         "penstock flow openmq --message-size 4kB --consumers 8 --memory 64MB",
-        "penstock flow openmq --client-log client.log",
     )
 )
 @click.option(
@@ -92,33 +72,23 @@ def flow() -> None:
 )
 @click.option("--buffered", type=click.IntRange(min=0), help="Messages in the client now: what the next batch is.")
 @click.option("--consumers", type=COUNT, default=1, show_default=True, help="Consumers on one connection.")
-@click.option("--message-size", type=options.Size(), help="Mean size of a message, for instance 4kB.")
-@click.option("--memory", type=options.Size(), help="What the buffers of one client may take, for instance 64MB.")
+@click.option("--message-size", type=options.SIZE, help="Mean size of a message, for instance 4kB.")
+@click.option("--memory", type=options.SIZE, help="What the buffers of one client may take, for instance 64MB.")
 @click.option("--rate", type=RATE, help="Messages that one consumer takes a second.")
-@click.option("--round-trip", type=Duration(), help="From asking to the first message of the batch, for instance 20ms.")
+@click.option(
+    "--round-trip", type=options.TIME, help="From asking to the first message of the batch, for instance 20ms."
+)
 @click.option("--connection-limit", type=COUNT, help="imqConnectionFlowLimit, with imqConnectionFlowLimitEnabled=true.")
 @click.option(
-    "--connection-count",
-    type=COUNT,
-    default=limits.CONNECTION_COUNT,
-    show_default=True,
-    help="imqConnectionFlowCount.",
-)
-@click.option(
-    "--client-log",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Tell what a client's own log says in place of calculating.",
+    "--connection-count", type=COUNT, default=limits.CONNECTION_COUNT, show_default=True, help="imqConnectionFlowCount."
 )
 @options.form
 def openmq(  # noqa: PLR0913, PLR0917 - the command's options
     limit: int, threshold: int, destination_limit: int, buffered: int | None, consumers: int,
     message_size: int | None, memory: int | None, rate: float | None, round_trip: float | None,
-    connection_limit: int | None, connection_count: int, client_log: Path | None, form: str,
+    connection_limit: int | None, connection_count: int, form: str,
 ) -> None:  # fmt: skip
     """Flow control of OpenMQ: consumer limit and threshold, connection limit and count."""
-    if client_log is not None:
-        tell_log(client_log, form)
-        return
     if memory is not None and message_size is None:
         raise click.UsageError("--memory needs --message-size: a limit counts messages")
     if (rate is None) != (round_trip is None):
@@ -151,10 +121,10 @@ def openmq(  # noqa: PLR0913, PLR0917 - the command's options
     show_default=True,
     help="consumerWindowSize of a Core client, bytes; 0 holds nothing in advance, -1 without bound.",
 )
-@click.option("--message-size", type=options.Size(), default="1kB", show_default=True, help="Mean size of a message.")
+@click.option("--message-size", type=options.SIZE, default="1kB", show_default=True, help="Mean size of a message.")
 @click.option("--consumers", type=COUNT, default=1, show_default=True, help="Consumers of the queue.")
 @click.option("--ring", type=COUNT, help="ring-size of the queue: the window at which consumers hold no more than it.")
-@click.option("--memory", type=options.Size(), help="What the buffers of one client may take.")
+@click.option("--memory", type=options.SIZE, help="What the buffers of one client may take.")
 @options.form
 def artemis(window: int, message_size: int, consumers: int, ring: int | None, memory: int | None, form: str) -> None:
     """Flow control of Artemis: the window of a Core client, against messages, a ring, memory."""
@@ -273,86 +243,12 @@ def bounds(size: int, consumers: int, ring: int | None, memory: int | None) -> I
         yield FlowLine("window_for_memory_bytes", window, f"{window:,} B: {memory:,} B / {consumers:,}")
 
 
-# --- what a client says
-
-
-def tell_log(path: Path, form: str) -> None:
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            log = read_client_log(file)
-    except OSError as error:
-        raise click.ClickException(f"cannot read {path}: {error.strerror}") from None
-    if not log.consumers and not log.connections:
-        raise click.ClickException(f"{path} holds no flow control of an OpenMQ client: {HOW_TO_LOG}")
-    if form == "json":
-        say_json(json.dumps(plain_log(log), ensure_ascii=False, indent=2))
-        return
-    for entry in (*log.consumers.values(), *log.connections.values()):
-        say(*entry_told(entry, log.seconds))
-    if log.seconds is None:
-        say(f"No times in it: {HOW_TO_LOG}", err=True)
-
-
-def plain_log(log: ClientLog) -> Mapping[str, Any]:
-    return {
-        "seconds": log.seconds,
-        "consumers": [plain_entry(entry) for entry in log.consumers.values()],
-        "connections": [plain_entry(entry) for entry in log.connections.values()],
-    }
-
-
-def plain_entry(entry: LoggedConsumer) -> Mapping[str, Any]:
-    """An entry as JSON has it; what the log does not say is null."""
-    sizes = sorted(entry.windows)
-    asked = sum(size * times for size, times in entry.windows.items())
-    return {
-        "connection": entry.connection,
-        "consumer": entry.consumer or None,
-        "destination": entry.destination or None,
-        "limit": entry.limit,
-        "resume": entry.resume,
-        "buffered": entry.buffered,
-        "buffered_most": entry.buffered_most if entry.looks else None,
-        "buffered_mean": entry.buffered_sum / entry.looks if entry.looks else None,
-        "looks": entry.looks,
-        "windows": entry.windows.total(),
-        "window_least": sizes[0] if sizes else None,
-        "window_most": sizes[-1] if sizes else None,
-        "asked_for": asked,
-        "pauses": entry.pauses,
-        "paused": entry.is_paused,
-        "paused_seconds_least": entry.paused_least,
-        "paused_seconds_most": entry.paused_most,
-    }
-
-
-def entry_told(entry: LoggedConsumer, seconds: float | None) -> Iterator[str]:
-    found = plain_entry(entry)
-    if entry.consumer:
-        yield f"{entry.destination}   consumer {entry.consumer} on connection {entry.connection}"
-        known = "" if entry.resume is None else f", asks again at {entry.resume:,} or fewer"
-        yield f"  limit      {'not told' if entry.limit is None else messages(entry.limit)}{known}"
-    else:
-        yield f"connection {entry.connection}"
-    if entry.looks:
-        mean = f"{found['buffered_mean']:,.0f} mean of {counted(entry.looks, 'look')}"
-        yield f"  buffered   {entry.buffered:,} at last, {entry.buffered_most:,} most, {mean}"
-    if entry.windows:
-        sizes = f"{found['window_least']:,} … {found['window_most']:,}"
-        yield f"  asked for  {counted(found['windows'], 'window')} of {sizes} messages, {found['asked_for']:,} in all"
-    lasts = ", still waiting" if entry.is_paused else ""
-    paused = f", {entry.paused_least:.1f} … {entry.paused_most:.1f} s of {seconds:.1f} s" if seconds else ""
-    yield f"  paused     {counted(entry.pauses, 'time')}{paused}{lasts}"
-    if entry.is_paused and entry.resume is not None and (entry.buffered or 0) > entry.resume:
-        yield f"             {entry.buffered:,} are above the resume level: the application does not take them"
-
-
 # --- as text
 
 
 def show(lines: Sequence[FlowLine], form: str) -> None:
     if form == "json":
-        say_json(json.dumps({line.name: line.value for line in lines}, indent=2))
+        say_json({line.name: line.value for line in lines})
         return
     width = max(len(line.name) for line in lines)
     for line in lines:

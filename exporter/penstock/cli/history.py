@@ -37,7 +37,6 @@ def list_days(url: str) -> None:
     say(f"{len(found)} days, {sum(day.bytes for day in found) / 2**20:.1f} MiB")
 
 
-DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
 DEFAULT_DAYS = 15
 """What Prometheus keeps when nothing else is said."""
 
@@ -49,8 +48,8 @@ DEFAULT_DAYS = 15
 @click.option("--history", "target", default="data/history", show_default=True, help="Where the agent publishes.")
 @click.option("--match", default="", help='Further label matchers, such as \'job="artemis",cluster="a"\'.')
 @click.option("--broker", default="", help="Name of the broker; default: its label broker, host or instance.")
-@click.option("--from", "first", type=DAY, help=f"UTC; default: {DEFAULT_DAYS} days ago.")
-@click.option("--to", "last", type=DAY, help="UTC; default: now.")
+@click.option("--from", "first", type=options.DAY, help=f"UTC; default: {DEFAULT_DAYS} days ago.")
+@click.option("--to", "last", type=options.DAY, help="UTC; default: now.")
 @click.option(
     "--bearer-token-file", "token", type=click.Path(path_type=Path, dir_okay=False), help="With a token for it."
 )

@@ -5,7 +5,7 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ import click
 from penstock.cli.client import DEFAULT_URL
 from penstock.cli.logs import FORMATS, LEVELS
 from penstock.config import Broker, Config
-from penstock.config.values import parse_size
+from penstock.config.values import parse_duration, parse_size
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.server import DEFAULT_ADDRESS
 from penstock.tui.lines import say
@@ -22,21 +22,33 @@ from penstock.tui.lines import say
 T = TypeVar("T")
 
 
-class Size(click.ParamType[int]):
-    """Bytes, more than none; written with a unit or without."""
+class Parsed(click.ParamType[float]):
+    """What `parse` makes of a text, or says in its ValueError."""
 
-    name = "size"
+    def __init__(self, name: str, parse: Callable[[str], float]) -> None:
+        self.name, self._parse = name, parse
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
-            size = parse_size(int(value) if re.fullmatch(r"-?\d+", str(value)) else value)
+            return self._parse(value) if isinstance(value, str) else value
         except ValueError as error:
             self.fail(str(error), param, ctx)
-        if size <= 0:
-            self.fail(f"{value}: give more than nothing", param, ctx)
-        return size
 
 
+def _size(text: str) -> int:
+    size = parse_size(int(text) if re.fullmatch(r"-?\d+", text) else text)
+    if size <= 0:
+        raise ValueError(f"{text}: give more than nothing")
+    return size
+
+
+SIZE = Parsed("size", _size)
+"""Bytes, more than none; written with a unit or without."""
+TIME = Parsed("time", parse_duration)
+"""Seconds, of `20ms`."""
+
+
+DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
 config_file = click.option(
     "--config.file",
     "config_file",
@@ -65,16 +77,10 @@ class ServerOptions:
 
 
 def server(function: Callable[..., T]) -> Callable[..., T]:
-    """Adds these options, which the command gets as one."""
-
-    @functools.wraps(function)
-    def wrapped(*arguments: Any, **given: Any) -> T:
-        found = ServerOptions(**{field.name: given.pop(field.name) for field in fields(ServerOptions)})
-        return function(*arguments, server=found, **given)
-
+    """Adds the options that make a `ServerOptions`."""
     for option in reversed(_SERVER):
-        wrapped = option(wrapped)
-    return wrapped
+        function = option(function)
+    return function
 
 
 _SERVER = (
@@ -146,6 +152,12 @@ agent_url = click.option(
     envvar="PENSTOCK_URL",
     show_envvar=True,
     help="The running agent that is asked.",
+)
+in_place_of_agent = click.option(
+    "--config.file",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="Ask the brokers themselves, as this configuration says, in place of an agent.",
 )
 http_config_file = click.option(
     "--http.config.file",

@@ -48,6 +48,10 @@ def heading(poller: Poller) -> Line:
     return text
 
 
+QUEUE_COLUMNS = {"msgs": "messages", "ready": "ready", "deliv": "delivering", "sched": "scheduled", "cons": "consumers",
+                 "added": "added", "acked": "acknowledged"}  # fmt: skip
+CLIENT_COLUMNS = {"cons": "consumers", "held": "buffered", "uncom": "uncommitted", "deliv": "delivered",
+                  "acked": "acknowledged"}  # fmt: skip
 STYLES = {"critical": "bold red", "warning": "yellow", "info": "default"}
 
 
@@ -62,27 +66,22 @@ def conditions(view: BrokerView, rows: int = ROWS) -> Grid:
 
 
 def queues(table: Table[QueueSeries], rows: int = ROWS) -> Grid:
-    grid = _grid("queue", "msgs", "ready", "deliv", "sched", "cons", "added", "acked", "ring")
-    busiest = np.argsort(-np.nan_to_num(table["messages"]), kind="stable")[:rows].tolist()
-    for i in busiest:
-        numbers = [table[name][i] for name in ("messages", "ready", "delivering", "scheduled", "consumers")]
-        counters = [table[name][i] for name in ("added", "acknowledged")]
+    grid = _grid("queue", *QUEUE_COLUMNS, "ring")
+    for i in np.argsort(-np.nan_to_num(table["messages"]), kind="stable")[:rows].tolist():
         ring = table["ring_used_ratio"][i]
-        full = "" if math.isnan(ring) else f"{ring:.0%}"
-        add_row(grid, table.index.rows[i].queue, *map(_number, numbers + counters), full)
+        numbers = [_number(table[name][i]) for name in QUEUE_COLUMNS.values()]
+        add_row(grid, table.index.rows[i].queue, *numbers, "" if math.isnan(ring) else f"{ring:.0%}")
     return grid
 
 
 def clients(tables: Tables, rows: int = ROWS) -> Grid:
     table = tables["client"]
-    grid = _grid("client", "queue", "cons", "held", "uncom", "deliv", "acked", "last ack")
+    grid = _grid("client", "queue", *CLIENT_COLUMNS, "last ack")
     last = last_acknowledgements(tables)
     held: Column = np.nan_to_num(table["buffered"]) + np.nan_to_num(table["uncommitted"])
     for i in np.argsort(-held, kind="stable")[:rows].tolist():
-        row = table.index.rows[i]
-        names = ("consumers", "buffered", "uncommitted", "delivered", "acknowledged")
-        acknowledged = _age(last.get((row.queue, row.client)))
-        add_row(grid, row.client, row.queue, *(_number(table[name][i]) for name in names), acknowledged)
+        row, numbers = table.index.rows[i], [_number(table[name][i]) for name in CLIENT_COLUMNS.values()]
+        add_row(grid, row.client, row.queue, *numbers, _age(last.get((row.queue, row.client))))
     return grid
 
 

@@ -1,15 +1,17 @@
 """Single polls for the commands that do not stay: each broker asked once, without a server."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from penstock.agent import Assessor, Poller
+from penstock.agent import Assessor, Poller, PollResult
 from penstock.agent.discovery import Discovery, SourcePlace, resolve
 from penstock.agent.factory import open_reader, policy_of
 from penstock.config import Broker, Config, DnsTarget
 from penstock.transports.recording import RecordingFile
+from penstock.tui.lines import say
 
 
 async def with_found(config: Config, config_file: Path, *, ask_dns: bool = True) -> tuple[Config, Mapping[str, str]]:
@@ -32,6 +34,20 @@ async def poll_once(config: Config, brokers: Sequence[Broker]) -> list[Poller]:
             closing.push_async_callback(pollers[-1].close)
         await asyncio.gather(*(poller.poll() for poller in pollers))
     return pollers
+
+
+async def polls_of(poller: Poller, interval: float, most: int) -> AsyncGenerator[PollResult, None]:
+    """So many polls at this interval, each told; the poller is closed then."""
+    try:
+        for number in range(1, most + 1):
+            began = time.monotonic()
+            poll = await poller.poll()
+            say(f"poll {number} of {most}: {poll.result} {poll.error}".rstrip(), err=True)
+            yield poll
+            if number < most:
+                await asyncio.sleep(max(0.0, began + interval - time.monotonic()))
+    finally:
+        await poller.close()
 
 
 def open_poller(config: Config, broker: Broker, record: RecordingFile | None = None) -> Poller:

@@ -1,7 +1,7 @@
 """`penstock record`: the raw answers of each poll to a file, for support cases and tests."""
 
-import asyncio
 import time
+from contextlib import aclosing
 from pathlib import Path
 
 import click
@@ -9,7 +9,7 @@ import click
 from penstock.agent import Result
 from penstock.cli import logs, options
 from penstock.cli.examples import examples
-from penstock.cli.polling import open_poller
+from penstock.cli.polling import open_poller, polls_of
 from penstock.config import load
 from penstock.config.values import format_size
 from penstock.core.errors import PenstockError
@@ -29,7 +29,7 @@ from penstock.tui.lines import say
 @click.option(
     "--max-size",
     "limit",
-    type=options.Size(),
+    type=options.SIZE,
     default=format_size(MAX_BYTES),
     show_default=True,
     help="Of the file: a poll that has no room ends it.",
@@ -46,23 +46,17 @@ async def record(config_file: Path, name: str | None, polls: int, output: Path |
     config = load(config_file)
     broker = options.chosen(config, name)
     path = output or Path(f"{_file_name(broker.name)}-{time.strftime('%Y%m%dT%H%M%S')}.jsonl.gz")
-    interval = config.interval_of(broker)
     file = RecordingFile(path, limit)
     poller = open_poller(config, broker, file)
     failed = 0
     try:
-        for number in range(1, polls + 1):
-            began = time.monotonic()
-            poll = await poller.poll()
-            failed += poll.result is Result.FAILED
-            say(f"poll {number} of {polls}: {poll.result} {poll.error}".rstrip(), err=True)
-            file.end_poll()
-            if file.full:
-                break
-            if number < polls:
-                await asyncio.sleep(max(0.0, began + interval - time.monotonic()))
+        async with aclosing(polls_of(poller, config.interval_of(broker), polls)) as made:
+            async for poll in made:
+                failed += poll.result is Result.FAILED
+                file.end_poll()
+                if file.full:
+                    break
     finally:
-        await poller.close()
         say(f"written: {path} ({path.stat().st_size} bytes, {file.polls} polls)", err=True)
     if file.full:
         left_out = f"the last {polls - file.polls} of {polls} polls have no room in {format_size(limit)}"

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-import msgspec
 
 from penstock.agent.factory import name_map, policy_of
 from penstock.assessment.assess import State, assess
@@ -58,7 +57,7 @@ async def replay(file: Path, config_file: Path | None, name: str | None, form: s
         told += len(events)
         for event in events:
             if form == "json":
-                say_json(msgspec.json.encode(event).decode())
+                say_json(event, indent=None)
             else:
                 say(event_line(event))
     say(f"{polls} polls, {told} changes", err=True)

@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -43,12 +44,7 @@ MOST_PROBES = 64
 @options.log_format
 @options.command
 async def run(
-    config_file: Path,
-    storage: Path,
-    shard: str | None,
-    log_level: str,
-    log_format: str,
-    server: options.ServerOptions,
+    config_file: Path, storage: Path, shard: str | None, log_level: str, log_format: str, **server: Any
 ) -> int:
     """
     Watch the configured brokers and serve /metrics.
@@ -67,11 +63,17 @@ async def run(
         stopping.set()
 
     loop = asyncio.get_running_loop()
+    reloads: set[asyncio.Task[None]] = set()
+
+    def reload() -> None:
+        task = loop.create_task(_reload(agent))
+        reloads.add(task)
+        task.add_done_callback(reloads.discard)
+
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    async with _served(agent, server):
-        reloads = Reloads(agent)
-        loop.add_signal_handler(signal.SIGHUP, reloads.ask)
+    async with _served(agent, options.ServerOptions(**server)):
+        loop.add_signal_handler(signal.SIGHUP, reload)
         await _watch(agent, stopping)
     return 0
 
@@ -117,20 +119,8 @@ def authentication_of(web_config_file: Path | None, refused: RefusedLogin | None
     return Authentication(web_config_file, refused)
 
 
-class Reloads:
-    """Reloads asked by signal: one at a time, errors to the log."""
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def ask(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._reload())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _reload(self) -> None:
-        try:
-            await self._agent.reload()
-        except PenstockError as error:
-            log.error("the configuration was not taken, the old one stays: %s", error)  # noqa: TRY400 - expected
+async def _reload(agent: Agent) -> None:
+    try:
+        await agent.reload()
+    except PenstockError as error:
+        log.error("the configuration was not taken, the old one stays: %s", error)  # noqa: TRY400 - expected

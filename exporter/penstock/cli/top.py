@@ -22,12 +22,7 @@ from penstock.insight.answers import BrokerList
 )
 @options.agent_url
 @options.http_config_file
-@click.option(
-    "--config.file",
-    "config_file",
-    type=click.Path(path_type=Path),
-    help="Ask the brokers themselves, as this configuration says, in place of an agent.",
-)
+@options.in_place_of_agent
 @click.option("--broker", default="", help="Begin with the queues of this broker.", shell_complete=completion.brokers)
 @click.option(
     "--interval",
@@ -45,7 +40,7 @@ async def top(url: str, http_config_file: Path | None, config_file: Path | None,
     """
     logs.set_up("critical", "logfmt")
     from penstock.tui.app import Top  # noqa: PLC0415 - an extra: the agent runs without it
-    from penstock.tui.source import Local, Remote  # noqa: PLC0415
+    from penstock.tui.source import StatusSource, asked_here  # noqa: PLC0415
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise PenstockError("top needs a terminal; for a table to read or to keep: penstock once --format table")
@@ -53,11 +48,11 @@ async def top(url: str, http_config_file: Path | None, config_file: Path | None,
         agent = Agent(config_file)
         try:
             await agent.start()
-            await Top(Local(agent.lookups), str(config_file), interval, broker).run_async()
+            await Top(StatusSource(asked_here(agent.lookups)), str(config_file), interval, broker).run_async()
         finally:
             await agent.stop()
         return 0
     async with AgentClient(url, http_config_file) as client:
         await client.get("/api/v1/brokers", BrokerList)  # an error before the screen is taken stays readable
-        await Top(Remote(client.get), url, interval, broker).run_async()
+        await Top(StatusSource(client.get), url, interval, broker).run_async()
     return 0

@@ -3,7 +3,7 @@
 from penstock.core.table import Index, Table
 from penstock.insight.answers import ClientConnection, ClientView, Target, columns
 from penstock.insight.explain import BrokerView, NotFound, json_number, near, numbers_at
-from penstock.insight.lists import ListQuery, client_list, condition_list
+from penstock.insight.lists import ListQuery, client_list, condition_list, named
 from penstock.series.labels import ClientSeries, ConnectionSeries, ProducerSeries
 
 MOST = 200
@@ -29,14 +29,13 @@ def client_view(view: BrokerView, client: str) -> ClientView:
         queues=queues.rows,
         queues_left_out=queues.total - len(queues.rows),
         sends_to=[Target(producers.index.rows[i].address, json_number(producers["produced"][i])) for i in sends[:MOST]],
-        connections=[_connection(connections, i) for i in through[:MOST]],
-    )
-
-
-def _connection(table: Table[ConnectionSeries], i: int) -> ClientConnection:
-    row: ConnectionSeries = table.index.rows[i]
-    return ClientConnection(
-        row.connection, row.protocol, row.user, row.remote_host, **numbers_at(table, columns(ClientConnection), i)
+        connections=[
+            ClientConnection(
+                **named(connections.index.rows[i], ("connection", "protocol", "user", "remote_host"))
+                | numbers_at(connections, columns(ClientConnection), i)
+            )
+            for i in through[:MOST]
+        ],
     )
 
 

@@ -44,6 +44,7 @@ TIMES: Final = ("last_delivery", "last_acknowledgement")
 CLIENT_NAMES: Final = ("address", "queue", "client")
 CLIENT: Final = attrgetter(*CLIENT_NAMES)
 """What a client and a condition of it are known by."""
+OF_CONSUMER: Final = ("address", "queue", "protocol", "user", "remote_host", "session", "filter")
 NAMES: Final = frozenset({"queue", "client", "consumer"})
 QUEUE_SORTS: Final = (WORST, "queue", *SUMS, "scheduled", "rate_in", "rate_out")
 CLIENT_SORTS: Final = (WORST, "client", "queue", *columns(Client))
@@ -260,13 +261,9 @@ def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Q
     def queue(i: int, conditions: Sequence[ActiveCondition]) -> Queue:
         row: QueueSeries = table.index.rows[i]
         return Queue(
-            broker=row.broker,
-            address=row.address,
-            queue=row.queue,
             kind=str(row.kind),
-            owner=row.owner,
-            team=row.team,
-            **{name: json_number(column[i]) for name, column in read.items()},
+            **named(row, ("broker", "address", "queue", "owner", "team"))
+            | {name: json_number(column[i]) for name, column in read.items()},
             conditions=summaries(conditions if unknown else [*conditions, *unknown_conditions(view, row)]),
             recent=recent(view, i),
         )
@@ -285,11 +282,7 @@ def _clients(view: BrokerView, recent: SeriesOf) -> RowSource[Client]:
     def client(i: int, conditions: Sequence[ActiveCondition]) -> Client:
         row: ClientSeries = table.index.rows[i]
         return Client(
-            broker=row.broker,
-            address=row.address,
-            queue=row.queue,
-            client=row.client,
-            **numbers_at(table, names, i),
+            **named(row, ("broker", *CLIENT_NAMES)) | numbers_at(table, names, i),
             conditions=summaries(conditions),
             recent=recent(view, i),
         )
@@ -314,16 +307,9 @@ def _consumers(view: BrokerView) -> RowSource[Consumer] | None:
         series: ClientSeries = grouping.index.rows[grouping.member[i]]
         return Consumer(
             broker=series.broker,
-            address=row.address,
-            queue=row.queue,
             client=series.client,
             consumer=row.id,
-            protocol=row.protocol,
-            user=row.user,
-            remote_host=row.remote_host,
-            session=row.session,
-            filter=row.filter,
-            **numbers_at(known, tuple(read), i),
+            **named(row, OF_CONSUMER) | numbers_at(known, tuple(read), i),
             conditions=summaries(conditions),
         )
 
@@ -332,6 +318,11 @@ def _consumers(view: BrokerView) -> RowSource[Consumer] | None:
     conditions = _by_label(labels, view.conditions, CLIENT)
     own = ("id", "remote_host")
     return RowSource(labels, grouping.member, rows, conditions, CLIENT_NAMES, own, read, "buffered", consumer)
+
+
+def named(row: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Its texts that the answer has under the same names."""
+    return {name: getattr(row, name) for name in names}
 
 
 def _by_label(labels: Sequence[Any], conditions: Sequence[ActiveCondition], name: Callable[[Any], Any]) -> Conditions:

@@ -13,10 +13,9 @@ from penstock.core.errors import PenstockError
 from penstock.exposition.family_filter import FamilyFilter, UnknownFamily
 from penstock.exposition.negotiate import accepts_gzip, answer
 from penstock.server.api import RETRY, STATUS, api_routes
-from penstock.server.fair_scheduler import FairScheduler
 from penstock.server.pages.routes import POLICY, page_routes
 from penstock.server.refusals import Refusals
-from penstock.server.request_limit import Busy, RequestLimit
+from penstock.server.request_limit import Busy, FairScheduler, RequestLimit
 from penstock.server.view import AgentView
 
 log = logging.getLogger(__name__)

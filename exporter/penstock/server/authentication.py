@@ -90,7 +90,7 @@ class Authentication:
         login = await self._passwords.login(request)
         if self._refused is not None and login in (Login.WRONG, Login.UNCHECKED):
             self._refused(request.remote or "an unknown address", checked=login is Login.WRONG)
-        return _REFUSALS[login]() if login in _REFUSALS else None
+        return _refusal_of(login)
 
     async def set_headers(self, _: web.Request, response: web.StreamResponse) -> None:
         """The configured headers, over the product's own."""
@@ -133,17 +133,14 @@ class Bucket:
         return True
 
 
-def _unauthorized() -> web.Response:
+def _refusal_of(login: Login) -> web.Response | None:
+    if login is Login.RIGHT:
+        return None
+    if login is Login.UNCHECKED:
+        text = "Too many passwords wait to be checked; try again in a second.\n"
+        return web.Response(status=429, headers={hdrs.RETRY_AFTER: "1"}, text=text)
     headers = {hdrs.WWW_AUTHENTICATE: 'Basic realm="penstock", charset="UTF-8"'}
     return web.Response(status=401, headers=headers, text="A user and password are needed.\n")
-
-
-def _unchecked() -> web.Response:
-    text = "Too many passwords wait to be checked; try again in a second.\n"
-    return web.Response(status=429, headers={hdrs.RETRY_AFTER: "1"}, text=text)
-
-
-_REFUSALS = {Login.MISSING: _unauthorized, Login.WRONG: _unauthorized, Login.UNCHECKED: _unchecked}
 
 
 def _hashes(config: WebConfig) -> dict[str, bytes]:

@@ -21,22 +21,19 @@ class AgentView(Protocol):
     The agent as the server sees it; nothing here waits for a broker, `reload` excepted.
 
     `reload` and `exposition` are used in the event loop, everything else is called from any thread.
+    masked_config: that in force, as YAML without secrets. brokers: those configured, in the configuration's order.
     """
 
     @property
     def exposition(self) -> Body: ...
+    def masked_config(self) -> str: ...
+    def brokers(self) -> Sequence[answers.BrokerState]: ...
 
     def ready(self) -> tuple[bool, str]:
         """Whether the first poll of every broker was tried, and in words what is waited for."""
 
     async def reload(self) -> None:
         """Read the configuration anew. ConfigError: it is refused and the old one stays."""
-
-    def masked_config(self) -> str:
-        """The configuration in force as YAML without secrets."""
-
-    def brokers(self) -> Sequence[answers.BrokerState]:
-        """The configured brokers, in the configuration's order."""
 
     def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList:
         """
@@ -45,14 +42,10 @@ class AgentView(Protocol):
         NotFound: there is no such broker.
         """
 
-    def clients(self, broker: str, query: ListQuery, points: int = 0) -> answers.ClientList:
-        """As `queues`, the clients."""
-
-    def conditions(self, broker: str, query: ListQuery) -> answers.ConditionList:
-        """As `queues`, the active conditions, with evidence and advice."""
-
-    def consumers(self, broker: str, query: ListQuery) -> answers.ConsumerList:
-        """As `queues`, the consumers."""
+    # As `queues`.
+    def clients(self, broker: str, query: ListQuery, points: int = 0) -> answers.ClientList: ...
+    def conditions(self, broker: str, query: ListQuery) -> answers.ConditionList: ...
+    def consumers(self, broker: str, query: ListQuery) -> answers.ConsumerList: ...
 
     def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation:
         """All that is known of a queue. NotFound: no such broker, queue or client."""

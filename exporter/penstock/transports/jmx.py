@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from penstock.core.errors import BadAnswer, Refused, SourceError, Unreachable
-from penstock.transports.java import find_java
-from penstock.transports.jmx_helper import AnswerKind, Ended, Helper
+from penstock.transports.jmx_helper import AnswerKind, Ended, Helper, find_java
 from penstock.transports.portmapper import ask_port_mapper
 from penstock.transports.transport import Answer, Hint, Request
 

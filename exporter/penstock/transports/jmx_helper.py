@@ -6,6 +6,8 @@ It ends by itself when this process does, however that happens, for its input en
 
 import asyncio
 import contextlib
+import os
+import shutil
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -14,8 +16,10 @@ from typing import Any
 import msgspec
 
 from penstock.core.errors import BadAnswer, ConfigError, SourceError
-from penstock.transports.java import environment
 
+PASSED_ON = ("PATH", "HOME", "TMPDIR", "TZ", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "JAVA_HOME",
+             "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # fmt: skip
+"""Variables that a Java process may need; secrets for `${NAME}` of the configuration are among the others."""
 JAR = Path(__file__).parent / "jmx-helper.jar"
 MAIN = "penstock.jmx.Helper"
 _JVM = (
@@ -28,6 +32,22 @@ _SAID = 2000
 """Characters of what it writes to its error output that are kept."""
 _GOODBYE = 1.0
 """Seconds that it gets to end by itself."""
+
+
+def environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+
+
+def find_java(configured: Path | None) -> str:
+    """The `java` that is configured, else JAVA_HOME's, else that of PATH. ConfigError when there is none."""
+    if configured is not None:
+        return str(configured)
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if java is None:
+        where = f"there is none at JAVA_HOME={home}" if home else "none is installed"
+        raise ConfigError(f"JMX needs a Java 11 or later: {where}; install one, or name it as `java:` of the broker")
+    return java
 
 
 class AnswerKind(StrEnum):

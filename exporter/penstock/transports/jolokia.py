@@ -8,6 +8,8 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -24,9 +26,9 @@ DNS_SECONDS = 1
 class TlsFiles:
     """How to trust the broker's certificate and to show our own. Files in PEM."""
 
-    ca_file: str | None = None
-    cert_file: str | None = None
-    key_file: str | None = None
+    ca_file: str | Path | None = None
+    cert_file: str | Path | None = None
+    key_file: str | Path | None = None
     server_name: str | None = None
     insecure: bool = False
     """Accept any certificate; only when the operator said so."""
@@ -110,12 +112,9 @@ class JolokiaTransport:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
+            lasting: Any = {"keepalive_timeout": 75} if self._target.reuse_connections else {"force_close": True}
             self._session = aiohttp.ClientSession(
-                connector=(
-                    aiohttp.TCPConnector(limit=2, keepalive_timeout=75, ttl_dns_cache=DNS_SECONDS)
-                    if self._target.reuse_connections
-                    else aiohttp.TCPConnector(limit=2, force_close=True, ttl_dns_cache=DNS_SECONDS)
-                ),
+                connector=aiohttp.TCPConnector(limit=2, ttl_dns_cache=DNS_SECONDS, **lasting),
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,

@@ -110,20 +110,13 @@ def request_epoch(port: int) -> Request:
     return {"type": ASKED, "port": port}
 
 
-class _Epoch(msgspec.Struct, frozen=True):
-    session: str = ""
-
-
 class _Answered(msgspec.Struct):
-    value: _Epoch = _Epoch()
-
-
-_answered = msgspec.json.Decoder(list[_Answered])
+    value: dict[str, str] = {}
 
 
 def read_epoch(body: bytes) -> str | None:
     """The session in an answer to `request_epoch`; None where the broker says none."""
     try:
-        return _answered.decode(body)[0].value.session or None
+        return msgspec.json.decode(body, type=list[_Answered])[0].value.get("session") or None
     except (msgspec.DecodeError, IndexError) as error:
         raise BadAnswer(f"not an answer about the port mapper: {error}") from error

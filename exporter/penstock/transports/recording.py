@@ -222,13 +222,12 @@ class RecordingTransport:
     def _read_polls(self) -> Iterator[list[RecordedCall]]:
         calls: list[RecordedCall] | None = None
         for call in self._read_calls():
-            if call.poll is None:
+            if call.poll is not None:
                 if calls is not None:
-                    calls.append(call)
-                continue
-            if calls is not None:
-                yield calls
-            calls = []
+                    yield calls
+                calls = []
+            elif calls is not None:
+                calls.append(call)
         if calls is not None:
             yield calls
 

@@ -1,9 +1,10 @@
 """The seam between a reader and the way a broker is asked: bulk requests in, one raw answer out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from penstock.core.errors import SourceError
 from penstock.model import Snapshot
 
 Request = Mapping[str, Any]
@@ -45,6 +46,27 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Give back what is held; the transport is not used afterwards."""
+
+
+class WithMaskedErrors:
+    """A transport that passes everything on to another, and whose errors say what `mask` makes of their texts."""
+
+    def __init__(self, inner: Transport, mask: Callable[[str], str]) -> None:
+        self._inner = inner
+        self._mask = mask
+
+    async def begin_poll(self) -> None:
+        await self._inner.begin_poll()
+
+    async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
+        try:
+            return await self._inner.ask(requests, timeout)
+        except SourceError as error:
+            error.args = (self._mask(str(error)),)
+            raise
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 class Reader(Protocol):

@@ -118,12 +118,7 @@ class Place:
 
     def query(self) -> ListQuery:
         return ListQuery(
-            address=self.address,
-            queue=self.queue,
-            client=self.client,
-            text=self.text,
-            sort=self.sort,
-            limit=MOST_ROWS,
+            address=self.address, queue=self.queue, client=self.client, text=self.text, sort=self.sort, limit=MOST_ROWS
         )
 
     def into(self, row: Row) -> "Place":

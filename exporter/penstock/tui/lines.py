@@ -4,14 +4,17 @@ Where text leaves for a terminal. Every command writes by `say` and `say_json`; 
 On a terminal lines are folded under their beginning and coloured, elsewhere they are as they are, visible in any case.
 """
 
+import json
 import os
 import re
 import shutil
 import sys
 import unicodedata
 from collections.abc import Iterator
+from typing import Any
 
 import click
+import msgspec
 
 from penstock.core.visible import visible
 
@@ -50,9 +53,9 @@ def say(*lines: str, err: bool = False) -> None:
             _write(part)
 
 
-def say_json(text: str) -> None:
-    """A JSON text: the same values, and what would act on a terminal in the escapes that JSON has for it."""
-    for line in text.split("\n"):
+def say_json(value: Any, *, indent: int | None = 2) -> None:
+    """The value as JSON, what would act on a terminal in the escapes that JSON has for it. indent: None in one line."""
+    for line in json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=indent).split("\n"):
         _write(visible(line))
 
 

@@ -202,7 +202,6 @@ def _notes(seen: CellContext[BrokerState]) -> str:
 @dataclass(frozen=True, slots=True)
 class Level:
     name: str
-    one: str
     columns: Sequence[Column]
     key: Callable[[Any], Hashable]
     numbers: Callable[[Any], Mapping[str, Any]]
@@ -216,7 +215,6 @@ class Level:
 
 BROKERS: Final = Level(
     "brokers",
-    "broker",
     (
         Column("State", broker_state, 13),
         Column("Broker", text("name"), 14, most=30),
@@ -235,7 +233,6 @@ BROKERS: Final = Level(
 )
 QUEUES: Final = Level(
     "queues",
-    "queue",
     (
         Column("State", state, 19, sort="worst", most=23),
         Column("Queue", text("queue"), 16, sort="queue", most=60),
@@ -257,7 +254,6 @@ QUEUES: Final = Level(
 )
 CLIENTS: Final = Level(
     "clients",
-    "client",
     (
         Column("State", state, 19, sort="worst", most=23),
         Column("Client", text("client"), 16, sort="client", most=40),
@@ -277,7 +273,6 @@ CLIENTS: Final = Level(
 )
 CONSUMERS: Final = Level(
     "consumers",
-    "consumer",
     (
         Column("State", state, 19, sort="worst", most=23),
         Column("Consumer", text("consumer"), 8, rank=1, sort="consumer", most=20),

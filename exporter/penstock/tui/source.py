@@ -1,14 +1,14 @@
 """Where the rows come from: a running agent, or one of our own that asks the brokers itself."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from penstock.insight.answers import LISTS, BrokerList, BrokerState, EventList, Explanation, ListPage
 from penstock.insight.events import Event
 from penstock.insight.lists import ListQuery
+from penstock.server.api import ROUTES
 from penstock.server.view import AgentView
 from penstock.tui.screens import POINTS
 
@@ -18,21 +18,8 @@ Get = Callable[..., Awaitable[Any]]
 """(path, type of the answer, **parameters) -> an agent's answer."""
 
 
-class StatusSource(Protocol):
-    """What is known of brokers. Every failure is a PenstockError."""
-
-    async def brokers(self) -> Sequence[BrokerState]: ...
-
-    async def rows(self, level: str, broker: str, query: ListQuery) -> ListPage:
-        """level: queues, clients or consumers; an empty broker means all."""
-
-    async def explain(self, broker: str, address: str, queue: str, client: str) -> Explanation: ...
-
-    async def events(self, broker: str, queue: str, limit: int) -> Sequence[Event]: ...
-
-
-class Remote:
-    """Of an agent, over its API."""
+class StatusSource:
+    """What is known of brokers, by the answers of the API. Every failure is a PenstockError."""
 
     def __init__(self, get: Get) -> None:
         self._get = get
@@ -42,6 +29,7 @@ class Remote:
         return found.rows
 
     async def rows(self, level: str, broker: str, query: ListQuery) -> ListPage:
+        """level: queues, clients or consumers; an empty broker means all."""
         given = {name: value for name, value in asdict(query).items() if value}
         if level in KEPT:
             given["points"] = POINTS
@@ -50,7 +38,7 @@ class Remote:
 
     async def explain(self, broker: str, address: str, queue: str, client: str) -> Explanation:
         found: Explanation = await self._get(
-            "/api/v1/explain", Explanation, broker=broker, address=address, queue=queue, client=client or None
+            "/api/v1/explain", Explanation, broker=broker, address=address, queue=queue, client=client
         )
         return found
 
@@ -59,25 +47,12 @@ class Remote:
         return found.events
 
 
-class Local:
-    """Of an agent in this process, which serves no one else."""
+def asked_here(agent: AgentView) -> Get:
+    """The answers of an agent in this process, which serves no one else."""
+    look_ups = {route.path: route.look_up for route in ROUTES}
 
-    def __init__(self, agent: AgentView) -> None:
-        self._agent = agent
+    async def get(path: str, _: type, **parameters: str | float) -> Any:
+        given = {name: str(value) for name, value in parameters.items() if value != ""}
+        return await asyncio.to_thread(look_ups[path], agent, given)
 
-    async def brokers(self) -> Sequence[BrokerState]:
-        return self._agent.brokers()
-
-    async def rows(self, level: str, broker: str, query: ListQuery) -> ListPage:
-        of: Mapping[str, Callable[[str, ListQuery], ListPage]] = {
-            "queues": partial(self._agent.queues, points=POINTS),
-            "clients": partial(self._agent.clients, points=POINTS),
-            "consumers": self._agent.consumers,
-        }
-        return await asyncio.to_thread(of[level], broker, query)
-
-    async def explain(self, broker: str, address: str, queue: str, client: str) -> Explanation:
-        return await asyncio.to_thread(self._agent.explain, broker, queue, address, client or None)
-
-    async def events(self, broker: str, queue: str, limit: int) -> Sequence[Event]:
-        return self._agent.events(since=0.0, limit=limit, broker=broker, queue=queue)
+    return get

@@ -1,8 +1,12 @@
 """
 Jolokia's answers, typed. Numbers come as strings or numbers, listings as a JSON text inside JSON.
 
+Fields have the model's names. What is read by its attributes is asked for all fields of its type, in their order.
+
 A value that is none of its kind (`"ERROR: …"`, an error object, a count of -1) is missing, never 0; `Rows` counts them.
 """
+
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -11,9 +15,14 @@ from penstock.brokers.rows import NAN, UNREADABLE, Count, Flag, Int64, Millis, R
 from penstock.core.errors import BadAnswer
 
 
+def _remedy(response: shared.Response) -> str:
+    if "rigin" in (response.error or ""):
+        return "set `origin` to http://HOST as etc/jolokia-access.xml allows it"
+    return "the role needs list*, get* and is* in etc/management.xml"
+
+
 class Reply(shared.Reply):
-    def remedy(self) -> str:
-        return _remedy(self)
+    remedy = _remedy
 
 
 class TextReply(shared.Response):
@@ -21,8 +30,7 @@ class TextReply(shared.Response):
 
     value: str | None = None
 
-    def remedy(self) -> str:
-        return _remedy(self)
+    remedy = _remedy
 
     @property
     def vanished_meanwhile(self) -> bool:
@@ -30,12 +38,6 @@ class TextReply(shared.Response):
         said = f"{self.error_type} {self.error}"
         # The second: rows whose session is gone compare as equal to all others, which ends a sort; Jolokia says 400.
         return (self.status == 500 and "NullPointer" in said) or "Comparison method violates" in said
-
-
-def _remedy(response: shared.Response) -> str:
-    if "rigin" in (response.error or ""):
-        return "set `origin` to http://HOST as etc/jolokia-access.xml allows it"
-    return "the role needs list*, get* and is* in etc/management.xml"
 
 
 _PATH = "Artemis: /console/jolokia/"
@@ -53,6 +55,11 @@ def readable(reply: Reply) -> bool:
     except UNREADABLE:
         return False
     return isinstance(value, dict) and all(one is None or isinstance(one, int | float) for one in value.values())
+
+
+def named(name: str, default: Any = NAN) -> Any:
+    """A field that the broker calls `name`."""
+    return msgspec.field(name=name, default=default)
 
 
 class BrokerAttributes(msgspec.Struct, rename="pascal"):
@@ -81,13 +88,13 @@ class BridgeAttributes(msgspec.Struct, rename="pascal"):
 
 class ConsumerNumbers(msgspec.Struct, rename="camel", gc=False):
     id: Int64
-    messages_in_transit: Count = NAN
-    messages_in_transit_size: Count = NAN
-    messages_delivered: Count = NAN
-    messages_acknowledged: Count = NAN
-    messages_acknowledged_awaiting_commit: Count = NAN
-    last_delivered_time: Millis = NAN
-    last_acknowledged_time: Millis = NAN
+    buffered: Count = named("messagesInTransit")
+    buffered_bytes: Count = named("messagesInTransitSize")
+    delivered: Count = named("messagesDelivered")
+    acknowledged: Count = named("messagesAcknowledged")
+    awaiting_commit: Count = named("messagesAcknowledgedAwaitingCommit")
+    last_delivery: Millis = named("lastDeliveredTime")
+    last_acknowledgement: Millis = named("lastAcknowledgedTime")
     status: str = ""
 
 
@@ -105,24 +112,24 @@ class ConsumerTexts(msgspec.Struct, rename="camel", gc=False):
 
 
 class QueueNumbers(msgspec.Struct, rename="camel", gc=False):
-    """A row of listQueues. What 2.21 lacks: persistedPause, autoDelete, internalQueue."""
+    """A row of listQueues."""
 
     id: Int64
+    messages: Count = named("messageCount")
+    delivering: Count = named("deliveringCount")
+    scheduled: Count = named("scheduledCount")
+    consumers: Count = named("consumerCount")
     paused: Flag = NAN
-    consumer_count: Count = NAN
-    max_consumers: Setting = NAN
-    messages_added: Count = NAN
-    message_count: Count = NAN
-    messages_acked: Count = NAN
-    messages_expired: Count = NAN
-    delivering_count: Count = NAN
-    messages_killed: Count = NAN
-    exclusive: Flag = NAN
+    added: Count = named("messagesAdded")
+    acknowledged: Count = named("messagesAcked")
+    expired: Count = named("messagesExpired")
+    killed: Count = named("messagesKilled")
+    ring_limit: Setting = named("ringSize")
     last_value: Flag = NAN
-    scheduled_count: Count = NAN
-    ring_size: Setting = NAN
+    exclusive: Flag = NAN
+    grouped: Flag = named("groupRebalance")
+    max_consumers: Setting = NAN
     consumers_before_dispatch: Setting = NAN
-    group_rebalance: Flag = NAN
 
 
 class QueueTexts(msgspec.Struct, rename="camel", gc=False):
@@ -135,41 +142,41 @@ class QueueTexts(msgspec.Struct, rename="camel", gc=False):
     temporary: bool = False
     auto_created: bool = False
     internal_queue: bool = False
-    ring_size: Int64 = -1
+    ring_limit: Int64 = named("ringSize", -1)
 
 
 class QueueAttributes(msgspec.Struct, rename="pascal", gc=False):
-    """The same out of a pattern read; `Paused` is not asked."""
+    """The same in place of listQueues when that fails or waits for a lock; without `Paused`, which would wait too."""
 
     id: Int64 = msgspec.field(name="ID")
     name: str
     address: str = ""
-    filter: str | None = ""
     routing_type: str = ""
     durable: bool = True
     temporary: bool = False
-    auto_created: bool = False
     internal_queue: bool = False
-    ring_size: Int64 = -1
-    consumer_count: Count = NAN
-    max_consumers: Setting = NAN
-    messages_added: Count = NAN
-    message_count: Count = NAN
-    messages_acknowledged: Count = NAN
-    messages_expired: Count = NAN
-    delivering_count: Count = NAN
-    messages_killed: Count = NAN
     exclusive: Flag = NAN
     last_value: Flag = NAN
-    scheduled_count: Count = NAN
+    filter: str | None = ""
+    ring_limit: Int64 = named("RingSize", -1)
+    max_consumers: Setting = NAN
     consumers_before_dispatch: Setting = NAN
-    group_rebalance: Flag = NAN
+    grouped: Flag = named("GroupRebalance")
+    messages: Count = named("MessageCount")
+    added: Count = named("MessagesAdded")
+    acknowledged: Count = named("MessagesAcknowledged")
+    expired: Count = named("MessagesExpired")
+    killed: Count = named("MessagesKilled")
+    delivering: Count = named("DeliveringCount")
+    scheduled: Count = named("ScheduledCount")
+    consumers: Count = named("ConsumerCount")
+    auto_created: ClassVar[bool] = False
 
 
 class QueueSizes(msgspec.Struct, rename="pascal", gc=False):
     acknowledge_attempts: Count = NAN
-    persistent_size: Count = NAN
-    delivering_size: Count = NAN
+    bytes: Count = named("PersistentSize")
+    delivering_bytes: Count = named("DeliveringSize")
 
 
 class QueueInDoubt(msgspec.Struct, rename="pascal", gc=False):
@@ -185,35 +192,33 @@ class AddressNumbers(msgspec.Struct, rename="camel", gc=False):
     """A row of listAddresses, from 2.41 on."""
 
     name: str
-    internal: bool = False
-    temporary: bool = False
-    retroactive_resource: bool = False
     paused: Flag = NAN
     paging: Flag = NAN
-    address_size: Count = NAN
-    address_limit_percent: Count = NAN
-    number_of_pages: Count = NAN
-    routed_message_count: Count = NAN
-    unrouted_message_count: Count = NAN
-    max_page_read_bytes: Setting = NAN
-    max_page_read_messages: Setting = NAN
-    message_count: Count = NAN
+    memory_bytes: Count = named("addressSize")
+    limit_percent: Count = named("addressLimitPercent")
+    pages: Count = named("numberOfPages")
+    messages_added: Count = named("routedMessageCount")
+    messages_unrouted: Count = named("unroutedMessageCount")
+    page_read_limit_bytes: Setting = named("maxPageReadBytes")
+    page_read_limit_messages: Setting = named("maxPageReadMessages")
+    retroactive: bool = named("retroactiveResource", default=False)
+    temporary: bool = False
 
 
 class AddressAttributes(msgspec.Struct, rename="pascal", gc=False):
-    """The same out of a pattern read, for older versions and while listAddresses waits for a lock."""
+    """The same for older versions, and while listAddresses waits for a lock."""
 
     address: str
-    retroactive_resource: bool = False
     paused: Flag = NAN
     paging: Flag = NAN
-    address_size: Count = NAN
-    address_limit_percent: Count = NAN
-    number_of_pages: Count = NAN
-    routed_message_count: Count = NAN
-    un_routed_message_count: Count = NAN
-    max_page_read_bytes: Setting = NAN
-    max_page_read_messages: Setting = NAN
+    memory_bytes: Count = named("AddressSize")
+    limit_percent: Count = named("AddressLimitPercent")
+    pages: Count = named("NumberOfPages")
+    messages_added: Count = named("RoutedMessageCount")
+    messages_unrouted: Count = named("UnRoutedMessageCount")
+    page_read_limit_bytes: Setting = named("MaxPageReadBytes")
+    page_read_limit_messages: Setting = named("MaxPageReadMessages")
+    retroactive: bool = named("RetroactiveResource", default=False)
 
 
 class AddressBlocked(msgspec.Struct, rename="pascal", gc=False):
@@ -226,7 +231,6 @@ class ConnectionListed(msgspec.Struct, rename="camel", gc=False):
     users: str = ""
     protocol: str = ""
     client_id: str = msgspec.field(name="clientID", default="")
-    session_count: Count = NAN
 
 
 class SessionListed(msgspec.Struct, rename="camel", gc=False):
@@ -234,8 +238,8 @@ class SessionListed(msgspec.Struct, rename="camel", gc=False):
     connection_id: str = msgspec.field(name="connectionID", default="")
     user: str = ""
     client_id: str = msgspec.field(name="clientID", default="")
-    consumer_count: Count = NAN
-    producer_count: Count = NAN
+    consumers: Count = named("consumerCount")
+    producers: Count = named("producerCount")
 
 
 class ProducerListed(msgspec.Struct, rename="camel", gc=False):
@@ -247,8 +251,8 @@ class ProducerListed(msgspec.Struct, rename="camel", gc=False):
     protocol: str = ""
     address: str | None = ""
     remote_address: str = ""
-    msg_sent: Count = NAN
-    msg_size_sent: Count = NAN
+    produced: Count = named("msgSent")
+    produced_bytes: Count = named("msgSizeSent")
 
 
 class AddressSettings(msgspec.Struct, rename="camel"):
@@ -262,14 +266,24 @@ class AddressSettings(msgspec.Struct, rename="camel"):
     old_dead_letter_address: str | None = msgspec.field(name="DLA", default=None)
     expiry_address: str | None = None
     max_delivery_attempts: Setting = 10
-    default_non_destructive: bool = False
-    auto_create_dead_letter_resources: bool = False
-    auto_create_expiry_resources: bool = False
+    non_destructive: bool = named("defaultNonDestructive", default=False)
+    makes_dead_letter_queues: bool = named("autoCreateDeadLetterResources", default=False)
+    makes_expiry_queues: bool = named("autoCreateExpiryResources", default=False)
     slow_consumer_threshold: Setting = -1
     slow_consumer_threshold_measurement_unit: str = "MESSAGES_PER_SECOND"
-    slow_consumer_check_period: Setting = 5
+    slow_consumer_period: Setting = named("slowConsumerCheckPeriod", 5)
     """Seconds."""
     slow_consumer_policy: str = "NOTIFY"
+
+    @property
+    def slow_consumer_kills(self) -> bool:
+        return self.slow_consumer_policy == "KILL"
+
+    @property
+    def slow_consumer_rate(self) -> float:
+        """Messages per second; NaN where consumers are not watched, or in a unit that is not known."""
+        unit = _PER_SECOND.get(self.slow_consumer_threshold_measurement_unit, NAN)
+        return self.slow_consumer_threshold * unit if self.slow_consumer_threshold > 0 else NAN
 
     @property
     def dead_letters(self) -> str:
@@ -277,6 +291,12 @@ class AddressSettings(msgspec.Struct, rename="camel"):
         return self.dead_letter_address or self.old_dead_letter_address or ""
 
 
+_PER_SECOND = {
+    "MESSAGES_PER_SECOND": 1.0,
+    "MESSAGES_PER_MINUTE": 1 / 60,
+    "MESSAGES_PER_HOUR": 1 / 3600,
+    "MESSAGES_PER_DAY": 1 / 86_400,
+}
 _settings = RowByRow(AddressSettings)
 
 

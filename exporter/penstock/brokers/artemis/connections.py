@@ -1,14 +1,13 @@
 """listConnections, listSessions and listProducers → connections, producers, and whose connection a session is."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from sys import intern
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.brokers.artemis import answers as wire
-from penstock.brokers.artemis.listings import ListingDecoder, ListingPage, Numbers, NumbersReader
+from penstock.brokers.artemis.listings import NO_HASHES, ListingDecoder, ListingPage, Numbers, NumbersReader
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.rows import Rows, columns_of, lost_rows, matrix
 from penstock.brokers.sight import Sight
@@ -34,24 +33,6 @@ def producer_place(producer_id: str) -> float:
     return float(producer_id) if producer_id.isdecimal() and len(producer_id) < 16 else place(producer_id)
 
 
-def _session_keys(rows: Sequence[wire.SessionListed]) -> Keys:
-    return hashes(row.id for row in rows)
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionPage:
-    """Some connections, `listed` in all: the rows of those that were not known before, by key."""
-
-    rows: Mapping[int, ConnectionRow]
-    listed: int
-    total: int
-    unreadable: int
-    lost: int
-
-    def __len__(self) -> int:
-        return self.listed
-
-
 class ConnectionBuilder:
     """
     What is known of them from poll to poll.
@@ -63,8 +44,10 @@ class ConnectionBuilder:
         self._names = names
         self._decode_connections = ListingDecoder(wire.ConnectionListed, "listConnections")
         self._session_texts = ListingDecoder(wire.SessionListed, "listSessions")
-        self._sessions = NumbersReader(self._session_texts, _session_keys, self._session_values)
-        self._decode_producers = ListingDecoder(wire.ProducerListed, "listProducers")
+        self._sessions = NumbersReader(
+            self._session_texts, lambda rows: hashes(row.id for row in rows), self._session_values
+        )
+        self.producers = ListingDecoder(wire.ProducerListed, "listProducers")
         self._connection_keys = KeyAllocator[str]()
         self._producer_keys = KeyAllocator[str]()
         self._index: Index[ConnectionRow] = Index.empty()
@@ -96,13 +79,14 @@ class ConnectionBuilder:
     def _session_values(self, rows: Sequence[wire.SessionListed]) -> NDArray[np.float64]:
         connections = self._connection_keys.give([row.connection_id for row in rows])
         places = [place(row.id) for row in rows]
-        return np.vstack([connections, matrix(rows, ["consumer_count", "producer_count"]), places])
+        return np.vstack([connections, matrix(rows, ["consumers", "producers"]), places])
 
     def unknown(self) -> bool:
         """Whether listConnections must be asked: texts of connections that carry sessions are not known yet."""
         return bool(self._unknown)
 
-    def connections(self, listing: ListingPage) -> ConnectionPage:
+    def connections(self, listing: ListingPage) -> Numbers:
+        """Without numbers; fresh: the rows of those that were not known before, by key."""
         found = self._decode_connections(listing)
         known = self._unknown
         rows = {
@@ -110,19 +94,18 @@ class ConnectionBuilder:
             for row in found.rows
             if row.connection_id in known
         }
-        return ConnectionPage(rows, len(found), found.total, found.unreadable, found.lost)
+        none = np.empty((0, len(found)))
+        return Numbers(np.arange(len(found)), none, NO_HASHES, found.total, found.unreadable, found.lost, fresh=rows)
 
-    def producers(self, listing: ListingPage) -> Rows[wire.ProducerListed]:
-        return self._decode_producers(listing)
-
-    def table(self, sessions: Sequence[Numbers], connections: Sequence[ConnectionPage]) -> Table[ConnectionRow]:
+    def table(self, sessions: Sequence[Numbers], connections: Sequence[Numbers]) -> Table[ConnectionRow]:
         """Connections that carry sessions; Core clients hold others, for the topology, which say nothing."""
         listed = self._sessions.together(sessions)
         ids, numbers = self.session_sight.whole([len(page) for page in sessions], *listed, lost=lost_rows(sessions))
         keys = numbers[0].astype(np.int64)
-        self._remember(ids, keys)
+        order = np.argsort(ids)
+        self._session_hashes, self._session_connections = ids[order], keys[order]
         self._unknown = {}
-        fresh = {key: row for page in connections for key, row in page.rows.items()}
+        fresh = {key: row for page in connections for key, row in page.fresh.items()}
         # What connected between the two listings is in one of them only: it waits for the next poll.
         here = (self._index.positions(keys) >= 0) | np.isin(keys, np.fromiter(fresh, np.int64, len(fresh)))
         shown = keys[here]
@@ -136,10 +119,6 @@ class ConnectionBuilder:
         }
         columns["sessions"] = np.bincount(at, minlength=size).astype(np.float64)
         return Table(self._index, columns)
-
-    def _remember(self, sessions: Keys, connections: Keys) -> None:
-        order = np.argsort(sessions)
-        self._session_hashes, self._session_connections = sessions[order], connections[order]
 
     def keys_of(self, sessions: Sequence[str]) -> Keys:
         """Keys of the connections of `sessions`, -1 where unknown."""
@@ -167,8 +146,8 @@ class ConnectionBuilder:
         here = [producer for producer, key in zip(producers, keys.tolist(), strict=True) if key not in early]
         of_pages = np.split(keys, np.cumsum([len(page) for page in pages])[:-1])
         known_by_page = [page[~np.isin(page, list(early))] for page in of_pages]
-        fields = {"produced": "msg_sent", "produced_bytes": "msg_size_sent"}
-        listed = np.vstack([matrix(here, list(fields.values())), [producer_place(producer.id) for producer in here]])
+        fields = ("produced", "produced_bytes")
+        listed = np.vstack([matrix(here, fields), [producer_place(producer.id) for producer in here]])
         sizes = [len(page) for page in known_by_page]
         whole, numbers = self.producer_sight.whole(sizes, np.concatenate(known_by_page), listed, lost=lost_rows(pages))
         self._producer_keys.keep(np.append(whole, list(early)).astype(np.int64))

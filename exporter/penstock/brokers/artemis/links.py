@@ -1,24 +1,16 @@
 """Bridges, federation, mirrors and cluster connections → the table of links."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.brokers.artemis.answers import BridgeAttributes
 from penstock.brokers.artemis.kinds import MIRROR, STORE_AND_FORWARD
 from penstock.core.table import Index, Table
 from penstock.model import LinkRow, QueueRow
 
-
-@dataclass(frozen=True, slots=True)
-class LinkState:
-    """What the MBeans of bridges and broker connections say; `connected` None where the version does not."""
-
-    name: str
-    kind: str
-    started: bool
-    connected: bool | None
-    queue: str
+LinkState = tuple[str, str, BridgeAttributes]
+"""Name, kind, and what the MBean of a bridge or broker connection says."""
 
 
 class LinkBuilder:
@@ -42,15 +34,14 @@ class LinkBuilder:
             return float(queues[column][at[queue]]) if queues is not None and queue in at else np.nan
 
         found: dict[tuple[str, str], tuple[float, float]] = {}
-        for state in states:
-            attached = number("consumers", state.queue)
+        for name, kind, state in states:
+            attached = number("consumers", state.queue_name)
             # Neither said nor to be seen at its queue: unknown, unless it was stopped.
             seen = attached if np.isnan(attached) else float(attached > 0)
             connected = seen if state.connected is None else float(state.connected)
-            mirror = MIRROR + state.name in at
-            kind = "mirror" if mirror else state.kind
-            queue = MIRROR + state.name if mirror else state.queue
-            found[state.name, kind] = (connected if state.started else 0.0, number("messages", queue))
+            mirror = MIRROR + name in at
+            queue = MIRROR + name if mirror else state.queue_name
+            found[name, "mirror" if mirror else kind] = (connected if state.started else 0.0, number("messages", queue))
         for name in self._forwarding:
             up = number("consumers", name)
             found[name.removeprefix(STORE_AND_FORWARD), "cluster"] = (float(up > 0), number("messages", name))

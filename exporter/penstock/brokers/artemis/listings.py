@@ -4,10 +4,10 @@ The answers to the list operations: by far the largest of all, and mostly as the
 A page is cut into rows by their bytes, and only rows that read otherwise than before are unquoted and decoded.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -36,6 +36,7 @@ TEXT_BYTES = 128 * 1024
 """Of a listing that are decoded in one go."""
 
 _text = msgspec.json.Decoder(str)
+ItemT = TypeVar("ItemT")
 
 
 class ListingPage:
@@ -126,13 +127,8 @@ def listing_page(body: bytes) -> ListingPage:
     return ListingPage(wire.text_replies(body, 1)[0])
 
 
-class _Listing(msgspec.Struct, Generic[RowT]):
-    data: list[RowT]
-    count: int = 0
-
-
-class _RawListing(msgspec.Struct):
-    data: list[msgspec.Raw]
+class _Listing(msgspec.Struct, Generic[ItemT]):
+    data: list[ItemT]
     count: int = 0
 
 
@@ -214,7 +210,7 @@ class ListingDecoder(Generic[RowT]):
         return found[1]
 
 
-_raw = msgspec.json.Decoder(_RawListing)
+_raw = msgspec.json.Decoder(_Listing[msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +222,7 @@ class Numbers:
     values: float64 of shape (fields, rows).
     hashes: of shape (rows,), or empty where these rows are to be read again at the next poll.
     total: rows of all pages. unreadable, lost: as of `Rows`.
-    found: rows that were not read again.
+    found: rows that were not read again. fresh: by key, the texts of rows that are new, where they are read.
     """
 
     keys: NDArray[Any]
@@ -236,6 +232,7 @@ class Numbers:
     unreadable: int = 0
     lost: int = 0
     found: int = 0
+    fresh: Mapping[int, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -252,7 +249,9 @@ class Numbers:
         at = budget.largest(self.values[field])
         if len(at) == len(self):
             return self
-        return Numbers(self.keys[at], self.values[:, at], NO_HASHES, self.total, self.unreadable, self.lost)
+        keys, kept = self.keys[at], set(self.keys[at].tolist()) if self.fresh else ()
+        fresh = {key: texts for key, texts in self.fresh.items() if key in kept}
+        return replace(self, keys=keys, values=self.values[:, at], hashes=NO_HASHES, found=0, fresh=fresh)
 
 
 NO_HASHES: Keys = np.empty(0, np.int64)

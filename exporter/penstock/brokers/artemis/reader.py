@@ -9,26 +9,27 @@ Locks. listQueues and listAddresses wait while an operator's bulk operation walk
 poll's time; after a time-out their lock-free pattern read replaces them for a while.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from sys import intern
 
 import numpy as np
 
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import requests as ask
 from penstock.brokers.artemis import tables, versions
-from penstock.brokers.artemis.connections import ConnectionBuilder, ConnectionPage
+from penstock.brokers.artemis.connections import ConnectionBuilder
 from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.links import LinkBuilder, LinkState
 from penstock.brokers.artemis.listings import ListingPage, Numbers, listing_page
 from penstock.brokers.artemis.prepared import PreparedBuilder, in_doubt
-from penstock.brokers.artemis.sizes import Sizes
+from penstock.brokers.artemis.sizes import COLUMNS, Sizes
 from penstock.brokers.budget import Budget
 from penstock.brokers.cadence import Aged, Cadence, read_each
 from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, ValuesLeftOut, left_out, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
+from penstock.brokers.rows import matrix
 from penstock.brokers.sight import Sight
 from penstock.core.errors import BadAnswer, OverBudget, Refused, SourceError, Unreachable
 from penstock.core.table import Column, Index, Keys, Positions, Table
@@ -46,8 +47,8 @@ from penstock.model import (
     Snapshot,
     TransactionRow,
 )
+from penstock.transports.transport import Request
 
-ResultT = TypeVar("ResultT")
 Poll = AnyPoll[wire.Reply]
 
 QUEUE_PAGE_ROWS = 20_000
@@ -66,6 +67,8 @@ MUCH_LEFT = 4.0
 GUARD_AGE = 3600.0
 """Seconds after which it is tried again whether the account may read what an exporter must not."""
 
+_MESSAGES = tables.QUEUE_FIELDS.index("messages")
+_MEMORY = tables.ADDRESS_FIELDS.index("memory_bytes")
 _BROKER = Decoder(wire.BrokerAttributes)
 _BRIDGES = Decoder(wire.BridgeAttributes)
 _SIZES = Decoder(wire.QueueSizes)
@@ -84,7 +87,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._queues = tables.QueueBuilder()
         self._addresses = tables.AddressBuilder()
         self._connections = ConnectionBuilder(names)
-        self._queue_names = tables.ByQueueName()
+        self._queue_names: dict[str, str] = {}
         self._sizes = Sizes()
         self._link_tables = LinkBuilder()
         self._prepared = PreparedBuilder()
@@ -106,10 +109,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._name, attributes, missing = _one_broker(about)
         poll.leave_out(missing)
         self._version = versions.parse(attributes.version)
-        clock, uptime = attributes.current_time_millis / 1000, attributes.uptime_millis / 1000
-        # A replica learns its node id with the first copy, which is no restart.
-        self.begins(Process(f"{self._name} {attributes.version}", clock, uptime, attributes.node_id))
         broker = _broker(attributes)
+        # A replica learns its node id with the first copy, which is no restart.
+        self.begins(Process(f"{self._name} {broker.version}", broker.clock, broker.uptime, broker.node_id))
         if broker.role is Role.PASSIVE:
             self.start_again()
             return Snapshot(poll.now, broker, collectors=poll.collectors, notes=("a passive broker has no queues",))
@@ -132,7 +134,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             await poll.collect("settings", self._refresh_settings(poll, addresses))
         if queues is not None and self._guard_tried.due(poll.now, GUARD_AGE):
             await self._try_guard(poll, queues)
-        connections = await self._read_connections_when_due(poll)
+        if self._connections_read.due(poll.now):  # on a large broker not at every poll
+            self._connection_tables = await poll.collect("connections", self._read_connections(poll))
+        connections = self._connection_tables
         link_table = await poll.collect("links", self._links(poll, links, queues))
 
         def joined() -> tuple[Keys, Keys]:
@@ -225,36 +229,27 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         return table, unreadable(pages)
 
     async def _read_queues(self, poll: Poll, *, refresh: bool) -> tuple[Table[QueueRow], str]:
-        async def in_pages() -> list[tables.Page[tables.QueueText]]:
-            made = self._queues
-            return await self._pages(
-                poll,
-                "listQueues",
-                QUEUE_PAGE_ROWS,
-                lambda r: made.page(r, refresh=refresh),
-                made.sight,
-                LISTING_SHARE,
-                2,
-            )
-
-        async def by_pattern() -> list[tables.Page[tables.QueueText]]:
-            (reply,) = await poll.ask([ask.queues(self._name, ask.QUEUE_ATTRIBUTES)])
-            return [await poll.work(self._queues.attributes, reply)]
+        before, budget = self._queues, self.budgets["queues"]
 
         async def roles() -> None:
             if refresh and not len(self._judged[0]):  # until now it was not known whether a pattern may be asked
                 await poll.collect("roles", self._refresh_roles(poll))
 
         try:
-            pages, replaced = await self._unless_locked(poll, "listQueues", in_pages, by_pattern)
+            pages, replaced = await self._unless_locked(
+                poll,
+                "listQueues",
+                before,
+                lambda page: before.page(page, refresh=refresh),
+                ask.queues(self._name, ask.QUEUE_ATTRIBUTES),
+            )
         except Refused:
             await roles()
             raise
         await roles()
-        before, budget = self._queues, self.budgets["queues"]
 
         def build() -> Table[QueueRow]:
-            kept = [tables.largest_queues(page, budget) for page in pages] if replaced else pages
+            kept = [page.largest(budget, _MESSAGES) for page in pages] if replaced else pages
             table = before.table(kept, self._roles, from_attributes=replaced, by_size=budget.was_over)
             if table.index is not self._judged[0] or self._roles is not self._judged[1]:
                 self._judged = table.index, self._roles
@@ -267,22 +262,18 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         return table, unreadable(pages)
 
     async def _read_addresses(self, poll: Poll) -> tuple[Table[AddressRow], str]:
-        async def in_pages() -> list[Numbers]:
-            made = self._addresses
-            return await self._pages(poll, "listAddresses", QUEUE_PAGE_ROWS, made.page, made.sight, LISTING_SHARE, 2)
-
-        async def by_pattern() -> list[Numbers]:
-            (reply,) = await poll.ask([ask.addresses(self._name)])
-            return [await poll.work(self._addresses.attributes, reply)]
-
-        if self._version >= versions.FULL_ADDRESS_ROWS:
-            pages, replaced = await self._unless_locked(poll, "listAddresses", in_pages, by_pattern)
-        else:
-            pages, replaced = await by_pattern(), True
         before, settings, blocked = self._addresses, self._settings.values, self._blocked
         budget = self.budgets["addresses"]
+        pages, replaced = await self._unless_locked(
+            poll,
+            "listAddresses",
+            before,
+            before.page,
+            ask.addresses(self._name),
+            listed=self._version >= versions.FULL_ADDRESS_ROWS,
+        )
         if replaced:
-            pages = [tables.largest_addresses(page, budget) for page in pages]
+            pages = [page.largest(budget, _MEMORY) for page in pages]
         table = await poll.work(lambda: before.table(pages, settings, blocked, by_size=budget.was_over))
         poll.note("addresses", before.sight)
         return table, unreadable(pages)
@@ -291,25 +282,30 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self,
         poll: Poll,
         operation: str,
-        in_pages: Callable[[], Awaitable[list[ResultT]]],
-        by_pattern: Callable[[], Awaitable[list[ResultT]]],
-    ) -> tuple[list[ResultT], bool]:
+        made: tables.QueueBuilder | tables.AddressBuilder,
+        decode: Callable[[ListingPage], Numbers],
+        pattern: Request,
+        *,
+        listed: bool = True,
+    ) -> tuple[list[Numbers], bool]:
         """
-        What `operation` lists, or the lock-free pattern read in its place; whether the latter.
+        What `operation` lists, or the lock-free read of a pattern in its place; whether the latter.
 
         A pattern read cannot be told to stop: where there are more rows than may be read, nothing takes its place.
+        listed: whether this version's listing says enough.
         """
         budget = self._budget(operation)
-        if budget.over or poll.now >= self._avoid.get(operation, -np.inf):
+        if listed and (budget.over or poll.now >= self._avoid.get(operation, -np.inf)):
             try:
-                return await in_pages(), False
+                return await self._pages(poll, operation, QUEUE_PAGE_ROWS, decode, made.sight, LISTING_SHARE, 2), False
             except (Unreachable, BadAnswer) as failed:
                 if budget.over or isinstance(failed, OverBudget):  # over: this listing may just have shown it
                     raise
                 if isinstance(failed, Unreachable):
                     # Each call that waits holds a thread of the broker's web server: do not pile them up.
                     self._avoid[operation] = poll.now + AFTER_LOCK
-        return await by_pattern(), True
+        (reply,) = await poll.ask([pattern])
+        return [await poll.work(made.attributes, reply)], True
 
     async def _read_sizes(self, poll: Poll, queues: Table[QueueRow] | None) -> tuple[dict[str, Column], str]:
         if queues is None:
@@ -323,11 +319,17 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
         def decode() -> str:
             mbeans, found = _SIZES.many(reply, "queue sizes")
-            keys = self._queues.keys_of_all(self._queue_names.names(mbeans))
-            self._sizes.found_all(keys, tables.size_matrix(found.rows), poll.now)
+            keys = self._queues.keys_of_all(self._queues_of(mbeans))
+            self._sizes.found_all(keys, matrix(found.rows, COLUMNS), poll.now)
             return unreadable([found])
 
         return await poll.work(decode)
+
+    def _queues_of(self, mbeans: Sequence[str]) -> list[str]:
+        """Names of the queues of a pattern read, each parsed once; of an MBean whose name has none it is empty."""
+        known = self._queue_names
+        self._queue_names = {one: known.get(one) or intern(ask.key_if_any(one, "queue") or "") for one in mbeans}
+        return list(self._queue_names.values())
 
     async def _sizes_by_name(self, poll: Poll, index: Index[QueueRow], at: Positions) -> str:
         rows: Sequence[QueueRow] = index.rows[at].tolist()
@@ -342,8 +344,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             )
             if error and not read:
                 raise BadAnswer(error)
-            values = np.full((len(ask.SIZE_ATTRIBUTES), len(at)), np.nan)
-            values[:, list(read)] = tables.size_matrix([row for row, _ in read.values()])
+            values = np.full((len(COLUMNS), len(at)), np.nan)
+            values[:, list(read)] = matrix([row for row, _ in read.values()], COLUMNS)
             self._sizes.found(at, values, np.delete(at, here), poll.now)
             missing = sum(missing for _, missing in read.values())
             return error or (ValuesLeftOut(left_out(missing)) if missing else "")
@@ -374,7 +376,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             mbeans, rows = _DEAD_LETTERS.many(found[0], "dead-letter addresses")
             dead_letters = {
                 name: (row.dead_letter_address or "", row.expiry_address or "")
-                for name, row in zip(self._queue_names.names(mbeans), rows.rows, strict=True)
+                for name, row in zip(self._queues_of(mbeans), rows.rows, strict=True)
             }
             if len(found) > 1:
                 names, blocked = _BLOCKED.many(found[1], "BlockedViaManagement")
@@ -419,17 +421,12 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
         return None, await poll.work(decode)
 
-    async def _read_connections_when_due(self, poll: Poll) -> tuple[Table[ConnectionRow], Table[ProducerRow]] | None:
-        """Connections, sessions and producers; on a large broker not at every poll."""
-        if self._connections_read.due(poll.now):
-            self._connection_tables = await poll.collect("connections", self._read_connections(poll))
-        return self._connection_tables
-
     async def _read_connections(self, poll: Poll) -> tuple[tuple[Table[ConnectionRow], Table[ProducerRow]], str]:
+        """Connections, sessions and producers."""
         began, rows = poll.asked, self.options.page_rows
         made, addresses = self._connections, self._addresses.names
         sessions = await self._pages(poll, "listSessions", rows, made.sessions, made.session_sight)
-        connections: list[ConnectionPage] = []
+        connections: list[Numbers] = []
         if made.unknown() or self.budgets["connections"].over:  # else nothing would show that it is over no more
             connections = await self._pages(poll, "listConnections", rows, made.connections)
         producers = await self._all_pages(
@@ -491,13 +488,13 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     ) -> tuple[Table[LinkRow], str]:
         if queues is None:
             raise BadAnswer("not known while the queues cannot be read: what waits for a peer is the depth of a queue")
-        states = []
+        states: list[LinkState] = []
         pages = []
         for reply, kind in zip(found, ("bridge", "federation"), strict=True):
             mbeans, links = _BRIDGES.many(reply, f"{kind} attributes")
             pages.append(links)
             states += [
-                LinkState(name, kind, link.started, link.connected, link.queue_name)
+                (name, kind, link)
                 for mbean, link in zip(mbeans, links.rows, strict=True)
                 if (name := ask.key_if_any(mbean, "name"))
             ]

@@ -10,33 +10,30 @@ broker would let us), and attributes that wait for an operator's bulk operation
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec import Struct
+from msgspec.structs import fields
+
+from penstock.brokers.artemis import answers as wire
 from penstock.core.errors import BadAnswer
 from penstock.transports.transport import Request
 
 DOMAIN = "org.apache.activemq.artemis"
 
-BROKER_ATTRIBUTES = (
-    "Version", "Name", "NodeID", "Started", "Active", "Backup", "UptimeMillis", "CurrentTimeMillis", "ConnectionCount",
-    "AddressMemoryUsage", "GlobalMaxSize", "DiskStoreUsage", "MaxDiskUsage", "AuthenticationFailureCount",
-    "TotalSessionCount",
-)  # fmt: skip
-BRIDGE_ATTRIBUTES = ("Started", "Connected", "QueueName")
+
+def attributes(row: type[Struct]) -> tuple[str, ...]:
+    """Those that are asked for rows of this type."""
+    return tuple(one.encode_name for one in fields(row))
+
+
+BROKER_ATTRIBUTES = attributes(wire.BrokerAttributes)
+BRIDGE_ATTRIBUTES = attributes(wire.BridgeAttributes)
 CONNECTION_ATTRIBUTES = ("Started", "Connected")
-ADDRESS_ATTRIBUTES = (
-    "Address", "Paused", "Paging", "AddressSize", "AddressLimitPercent", "NumberOfPages", "RoutedMessageCount",
-    "UnRoutedMessageCount", "MaxPageReadBytes", "MaxPageReadMessages", "RetroactiveResource",
-)  # fmt: skip
-BLOCKED_ATTRIBUTES = ("BlockedViaManagement",)
-SIZE_ATTRIBUTES = ("AcknowledgeAttempts", "PersistentSize", "DeliveringSize")
-IN_DOUBT_ATTRIBUTES = ("PreparedTransactionMessageCount",)
-DEAD_LETTER_ATTRIBUTES = ("DeadLetterAddress", "ExpiryAddress")
-# In place of listQueues when that fails or waits for a lock; without Paused, which would wait too.
-QUEUE_ATTRIBUTES = (
-    "ID", "Name", "Address", "RoutingType", "Durable", "Temporary", "InternalQueue", "Exclusive", "LastValue",
-    "Filter", "RingSize", "MaxConsumers", "ConsumersBeforeDispatch", "GroupRebalance", "MessageCount",
-    "MessagesAdded", "MessagesAcknowledged", "MessagesExpired", "MessagesKilled", "DeliveringCount", "ScheduledCount",
-    "ConsumerCount",
-)  # fmt: skip
+ADDRESS_ATTRIBUTES = attributes(wire.AddressAttributes)
+BLOCKED_ATTRIBUTES = attributes(wire.AddressBlocked)
+SIZE_ATTRIBUTES = attributes(wire.QueueSizes)
+IN_DOUBT_ATTRIBUTES = attributes(wire.QueueInDoubt)
+DEAD_LETTER_ATTRIBUTES = attributes(wire.QueueDeadLetters)
+QUEUE_ATTRIBUTES = attributes(wire.QueueAttributes)
 
 LISTINGS = ("listConsumers", "listQueues", "listAddresses", "listConnections", "listSessions", "listProducers")
 LARGEST_FIRST = {"listQueues": "messageCount", "listAddresses": "addressSize"}

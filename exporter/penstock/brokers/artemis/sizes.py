@@ -10,12 +10,12 @@ some, and no listing shows that.
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.brokers.artemis.answers import QueueSizes
 from penstock.brokers.cadence import Cadence
 from penstock.core.table import Column, Index, Keys, Positions, Table, positions, take_or_fill
 from penstock.model import QueueRow
 
-COLUMNS = ("acknowledge_attempts", "bytes", "delivering_bytes")
-"""In the order of `SIZE_ATTRIBUTES`."""
+COLUMNS = QueueSizes.__struct_fields__
 _HELD = ("messages", "delivering", "scheduled")
 _COUNTERS = (*_HELD, "added", "acknowledged", "expired", "killed")
 

@@ -3,21 +3,18 @@ Answers → tables of the model. Each builder keeps the index of its kind from p
 once in a thing's life and unchanged ones cost a comparison.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from sys import intern
-from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.brokers.artemis import answers as wire
-from penstock.brokers.artemis import requests as ask
 from penstock.brokers.artemis.kinds import Roles, ordinary_kind, queue_kind, ring_source
 from penstock.brokers.artemis.listings import NO_HASHES, ListingDecoder, ListingPage, Numbers, NumbersReader
-from penstock.brokers.budget import Budget
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.replies import Decoder
 from penstock.brokers.rows import Rows, columns_of, integers, lost_rows, matrix, present
@@ -26,89 +23,16 @@ from penstock.core.pieces import looked_up
 from penstock.core.table import Column, Index, KeyAllocator, Keys, Positions, Table, take_or_fill
 from penstock.model import AddressRow, ConsumerRow, QueueRow
 
-TextT = TypeVar("TextT")
 QueueText = wire.QueueTexts | wire.QueueAttributes
 
-_CONSUMER_FIELDS = {
-    "buffered": "messages_in_transit",
-    "buffered_bytes": "messages_in_transit_size",
-    "delivered": "messages_delivered",
-    "acknowledged": "messages_acknowledged",
-    "awaiting_commit": "messages_acknowledged_awaiting_commit",
-    "last_delivery": "last_delivered_time",
-    "last_acknowledgement": "last_acknowledged_time",
-}
-_QUEUE_FIELDS = {
-    "messages": "message_count",
-    "delivering": "delivering_count",
-    "scheduled": "scheduled_count",
-    "consumers": "consumer_count",
-    "paused": "paused",
-    "added": "messages_added",
-    "acknowledged": "messages_acked",
-    "expired": "messages_expired",
-    "killed": "messages_killed",
-    "ring_limit": "ring_size",
-    "last_value": "last_value",
-    "exclusive": "exclusive",
-    "grouped": "group_rebalance",
-    "max_consumers": "max_consumers",
-    "consumers_before_dispatch": "consumers_before_dispatch",
-}
-# The same out of a pattern read: `Paused` is not asked there, and Acknowledged has its full name.
-_QUEUE_ATTRIBUTE_FIELDS = {
-    column: {"messages_acked": "messages_acknowledged"}.get(name, name)
-    for column, name in _QUEUE_FIELDS.items()
-    if column != "paused"
-}
-_SIZE_FIELDS = ("acknowledge_attempts", "persistent_size", "delivering_size")
-_ADDRESS_FIELDS = {
-    "paused": "paused",
-    "paging": "paging",
-    "memory_bytes": "address_size",
-    "limit_percent": "address_limit_percent",
-    "pages": "number_of_pages",
-    "messages_added": "routed_message_count",
-    "messages_unrouted": "unrouted_message_count",
-    "page_read_limit_bytes": "max_page_read_bytes",
-    "page_read_limit_messages": "max_page_read_messages",
-    "retroactive": "retroactive_resource",
-    "temporary": "temporary",
-}
-_ADDRESS_ATTRIBUTE_FIELDS = {
-    column: {"unrouted_message_count": "un_routed_message_count"}.get(name, name)
-    for column, name in _ADDRESS_FIELDS.items()
-    if column != "temporary"
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[TextT]):
-    """Some rows of a listing, their keys the ids; and the texts of ids not seen before."""
-
-    numbers: Numbers
-    fresh: Mapping[int, TextT]
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    @property
-    def total(self) -> int:
-        return self.numbers.total
-
-    @property
-    def unreadable(self) -> int:
-        return self.numbers.unreadable
-
-    @property
-    def lost(self) -> int:
-        return self.numbers.lost
-
-    def largest(self, budget: Budget, column: int) -> "Page[TextT]":
-        """Those rows that may be kept, by their number `column`."""
-        numbers = self.numbers.largest(budget, column)
-        kept = set(numbers.keys.tolist())
-        return Page(numbers, {key: text for key, text in self.fresh.items() if key in kept})
+CONSUMER_FIELDS = wire.ConsumerNumbers.__struct_fields__[1:-1]
+QUEUE_FIELDS = wire.QueueNumbers.__struct_fields__[1:]
+ADDRESS_FIELDS = wire.AddressNumbers.__struct_fields__[1:]
+"""Columns that a listing gives, by which the values of its `Numbers` stand; a pattern read lacks some."""
+SETTINGS_FIELDS = (
+    "max_delivery_attempts", "non_destructive", "makes_dead_letter_queues", "makes_expiry_queues", "slow_consumer_rate",
+    "slow_consumer_kills", "slow_consumer_period",
+)  # fmt: skip
 
 
 def _ids(rows: Sequence[msgspec.Struct]) -> Keys:
@@ -119,16 +43,14 @@ def _texts_of(field: str) -> Callable[[Sequence[msgspec.Struct]], NDArray[np.obj
     return lambda rows: np.array(list(map(attrgetter(field), rows)), np.object_)
 
 
-def _matrix_of(fields: Mapping[str, str]) -> Callable[[Sequence[msgspec.Struct]], NDArray[np.float64]]:
-    return lambda rows: matrix(rows, list(fields.values()))
-
-
 def _attribute_matrix(
-    rows: Sequence[msgspec.Struct], fields: Mapping[str, str], columns: Iterable[str]
+    rows: Sequence[msgspec.Struct], row: type[msgspec.Struct], columns: Sequence[str]
 ) -> NDArray[np.float64]:
-    """Like the matrix of a listing, whose `columns` may be more than a pattern read has `fields` for: NaN."""
-    found, missing = dict(zip(fields, matrix(rows, list(fields.values())), strict=True)), np.full(len(rows), np.nan)
-    return np.vstack([found.get(name, missing) for name in columns])
+    """Like the matrix of a listing with these columns; NaN where a pattern read has no such field."""
+    found = [name for name in columns if name in row.__struct_fields__]
+    values = np.full((len(columns), len(rows)), np.nan)
+    values[[columns.index(name) for name in found]] = matrix(rows, found)
+    return values
 
 
 class ConsumerBuilder:
@@ -136,23 +58,23 @@ class ConsumerBuilder:
 
     def __init__(self, names: NameMap, *, numbers: bool) -> None:
         self._names = names
-        self._fields = _CONSUMER_FIELDS if numbers else {}
+        self._fields = CONSUMER_FIELDS if numbers else ()
         self._numbers = NumbersReader(ListingDecoder(wire.ConsumerNumbers, "listConsumers"), _ids, self._values)
         self._texts = ListingDecoder(wire.ConsumerTexts, "listConsumers")
         self._index: Index[ConsumerRow] = Index.empty()
         # Two proofs: while sessions are closed the broker may sort the listing wrongly.
         self.sight = Sight(lambda keys, _: keys, proofs=2)
 
-    def page(self, listing: ListingPage) -> Page[ConsumerRow]:
+    def page(self, listing: ListingPage) -> Numbers:
         numbers = self._numbers(listing)
         at = np.flatnonzero(self._index.positions(numbers.keys) < 0)
         wanted = set(numbers.keys[at].tolist())
         texts = self._texts.at_least(listing, at, len(numbers))
-        return Page(numbers, {row.id: self._row(row) for row in texts if row.id in wanted})
+        return replace(numbers, fresh={row.id: self._row(row) for row in texts if row.id in wanted})
 
-    def table(self, pages: Sequence[Page[ConsumerRow]]) -> Table[ConsumerRow]:
+    def table(self, pages: Sequence[Numbers]) -> Table[ConsumerRow]:
         fresh = {key: row for page in pages for key, row in page.fresh.items()}
-        listed = self._numbers.together([page.numbers for page in pages])
+        listed = self._numbers.together(pages)
         keys, numbers = self.sight.whole([len(page) for page in pages], *listed, lost=lost_rows(pages))
         self._index, order = self._index.advance(keys, lambda new: [fresh[int(keys[i])] for i in new])
         columns = columns_of([*self._fields, "orphaned"], numbers, order)
@@ -168,7 +90,7 @@ class ConsumerBuilder:
     def _values(self, rows: Sequence[wire.ConsumerNumbers]) -> NDArray[np.float64]:
         """The fields, and whether the consumer is left over from a session that is gone."""
         orphaned = np.array([row.status == "Orphaned" for row in rows], np.float64)
-        return np.vstack([matrix(rows, list(self._fields.values())), orphaned])
+        return np.vstack([matrix(rows, self._fields), orphaned])
 
     def _row(self, row: wire.ConsumerTexts) -> ConsumerRow:
         user = row.user or row.validated_user
@@ -191,7 +113,9 @@ class QueueBuilder:
     """listQueues, or a pattern read in its place, → the queue table."""
 
     def __init__(self) -> None:
-        self._numbers = NumbersReader(ListingDecoder(wire.QueueNumbers, "listQueues"), _ids, _matrix_of(_QUEUE_FIELDS))
+        self._numbers = NumbersReader(
+            ListingDecoder(wire.QueueNumbers, "listQueues"), _ids, lambda rows: matrix(rows, QUEUE_FIELDS)
+        )
         self._texts = ListingDecoder(wire.QueueTexts, "listQueues")
         self._attributes = Decoder(wire.QueueAttributes)
         self.sight = Sight(self._ranks)
@@ -204,28 +128,26 @@ class QueueBuilder:
         self._paused: tuple[Index[QueueRow], Column] = Index.empty(), np.empty(0)
         self._role_flags: tuple[Index[QueueRow] | None, Roles, dict[str, Column]] = None, self._roles, {}
 
-    def page(self, listing: ListingPage, *, refresh: bool) -> Page[QueueText]:
+    def page(self, listing: ListingPage, *, refresh: bool) -> Numbers:
         """`refresh`: read the texts of known queues again, too, for what an operator may have changed."""
         numbers = self._numbers(listing)
         new = np.flatnonzero(self._index.positions(numbers.keys) < 0)
         found = self._texts(listing).rows if refresh else self._texts.at_least(listing, new, len(numbers))
         texts = {row.id: row for row in found}
         nameless = [at for at in new.tolist() if int(numbers.keys[at]) not in texts]
-        return Page(numbers.without(nameless), texts)
+        return replace(numbers.without(nameless), fresh=texts)
 
-    def attributes(self, reply: wire.Reply) -> Page[QueueText]:
+    def attributes(self, reply: wire.Reply) -> Numbers:
         found = self._attributes.many(reply, "queue attributes")[1]
-        numbers = _attribute_matrix(found.rows, _QUEUE_ATTRIBUTE_FIELDS, _QUEUE_FIELDS)
-        return Page(
-            Numbers(_ids(found.rows), numbers, NO_HASHES, found.total, found.unreadable, found.lost),
-            {row.id: row for row in found.rows},
-        )
+        values, fresh = _attribute_matrix(found.rows, wire.QueueAttributes, QUEUE_FIELDS), {r.id: r for r in found.rows}
+        keys = _ids(found.rows)
+        return Numbers(keys, values, NO_HASHES, found.total, found.unreadable, found.lost, fresh=fresh)
 
     def table(
-        self, pages: Sequence[Page[QueueText]], roles: Roles, *, from_attributes: bool, by_size: bool = False
+        self, pages: Sequence[Numbers], roles: Roles, *, from_attributes: bool, by_size: bool = False
     ) -> Table[QueueRow]:
         """by_size: the listing is not sorted as usual, and not whole."""
-        listed = self._numbers.together([page.numbers for page in pages])
+        listed = self._numbers.together(pages)
         fresh = {key: text for page in pages for key, text in page.fresh.items()}
         replaced = self._told(fresh) if len(pages) > 1 or lost_rows(pages) else ()
         if by_size:
@@ -237,7 +159,7 @@ class QueueBuilder:
         if index is not self._index:
             self._texts_by_id = {int(key): self._texts_by_id[int(key)] for key in index.keys}
         self._index = index
-        columns = columns_of(_QUEUE_FIELDS, numbers, order)
+        columns = columns_of(QUEUE_FIELDS, numbers, order)
         if (limit := columns.get("ring_limit")) is not None:
             columns["ring_limit"] = np.where(limit < 0, np.nan, limit)
         before, paused = self._paused
@@ -325,7 +247,9 @@ class QueueBuilder:
             temporary=row.temporary,
             filter=row.filter or "",
             kind=kind,
-            ring_source=ring_source(row.ring_size, roles.ring_defaults.get(row.address), auto_created=row.auto_created),
+            ring_source=ring_source(
+                row.ring_limit, roles.ring_defaults.get(row.address), auto_created=row.auto_created
+            ),
             dead_letter_address=dead_letter,
             expiry_address=expires_to,
         )
@@ -338,40 +262,9 @@ def _interned(text: QueueText) -> QueueText:
     return text
 
 
-@dataclass(slots=True)
-class ByQueueName:
-    """Turns the answer of a pattern read over queues into values by queue name; MBean names are parsed once."""
-
-    _mbeans: Sequence[str] = ()
-    _queues: Sequence[str] = ()
-
-    def names(self, mbeans: Sequence[str]) -> Sequence[str]:
-        """Names of the queues, in the order of their MBeans; of an MBean whose name has none it is empty."""
-        if mbeans != self._mbeans:
-            known = dict(zip(self._mbeans, self._queues, strict=True))
-            self._queues = [known.get(mbean) or intern(ask.key_if_any(mbean, "queue") or "") for mbean in mbeans]
-            self._mbeans = mbeans
-        return self._queues
-
-
-def size_matrix(rows: Sequence[wire.QueueSizes]) -> NDArray[np.float64]:
-    """Of shape (3, rows), in the order of `SIZE_ATTRIBUTES`."""
-    return matrix(rows, _SIZE_FIELDS)
-
-
-def largest_queues(found: Page[QueueText], budget: Budget) -> Page[QueueText]:
-    """Those that may be kept."""
-    return found.largest(budget, list(_QUEUE_FIELDS).index("messages"))
-
-
-def largest_addresses(found: Numbers, budget: Budget) -> Numbers:
-    """Those that may be kept."""
-    return found.largest(budget, list(_ADDRESS_FIELDS).index("memory_bytes"))
-
-
 def address_numbers(found: Rows[wire.AddressAttributes]) -> Numbers:
     """Numbers of addresses out of a pattern read, which has no `temporary`."""
-    values = _attribute_matrix(found.rows, _ADDRESS_ATTRIBUTE_FIELDS, _ADDRESS_FIELDS)
+    values = _attribute_matrix(found.rows, wire.AddressAttributes, ADDRESS_FIELDS)
     return Numbers(_texts_of("address")(found.rows), values, NO_HASHES, found.total, found.unreadable, found.lost)
 
 
@@ -380,7 +273,9 @@ class AddressBuilder:
 
     def __init__(self) -> None:
         self._numbers = NumbersReader(
-            ListingDecoder(wire.AddressNumbers, "listAddresses"), _texts_of("name"), _matrix_of(_ADDRESS_FIELDS)
+            ListingDecoder(wire.AddressNumbers, "listAddresses"),
+            _texts_of("name"),
+            lambda rows: matrix(rows, ADDRESS_FIELDS),
         )
         self._attributes = Decoder(wire.AddressAttributes)
         self._name_keys = KeyAllocator[str]()
@@ -426,7 +321,7 @@ class AddressBuilder:
         if names != self._names or settings is not self._told[0] or blocked is not self._told[1]:
             self._advance(names, settings, blocked)
             self._names, self._told = names, (settings, blocked)
-        columns = columns_of(_ADDRESS_FIELDS, numbers, self._order)
+        columns = columns_of(ADDRESS_FIELDS, numbers, self._order)
         retroactive = columns.pop("retroactive", np.zeros(len(self._index)))
         self.retroactive = frozenset(row.name for row in self._index.rows[retroactive > 0])
         percent = columns.get("limit_percent", np.full(len(self._index), np.nan))
@@ -456,7 +351,10 @@ class AddressBuilder:
         self._said = {
             "limit_bytes": _limit([s.max_size_bytes if s else np.nan for s in found]),
             "limit_messages": _limit([s.max_size_messages if s else np.nan for s in found]),
-            **_settings_columns(found),
+            **{
+                name: np.array([getattr(one, name) if one else np.nan for one in found], np.float64)
+                for name in SETTINGS_FIELDS
+            },
         }
         if blocked is not None:
             paused = [blocked.get(row.name, np.nan) for row in self._index]
@@ -468,39 +366,6 @@ class AddressBuilder:
 
 def _policy(settings: wire.AddressSettings | None) -> str:
     return settings.address_full_message_policy.lower() if settings else ""
-
-
-_PER_SECOND = {
-    "MESSAGES_PER_SECOND": 1.0,
-    "MESSAGES_PER_MINUTE": 1 / 60,
-    "MESSAGES_PER_HOUR": 1 / 3600,
-    "MESSAGES_PER_DAY": 1 / 86_400,
-}
-
-
-def _slow_rate(settings: wire.AddressSettings) -> float:
-    """Messages per second; NaN where consumers are not watched, or in a unit that is not known."""
-    if settings.slow_consumer_threshold <= 0:
-        return np.nan
-    return settings.slow_consumer_threshold * _PER_SECOND.get(settings.slow_consumer_threshold_measurement_unit, np.nan)
-
-
-_SETTINGS_COLUMNS: Mapping[str, Callable[[wire.AddressSettings], float]] = {
-    "max_delivery_attempts": lambda settings: settings.max_delivery_attempts,
-    "non_destructive": lambda settings: float(settings.default_non_destructive),
-    "makes_dead_letter_queues": lambda settings: float(settings.auto_create_dead_letter_resources),
-    "makes_expiry_queues": lambda settings: float(settings.auto_create_expiry_resources),
-    "slow_consumer_rate": _slow_rate,
-    "slow_consumer_kills": lambda settings: float(settings.slow_consumer_policy == "KILL"),
-    "slow_consumer_period": lambda settings: settings.slow_consumer_check_period,
-}
-
-
-def _settings_columns(found: Sequence[wire.AddressSettings | None]) -> dict[str, Column]:
-    return {
-        name: np.array([number(one) if one else np.nan for one in found], dtype=np.float64)
-        for name, number in _SETTINGS_COLUMNS.items()
-    }
 
 
 def _limit(values: Sequence[float]) -> Column:

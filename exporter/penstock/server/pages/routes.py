@@ -53,8 +53,5 @@ def _made(agent: AgentView, view: View, given: Mapping[str, str]) -> bytes:
 
 async def _static(name: str, _: web.Request) -> web.Response:
     return web.Response(
-        body=render.static(name),
-        content_type=render.STATIC[name],
-        charset="utf-8",
-        headers={hdrs.CACHE_CONTROL: KEPT},
+        body=render.static(name), content_type=render.STATIC[name], charset="utf-8", headers={hdrs.CACHE_CONTROL: KEPT}
     )
