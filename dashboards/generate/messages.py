@@ -160,6 +160,15 @@ _LOSSES = Row(
             decimals=0,
         ),
         graph(
+            "In doubt by queue",
+            "Messages that prepared transactions (XA) have taken and not decided: no client gets them until then. Seconds"
+            " are usual, minutes are not.",
+            Query(largest(BY_QUEUE, S("mq_queue_in_doubt_messages")), "{{broker}} {{queue}}"),
+            unit="locale",
+            decimals=0,
+            empty="nothing is in doubt",
+        ),
+        graph(
             "Unexplained by queue",
             "What no reason explains at three polls in a row, by queue. It should not be there: restarts and resets of"
             " counters by an operator are known.",

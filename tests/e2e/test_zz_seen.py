@@ -26,6 +26,7 @@ NOT_SEEN = {
 """Families that these tests do not see, and why; every other one they do."""
 
 BY_CHANCE = {
+    "mq_queue_in_doubt_messages": "seen while an XA client is between prepare and commit; tests/account sees it",
     "mq_broker_unhealthy": "seen once what is in doubt has been so for minutes",
     "mq_queue_drain_seconds": "seen while a backlog shrinks",
     "mq_account_uncertain_messages": "seen while messages come between two reads",

@@ -38,7 +38,7 @@ class QueueBooks(RowState):
     x0: Column = counter()
     opening: Column = counter(outlives=True)
     adjusted: Column = counter(outlives=True)
-    partly: Column = counter(0.0, outlives=True)
+    partly: Column = counter(0.0, outlives=True, stored_as="account_begun_anew")
     on_arrival: Column = counter(outlives=True)
     lost: Column = counter(outlives=True)
     lost0: Column = counter()
