@@ -161,8 +161,8 @@ _LOSSES = Row(
         ),
         graph(
             "In doubt by queue",
-            "Messages that prepared transactions (XA) have taken and not decided: no client gets them until then. Seconds"
-            " are usual, minutes are not.",
+            "Messages that prepared transactions (XA) have taken and not decided: no client gets them until then."
+            " Seconds are usual, minutes are not.",
             Query(largest(BY_QUEUE, S("mq_queue_in_doubt_messages")), "{{broker}} {{queue}}"),
             unit="locale",
             decimals=0,

@@ -139,10 +139,12 @@ class CrashLoops(RowState):
         asked = [*loops] if sweeps else [client for client in {*came, *self.pending} if client in loops]
         at = found.queues.positions(np.array([loops[client].queue for client in asked], np.int64)).tolist()
         for client, i in zip(asked, at, strict=True):
-            served = i >= 0 and not unsettled[i] <= loops[client].begin
-            loops[client] = loops[client].advance(found.now, float(unseen[i]), served=served)
-            if i < 0 or not loops[client].vanished:
-                del loops[client]
+            loop = loops.pop(client)
+            if i < 0:  # the queue is gone
+                continue
+            loop = loop.advance(found.now, float(unseen[i]), served=not unsettled[i] <= loop.begin)
+            if loop.vanished:
+                loops[client] = loop
         pending = tuple(client for client in asked if client in loops and (loops[client].on or loops[client].run > 0))
         return CrashLoops(found.queues, unseen, loops, pending, found.now if sweeps else self.swept)
 
