@@ -75,11 +75,8 @@ class MessageAccount:
     ) -> "MessageAccount":
         """With what was given back and is in doubt, and which losses that conditions judge go on since `last`."""
         returns = self.returns.advance(found, snapshot, last, self.books, self.moves, watched=watched)
-        in_doubt, of, duplicates = (
-            before.in_doubt.advance(found, snapshot, self.books),
-            self.address_books,
-            self.duplicates,
-        )
+        in_doubt = before.in_doubt.advance(found, snapshot, self.books)
+        of, duplicates = self.address_books, self.duplicates
         compared, nothing = of.index is found.queues, np.full(len(found.queues), np.nan)
         drops = found.parked & (of.policy == Missing.DROPPED) if compared else False
         moves = found.d_added + found.d_settled + found.d_expired + found.d_killed > 0

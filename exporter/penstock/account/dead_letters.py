@@ -107,9 +107,5 @@ def split(
     done = np.append(closed, np.True_)[at]
     purged = np.where(done, np.fmax(or_zero(grew - most), 0.0), 0.0)
     arrived = np.where(closed, visits.arrived, arrived0 + summed(at, dead, len(rests)))
-    return (
-        dead,
-        purged,
-        done,
-        replace(booked, arrived=arrived, others=np.where(closed, visits.others, others0), fed=fed),
-    )
+    booked = replace(booked, arrived=arrived, others=np.where(closed, visits.others, others0), fed=fed)
+    return dead, purged, done, booked

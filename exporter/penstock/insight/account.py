@@ -63,10 +63,7 @@ UNHELD = "consumers are read before their queues, and messages came or went in b
 UNCOUNTED = "listPreparedTransactions is not granted to the account, failed, or was read once only"
 COMMITTING = "a client that is connected has prepared transactions, too"
 PAGED = "the broker attempts no acknowledgement of messages in page files"
-UNATTEMPTED = (
-    "the broker counts none of AMQP and OpenWire, nor of clients that were killed; and what was given back while no"
-    " poll saw it is not known"
-)
+UNATTEMPTED = "the broker counts none of AMQP, OpenWire and killed clients, and what no poll saw is not known"
 ROLLED_BACK = "what a client acknowledges and rolls back counts as acknowledged by its consumer"
 ONCE = "it counts when two polls have seen it"
 EITHER = "in a ring of last values evicted and replaced messages cannot be distinguished"
