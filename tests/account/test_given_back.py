@@ -1,10 +1,15 @@
 """What clients took and gave back; what only looks like it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from account import world
 from account.world import Broker, queue
+from penstock.assessment.assess import State, assess
+from penstock.model import Collector, LeftOut, Snapshot
+from penstock.settings.policy import Policy
 
 FOREVER = float("inf")
 
@@ -109,3 +114,45 @@ def test_restarts(kept: bool) -> None:
         broker.see({"q": queue(90, 90, Att=0.0)}, polls=3)
         broker.see({"q": queue(90, 90, Att=5.0)}, consumers={"c": core(N=5.0, C=5.0)}, polls=3)
         assert given_back(broker)[0] == 35
+
+
+def test_attempts_that_were_not_read_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last good ones stand in for them."""
+    broker = see(idle(), 10, 10, {"c": core(N=10.0, C=10.0)})
+
+    def without_sizes(state: State, snapshot: Snapshot, policy: Policy) -> Any:
+        collectors = {**snapshot.collectors, "sizes": Collector(0.01, snapshot.stamp, "timeout")}
+        return assess(state, replace(snapshot, collectors=collectors), policy)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world, "assess", without_sizes)
+        see(broker, 60, 10, {"c": core(N=60.0, C=60.0)})
+    assert given_back(broker) == (0, FOREVER)
+    assert given_back(see(broker, 60, 60, {"c": core(N=60.0, C=60.0)})) == (0, 0)
+    assert given_back(see(broker, 60, 63, {"c": core(N=63.0, C=63.0)})) == (3, 3)
+
+
+def test_attempts_before_the_agent_are_not_of_the_account() -> None:
+    """Also where they are read later than the rest."""
+    broker, one = Broker(), {"c": core(N=90.0, C=90.0)}
+    broker.see({"q": queue(100, 90, K=10.0)}, consumers=one, polls=2)
+    see(broker, 10, 90, one)
+    assert given_back(broker)[0] == 0
+
+
+def test_a_consumer_beyond_the_budget_has_not_gone() -> None:
+    broker = see(idle(), 0, 0, {"c": core(T=30.0, N=30.0)}, D=30.0)
+    row = {"q": queue(100, 100, D=30.0, Att=0.0)}
+    broker.see(row, consumers={}, polls=3, left_out=[LeftOut("consumers", 1, 1)])
+    see(broker, 0, 0, {"c": core(T=30.0, N=30.0)}, D=30.0)
+    assert given_back(broker) == (0, FOREVER)
+    assert "poll" in broker.sheet().reasons["given_back"]
+
+
+@pytest.mark.parametrize("of_agent", [True, False])
+def test_what_is_given_back_between_two_processes_is_not_known(of_agent: bool) -> None:
+    broker = see(idle(), 10, 40, {"c": core(N=40.0, C=40.0)})
+    assert given_back(broker) == (30, 30)
+    broker.restart_agent() if of_agent else broker.restart()
+    see(broker, 10 * of_agent, 40 * of_agent, {"c": core(N=40.0 * of_agent, C=40.0 * of_agent)})
+    assert given_back(broker) == (30, FOREVER)

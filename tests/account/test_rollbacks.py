@@ -5,7 +5,8 @@ import pytest
 from account.world import Broker, queue
 
 PAGE = {"policy": "page", "messages_unrouted": 0.0}
-LONG = 4
+LONG = 18
+"""Polls in 30 s, and three more."""
 
 
 def see(broker: Broker, a: float, r: float, producers: int = 1, polls: int = 1, other: float = 0.0) -> Broker:
@@ -36,7 +37,7 @@ def test_when_the_producer_is_gone_it_is_rolled_back() -> None:
     broker = see(begun(), 10, 210, polls=3)
     see(broker, 10, 210, polls=1)
     broker.see(
-        {"q": queue(10, 10), "other": queue(0, 0)}, {"q": {"messages_added": 210.0, **PAGE}}, senders={}, polls=4
+        {"q": queue(10, 10), "other": queue(0, 0)}, {"q": {"messages_added": 210.0, **PAGE}}, senders={}, polls=LONG
     )
     assert both(broker) == (200, 0)
     assert broker.shown() == {("(q)", "rolled_back"): 200}
@@ -62,6 +63,26 @@ def test_of_two_one_may_have_been_open_all_the_time() -> None:
     assert broker.fate("rolled_back")[0] == 0
 
 
+@pytest.mark.parametrize("step", [1.0, 20.0])
+def test_it_takes_three_polls_and_half_a_minute(step: float) -> None:
+    """A session may commit what it sent by a producer that it has closed."""
+    broker = see(begun(), 10, 210, polls=3)
+    rows, sent, broker.step = {"q": queue(10, 10), "other": queue(0, 0)}, {"q": {"messages_added": 210.0, **PAGE}}, step
+    waits = max(2, round(30 / step))
+    broker.see(rows, sent, senders={}, polls=waits)
+    assert broker.fate("rolled_back") == (0, 200)
+    assert broker.see(rows, sent, senders={}).fate("rolled_back") == (200, 200)
+
+
+def test_what_comes_from_nobody_is_no_proof_that_nobody_is_there() -> None:
+    """A transaction is open for a minute while others commit, each by a producer that no poll sees."""
+    broker = begun()
+    for n in range(40):
+        sent = {"q": {"messages_added": 60.0 + n, **PAGE}}
+        broker.see({"q": queue(10 + n, 10 + n), "other": queue(0, 0)}, sent, senders={})
+    assert broker.fate("rolled_back")[0] == 0
+
+
 def test_a_producer_without_an_address_may_be_behind_it() -> None:
     broker = begun()
     rows = {"q": queue(10, 10), "other": queue(0, 0)}
@@ -74,7 +95,7 @@ def test_an_exclusive_divert_is_no_rollback() -> None:
     broker = begun()
     for n in range(1, 5):
         rows = {"q": queue(10, 10), "other": queue(50 * n, 50 * n)}
-        broker.see(rows, {"q": {"messages_added": 10.0 + 50 * n, **PAGE}}, senders={}, polls=4)
+        broker.see(rows, {"q": {"messages_added": 10.0 + 50 * n, **PAGE}}, senders={}, polls=LONG)
     assert both(broker)[0] == (0, 200)
 
 
@@ -82,13 +103,13 @@ def test_it_outlives_the_agent_and_the_broker() -> None:
     broker = begun()
     gone = {"q": {"messages_added": 210.0, **PAGE}}
     rows = {"q": queue(10, 10), "other": queue(0, 0)}
-    broker.see(rows, gone, senders={}, polls=5)
+    broker.see(rows, gone, senders={}, polls=LONG)
     broker.restart_agent()
-    broker.see(rows, gone, senders={}, polls=5)
+    broker.see(rows, gone, senders={}, polls=LONG)
     assert broker.fate("rolled_back") == (200, float("inf"))  # what was open meanwhile is not known
     broker.restart()
-    broker.see(rows, {"q": {"messages_added": 0.0, **PAGE}}, senders={}, polls=5)
-    broker.see(rows, {"q": {"messages_added": 7.0, **PAGE}}, senders={}, polls=5)
+    broker.see(rows, {"q": {"messages_added": 0.0, **PAGE}}, senders={}, polls=LONG)
+    broker.see(rows, {"q": {"messages_added": 7.0, **PAGE}}, senders={}, polls=LONG)
     assert broker.fate("rolled_back")[0] == 207
 
 
@@ -98,10 +119,10 @@ def test_what_is_prepared_is_not_rolled_back(prepared: tuple[str, ...] | None) -
     broker = begun()
     rows = {"q": queue(10, 10), "other": queue(0, 0)}
     sent = {"q": {"messages_added": 210.0, **PAGE}}
-    broker.see(rows, sent, senders={}, prepared=prepared, polls=9)
+    broker.see(rows, sent, senders={}, prepared=prepared, polls=LONG)
     assert both(broker) == ((0, 200), (0, 200))
     assert broker.shown() == {}
-    broker.see({**rows, "q": queue(160, 160)}, sent, senders={}, polls=4)  # committed, but for 50
+    broker.see({**rows, "q": queue(160, 160)}, sent, senders={}, polls=LONG)  # committed, but for 50
     assert both(broker) == (50, 0)
 
 

@@ -55,6 +55,16 @@ def test_addresses_that_cannot_be_read_are_no_duplicates(polls: int, monkeypatch
     assert "duplicates_dropped" not in broker.names | broker.notices
 
 
+def test_no_duplicates_are_more_than_at_most() -> None:
+    """Ten of a sender that is not listed come after 30 duplicates."""
+    broker = Broker().see({"q": queue(0, 0)}, senders={}, polls=3)
+    broker.see({"q": queue(0, 0)}, senders={"p": ("q", 0.0)}, polls=3)
+    for came in (70, 80):
+        broker.see({"q": queue(came, came)}, senders={"p": ("q", 100.0)}, polls=4)
+        low, high = broker.fate("duplicate")
+        assert (low, high >= low) == (30, True)
+
+
 def test_unrouted_since_the_start_of_a_broker_counts() -> None:
     broker, queues = Broker(), {"q": queue(10, 10)}
     broker.see(queues, {"q": {"messages_added": 10.0, "messages_unrouted": 5.0}}, senders={}, polls=4)
@@ -87,6 +97,35 @@ def test_what_clients_that_no_poll_lists_fail_to_take_is_not_surely_purged() -> 
     assert left["dead_lettered"] != 0
 
 
+def test_a_purge_with_nobody_there_is_still_a_purge() -> None:
+    """A healthy look-alike: all sessions that are made are listed."""
+    broker = Broker()
+    for poll in range(12):
+        broker.about["sessions_made"] = 10.0 + poll
+        killed = 6.0 * (poll > 8)
+        senders = {f"p{poll}": ("q", 0.0)}
+        rows = {"q": queue(100, 100 - killed, X=killed, has_dead_letter_address=0.0)}
+        broker.see(rows, {"q": {"max_delivery_attempts": 10.0}}, senders=senders)
+    assert broker.sheet().left["purged"] == 6
+
+
+def test_clients_that_go_while_addresses_cannot_be_read_may_have_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, limit = Broker(), {"q": {"max_delivery_attempts": 10.0}}
+    broker.see({"q": queue(9, 9, has_dead_letter_address=0.0)}, limit, senders={}, polls=4)
+
+    def without_addresses(state: State, snapshot: Snapshot, policy: Policy) -> Any:
+        failed = {**snapshot.collectors, "addresses": Collector(0.01, snapshot.stamp, "timeout")}
+        return assess(state, replace(snapshot, collectors=failed), policy)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world, "assess", without_addresses)
+        row = {"q": queue(9, 9, has_dead_letter_address=0.0, D=5.0)}
+        broker.see(row, limit, {"k": consumer(T=5.0, N=5.0)}, senders={}, polls=2)
+        broker.see({"q": queue(9, 4, X=5.0, has_dead_letter_address=0.0)}, limit, senders={}, polls=2)
+    broker.see({"q": queue(9, 4, X=5.0, has_dead_letter_address=0.0)}, limit, senders={}, polls=2)
+    assert least(broker.sheet().left["purged"]) == 0
+
+
 def test_what_is_given_back_while_no_agent_looks_is_not_known() -> None:
     broker = Broker()
     for attempts, settled in ((0.0, 0.0), (10.0, 10.0)):
@@ -106,6 +145,15 @@ def test_no_loss_by_a_client_is_negative_when_a_limit_goes_and_comes() -> None:
     for rows, polls in (({"q": queue(4, 3, ring=3.0)}, 4), ({"q": queue(4, 3)}, 3), ({"q": queue(4, 3, ring=3.0)}, 3)):
         broker.see(rows, polls=polls)
     assert min([0.0, *broker.tables["ring_loser"]["lost"].tolist()]) == 0
+
+
+def test_the_losers_of_a_ring_that_is_gone_are_forgotten() -> None:
+    broker, holding = Broker(), {"a": consumer(T=4.0, N=4.0)}
+    broker.see({"q": queue(4, 4, D=4.0, ring=3.0)}, consumers=holding, polls=3)
+    broker.see({"q": queue(4, 3, ring=3.0)}, polls=4)
+    assert broker.account.ring_losses.latest
+    broker.see({"other": queue(4, 3)}, polls=2)
+    assert not broker.account.ring_losses.latest
 
 
 # --- OpenMQ

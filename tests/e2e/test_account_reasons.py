@@ -110,7 +110,7 @@ def test_who_ended_it(watched: Watched, tmp_path: Path) -> None:
         sender.send(5)
         sender.commit()
         assert (sender.counts.sent, sender.counts.returned) == (5, 20)
-    watched.polls(6)
+    watched.polls(36)  # without a producer and an arrival for 30 s
     found = watched.sheets("sends")
     assert found[""]["left"]["rolled_back"] == 20
     assert found[""]["there"]["uncommitted"] == 0

@@ -75,11 +75,8 @@ class MessageAccount:
     ) -> "MessageAccount":
         """With what was given back and is in doubt, and which losses that conditions judge go on since `last`."""
         returns = self.returns.advance(found, snapshot, last, self.books, self.moves, watched=watched)
-        in_doubt, of, duplicates = (
-            before.in_doubt.advance(found, snapshot, self.books),
-            self.address_books,
-            self.duplicates,
-        )
+        in_doubt = before.in_doubt.advance(found, snapshot, self.books)
+        of, duplicates = self.address_books, self.duplicates
         compared, nothing = of.index is found.queues, np.full(len(found.queues), np.nan)
         drops = found.parked & (of.policy == Missing.DROPPED) if compared else False
         moves = found.d_added + found.d_settled + found.d_expired + found.d_killed > 0
@@ -110,7 +107,7 @@ class MessageAccount:
 
     def without_addresses(self, found: Facts, snapshot: Snapshot) -> "MessageAccount":
         moves = self.moves.advance(found, snapshot, self.books, None)
-        return replace(self, moves=moves, dead_letters=self.dead_letters.reindexed(found.queues))
+        return replace(self, moves=moves, dead_letters=self.dead_letters.unsure(found.queues))
 
     def with_operators(
         self, found: Facts, snapshot: Snapshot, last: Visits, join: AddressJoin, *, watched: bool
@@ -119,7 +116,10 @@ class MessageAccount:
         assert snapshot.queues is not None  # noqa: S101 - there are facts of them
         sent, has_address = self.duplicates.rose, snapshot.queues["has_dead_letter_address"]
         visits = last.advance(found, snapshot, join, self.books, sent, watched=watched)
-        letters = self.dead_letters.advance(found, has_address, self.books, last, visits, watched=watched)
+        unlisted = self.ring_losses.unlisted
+        letters = self.dead_letters.advance(
+            found, has_address, self.books, last, visits, watched=watched, unlisted=unlisted
+        )
         visits = visits.with_strangers(letters.dead) if len(sent) else visits
         moves = self.moves.advance(found, snapshot, self.books, visits if len(sent) else None)
         rollbacks = self.rollbacks.advance(found, snapshot, join, self.address_books, self.duplicates.producers, visits)
@@ -139,7 +139,8 @@ class MessageAccount:
         losses = losses.with_growth_of(self.ring_losses) if goes_on else losses
         # What counts when it is seen at several polls is of those that are judged.
         books = replace(books.reindexed(judged), gaps=self.books.gaps, unheld=self.books.unheld)
-        return replace(self, books=books, ring_losses=losses.reindexed(judged))
+        letters = self.dead_letters.unsure(judged) if losses.unlisted else self.dead_letters
+        return replace(self, books=books, ring_losses=losses.reindexed(judged), dead_letters=letters)
 
     def begun_anew(self) -> "MessageAccount":
         """Another process counts from now on: what was counted stays."""

@@ -142,10 +142,12 @@ class AddressBooks(RowState):
             born=born,
             addresses=addresses.index,
         )
-        return compared.with_reasons(before, addresses, join)
+        return compared.with_reasons(before, addresses, join, restarted=found.restarted)
 
-    def with_reasons(self, before: "AddressBooks", addresses: Table[AddressRow], join: AddressJoin) -> "AddressBooks":
-        """With what is missing booked to its reason."""
+    def with_reasons(
+        self, before: "AddressBooks", addresses: Table[AddressRow], join: AddressJoin, *, restarted: bool
+    ) -> "AddressBooks":
+        """With what is missing booked to its reason. restarted: the broker, so that U began at 0."""
         nearly = join.by_queue(addresses, "limit_percent") >= NEARLY_FULL
         full = np.where(nearly | (join.by_queue(addresses, "paging") > 0), 1.0, before.full)
         policy = missing_by_policy(addresses, join)
@@ -162,7 +164,9 @@ class AddressBooks(RowState):
         before_reason = np.fmax(or_zero(np.where(self.still, self.most, self.low.max(axis=0))) - booked, 0.0)
         unrouted = join.by_queue(addresses, "messages_unrouted")
         restarts = np.isnan(before.unrouted0) | (unrouted - before.unrouted0 < before.unrouted)
-        unrouted0 = np.where(restarts, np.where(self.born, 0.0, unrouted) - before.unrouted, before.unrouted0)
+        unrouted0 = np.where(
+            restarts, np.where(self.born | restarted, 0.0, unrouted) - before.unrouted, before.unrouted0
+        )
         unrouted = np.fmax(before.unrouted, unrouted - unrouted0)
         # Newer brokers count what no filter wants as unrouted (2.55), older ones as routed (2.44).
         refused = np.where((unfiltered == 0) & ~self.begins, or_zero(unrouted - before.unrouted), 0.0)

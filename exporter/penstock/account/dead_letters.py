@@ -13,8 +13,9 @@ import numpy as np
 from penstock.account.queue_books import QueueBooks
 from penstock.account.visits import Visits, movers, summed
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
-from penstock.core.table import Column, Positions
+from penstock.core.table import Column, Index, Positions
 from penstock.core.windows import Mask
+from penstock.model import QueueRow
 from penstock.observation.facts import Facts, or_zero
 
 
@@ -36,7 +37,7 @@ class DeadLetters(RowState):
     Per queue. dead, purged: at least so many of the killed; each of the others is one of the two.
 
     placeless: what has had its last attempt is gone: no dead-letter address is set, or it has no queue. killed0: X when
-    this was last booked. idle: no consumer was there that could have had a last attempt.
+    this was last booked. idle: no consumer could have had a last attempt, nor one that no poll lists.
     """
 
     BY = By.QUEUE
@@ -49,14 +50,18 @@ class DeadLetters(RowState):
     booked: Booked = unindexed(Booked)
 
     def advance(
-        self, found: Facts, has_address: Column, books: QueueBooks, last: Visits, visits: Visits, *, watched: bool
-    ) -> "DeadLetters":
-        """has_address: of each queue; NaN: not read. last: of the poll before. watched: as of `QueueBooks.advance`."""
+        self, found: Facts, has_address: Column, books: QueueBooks, last: Visits, visits: Visits,
+        *, watched: bool, unlisted: bool,
+    ) -> "DeadLetters":  # fmt: skip
+        """
+        has_address: of each queue; NaN: not read. last: of the poll before. watched, unlisted: as of `QueueBooks`
+        and `RingLosses`.
+        """
         before, killed = self.reindexed(found.queues), books.killed
         killed0 = np.where(np.isnan(before.killed0), 0.0 if watched else killed, before.killed0)
         at = np.where(np.append(visits.has_queue, np.False_)[visits.targets.dead], visits.targets.dead, -1)
         grew = np.fmax(or_zero(killed - killed0), 0.0)
-        idle = (found.consumers == 0) & (found.delivering == 0) & ~movers(found)
+        idle = (found.consumers == 0) & (found.delivering == 0) & ~movers(found) & (not unlisted)
         placeless = (at < 0) & (has_address >= 0)
         surely = placeless & ((found.address.delivery_attempts <= 0) | (idle & before.idle))
         rests = visits.arrived == last.reindexed(visits.index).arrived
@@ -74,6 +79,10 @@ class DeadLetters(RowState):
 
     def begun_anew(self) -> "DeadLetters":
         return replace(super(DeadLetters, self).begun_anew(), booked=Booked())
+
+    def unsure(self, queues: Index[QueueRow]) -> "DeadLetters":
+        """By the rows of `queues`, after a time in which not all that came and went was seen."""
+        return replace(self.reindexed(queues), idle=np.zeros(len(queues), np.bool_))
 
 
 def split(
@@ -98,9 +107,5 @@ def split(
     done = np.append(closed, np.True_)[at]
     purged = np.where(done, np.fmax(or_zero(grew - most), 0.0), 0.0)
     arrived = np.where(closed, visits.arrived, arrived0 + summed(at, dead, len(rests)))
-    return (
-        dead,
-        purged,
-        done,
-        replace(booked, arrived=arrived, others=np.where(closed, visits.others, others0), fed=fed),
-    )
+    booked = replace(booked, arrived=arrived, others=np.where(closed, visits.others, others0), fed=fed)
+    return dead, purged, done, booked

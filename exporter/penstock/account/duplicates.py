@@ -70,7 +70,10 @@ class Duplicates(RowState):
     """Per address what listed producers sent since the poll before; empty where that was not read."""
 
     def advance(self, found: Facts, snapshot: Snapshot, join: AddressJoin, arrivals: AddressBooks) -> "Duplicates":
-        before, addresses = replace(with_siblings(self, join), rose=np.empty(0)), snapshot.addresses
+        before, addresses = (
+            replace(with_siblings(self, join), rose=np.empty(0)),
+            read(snapshot, snapshot.addresses, "addresses"),
+        )
         listed = read(snapshot, snapshot.producers, "connections") if "connections" in snapshot.collectors else None
         if listed is None or addresses is None or arrivals.addresses is not addresses.index:
             return before
@@ -91,16 +94,18 @@ class Duplicates(RowState):
         some = self.anonymous or bool(anonymous(listed).any())
         unseen = np.where(begins & ~np.isnan(before.duplicate), 1.0, before.unseen)
         known = ~begins & (unseen == 0) & (np.min(unsent, axis=0) >= 0) & (not some)
+        duplicate = np.fmax(or_zero(before.duplicate), duplicate0 + np.fmax(or_zero(surely), 0.0))
+        most = np.fmax(duplicate, duplicate0 + np.where(still, unsent[2], np.max(unsent, axis=0)))
         return Duplicates(
             index=found.queues,
-            duplicate=np.fmax(or_zero(before.duplicate), duplicate0 + np.fmax(or_zero(surely), 0.0)),
+            duplicate=duplicate,
             unseen=unseen,
             duplicate0=duplicate0,
             routed0=routed0,
             sent=sent,
             routed=routed,
             unsent=unsent,
-            most=np.where(known, duplicate0 + np.where(still, unsent[2], np.max(unsent, axis=0)), np.nan),
+            most=np.where(known, most, np.nan),
             anonymous=some,
             watched=True,
             producers=producers,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
-from penstock.account.reading import left_by, meanwhile
+from penstock.account.reading import left_by, meanwhile, read
 from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column
 from penstock.model import Snapshot
@@ -27,7 +27,7 @@ class GivenBack(RowState):
 
     attempted: attempts that neither settled a message nor are open, at the last polls; attempted0: when these were
     compared first, less what was given back before. paged: the broker attempts less for messages of page files. vague:
-    a consumer went, or is not of Core: there may be more.
+    a consumer went, is not of Core or beyond the budget, or nobody looked for a time: there may be more.
     """
 
     BY = By.QUEUE
@@ -46,29 +46,31 @@ class GivenBack(RowState):
         before = self.reindexed(found.queues)
         left = found.settled + found.expired + found.killed
         open_ = found.of_queue(found.consumer.uncommitted) + np.fmax(or_zero(books.unheld[-1]), 0.0)
-        now = found.attempts - left - or_zero(books.lost) - open_
+        hidden = any(one.what == "consumers" for one in snapshot.observation.left_out)  # who is not listed is not gone
+        attempts = np.nan if hidden or read(snapshot, snapshot.queues, "sizes") is None else found.attempts
+        now = attempts - left - or_zero(books.lost) - open_
         still = (now == before.attempted[2]) & (found.d_settled == 0)
         begins = np.isnan(before.attempted0) | found.set_back
-        attempted0 = np.where(
-            begins, np.where(watched & ~found.set_back, 0.0, now) - before.given_back, before.attempted0
-        )
+        older = books.since < found.now  # than this poll: what was given back meanwhile is not known
+        fresh = ~found.set_back & ~older & watched
+        attempted0 = np.where(begins, np.where(fresh, 0.0 * now, now) - before.given_back, before.attempted0)
         # It may have begun with attempts that were ahead of what they settled.
         attempted0 = np.where(still, np.fmin(attempted0, now - before.given_back), attempted0)
         attempted = np.vstack([before.attempted[1:], now])
         ahead = meanwhile(found, snapshot, or_zero(found.d_settled), "queues", "sizes")
         surely = np.where(still, now, np.min(attempted, axis=0) - ahead) - attempted0
         # Fewer attempts than messages that left: some of them were in page files.
-        paged = np.where((found.address.paging > 0) | (still & (found.attempts < left)), 1.0, before.paged)
+        paged = np.where((found.address.paging > 0) | (still & (attempts < left)), 1.0, before.paged)
         went, held = left_by(found, last)
         rows = np.fmax(held - np.fmax(moves.unseen[2] - moves.unseen[0], 0.0) - or_zero(found.d_expired), 0.0)
-        from_rows = before.from_rows + np.where(found.known, rows, 0.0)
+        from_rows = before.from_rows + np.where(found.known & (not hidden), rows, 0.0)
         others = found.consumer.index.column("not_core", lambda row: row.protocol != CORE)
         return GivenBack(
             index=found.queues,
             given_back=np.fmax(before.given_back, np.fmax(from_rows, np.where(paged > 0, 0.0, or_zero(surely)))),
             from_rows=from_rows,
             paged=paged,
-            vague=np.where(went | (found.of_queue(others) > 0), 1.0, before.vague),
+            vague=np.where(went | hidden | (begins & older) | (found.of_queue(others) > 0), 1.0, before.vague),
             attempted=attempted,
             attempted0=attempted0,
         )

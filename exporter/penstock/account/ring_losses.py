@@ -15,7 +15,7 @@ from penstock.account.reading import left_by
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
 from penstock.core.table import Column, Index, Positions
 from penstock.core.windows import Mask
-from penstock.model import ConsumerRow, ProducerRow, Snapshot
+from penstock.model import ConsumerRow, ProducerRow, QueueRow, Snapshot
 from penstock.observation.facts import Facts, Seen, or_zero
 
 
@@ -93,7 +93,10 @@ class RingLosses(RowState):
         low, high = np.where(unseen, 0.0, low), np.where(unseen, grew, high)
         by_client = booked(self.by_client, before, grew, low, high)
         by = np.where(loses & ~np.isnan(books.evicted), or_zero(before.by_consumers) + low, np.nan)
-        keys = found.queues.keys[high > 0].tolist()
+        latest = {**self.latest, **{key: before.names.get(key, {}) for key in found.queues.keys[high > 0].tolist()}}
+        if latest and found.queues is not self.index:
+            there = found.queues.positions(np.array([*latest], np.int64)) >= 0
+            latest = {key: of for (key, of), known in zip(latest.items(), there, strict=True) if known}
         sessions = np.nan if snapshot.broker is None else snapshot.broker.sessions_made
         made = sessions - self.sessions
         producers = Index[ProducerRow].empty() if snapshot.producers is None else snapshot.producers.index
@@ -115,8 +118,8 @@ class RingLosses(RowState):
             movers=movers & found.known,
             names=names,
             unlisted=made > 0 and made > sessions_seen(found, seen, producers, self.producers),
-            by_client=with_holders(by_client, found, loses),
-            latest={**self.latest, **{key: before.names.get(key, {}) for key in keys}} if keys else self.latest,
+            by_client=with_holders(beginning(by_client, found.queues, np.isnan(by)), found, loses),
+            latest=latest,
             sessions=sessions,
             producers=producers,
         )
@@ -136,8 +139,8 @@ class RingLosses(RowState):
         return replace(self, grew=self.grew + past.grew, low=self.low + past.low, high=self.high + past.high)
 
     def begun_anew(self) -> "RingLosses":
-        sure = {key: {name: one._replace(sure=0.0) for name, one in of.items()} for key, of in self.by_client.items()}
-        return replace(super(RingLosses, self).begun_anew(), by_client=sure, sessions=np.nan)
+        by_client = beginning(self.by_client, self.index, np.ones(len(self.index), np.bool_))
+        return replace(super(RingLosses, self).begun_anew(), by_client=by_client, sessions=np.nan)
 
 
 def shares(grew: Column, interval: RingLosses, ring: Column) -> tuple[Column, Column]:
@@ -182,6 +185,17 @@ def sessions_seen(found: Facts, seen: Seen, producers: Index[ProducerRow], befor
 
 def of_sessions(rows: Index[ConsumerRow] | Index[ProducerRow]) -> Column:
     return rows.column("session", lambda row: float(hash(row.session)))
+
+
+def beginning(before: Culprits, queues: Index[QueueRow], begin: Mask) -> Culprits:
+    """With nothing sure of queues that count from 0 on, also of those that are not listed."""
+    if not before:
+        return before
+    anew = np.append(begin, np.True_)[queues.positions(np.array([*before], np.int64))]
+    return {
+        key: {name: one._replace(sure=0.0) for name, one in of.items()} if begins else of
+        for (key, of), begins in zip(before.items(), anew, strict=True)
+    }
 
 
 def booked(before: Culprits, interval: RingLosses, grew: Column, low: Column, high: Column) -> Culprits:

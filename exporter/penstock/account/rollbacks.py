@@ -2,7 +2,8 @@
 What producers sent in transactions and rolled back. R counts it at once and for good, A only what is committed.
 
 What an address routed and its queues lack is rolled back or still open. It is no more open where no producer is left
-that could commit it and none is prepared; a single one has decided all that it sent before its last commit. An
+that could commit it and none is prepared; a session may outlive its producer (JmsTemplate has one for each send), so
+nothing may come for a while. A single producer has decided all that it sent before its last commit. An
 exclusive divert looks like a rollback, but brings as many messages to another address.
 """
 
@@ -20,7 +21,8 @@ from penstock.model import Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
 
 LEFT_ALONE = 3
-"""Polls without a producer after which its transactions are over."""
+QUIET = 30.0
+"""After so many polls, and seconds, without a producer and without an arrival all transactions are over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Rollbacks(RowState):
     """
     Per queue, of its address. rolled_back: at least so many; before: of them, until what is missing was compared first.
     missing, came: the least that queues lack, and what came to them, at the last poll; diverted: at most so many of it.
-    alone: polls without a producer.
+    alone: polls without a producer and without an arrival; since: when the first of them was.
     """
 
     BY = By.QUEUE
@@ -39,6 +41,7 @@ class Rollbacks(RowState):
     came: Column = column(saved=False)
     diverted: Column = column(0.0, saved=False)
     alone: Column = column(0.0, saved=False)
+    since: Column = column(saved=False)
 
     def advance(
         self, found: Facts, snapshot: Snapshot, join: AddressJoin, arrivals: AddressBooks, sent: Sent, visits: Visits
@@ -61,12 +64,14 @@ class Rollbacks(RowState):
         # A prepared transaction outlives its producer, and names no address.
         prepared = read(snapshot, snapshot.transactions, "transactions")
         over = prepared is not None and not len(prepared)
-        alone = np.where((senders == 0) & over, last.alone + 1, 0.0)
+        alone = np.where((senders == 0) & over & (arrivals.still | (last.alone == 0)), last.alone + 1, 0.0)
+        since = np.where(alone > 1, last.since, found.now)
         came = join.of_all_queues(or_zero(arrivals.came))
         decided = np.where(
             over & (senders == 1) & (own == 0) & (came > last.came) & ~begins, last.missing - (came - last.came), 0.0
         )
-        surely = np.where(alone >= LEFT_ALONE, missing, np.fmin(decided, missing)) - diverted
+        over_by_now = (alone >= LEFT_ALONE) & (found.now - since >= QUIET)
+        surely = np.where(over_by_now, missing, np.fmin(decided, missing)) - diverted
         return Rollbacks(
             index=found.queues,
             rolled_back=np.fmax(last.rolled_back, before + np.fmax(surely, 0.0)),
@@ -75,4 +80,5 @@ class Rollbacks(RowState):
             came=came,
             diverted=diverted,
             alone=alone,
+            since=since,
         )
