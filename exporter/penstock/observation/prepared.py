@@ -33,13 +33,18 @@ class PreparedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prepared(RowState):
-    """By transaction since when it is prepared. stuck: by topic without consumers, messages that some still have."""
+    """
+    By transaction since when it is prepared. stuck: by topic without consumers, messages that some still have.
+    received: in transactions of any state, NaN: not known. abandoned: the same in prepared ones without a client.
+    """
 
     since: Column = column(saved=False)
     listed: Sequence[PreparedTransaction] = unindexed(tuple)
     """The oldest first."""
     stuck: dict[str, tuple[float, float]] = unindexed(dict)
     """How many, and since when."""
+    received: float = unindexed(lambda: np.nan)
+    abandoned: float = unindexed(float)
 
     def advance(self, found: Facts, snapshot: Snapshot) -> "Prepared":
         transactions = snapshot.transactions
@@ -48,10 +53,9 @@ class Prepared(RowState):
             for name, number in topics_with_nobody(snapshot).items()
         }
         if transactions is None or not len(transactions):
-            return Prepared(stuck=alone)
-        begun = since(
-            transactions["state"] == TransactionState.PREPARED, self.reindexed(transactions.index).since, found.now
-        )
+            return Prepared(stuck=alone, received=np.nan if transactions is None or not usable(snapshot) else 0.0)
+        waits = transactions["state"] == TransactionState.PREPARED
+        begun = since(waits, self.reindexed(transactions.index).since, found.now)
         sent, received = or_zero(transactions["messages"]), or_zero(transactions["acknowledgements"])
         listed = [
             PreparedTransaction(
@@ -64,11 +68,20 @@ class Prepared(RowState):
             for i in np.flatnonzero(~np.isnan(begun)).tolist()
         ]
         listed.sort(key=lambda one: one.created)
-        return Prepared(transactions.index, begun, listed, alone)
+        total = float(transactions["acknowledgements"].sum()) if usable(snapshot) else np.nan
+        abandoned = float(received[waits & (snapshot.transaction_connection < 0)].sum())
+        return Prepared(transactions.index, begun, listed, alone, total, abandoned)
 
     @property
-    def received(self) -> float:
+    def in_doubt(self) -> float:
+        """Received in prepared transactions."""
         return sum(one.received for one in self.listed)
+
+
+def usable(snapshot: Snapshot) -> bool:
+    """Whether transactions were read at this poll: else those of an earlier one stand in."""
+    collector = snapshot.collectors.get("transactions")
+    return collector is None or collector.usable
 
 
 def topics_with_nobody(snapshot: Snapshot) -> dict[str, float]:
