@@ -332,8 +332,7 @@ class TopicBooks(DestinationBooks):
     def without_sent(self, *, watched: bool) -> Self:
         """What came is compared when producers are read again, with the levels up to now."""
         before = self.unsent_before(watched=watched)
-        highest = np.fmax(before[-2], before[-1])
-        unsent = np.vstack([before[:-2], highest, before[-1] - self.d_came])
+        unsent = np.vstack([before[:-2], np.fmax(before[-2], before[-1]), before[-1] - self.d_came])
         return replace(self, unsent=unsent, partly=np.ones_like(self.partly))
 
     def unsent_before(self, *, watched: bool) -> NDArray[np.float64]:

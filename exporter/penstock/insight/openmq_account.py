@@ -90,9 +90,8 @@ class OpenmqSheets:
             sheet = self._sheet(books, i, row.address, came_to(books, i), there, left, reasons)
         by_client = buffered(self._view.snapshot, self._queues, i)
         delivering = self._in_delivery(i, by_client)
-        unsure = {name: REASONS[name] for name, value in delivering.items() if name in REASONS and not exact(value)}
-        reasons = sheet.reasons | unsure
-        return replace(sheet, queue=row.name, buffered=by_client, delivering=delivering, reasons=reasons)
+        unsure = {name: REASONS[name] for name, value in delivering.items() if not exact(value)}
+        return replace(sheet, queue=row.name, buffered=by_client, delivering=delivering, reasons=sheet.reasons | unsure)
 
     def of_topic(self, i: int) -> AccountSheet:
         books = self._account.topics
@@ -131,16 +130,15 @@ class OpenmqSheets:
         held = sum(one for one in by_client.values() if isinstance(one, int | float))
         prepared, alone = state.prepared, float(state.queues.with_nobody[i])
         # Of what other queues may have at most, and topics, which do not say what their consumers have of it.
-        others = np.fmax(np.delete(state.queues.unheld, i, axis=1).max(axis=0), 0.0).sum()
+        others = np.maximum(np.delete(state.queues.unheld, i, axis=1).max(axis=0), 0.0).sum()
         others += np.inf if addresses is None else np.nansum(addresses["delivering"][addresses["topic"] > 0])
         high = min(alone, prepared.in_doubt)
         low = min(float(np.fmax(prepared.abandoned - others, 0.0)), high)
         found: dict[str, Amount] = {"buffered": held, "unheld": amount(alone - high, alone - low)}
         if alone > 0 and prepared.received != prepared.in_doubt:  # others are open, or it is not known
             found["unheld"] = None
-        in_doubt = None if alone > 0 and np.isnan(prepared.received) else amount(low, high)
-        if in_doubt != 0:
-            found["in_doubt"] = in_doubt
+        if high > 0 or (alone > 0 and np.isnan(prepared.received)):
+            found["in_doubt"] = None if np.isnan(prepared.received) else amount(low, high)
         if state.queues.stale[i] > 0:
             found["removed_while_held"] = json_number(state.queues.stale[i])
         return found if any(value != 0 for value in found.values()) else {}
