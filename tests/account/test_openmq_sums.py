@@ -1,5 +1,6 @@
 """What came to a destination of OpenMQ is there or left: reason by reason, with what looks like it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -274,3 +275,69 @@ def test_a_queue_that_is_full_all_the_time_refuses_whatever_else_has_dead_letter
         other["busy"] |= {"K": 40.0 * i, "M": 500 - 40.0 * i}
         broker.see(100 + 10 * i, 0, 100, dead=40 * i, others=other, **FULL)
     assert broker.see(140, 0, 100, dead=160, others=other, polls=2, **FULL).left() == {"rejected": 40}
+
+
+# --- in delivery to no consumer that is listed
+
+ALONE: dict[str, Any] = {"A": 10.0, "K": 0.0, "M": 10.0, "uncommitted": 0.0}
+ABANDONED = {"state": 5.0, "messages": 0.0, "acknowledgements": 2.0, "connection": -1}
+OPEN = {"state": 1.0, "messages": 0.0, "acknowledgements": 1.0, "connection": 1}
+
+
+@pytest.mark.parametrize(
+    ("transactions", "other", "in_doubt", "unheld"),
+    [
+        ([], 2, 0, 5),
+        ([ABANDONED], 0, 2, 3),
+        ([ABANDONED], 1, (1, 2), (3, 4)),
+        ([ABANDONED], 2, (0, 2), (3, 5)),
+        ([ABANDONED, ABANDONED, ABANDONED], 0, 5, 0),
+        ([{**ABANDONED, "connection": 1}], 0, (0, 2), (3, 5)),  # its client is there, and has them in its buffer
+        ([OPEN], 0, 0, None),
+        ([ABANDONED, OPEN], 0, 2, None),
+    ],
+)
+def test_what_is_in_doubt_is_no_more_than_transactions_received(
+    transactions: list[dict[str, float]], other: float, in_doubt: Any, unheld: Any
+) -> None:
+    broker = openmq_broker()
+    broker.transactions = {str(i): one for i, one in enumerate(transactions)}
+    broker.see(i=10, n=10, delivering=5, others={"x": {**ALONE, "D": other}}, polls=8)
+    sheet = broker.sheet()
+    assert sheet.delivering.get("in_doubt", 0) == in_doubt
+    assert sheet.delivering["unheld"] == unheld
+    assert {name for name in ("in_doubt", "unheld") if name in sheet.reasons} == {
+        name for name, value in (("in_doubt", in_doubt), ("unheld", unheld)) if not isinstance(value, int)
+    }
+
+
+def test_what_is_unwanted_while_producers_cannot_be_read_counts_when_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no more than that, but one that went in between may have sent some, too."""
+    broker = openmq_broker()
+    topic: dict[str, Any] = {"topic": 1.0, "removed": 0.0, "uncommitted": 0.0, "dead_letters": 1.0, "delivering": 0.0}
+    snapshot = type(broker).snapshot
+
+    def see(sent: float, came: float) -> None:
+        broker.producers = {"p": {"address": "t", "connection": 1, "produced": sent}}
+        broker.see(others={"t": {**topic, "messages_added": came, "messages": came}})
+
+    for number in range(12):
+        see(10 * number, 10 * number)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(broker), "snapshot", lambda self, *a: replace(snapshot(self, *a), producers=None))
+        for number in range(12, 32):
+            see(10 * number, 8 * number + 22)
+    see(320, 278)
+    assert broker.sheet("t").left["unwanted"] == (42, None)
+
+
+def test_producers_that_were_never_read_have_a_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, snapshot = openmq_broker(), type(openmq_broker()).snapshot
+    topic: dict[str, Any] = {"topic": 1.0, "removed": 0.0, "uncommitted": 0.0, "dead_letters": 1.0, "delivering": 0.0}
+    broker.producers = {"p": {"address": "t", "connection": 1, "produced": 500.0}}
+    others = {"t": {**topic, "messages_added": 20.0, "messages": 20.0}}
+    with monkeypatch.context() as patch:
+        patch.setattr(type(broker), "snapshot", lambda self, *a: replace(snapshot(self, *a), producers=None))
+        broker.see(others=others, polls=3)
+    broker.see(others=others, polls=3)
+    assert broker.sheet("t").left["unwanted"] is None

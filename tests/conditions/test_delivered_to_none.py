@@ -39,6 +39,19 @@ def test_what_comes_and_goes_is_with_some() -> None:
     assert not whys(world)
 
 
+def test_it_is_said_when_transactions_can_be_read_again() -> None:
+    """One that has received nothing has none of them."""
+    world = openmq()
+    world.transactions = {"7": {"state": 1.0, "messages": 3.0, "acknowledgements": float("nan"), "connection": 1}}
+    for _ in range(9):
+        world.poll({"q": queue(5)})
+    assert not whys(world)
+    world.transactions["7"]["acknowledgements"] = 0.0
+    for _ in range(3):
+        world.poll({"q": queue(5)})
+    assert whys(world) == ["5 messages of q"]
+
+
 def test_what_a_prepared_transaction_received_is_in_doubt() -> None:
     world = openmq()
     prepared = {"state": float(TransactionState.PREPARED), "messages": 0.0, "acknowledgements": 5.0, "connection": -1}

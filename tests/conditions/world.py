@@ -137,7 +137,8 @@ class Judged:
             snapshot,
             collectors={
                 n: Collector(0.1, snapshot.stamp + at, "no answer" if n in failed else "") for n, at in reads.items()
-            },
+            }
+            | dict(snapshot.collectors),
             **unread,
         )
         self.state, self.tables = assess(self.state, snapshot, self.policy)

@@ -9,6 +9,7 @@ import numpy as np
 from penstock.account.account import in_part
 from penstock.account.duplicates import Sent
 from penstock.account.openmq_books import REASONS, DeadLetterPoll, DestinationBooks, DestinationPoll, TopicBooks
+from penstock.account.reading import read
 from penstock.core.table import Column, Index, Positions, Table
 from penstock.core.windows import Mask, Window
 from penstock.model import AddressRow, Snapshot
@@ -23,11 +24,14 @@ NEARLY_FULL = 0.9
 
 @dataclass(frozen=True, slots=True)
 class OpenmqAccount:
-    """watched: the process of the last poll is still the same. unclaimed: its dead letters without a known source."""
+    """
+    watched: the process of the last poll is still the same. unclaimed: its dead letters without a known source. sent:
+    when producers were last read; None: never.
+    """
 
     queues: DestinationBooks = field(default_factory=DestinationBooks)
     topics: TopicBooks = field(default_factory=TopicBooks)
-    sent: Sent = field(default_factory=Sent)
+    sent: Sent | None = None
     unclaimed: float = 0.0
     window: Window = field(default_factory=Window)
     """By queue: what was refused, and what left unread."""
@@ -44,10 +48,13 @@ class OpenmqAccount:
         of_topics, at = polled_topics(addresses, self.topics.index)
         queues = self.queues.counted(of_queues, found.now, watched=watched, restarted=restarted)
         topics = self.topics.counted(of_topics, found.now, watched=watched, restarted=restarted)
-        sent = self.sent
-        if snapshot.producers is not None:
-            sent, rose = self.sent.advance(snapshot.producers, addresses.index, watched=self.watched)
-            gone = self.sent.address[sent.index.positions(self.sent.index.keys) < 0]
+        sent, producers = self.sent, read(snapshot, snapshot.producers, "producers")
+        if producers is None:
+            topics = topics.without_sent(watched=watched)
+        else:
+            before = sent or Sent()
+            sent, rose = before.advance(producers, addresses.index, watched=sent is not None)
+            gone = before.address[sent.index.positions(before.index.keys) < 0]
             topics = topics.with_sent(rose[at], np.isin(topics.index.keys, gone), watched=watched)
         sources = [books.sources(polled) for books, polled in ((queues, of_queues), (topics, of_topics))]
         low, high = (sum(float(one[bound].sum()) for one in sources) for bound in (0, 1))

@@ -319,12 +319,21 @@ class TopicBooks(DestinationBooks):
     unsent: NDArray[np.float64] = column(lines=SAMPLES, saved=False)
     """Sent less what came, at the last polls: too low by what producers sent unseen before they went."""
     partly: Mask = mask(saved=False)
-    """Producers went: it may be more."""
+    """Producers went, or could not be read: it may be more."""
 
     def with_sent(self, sent: Column, gone: Mask, *, watched: bool) -> Self:
         """sent: by the producers that are listed, since the poll before. gone: topics that a producer has left."""
-        before = np.where(np.isnan(self.unsent) & watched, 0.0, self.unsent)  # a topic that was made since
+        before = self.unsent_before(watched=watched)
         level = before[-1] + sent - self.d_came
         grew = np.fmax(or_zero(level - np.fmax.reduce(before, axis=0)), 0.0)
         unsent = np.vstack([before[1:], np.where(np.isnan(level), 0.0, level)])
         return replace(self, unwanted=self.unwanted + grew, unsent=unsent, partly=self.partly | gone)
+
+    def without_sent(self, *, watched: bool) -> Self:
+        """What came is compared when producers are read again, with the levels up to now."""
+        before = self.unsent_before(watched=watched)
+        unsent = np.vstack([before[:-2], np.fmax(before[-2], before[-1]), before[-1] - self.d_came])
+        return replace(self, unsent=unsent, partly=np.ones_like(self.partly))
+
+    def unsent_before(self, *, watched: bool) -> NDArray[np.float64]:
+        return np.where(np.isnan(self.unsent) & watched, 0.0, self.unsent)  # a topic that was made since

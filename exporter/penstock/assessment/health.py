@@ -191,7 +191,7 @@ def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[s
     if measures.index is not grouping.source:
         return {}
     oldest, near = judgement.oldest, 2 * judgement.seen.times.interval
-    agree = oldest.latest - oldest.earliest <= near
+    agree = np.abs(oldest.latest - oldest.earliest) <= near
     columns = {
         **measures.columns,
         "oldest_message": np.where(agree, oldest.latest, np.nan),

@@ -9,14 +9,13 @@ from penstock.observation.prepared import FEWEST
 
 
 def stuck(poll: RuleInputs) -> dict[str, float]:
-    """Messages by destination. What a prepared transaction has received is not stuck, but in doubt."""
+    """Messages by destination. A transaction does not say of which it has received: then it may be any of them."""
     state = openmq.of(poll)[0]
-    alone, names = state.queues.with_nobody, {}
-    if state.prepared.received > np.nansum(alone):
-        return {}  # some of it may be of topics
-    if not state.prepared.received:
-        left = np.flatnonzero((alone >= FEWEST) & (poll.found.consumers == 0))
-        names = {poll.found.queues.rows[i].name: float(alone[i]) for i in left.tolist()}
+    alone = state.queues.with_nobody
+    if state.prepared.received != 0:  # or not known
+        return {}
+    left = np.flatnonzero((alone >= FEWEST) & (poll.found.consumers == 0))
+    names = {poll.found.queues.rows[i].name: float(alone[i]) for i in left.tolist()}
     old = poll.found.now - poll.constants.proof
     return names | {name: number for name, (number, since) in state.prepared.stuck.items() if since <= old}
 
@@ -34,9 +33,10 @@ DELIVERED_TO_NONE = Condition(
     scope=Scope.BROKER,
     title="Messages are with a consumer that is gone.",
     rule=rule,
-    when="for {proof} a destination counts messages as delivered and has no consumer, no subscription, and no prepared"
-    " transaction that received them",
-    quiet_on="durable subscriptions without a consumer, consumers that went a moment ago",
+    when="for {proof} a destination counts messages as delivered and has no consumer and no subscription, and no"
+    " transaction has received any",
+    quiet_on="durable subscriptions without a consumer, consumers that went a moment ago, transactions that could not"
+    " be read",
     causes=("the members of a shared, non-durable subscription closed with messages in their buffers",),
     why=why,
     may_be_critical=False,

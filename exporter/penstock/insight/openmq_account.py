@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from penstock.account.fates import Bounds
 from penstock.account.openmq_books import LEFT, REFUSED, DestinationBooks
 from penstock.account.openmq_fates import lost, queue_fates, topic_fates
-from penstock.conditions.in_doubt import IN_DOUBT
 from penstock.core.table import Table
 from penstock.insight.account import MAX_SHEETS, amount, exact, sums
 from penstock.insight.answers import AccountList, AccountSheet, Amount
@@ -28,8 +27,10 @@ REASONS: Mapping[str, str] = {
     "expired": SOURCES,
     "rejected": "some were larger than MaxBytesPerMsg or had expired when they came, or were not",
     "too_large": "some were refused at the limit or had expired when they came, or were not",
-    "unwanted": "a producer went, and what it sent last is not known",
+    "unwanted": "a producer went, or producers could not be read, and what was sent then is not known",
     "acknowledged": "some may have left for the other reasons",
+    "in_doubt": "transactions do not say of which destination they received, or could not be read",
+    "unheld": "some may be of transactions, which do not say of which destination they received or could not be read",
 }
 THERE = ("scheduled", "delivering", "uncommitted")
 OVERFLOW = "dead letters lost as it was full; or consumers, a purge or acknowledges of removed messages took them"
@@ -88,7 +89,9 @@ class OpenmqSheets:
                 reasons["acknowledged"] = "; ".join((*filter(None, [reasons.get("acknowledged")]), unseen))
             sheet = self._sheet(books, i, row.address, came_to(books, i), there, left, reasons)
         by_client = buffered(self._view.snapshot, self._queues, i)
-        return replace(sheet, queue=row.name, buffered=by_client, delivering=self._in_delivery(i, by_client))
+        delivering = self._in_delivery(i, by_client)
+        unsure = {name: REASONS[name] for name, value in delivering.items() if not exact(value)}
+        return replace(sheet, queue=row.name, buffered=by_client, delivering=delivering, reasons=sheet.reasons | unsure)
 
     def of_topic(self, i: int) -> AccountSheet:
         books = self._account.topics
@@ -121,12 +124,21 @@ class OpenmqSheets:
         )  # fmt: skip
 
     def _in_delivery(self, i: int, by_client: Mapping[str, Amount]) -> dict[str, Amount]:
-        state = self._view.state.judgement.openmq
+        state, addresses = self._view.state.judgement.openmq, self._view.snapshot.addresses
         if state.queues.index is not self._queues.index:
             return {}
         held = sum(one for one in by_client.values() if isinstance(one, int | float))
-        alone = IN_DOUBT.name if state.prepared.received else "unheld"
-        found: dict[str, Amount] = {"buffered": held, alone: json_number(state.queues.with_nobody[i])}
+        prepared, alone = state.prepared, float(state.queues.with_nobody[i])
+        # Of what other queues may have at most, and topics, which do not say what their consumers have of it.
+        others = np.maximum(np.delete(state.queues.unheld, i, axis=1).max(axis=0), 0.0).sum()
+        others += np.inf if addresses is None else np.nansum(addresses["delivering"][addresses["topic"] > 0])
+        high = min(alone, prepared.in_doubt)
+        low = min(float(np.fmax(prepared.abandoned - others, 0.0)), high)
+        found: dict[str, Amount] = {"buffered": held, "unheld": amount(alone - high, alone - low)}
+        if alone > 0 and prepared.received != prepared.in_doubt:  # others are open, or it is not known
+            found["unheld"] = None
+        if high > 0 or (alone > 0 and np.isnan(prepared.received)):
+            found["in_doubt"] = None if np.isnan(prepared.received) else amount(low, high)
         if state.queues.stale[i] > 0:
             found["removed_while_held"] = json_number(state.queues.stale[i])
         return found if any(value != 0 for value in found.values()) else {}

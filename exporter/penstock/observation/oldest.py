@@ -127,7 +127,8 @@ class Oldest(RowState):
         latest = np.full(len(there), np.nan)
         rows = np.flatnonzero(there & numbered(poll))
         latest[rows] = arrivals.came_by((found.added - found.messages + 1)[rows], rows)
-        latest = np.fmin(np.fmin(latest, in_hand_since(poll)), next_in_line(poll))
+        sent = next_in_line(poll)
+        latest = np.fmin(np.fmin(latest, in_hand_since(poll)), np.where(sent < empty_at, np.nan, sent))
         latest = np.where(there, latest, np.nan)
         return Oldest(found.queues, empty_at, np.where(there, empty_at, np.nan), latest, arrivals)
 
@@ -156,7 +157,7 @@ def next_in_line(poll: RuleInputs) -> Column:
     """
     When the message that is next was sent, by its sender's clock (OpenMQ): the oldest that is ready is no younger.
 
-    Not where that is in the future: the clock of the sender is wrong.
+    Not where that is in the future, nor where it is before the queue was empty: the clock of the sender is wrong.
     """
     found, openmq = poll.found, poll.openmq
     if openmq is None or openmq.said is None:

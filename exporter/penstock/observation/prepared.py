@@ -33,42 +33,37 @@ class PreparedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prepared(RowState):
-    """By transaction since when it is prepared. stuck: by topic without consumers, messages that some still have."""
+    """
+    By transaction since when it is prepared. stuck: by topic without consumers, messages that some still have.
+    received: in transactions of any state, NaN: not known; in_doubt: in prepared ones; abandoned: whose client is gone.
+    """
 
     since: Column = column(saved=False)
     listed: Sequence[PreparedTransaction] = unindexed(tuple)
     """The oldest first."""
     stuck: dict[str, tuple[float, float]] = unindexed(dict)
     """How many, and since when."""
+    received: float = unindexed(lambda: np.nan)
+    in_doubt: float = unindexed(float)
+    abandoned: float = unindexed(float)
 
     def advance(self, found: Facts, snapshot: Snapshot) -> "Prepared":
-        transactions = snapshot.transactions
+        transactions, collector = snapshot.transactions, snapshot.collectors.get("transactions")
         alone = {
             name: (number, self.stuck.get(name, (number, found.now))[1])
             for name, number in topics_with_nobody(snapshot).items()
         }
-        if transactions is None or not len(transactions):
+        if transactions is None:
             return Prepared(stuck=alone)
-        begun = since(
-            transactions["state"] == TransactionState.PREPARED, self.reindexed(transactions.index).since, found.now
-        )
-        sent, received = or_zero(transactions["messages"]), or_zero(transactions["acknowledgements"])
-        listed = [
-            PreparedTransaction(
-                transactions.index.rows[i],
-                float(sent[i]),
-                float(received[i]),
-                float(transactions["created"][i]),
-                float(begun[i]),
-            )
-            for i in np.flatnonzero(~np.isnan(begun)).tolist()
-        ]
-        listed.sort(key=lambda one: one.created)
-        return Prepared(transactions.index, begun, listed, alone)
-
-    @property
-    def received(self) -> float:
-        return sum(one.received for one in self.listed)
+        waits, received = transactions["state"] == TransactionState.PREPARED, transactions["acknowledgements"]
+        begun = since(waits, self.reindexed(transactions.index).since, found.now)
+        columns = or_zero(transactions["messages"]), or_zero(received), transactions["created"], begun
+        rows = zip(transactions.index.rows[waits], np.stack(columns)[:, waits].T.tolist(), strict=True)
+        listed = sorted((PreparedTransaction(row, *said) for row, said in rows), key=lambda one: one.created)
+        read = collector is None or collector.usable  # else those of an earlier poll stand in
+        taken = columns[1][waits], columns[1][waits & (snapshot.transaction_connection < 0)]
+        total = float(received.sum()) if read else np.nan
+        return Prepared(transactions.index, begun, listed, alone, total, *(float(one.sum()) for one in taken))
 
 
 def topics_with_nobody(snapshot: Snapshot) -> dict[str, float]:
