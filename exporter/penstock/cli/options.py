@@ -54,7 +54,6 @@ config_file = click.option(
     "config_file",
     type=click.Path(path_type=Path),
     default=Path("penstock.yaml"),
-    show_default=True,
     help="The configuration.",
 )
 web_config_file = click.option(
@@ -89,7 +88,6 @@ _SERVER = (
         "listen_addresses",
         multiple=True,
         default=(DEFAULT_ADDRESS,),
-        show_default=True,
         help="Where to serve: :port, host:port or [::1]:port; may be given several times.",
     ),
     click.option(
@@ -120,35 +118,23 @@ storage_path = click.option(
     "storage",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("data"),
-    show_default=True,
     help="Directory of the state file, the log of changes and the history; made when it is not there.",
 )
 log_level = click.option(
-    "--log.level", "log_level", type=click.Choice(LEVELS), default="info", show_default=True, help="Least level logged."
+    "--log.level", "log_level", type=click.Choice(LEVELS), default="info", help="Least level logged."
 )
 log_format = click.option(
-    "--log.format",
-    "log_format",
-    type=click.Choice(FORMATS),
-    default="logfmt",
-    show_default=True,
-    help="Form of the log.",
+    "--log.format", "log_format", type=click.Choice(FORMATS), default="logfmt", help="Form of the log."
 )
-form = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+form = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 form_of_lines = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json: one object a line.",
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: one object a line."
 )
 agent_url = click.option(
     "--url",
     "--agent",
     "url",
     default=DEFAULT_URL,
-    show_default=True,
     envvar="PENSTOCK_URL",
     show_envvar=True,
     help="The running agent that is asked.",
@@ -173,8 +159,22 @@ EXTRAS = {"pyarrow": "history", "pandas": "trends", "pyspark": "trends", "textua
 """Package → the extra that brings it."""
 
 
-def command(function: Callable[..., Coroutine[Any, Any, int] | None]) -> Callable[..., None]:
-    """Run a command; an asynchronous one returns the exit status. Errors are shown without a traceback."""
+Function = Callable[..., Coroutine[Any, Any, int] | None]
+
+
+def examples(*lines: str) -> str:
+    """An epilog of these lines, as they stand; a test runs every one."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def command(*lines: str, of: click.Group | None = None, name: str | None = None) -> Callable[[Function], click.Command]:
+    """A command, of Penstock itself where no group is given, by the function's name unless given. lines: examples."""
+    begin = click.command if of is None else of.command
+    return lambda function: begin(name, epilog=examples(*lines))(_ending(function))
+
+
+def _ending(function: Function) -> Callable[..., None]:
+    """Ends the process; an asynchronous function returns the exit status. Errors are shown without a traceback."""
 
     @functools.wraps(function)
     def wrapped(*arguments: Any, **options: Any) -> None:

@@ -32,7 +32,6 @@ from penstock.insight.explain import (
     summaries,
     unknown_conditions,
 )
-from penstock.model import ConsumerRow
 from penstock.series.labels import ClientSeries, ConnectionSeries, ProducerSeries, QueueSeries
 
 WORST: Final = "worst"
@@ -302,12 +301,12 @@ def _consumers(view: BrokerView) -> RowSource[Consumer] | None:
     grouping = view.state.consumers.clients
     if view.snapshot.consumers is None or grouping.source is not view.snapshot.consumers.index:
         return None
-    table: Table[ConsumerRow] = view.snapshot.consumers
+    table = view.snapshot.consumers
     read = {name: table.columns[name] for name in columns(Consumer) if name in table}
     read |= {name: read[name] - view.state.clock.applied for name in TIMES if name in read}
 
     def consumer(i: int, conditions: Sequence[ActiveCondition]) -> Consumer:
-        row: ConsumerRow = table.index.rows[i]
+        row = table.index.rows[i]
         series: ClientSeries = grouping.index.rows[grouping.member[i]]
         return Consumer(
             broker=series.broker,
