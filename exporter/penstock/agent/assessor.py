@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
@@ -133,7 +132,13 @@ class Assessor:
             completed = self._restore(completed)
         self.state, tables = assess(self.state, completed, self.policy)
         if not self._restored and "queue" in tables:
-            tables = {**tables, "queue": without_counters(tables["queue"])}
+            queues = tables["queue"]
+            tables = {
+                **tables,
+                "queue": Table(
+                    queues.index, {name: column for name, column in queues.columns.items() if name not in COUNTERS}
+                ),
+            }
         self._last_good = last_good
         self.view = BrokerView(self.state, tables, completed, self.policy, self.interval)
         # Not every part is read at every poll: the others stay as they were last.
@@ -235,10 +240,6 @@ def is_passive(snapshot: Snapshot) -> bool:
 def held_back(snapshot: Snapshot) -> Snapshot:
     """Without what adds up: its totals would begin at 0, and jump when they are restored."""
     return replace(snapshot, consumers=None, producers=None)
-
-
-def without_counters(queues: Table[Any]) -> Table[Any]:
-    return Table(queues.index, {name: column for name, column in queues.columns.items() if name not in COUNTERS})
 
 
 def with_rivals(snapshot: Snapshot, rivals: tuple[str, ...]) -> Snapshot:

@@ -44,7 +44,7 @@ class BacktestLine:
 @click.option(
     "--rules",
     required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=options.FILE,
     help="A configuration: its rules: and judgement: are tried. It need not name brokers.",
 )
 @click.option("--from", "first", type=options.DAY, help="UTC; default: the first poll there is.")

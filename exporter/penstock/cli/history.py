@@ -52,9 +52,7 @@ DEFAULT_DAYS = 15
 )
 @click.option("--from", "first", type=options.DAY, help=f"UTC; default: {DEFAULT_DAYS} days ago.")
 @click.option("--to", "last", type=options.DAY, help="UTC; default: now.")
-@click.option(
-    "--bearer-token-file", "token", type=click.Path(path_type=Path, dir_okay=False), help="With a token for it."
-)
+@click.option("--bearer-token-file", "token", type=options.FILE, help="With a token for it.")
 def import_samples(url: str, target: str, match: str, broker: str, token: Path | None, **when: datetime | None) -> None:
     """
     Back-fill the history from what a Prometheus scraped: of Penstock, or of Artemis by the JMX exporter or a plugin.

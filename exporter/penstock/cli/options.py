@@ -47,19 +47,20 @@ SIZE = Parsed("size", _size)
 TIME = Parsed("time", parse_duration)
 """Seconds, of `20ms`."""
 
-
 DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
 config_file = click.option(
     "--config.file",
     "config_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("penstock.yaml"),
     help="The configuration.",
 )
 web_config_file = click.option(
     "--web.config.file",
     "web_config_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="TLS, users, headers and rate limit of the server, in the form of Prometheus' exporters.",
 )
 
@@ -142,13 +143,13 @@ agent_url = click.option(
 in_place_of_agent = click.option(
     "--config.file",
     "config_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Ask the brokers themselves, as this configuration says, in place of an agent.",
 )
 http_config_file = click.option(
     "--http.config.file",
     "http_config_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     envvar="PENSTOCK_HTTP_CONFIG_FILE",
     show_envvar=True,
     help="User and TLS to ask the agent with, in the form that promtool has.",

@@ -22,7 +22,7 @@ from penstock.tui.lines import say
 @click.option("--polls", type=click.IntRange(min=1), default=20, help="How many polls.")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=options.FILE,
     help="The file to write; default BROKER-TIME.jsonl.gz here.",
 )
 @click.option(

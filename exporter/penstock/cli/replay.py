@@ -28,11 +28,11 @@ TIMEOUT = 3600.0
 @options.command(
     "penstock replay demo.jsonl.gz", "penstock replay demo.jsonl.gz --config.file penstock.yaml --format json"
 )
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=options.FILE)
 @click.option(
     "--config.file",
     "config_file",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="Its rules and constants; default: none and the built-in ones.",
 )
 @click.option("--broker", "name", help="As which broker of the configuration; default: the name in the recording.")

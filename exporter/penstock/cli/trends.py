@@ -37,7 +37,7 @@ def run(history: str, out: str, master: str | None) -> None:
 
 @options.command("penstock trends report --out data/trends --output report.html", of=trends)
 @out
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write; default: report.html.")
+@click.option("--output", type=options.FILE, help="File to write; default: report.html.")
 def report(out: str, output: Path | None) -> None:
     """Write the HTML report anew from the facts of the last run."""
     import json  # noqa: PLC0415

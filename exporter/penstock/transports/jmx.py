@@ -5,8 +5,8 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import msgspec
 
 from penstock.core.errors import BadAnswer, ConfigError, Refused, SourceError, Unreachable
 from penstock.transports.portmapper import ask_port_mapper
-from penstock.transports.transport import Answer, Hint, Request
+from penstock.transports.transport import Answer, Request, Target
 
 PASSED_ON = ("PATH", "HOME", "TMPDIR", "TZ", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "JAVA_HOME",
              "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # fmt: skip
@@ -91,12 +91,9 @@ class Helper:
             )
         classes = ":".join(str(jar) for jar in (JAR, *jars))
         try:
+            command = (java, *_JVM, "-cp", classes, MAIN)
             process = await asyncio.create_subprocess_exec(
-                java,
-                *_JVM,
-                "-cp",
-                classes,
-                MAIN,
+                *command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -173,21 +170,11 @@ PORT_MAPPER_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class JmxTarget:
-    """
-    Where and as whom to ask.
+class JmxTarget(Target):
+    """url: service:jmx:…, or mq://HOST:PORT of an OpenMQ port mapper, which names the former at each connection."""
 
-    url: service:jmx:…, or mq://HOST:PORT of an OpenMQ port mapper, which names the former at each connection.
-    password: called for each connection, so that a rotated file is picked up.
-    """
-
-    url: str = field(repr=False)  # may hold something of the environment
-    username: str | None = field(default=None, repr=False)
-    password: Callable[[], str] | None = field(default=None, repr=False)
     java: Path | None = None
     jars: Sequence[Path] = ()
-    max_answer_bytes: int = 64 * 1024 * 1024
-    hint: Hint = field(default_factory=Hint)
 
 
 class JmxTransport:

@@ -282,7 +282,17 @@ class Top(App[None]):
             self._error = str(error)
         else:
             self._error, self._look = "", look
-            self._note(place)
+            stamps, level = look.stamps(), place.level
+            self._trail.note(
+                {
+                    (level.name, level.key(row)): (
+                        stamps.get(row.name if isinstance(row, BrokerState) else row.broker, look.at),
+                        values,
+                    )
+                    for row in look.rows
+                    if (values := level.numbers(row))
+                }
+            )
         wanted, self._coming, self._wanted = self._wanted, False, None
         self._draw()
         if wanted and self._row() is not None:
@@ -303,19 +313,6 @@ class Top(App[None]):
             return Look(time.time(), brokers)
         page = await self._source.rows(place.level.name, place.broker, place.query())
         return Look(time.time(), brokers, page.rows, page.total, place)
-
-    def _note(self, place: Place) -> None:
-        look, level, stamps = self._look, place.level, self._look.stamps()
-        self._trail.note(
-            {
-                (level.name, level.key(row)): (
-                    stamps.get(row.name if isinstance(row, BrokerState) else row.broker, look.at),
-                    values,
-                )
-                for row in look.rows
-                if (values := level.numbers(row))
-            }
-        )
 
     # --- drawing
 
@@ -348,20 +345,16 @@ class Top(App[None]):
 
     def _place_line(self) -> Line:
         place, look = self._place, self._look
-        names = [place.broker or "all brokers", place.queue, place.client]
-        if place.level is BROKERS:
-            names = []
+        names = [] if place.level is BROKERS else [place.broker or "all brokers", place.queue, place.client]
         parts = [" > ".join([*(name for name in names if name), place.level.name])]
         shown = len(look.rows)
         parts.append(f"{shown:,}" if shown == look.total else f"{shown:,} of {look.total:,}: filter with /")
         if place.level is not BROKERS:
-            parts.append(f"by {place.sort.removeprefix('-')}{' reversed' if self._reversed() else ''}")
+            turned = "" if place.sort in (WORST, *place.level.sorts) else " reversed"
+            parts.append(f"by {place.sort.removeprefix('-')}{turned}")
         if place.text:
             parts.append(f"filter {place.text!r}, Esc ends it")
         return styled("   ".join(parts), "bold", no_wrap=True, overflow="ellipsis")
-
-    def _reversed(self) -> bool:
-        return self._place.sort not in (WORST, *self._place.level.sorts)
 
     def _broker_lines(self) -> Iterable[Line]:
         """Those that are down, of those that are looked at; the one that is looked at also when it is up."""
