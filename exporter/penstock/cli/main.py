@@ -9,7 +9,6 @@ import click
 
 from penstock import __version__
 from penstock.cli import logs
-from penstock.cli.options import examples
 
 COMMANDS = (
     "run", "once", "check", "top", "explain", "account", "events", "flow", "record", "replay", "demo", "alerts",
@@ -18,6 +17,11 @@ COMMANDS = (
 """Each the name of its module and of the command in it, in the order of the help."""
 DEMO = "penstock_demo"
 """The package of the command `demo`, installed by itself."""
+
+
+def examples(*lines: str) -> str:
+    """An epilog of these lines, as they stand; a test runs every one."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 class Commands(click.Group):

@@ -13,6 +13,7 @@ import click
 
 from penstock.cli.client import DEFAULT_URL
 from penstock.cli.logs import FORMATS, LEVELS
+from penstock.cli.main import examples
 from penstock.config import Broker, Config
 from penstock.config.values import parse_duration, parse_size
 from penstock.core.errors import ConfigError, PenstockError
@@ -161,11 +162,6 @@ EXTRAS = {"pyarrow": "history", "pandas": "trends", "pyspark": "trends", "textua
 
 
 Function = Callable[..., Coroutine[Any, Any, int] | None]
-
-
-def examples(*lines: str) -> str:
-    """An epilog of these lines, as they stand; a test runs every one."""
-    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 def command(*lines: str, of: click.Group | None = None, name: str | None = None) -> Callable[[Function], click.Command]:
