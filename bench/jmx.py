@@ -21,8 +21,7 @@ from bench import jmxquery_peer
 from penstock.agent.factory import jmx_target, open_reader, open_transport
 from penstock.brokers.openmq import requests as ask
 from penstock.config import Broker, load
-from penstock.transports.jmx import JmxTransport
-from penstock.transports.jmx_helper import find_java
+from penstock.transports.jmx import JmxTransport, find_java
 from penstock.transports.transport import Transport
 from penstock_demo.openmq import OpenMQBroker
 from rig.openmq import Load, configured

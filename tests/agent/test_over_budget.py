@@ -9,11 +9,10 @@ import pytest
 from brokers.test_artemis_reader import polled
 from brokers.test_budgets import TEN, Fleet, reader
 from penstock.account.account import in_part
-from penstock.agent.assessor import Assessor
+from penstock.agent.assessor import Assessor, PollResult, Result
 from penstock.agent.checkpoints import Checkpoints, _keep, _write
 from penstock.agent.nodes import Nodes
 from penstock.agent.publisher import Publisher
-from penstock.agent.result import PollResult, Result
 from penstock.insight.events import Change, Event
 from penstock.model import Snapshot
 from penstock.observation.activity import DELIVERED

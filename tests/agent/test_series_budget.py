@@ -7,9 +7,8 @@ import pytest
 
 from agent.world import World
 from penstock.agent import tables as own
-from penstock.agent.assessor import Assessor
+from penstock.agent.assessor import Assessor, PollResult, Result
 from penstock.agent.publisher import Publisher
-from penstock.agent.result import PollResult, Result
 from penstock.exposition.gzip_stream import CODEC
 from penstock.exposition.render import BrokerBlocks
 from penstock.settings.policy import Limits, Policy

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from penstock.agent.recent import episodes
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.insight.answers import SeverityEpisode
-from penstock.insight.episodes import episodes
 from penstock.insight.events import Change, Event
 
 ON = Event(100.0, Change.CONDITION_ON, "b", "a", "q", "c", "stalled", "warning", 60.0)

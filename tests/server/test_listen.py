@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from aiohttp import ClientSession, web
 
 from penstock.core.errors import PenstockError
 from penstock.server import DEFAULT_ADDRESS, DEFAULT_PORT, Address, parse_address, serve
+from penstock.server.authentication import Authentication
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,11 @@ async def test_a_name_that_does_not_resolve_is_told() -> None:
             pass
 
 
-class Slow:
-    """A guard whose watch takes a while to end."""
-
-    context: ssl.SSLContext | None = None
+class Slow(Authentication):
+    """One whose watch takes a while to end."""
 
     def __init__(self) -> None:
+        self.context = None
         self.told, self.may_go = asyncio.Event(), asyncio.Event()
 
     def guard(self, app: web.Application) -> None: ...

@@ -41,7 +41,9 @@ async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
 
 
 def target(url: str, tls: TlsFiles | None = None, max_answer_bytes: int = 2**20) -> JolokiaTarget:
-    return JolokiaTarget(url, "exporter", lambda: CANARY, "http://broker", tls, max_answer_bytes, hint=KIND.hint)
+    return JolokiaTarget(
+        url, "exporter", lambda: CANARY, "http://broker", tls, max_answer_bytes=max_answer_bytes, hint=KIND.hint
+    )
 
 
 @asynccontextmanager

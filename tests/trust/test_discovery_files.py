@@ -19,9 +19,8 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.agent import Agent, target_files
-from penstock.agent.discovery import Discovery, SourcePlace
-from penstock.agent.target_files import MAX_FILES
+from penstock.agent import Agent, discovery
+from penstock.agent.discovery import MAX_FILES, Discovery, SourcePlace
 from penstock.cli import main
 from penstock.config import Broker, Profile, Target, load, load_targets
 from penstock.core.errors import ConfigError
@@ -395,7 +394,7 @@ def test_a_file_names_so_many_brokers_and_no_more(tmp_path: Path) -> None:
 async def test_the_files_of_a_pattern_name_so_many_brokers_and_no_more(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(target_files, "MAX_TARGETS", 3)
+    monkeypatch.setattr(discovery, "MAX_TARGETS", 3)
     for n in range(2):
         place.leave(*({"name": f"b{n}{m}", "host": f"h{n}{m}"} for m in range(2)), name=f"found{n}.yml")
     found = await Discovery(place.folder).brokers(load(place.main), 0)
@@ -407,7 +406,7 @@ async def test_so_many_files_are_read_and_no_more(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert MAX_FILES == 1000
-    monkeypatch.setattr("penstock.agent.target_files.MAX_FILES", 2)
+    monkeypatch.setattr("penstock.agent.discovery.MAX_FILES", 2)
     for n in range(3):
         place.leave({"name": f"b{n}", "host": "h"}, name=f"found{n}.yml")
     found = await Discovery(place.folder).brokers(load(place.main), 0)
@@ -424,7 +423,7 @@ async def test_so_many_bytes_are_read_and_no_more(
         place.leave({"name": f"b{n}", "host": "h"}, name=f"found{n}.yml")
     assert [broker.name for broker in await discovers.brokers(main_file, 0)] == ["b0", "b1", "b2"]
     size = (place.folder / "found0.yml").stat().st_size
-    monkeypatch.setattr("penstock.agent.target_files.MAX_BYTES", 2 * size)
+    monkeypatch.setattr("penstock.agent.discovery.MAX_BYTES", 2 * size)
     assert [broker.name for broker in await discovers.brokers(main_file, 5)] == ["b0", "b1", "b2"]
     assert "found2.yml: is not read: the files of its pattern hold more than" in caplog.text
     assert [broker.name for broker in await Discovery(place.folder).brokers(main_file, 5)] == ["b0", "b1"]
@@ -438,8 +437,8 @@ async def test_a_file_that_stays_as_it_is_costs_nothing(place: Place, monkeypatc
         reads.append(file.name)
         return load_targets(file, profiles)
 
-    monkeypatch.setattr(target_files, "load_targets", counted)
-    monkeypatch.setattr(target_files, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(discovery, "load_targets", counted)
+    monkeypatch.setattr(discovery, "SETTLED_SECONDS", 0.0)
     place.leave({"name": "b", "host": "h"})
     (place.folder / "found2.yml").write_text("nonsense")
     discovers, main_file = Discovery(place.folder), load(place.main)

@@ -16,7 +16,6 @@ from rich.live import Live
 from penstock.agent import Agent
 from penstock.cli import logs, options
 from penstock.cli.client import DEFAULT_URL
-from penstock.cli.examples import examples
 from penstock.cli.overview import overview
 from penstock.server import Address, make_app, serve
 
@@ -27,7 +26,7 @@ PRINT_SECONDS = 30.0
 """Where the output is no terminal, the table is printed this often."""
 
 
-@click.command(epilog=examples("penstock demo", "penstock demo --broker openmq --minutes 5"))
+@options.command("penstock demo", "penstock demo --broker openmq --minutes 5")
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0.1),
@@ -36,23 +35,12 @@ PRINT_SECONDS = 30.0
     help="End after this time; default: run until Control-C.",
 )
 @click.option(
-    "--broker",
-    "kind",
-    type=click.Choice(["artemis", "openmq"]),
-    default="artemis",
-    show_default=True,
-    help="Which broker to start.",
+    "--broker", "kind", type=click.Choice(["artemis", "openmq"]), default="artemis", help="Which broker to start."
 )
 @click.option("--keep", is_flag=True, help="Keep the broker's directory with its logs.")
 @click.option(
-    "--web.listen-address",
-    "listen_addresses",
-    multiple=True,
-    default=("127.0.0.1:19771",),
-    show_default=True,
-    help="Where to serve.",
+    "--web.listen-address", "listen_addresses", multiple=True, default=("127.0.0.1:19771",), help="Where to serve."
 )
-@options.command
 async def demo(minutes: float | None, kind: str, keep: bool, listen_addresses: tuple[str, ...]) -> int:
     """
     Start a real Apache Artemis or Eclipse OpenMQ with healthy traffic and some faults, and watch it.

@@ -4,10 +4,9 @@ The agent: which brokers are polled, one poll loop each, what is shown, kept ove
 Decodes, judges and renders nothing itself; each class says which thread owns its state.
 """
 
-from penstock.agent.assessor import Assessor
+from penstock.agent.assessor import Assessor, PollResult, Result
 from penstock.agent.poller import Poller
 from penstock.agent.publisher import Publisher
-from penstock.agent.result import PollResult, Result
 from penstock.agent.supervisor import Agent
 
 __all__ = ["Agent", "Assessor", "PollResult", "Poller", "Publisher", "Result"]

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from enum import StrEnum
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore, with_l
 from penstock.agent.nodes import Nodes, Undecided
 from penstock.agent.recent import Recent
 from penstock.agent.record import Record, Written, record_of, written_as
-from penstock.agent.result import PollResult, Result
 from penstock.agent.workers import Lane
 from penstock.assessment.assess import State, Tables, assess
 from penstock.conditions.condition import Severity
@@ -24,6 +23,30 @@ from penstock.rule_engine.judgement import Judgement, glanced
 from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.series.queues import COUNTERS
 from penstock.settings.policy import Policy
+
+
+class Result(StrEnum):
+    """How a scheduled poll went."""
+
+    OK = "ok"
+    PARTIAL = "partial"
+    """The broker was read, some of its collectors failed."""
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    """Not made: the one before was still under way, or the broker needed a pause."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollResult:
+    """How the last poll went."""
+
+    result: Result
+    error: str = ""
+    seconds: float = np.nan
+    """How long the broker was read; NaN: it was not."""
+    pause: float = 0.0
+    """Seconds for which the broker is better left alone."""
+
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +132,13 @@ class Assessor:
             completed = self._restore(completed)
         self.state, tables = assess(self.state, completed, self.policy)
         if not self._restored and "queue" in tables:
-            tables = {**tables, "queue": without_counters(tables["queue"])}
+            queues = tables["queue"]
+            tables = {
+                **tables,
+                "queue": Table(
+                    queues.index, {name: column for name, column in queues.columns.items() if name not in COUNTERS}
+                ),
+            }
         self._last_good = last_good
         self.view = BrokerView(self.state, tables, completed, self.policy, self.interval)
         # Not every part is read at every poll: the others stay as they were last.
@@ -211,10 +240,6 @@ def is_passive(snapshot: Snapshot) -> bool:
 def held_back(snapshot: Snapshot) -> Snapshot:
     """Without what adds up: its totals would begin at 0, and jump when they are restored."""
     return replace(snapshot, consumers=None, producers=None)
-
-
-def without_counters(queues: Table[Any]) -> Table[Any]:
-    return Table(queues.index, {name: column for name, column in queues.columns.items() if name not in COUNTERS})
 
 
 def with_rivals(snapshot: Snapshot, rivals: tuple[str, ...]) -> Snapshot:

@@ -42,11 +42,7 @@ class Checkpoints:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def load(self) -> list[Event]:
-        """
-        Read the state file; to be called before there is work in the worker threads.
-
-        Returns the last events that an earlier agent told, which it may not have written to the log of changes.
-        """
+        """As `StateFile.load`; to be called before there is work in the worker threads."""
         return [] if self._file is None else self._file.load()
 
     @property

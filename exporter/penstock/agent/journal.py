@@ -71,7 +71,7 @@ class Journal:
         found = [
             event
             for log in (self._of_brokers, self._of_agent)
-            for event in log.kept_events()
+            for event in log.events.copy()
             if event.time >= since and broker in ("", event.broker) and queue in ("", event.queue)
         ]
         return heapq.nlargest(limit, reversed(found), key=lambda event: event.time)[::-1]
@@ -85,12 +85,12 @@ class EventLog:
     kept: int
     max_bytes: int
     success: bool = True
-    _events: deque[Event] = field(init=False)
+    events: deque[Event] = field(init=False)
     _waiting: deque[bytes] = field(init=False)
     """Lines that could not be written yet."""
 
     def __post_init__(self) -> None:
-        self._events, self._waiting = deque(maxlen=self.kept), deque(maxlen=self.kept)
+        self.events, self._waiting = deque(maxlen=self.kept), deque(maxlen=self.kept)
 
     def load(self) -> Iterable[Event]:
         """What the files hold."""
@@ -98,21 +98,18 @@ class EventLog:
             return ()
         for path in (_before(self.path), self.path):
             try:
-                self._events.extend(events_in(path, READ_TIMES * self.max_bytes))
+                self.events.extend(events_in(path, READ_TIMES * self.max_bytes))
             except FileNotFoundError:
                 continue
             except OSError as error:
                 self._say(path, "cannot be read", error)
-        return self._events
+        return self.events
 
     def add(self, events: list[Event]) -> None:
-        self._events.extend(events)
+        self.events.extend(events)
         if events and self.path is not None:
             self._waiting.extend(msgspec.json.encode(event) + b"\n" for event in events)
             self._write(self.path)
-
-    def kept_events(self) -> Iterable[Event]:
-        return self._events.copy()
 
     def _write(self, path: Path) -> None:
         """The lines that wait; they go on waiting when that fails."""

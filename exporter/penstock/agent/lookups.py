@@ -4,17 +4,16 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from penstock.agent.assessor import Result
 from penstock.agent.fleet import Fleet, Polled
 from penstock.agent.journal import Journal
 from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values
-from penstock.agent.result import Result
 from penstock.exposition.body import Exposition
 from penstock.insight import answers, lists
 from penstock.insight.answers import BrokerState
-from penstock.insight.client import client_view
 from penstock.insight.events import Event
 from penstock.insight.explain import BrokerView, NotFound, explain, findings, near
-from penstock.insight.lists import ListQuery
+from penstock.insight.lists import ListQuery, client_view
 from penstock.insight.sheets import sheets
 
 MAX_EVENTS = 2_000

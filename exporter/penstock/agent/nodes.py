@@ -116,8 +116,6 @@ class Nodes:
 
     def own(self, name: str, snapshot: Snapshot) -> Checkpoint | None:
         """What is known of this name and node id."""
-        if snapshot.broker is None:
-            return None
         return next((one for one in self._kept_of(name, snapshot) if one.broker == name), None)
 
     def recalled(self, name: str, snapshot: Snapshot) -> Checkpoint | None:

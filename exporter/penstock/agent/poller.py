@@ -9,9 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.agent.assessor import Assessor
+from penstock.agent.assessor import Assessor, PollResult, Result
 from penstock.agent.publisher import Publisher
-from penstock.agent.result import PollResult, Result
 from penstock.core.errors import PenstockError, Refused
 from penstock.model import Snapshot
 from penstock.transports.transport import Reader

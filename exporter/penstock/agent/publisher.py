@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.agent import tables as own
-from penstock.agent.assessor import Assessor
-from penstock.agent.result import PollResult, Result
+from penstock.agent.assessor import Assessor, PollResult, Result
 from penstock.agent.tables import SERIES, SeriesBudget
 from penstock.assessment.assess import Tables
 from penstock.exposition.render import BrokerBlocks

@@ -18,7 +18,10 @@ class Shard:
 
     def owns(self, broker: str) -> bool:
         """Rendezvous hashing: of all ordinals, the one that weighs most with this name."""
-        return max(range(self.count), key=lambda ordinal: _weight(ordinal, broker)) == self.ordinal
+        return (
+            max(range(self.count), key=lambda n: blake2b(f"{n}:{broker}".encode(), digest_size=8).digest())
+            == self.ordinal
+        )
 
 
 def parse_shard(text: str) -> Shard:
@@ -27,7 +30,3 @@ def parse_shard(text: str) -> Shard:
     if not found or not int(found[1]) < int(found[2]) <= MOST:
         raise PenstockError(f"--shard {text!r} is none; write ORDINAL/COUNT such as 0/3, or POD-ORDINAL/COUNT")
     return Shard(int(found[1]), int(found[2]))
-
-
-def _weight(ordinal: int, broker: str) -> bytes:
-    return blake2b(f"{ordinal}:{broker}".encode(), digest_size=8).digest()

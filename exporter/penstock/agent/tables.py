@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.agent.result import Result
+from penstock.agent.assessor import Result
 from penstock.assessment.assess import Tables
 from penstock.core.table import Column, Index, Table
 from penstock.exposition.catalogue import CATALOGUE

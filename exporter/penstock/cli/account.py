@@ -6,25 +6,19 @@ import click
 
 from penstock.cli import completion, logs, options
 from penstock.cli.client import ask
-from penstock.cli.examples import examples
 from penstock.insight.account_text import account_lines
 from penstock.insight.answers import AccountList
 from penstock.tui.lines import say, say_json
 
 
-@click.command(
-    epilog=examples(
-        "penstock account demo",
-        "penstock account demo stock.updates",
-        "penstock account demo audit.ring --format json",
-    )
+@options.command(
+    "penstock account demo", "penstock account demo stock.updates", "penstock account demo audit.ring --format json"
 )
 @click.argument("broker", shell_complete=completion.brokers)
 @click.argument("name", required=False, metavar="[ADDRESS|QUEUE|CLIENT]", shell_complete=completion.queues)
 @options.agent_url
 @options.http_config_file
 @options.form
-@options.command
 async def account(broker: str, name: str | None, url: str, http_config_file: Path | None, form: str) -> int:
     """
     Show what became of the messages of an ADDRESS or QUEUE of a BROKER: what came is there, or left for a reason.

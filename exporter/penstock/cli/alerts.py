@@ -7,7 +7,6 @@ import click
 from penstock.assets.rule_files import Bases, rule_files
 from penstock.cli import files as writing
 from penstock.cli import options
-from penstock.cli.examples import examples
 
 _DEFAULT = Bases()
 
@@ -17,21 +16,18 @@ def alerts() -> None:
     """Rules for Prometheus: alerts with runbooks, and recording rules."""
 
 
-@alerts.command(
-    epilog=examples(
-        "penstock alerts write alerts",
-        "penstock alerts write alerts --runbooks-url https://wiki.example/runbooks --grafana-url https://grafana.example",
-    )
+@options.command(
+    "penstock alerts write alerts",
+    "penstock alerts write alerts --runbooks-url https://wiki.example/runbooks --grafana-url https://grafana.example",
+    of=alerts,
 )
 @writing.directory
-@click.option("--runbooks-url", default=_DEFAULT.runbooks, show_default=True, help="Where docs/runbooks is published.")
-@click.option("--grafana-url", default=_DEFAULT.grafana, show_default=True, help="Your Grafana.")
-@options.command
-async def write(directory: Path, runbooks_url: str, grafana_url: str) -> int:
+@click.option("--runbooks-url", default=_DEFAULT.runbooks, help="Where docs/runbooks is published.")
+@click.option("--grafana-url", default=_DEFAULT.grafana, help="Your Grafana.")
+def write(directory: Path, runbooks_url: str, grafana_url: str) -> None:
     """
     Write alerts.yaml and recording.yaml into DIRECTORY, for `rule_files` of Prometheus 2.42 or later.
 
     Every alert links to its section of the runbooks and to a dashboard.
     """
     writing.write(directory, rule_files(Bases(runbooks_url.rstrip("/"), grafana_url.rstrip("/"))))
-    return 0

@@ -13,7 +13,6 @@ import click
 from penstock.agent.factory import policy_of
 from penstock.assets.thresholds import THRESHOLDS
 from penstock.cli import options
-from penstock.cli.examples import examples
 from penstock.config import Config, load_rules
 from penstock.settings.policy import Policy
 from penstock.tui.lines import say, say_json
@@ -40,31 +39,27 @@ class BacktestLine:
     then: int
 
 
-@click.command(
-    epilog=examples("penstock trends backtest --history data/history --rules penstock.yaml --from 2026-11-14")
-)
+@options.command("penstock trends backtest --history data/history --rules penstock.yaml --from 2026-11-14")
 @click.option("--history", required=True, help="Where the agent publishes: a directory or s3://BUCKET/PREFIX.")
 @click.option(
     "--rules",
     required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=options.FILE,
     help="A configuration: its rules: and judgement: are tried. It need not name brokers.",
 )
 @click.option("--from", "first", type=options.DAY, help="UTC; default: the first poll there is.")
 @click.option("--to", "last", type=options.DAY, help="UTC; default: the last poll there is.")
-@click.option(
-    "--warm-up", type=click.FloatRange(0), default=24.0, show_default=True, help="Hours judged before --from."
-)
+@click.option("--warm-up", type=click.FloatRange(0), default=24.0, help="Hours judged before --from.")
 @click.option(
     "--slice",
     "slice_days",
     type=click.FloatRange(0),
     default=0.0,
+    show_default=False,
     help="Days judged at a time, side by side, each with a warm-up of its own; default: all in one, as the agent does.",
 )
 @options.form
 @click.option("--master", help="Spark master, such as spark://HOST:7077; default: embedded on all cores.")
-@options.command
 def backtest(history: str, rules: Path, form: str, master: str | None, **when: Any) -> None:
     """How often each condition would have been told with the rules of FILE, for how long, on which queues."""
     policies = policies_of(load_rules(rules))

@@ -11,7 +11,6 @@ from penstock.agent import tables as own
 from penstock.agent.factory import open_reader
 from penstock.agent.memory import limit_mib, needed_mb
 from penstock.cli import logs, options
-from penstock.cli.examples import examples
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
 from penstock.config import load
@@ -21,14 +20,11 @@ from penstock.model import Role, Snapshot
 from penstock.tui.lines import say, say_json
 
 
-@click.command(
-    epilog=examples("penstock check", "penstock check --offline --config.file penstock.yaml --web.config.file web.yml")
-)
+@options.command("penstock check", "penstock check --offline --config.file penstock.yaml --web.config.file web.yml")
 @options.config_file
 @options.web_config_file
 @click.option("--offline", is_flag=True, help="Check the configuration only; ask no broker.")
 @options.form
-@options.command
 async def check(config_file: Path, web_config_file: Path | None, offline: bool, form: str) -> int:
     """
     Check the configuration, then ask each broker: reachable, authenticated, which rights are missing, how many series

@@ -60,11 +60,13 @@ class AgentClient:
         raise PenstockError(f"{error.error}; {error.hint}")
 
     async def _get(self, path: str, parameters: dict[str, str]) -> tuple[int, bytes]:
+        login = self._http.basic_auth
+        headers = login and {"Authorization": aiohttp.encode_basic_auth(login.username, login.secret())}
         try:
             async with self._session.get(
                 self.url + path,
                 params=parameters,
-                headers=self._login(),
+                headers=headers,
                 ssl=self._tls if self._tls is not None else True,
                 server_hostname=self._http.tls_config.server_name if self._tls is not None else None,
                 allow_redirects=False,
@@ -72,10 +74,6 @@ class AgentClient:
                 return response.status, await response.content.read(MAX_BYTES)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise PenstockError(f"no agent answers at {self.url}: {self._reason(error)}") from None
-
-    def _login(self) -> dict[str, str]:
-        login = self._http.basic_auth
-        return {} if login is None else {"Authorization": aiohttp.encode_basic_auth(login.username, login.secret())}
 
     @staticmethod
     def _reason(error: Exception) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from penstock.cli import options
 from penstock.cli.client import DEFAULT_URL, ask
-from penstock.cli.examples import examples
 from penstock.core.errors import PenstockError
 from penstock.core.visible import visible
 from penstock.insight.answers import LISTS
@@ -21,13 +21,11 @@ SECONDS = 2.0
 """An agent that takes longer completes nothing."""
 
 
-@click.command(
-    epilog=examples(
-        'eval "$(penstock completion bash)"',
-        "penstock completion bash > ~/.local/share/bash-completion/completions/penstock",
-        'penstock completion zsh > "${fpath[1]}/_penstock"',
-        "penstock completion fish > ~/.config/fish/completions/penstock.fish",
-    )
+@options.command(
+    'eval "$(penstock completion bash)"',
+    "penstock completion bash > ~/.local/share/bash-completion/completions/penstock",
+    'penstock completion zsh > "${fpath[1]}/_penstock"',
+    "penstock completion fish > ~/.config/fish/completions/penstock.fish",
 )
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:

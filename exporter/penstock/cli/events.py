@@ -9,7 +9,6 @@ import click
 
 from penstock.cli import completion, options
 from penstock.cli.client import ask
-from penstock.cli.examples import examples
 from penstock.config.values import parse_duration
 from penstock.insight.answers import EventList
 from penstock.insight.text import event_line
@@ -32,17 +31,14 @@ def since_when(_: click.Context, __: click.Parameter, value: str | None) -> floa
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
-@click.command(
-    epilog=examples("penstock events --since 2h", "penstock events --broker demo --queue stock.updates --format json")
-)
+@options.command("penstock events --since 2h", "penstock events --broker demo --queue stock.updates --format json")
 @click.option("--broker", help="Only of this broker.", shell_complete=completion.brokers)
 @click.option("--queue", help="Only of this queue.", shell_complete=completion.queues)
 @click.option("--since", callback=since_when, help="Only since then: a time ago (30m, 2h, 1d) or 2026-11-21T08:00.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="The newest so many.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, help="The newest so many.")
 @options.agent_url
 @options.http_config_file
 @options.form_of_lines
-@options.command
 async def events(
     broker: str | None, queue: str | None, since: float, limit: int, url: str, http_config_file: Path | None, form: str
 ) -> int:

@@ -8,7 +8,6 @@ import click
 from penstock.agent import Result
 from penstock.cli import completion, logs, options
 from penstock.cli.client import ask
-from penstock.cli.examples import examples
 from penstock.cli.polling import open_poller, polls_of
 from penstock.config import load
 from penstock.core.errors import PenstockError
@@ -19,12 +18,10 @@ from penstock.insight.text import explanation
 from penstock.tui.lines import say, say_json
 
 
-@click.command(
-    epilog=examples(
-        "penstock explain demo stock.updates",
-        "penstock explain demo stock.updates stock-service --format json",
-        "penstock explain demo stock.updates --config.file penstock.yaml --polls 2",
-    )
+@options.command(
+    "penstock explain demo stock.updates",
+    "penstock explain demo stock.updates stock-service --format json",
+    "penstock explain demo stock.updates --config.file penstock.yaml --polls 2",
 )
 @click.argument("broker", shell_complete=completion.brokers)
 @click.argument("queue", shell_complete=completion.queues)
@@ -33,11 +30,8 @@ from penstock.tui.lines import say, say_json
 @options.agent_url
 @options.http_config_file
 @options.in_place_of_agent
-@click.option(
-    "--polls", type=click.IntRange(min=1, max=1000), default=3, show_default=True, help="Polls of the broker itself."
-)
+@click.option("--polls", type=click.IntRange(min=1, max=1000), default=3, help="Polls of the broker itself.")
 @options.form
-@options.command
 async def explain(  # noqa: PLR0913, PLR0917 - the command's options
     broker: str, queue: str, client: str | None, address: str | None, url: str, http_config_file: Path | None,
     config_file: Path | None, polls: int, form: str,

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from penstock.cli import options
-from penstock.cli.examples import examples
 from penstock.findings import limits
 from penstock.findings.limits import ConnectionWindow, ConsumerWindow, CreditWindow
 from penstock.tui.lines import say, say_json
@@ -43,35 +42,31 @@ def flow() -> None:
     """Calculate when delivery to a client stops and goes on, and what to set."""
 
 
-@flow.command(
-    epilog=examples(
-        "penstock flow openmq --limit 1000 --threshold 10",
-        "penstock flow openmq --message-size 4kB --consumers 8 --memory 64MB",
-    )
+@options.command(
+    "penstock flow openmq --limit 1000 --threshold 10",
+    "penstock flow openmq --message-size 4kB --consumers 8 --memory 64MB",
+    of=flow,
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=-1, max=2**31 - 1),
     default=limits.DEFAULT_LIMIT,
-    show_default=True,
     help="imqConsumerFlowLimit of the client, messages; 0 and -1 are none.",
 )
 @click.option(
     "--threshold",
     type=int,
     default=limits.DEFAULT_THRESHOLD,
-    show_default=True,
     help="imqConsumerFlowThreshold, percent of the limit; as the client does, below 0 counts as 0, above 100 as 100.",
 )
 @click.option(
     "--destination-limit",
     type=click.IntRange(min=-1, max=2**31 - 1),
     default=-1,
-    show_default=True,
     help="ConsumerFlowLimit of the destination; -1 leaves it to the client.",
 )
 @click.option("--buffered", type=click.IntRange(min=0), help="Messages in the client now: what the next batch is.")
-@click.option("--consumers", type=COUNT, default=1, show_default=True, help="Consumers on one connection.")
+@click.option("--consumers", type=COUNT, default=1, help="Consumers on one connection.")
 @click.option("--message-size", type=options.SIZE, help="Mean size of a message, for instance 4kB.")
 @click.option("--memory", type=options.SIZE, help="What the buffers of one client may take, for instance 64MB.")
 @click.option("--rate", type=RATE, help="Messages that one consumer takes a second.")
@@ -79,9 +74,7 @@ def flow() -> None:
     "--round-trip", type=options.TIME, help="From asking to the first message of the batch, for instance 20ms."
 )
 @click.option("--connection-limit", type=COUNT, help="imqConnectionFlowLimit, with imqConnectionFlowLimitEnabled=true.")
-@click.option(
-    "--connection-count", type=COUNT, default=limits.CONNECTION_COUNT, show_default=True, help="imqConnectionFlowCount."
-)
+@click.option("--connection-count", type=COUNT, default=limits.CONNECTION_COUNT, help="imqConnectionFlowCount.")
 @options.form
 def openmq(  # noqa: PLR0913, PLR0917 - the command's options
     limit: int, threshold: int, destination_limit: int, buffered: int | None, consumers: int,
@@ -108,21 +101,19 @@ def openmq(  # noqa: PLR0913, PLR0917 - the command's options
     show(lines, form)
 
 
-@flow.command(
-    epilog=examples(
-        "penstock flow artemis --window 100000 --message-size 2kB",
-        "penstock flow artemis --message-size 2kB --ring 1000 --consumers 3 --format json",
-    )
+@options.command(
+    "penstock flow artemis --window 100000 --message-size 2kB",
+    "penstock flow artemis --message-size 2kB --ring 1000 --consumers 3 --format json",
+    of=flow,
 )
 @click.option(
     "--window",
     type=click.IntRange(min=-1, max=2**31 - 1),
     default=limits.ARTEMIS_WINDOW,
-    show_default=True,
     help="consumerWindowSize of a Core client, bytes; 0 holds nothing in advance, -1 without bound.",
 )
-@click.option("--message-size", type=options.SIZE, default="1kB", show_default=True, help="Mean size of a message.")
-@click.option("--consumers", type=COUNT, default=1, show_default=True, help="Consumers of the queue.")
+@click.option("--message-size", type=options.SIZE, default="1kB", help="Mean size of a message.")
+@click.option("--consumers", type=COUNT, default=1, help="Consumers of the queue.")
 @click.option("--ring", type=COUNT, help="ring-size of the queue: the window at which consumers hold no more than it.")
 @click.option("--memory", type=options.SIZE, help="What the buffers of one client may take.")
 @options.form

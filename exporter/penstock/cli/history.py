@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from penstock.cli import options
-from penstock.cli.examples import examples
 from penstock.tui.lines import say
 
 
@@ -16,9 +15,8 @@ def history() -> None:
     """The history of every poll: what there is of it."""
 
 
-@history.command("list", epilog=examples("penstock history list", "penstock history list data/history"))
+@options.command("penstock history list", "penstock history list data/history", of=history, name="list")
 @click.argument("url", default="data/history")
-@options.command
 def list_days(url: str) -> None:
     """Days, polls, gaps and sizes of the history at URL (a directory or s3://BUCKET/PREFIX)."""
     from penstock.history.listing import days  # noqa: PLC0415 - needs the extra
@@ -41,19 +39,20 @@ DEFAULT_DAYS = 15
 """What Prometheus keeps when nothing else is said."""
 
 
-@history.command(
-    "import", epilog=examples("penstock history import --prometheus http://prometheus:9090 --from 2026-11-14")
+@options.command(
+    "penstock history import --prometheus http://prometheus:9090 --from 2026-11-14", of=history, name="import"
 )
 @click.option("--prometheus", "url", required=True, help="URL of a Prometheus, Thanos or the like.")
-@click.option("--history", "target", default="data/history", show_default=True, help="Where the agent publishes.")
-@click.option("--match", default="", help='Further label matchers, such as \'job="artemis",cluster="a"\'.')
-@click.option("--broker", default="", help="Name of the broker; default: its label broker, host or instance.")
+@click.option("--history", "target", default="data/history", help="Where the agent publishes.")
+@click.option(
+    "--match", default="", show_default=False, help='Further label matchers, such as \'job="artemis",cluster="a"\'.'
+)
+@click.option(
+    "--broker", default="", show_default=False, help="Name of the broker; default: its label broker, host or instance."
+)
 @click.option("--from", "first", type=options.DAY, help=f"UTC; default: {DEFAULT_DAYS} days ago.")
 @click.option("--to", "last", type=options.DAY, help="UTC; default: now.")
-@click.option(
-    "--bearer-token-file", "token", type=click.Path(path_type=Path, dir_okay=False), help="With a token for it."
-)
-@options.command
+@click.option("--bearer-token-file", "token", type=options.FILE, help="With a token for it.")
 def import_samples(url: str, target: str, match: str, broker: str, token: Path | None, **when: datetime | None) -> None:
     """
     Back-fill the history from what a Prometheus scraped: of Penstock, or of Artemis by the JMX exporter or a plugin.

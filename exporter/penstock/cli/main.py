@@ -9,7 +9,6 @@ import click
 
 from penstock import __version__
 from penstock.cli import logs
-from penstock.cli.examples import examples
 
 COMMANDS = (
     "run", "once", "check", "top", "explain", "account", "events", "flow", "record", "replay", "demo", "alerts",
@@ -19,7 +18,10 @@ COMMANDS = (
 DEMO = "penstock_demo"
 """The package of the command `demo`, installed by itself."""
 
-FIRST = ("penstock check --config.file penstock.yaml", "penstock run --config.file penstock.yaml", "penstock top")
+
+def examples(*lines: str) -> str:
+    """An epilog of these lines, as they stand; a test runs every one."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 class Commands(click.Group):
@@ -42,7 +44,13 @@ class Commands(click.Group):
         return command
 
 
-@click.group(cls=Commands, epilog=examples(*FIRST), context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands,
+    epilog=examples(
+        "penstock check --config.file penstock.yaml", "penstock run --config.file penstock.yaml", "penstock top"
+    ),
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
 @click.version_option(__version__, prog_name="penstock")
 def main() -> None:
     """Tells what flows through JMS brokers (Apache Artemis, AMQ Broker, Eclipse OpenMQ), what does not, and why."""

@@ -9,7 +9,6 @@ from rich.console import Console
 from penstock import __version__
 from penstock.agent import Result
 from penstock.cli import logs, options
-from penstock.cli.examples import examples
 from penstock.cli.overview import overview
 from penstock.cli.polling import poll_once, with_found
 from penstock.config import load
@@ -21,18 +20,10 @@ from penstock.tui.lines import say
 FORMATS = {"metrics": Format.TEXT, "openmetrics": Format.OPENMETRICS}
 
 
-@click.command(epilog=examples("penstock once --format table", "penstock once --broker demo --format openmetrics"))
+@options.command("penstock once --format table", "penstock once --broker demo --format openmetrics")
 @options.config_file
 @click.option("--broker", "name", help="Only this broker.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice([*FORMATS, "table"]),
-    default="metrics",
-    show_default=True,
-    help="What to print.",
-)
-@options.command
+@click.option("--format", "form", type=click.Choice([*FORMATS, "table"]), default="metrics", help="What to print.")
 async def once(config_file: Path, name: str | None, form: str) -> int:
     """
     Poll each broker once and print what /metrics would show.

@@ -13,6 +13,7 @@ import click
 
 from penstock.cli.client import DEFAULT_URL
 from penstock.cli.logs import FORMATS, LEVELS
+from penstock.cli.main import examples
 from penstock.config import Broker, Config
 from penstock.config.values import parse_duration, parse_size
 from penstock.core.errors import ConfigError, PenstockError
@@ -47,20 +48,20 @@ SIZE = Parsed("size", _size)
 TIME = Parsed("time", parse_duration)
 """Seconds, of `20ms`."""
 
-
 DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
 config_file = click.option(
     "--config.file",
     "config_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("penstock.yaml"),
-    show_default=True,
     help="The configuration.",
 )
 web_config_file = click.option(
     "--web.config.file",
     "web_config_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="TLS, users, headers and rate limit of the server, in the form of Prometheus' exporters.",
 )
 
@@ -89,7 +90,6 @@ _SERVER = (
         "listen_addresses",
         multiple=True,
         default=(DEFAULT_ADDRESS,),
-        show_default=True,
         help="Where to serve: :port, host:port or [::1]:port; may be given several times.",
     ),
     click.option(
@@ -120,35 +120,23 @@ storage_path = click.option(
     "storage",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("data"),
-    show_default=True,
     help="Directory of the state file, the log of changes and the history; made when it is not there.",
 )
 log_level = click.option(
-    "--log.level", "log_level", type=click.Choice(LEVELS), default="info", show_default=True, help="Least level logged."
+    "--log.level", "log_level", type=click.Choice(LEVELS), default="info", help="Least level logged."
 )
 log_format = click.option(
-    "--log.format",
-    "log_format",
-    type=click.Choice(FORMATS),
-    default="logfmt",
-    show_default=True,
-    help="Form of the log.",
+    "--log.format", "log_format", type=click.Choice(FORMATS), default="logfmt", help="Form of the log."
 )
-form = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+form = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 form_of_lines = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json: one object a line.",
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: one object a line."
 )
 agent_url = click.option(
     "--url",
     "--agent",
     "url",
     default=DEFAULT_URL,
-    show_default=True,
     envvar="PENSTOCK_URL",
     show_envvar=True,
     help="The running agent that is asked.",
@@ -156,13 +144,13 @@ agent_url = click.option(
 in_place_of_agent = click.option(
     "--config.file",
     "config_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Ask the brokers themselves, as this configuration says, in place of an agent.",
 )
 http_config_file = click.option(
     "--http.config.file",
     "http_config_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     envvar="PENSTOCK_HTTP_CONFIG_FILE",
     show_envvar=True,
     help="User and TLS to ask the agent with, in the form that promtool has.",
@@ -173,8 +161,17 @@ EXTRAS = {"pyarrow": "history", "pandas": "trends", "pyspark": "trends", "textua
 """Package → the extra that brings it."""
 
 
-def command(function: Callable[..., Coroutine[Any, Any, int] | None]) -> Callable[..., None]:
-    """Run a command; an asynchronous one returns the exit status. Errors are shown without a traceback."""
+Function = Callable[..., Coroutine[Any, Any, int] | None]
+
+
+def command(*lines: str, of: click.Group | None = None, name: str | None = None) -> Callable[[Function], click.Command]:
+    """A command, of Penstock itself where no group is given, by the function's name unless given. lines: examples."""
+    begin = click.command if of is None else of.command
+    return lambda function: begin(name, epilog=examples(*lines))(_ending(function))
+
+
+def _ending(function: Function) -> Callable[..., None]:
+    """Ends the process; an asynchronous function returns the exit status. Errors are shown without a traceback."""
 
     @functools.wraps(function)
     def wrapped(*arguments: Any, **options: Any) -> None:

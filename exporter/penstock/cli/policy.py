@@ -4,10 +4,10 @@ from importlib.resources import files
 
 import click
 
-from penstock.cli.examples import examples
+from penstock.cli import options
 
 
-@click.command(epilog=examples("penstock policy > openmq-policy.xml"))
+@options.command("penstock policy > openmq-policy.xml")
 def policy() -> None:
     """
     Print the policy of a Jolokia agent in an OpenMQ broker that lets Penstock read, and nobody do anything else.

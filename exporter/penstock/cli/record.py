@@ -8,7 +8,6 @@ import click
 
 from penstock.agent import Result
 from penstock.cli import logs, options
-from penstock.cli.examples import examples
 from penstock.cli.polling import open_poller, polls_of
 from penstock.config import load
 from penstock.config.values import format_size
@@ -17,13 +16,13 @@ from penstock.transports.recording import MAX_BYTES, RecordingFile
 from penstock.tui.lines import say
 
 
-@click.command(epilog=examples("penstock record --polls 2 --output demo.jsonl.gz"))
+@options.command("penstock record --polls 2 --output demo.jsonl.gz")
 @options.config_file
 @click.option("--broker", "name", help="Which broker, when there are several.")
-@click.option("--polls", type=click.IntRange(min=1), default=20, show_default=True, help="How many polls.")
+@click.option("--polls", type=click.IntRange(min=1), default=20, help="How many polls.")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=options.FILE,
     help="The file to write; default BROKER-TIME.jsonl.gz here.",
 )
 @click.option(
@@ -31,10 +30,8 @@ from penstock.tui.lines import say
     "limit",
     type=options.SIZE,
     default=format_size(MAX_BYTES),
-    show_default=True,
     help="Of the file: a poll that has no room ends it.",
 )
-@options.command
 async def record(config_file: Path, name: str | None, polls: int, output: Path | None, limit: int) -> int:
     """
     Poll a broker at its interval and write every raw answer as compressed JSON lines.

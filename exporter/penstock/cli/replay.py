@@ -11,7 +11,6 @@ from penstock.assessment.assess import State, assess
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.registry import KINDS
 from penstock.cli import logs, options
-from penstock.cli.examples import examples
 from penstock.config import Config, load
 from penstock.core.errors import ConfigError, SourceError, Unreachable
 from penstock.insight.events import Event, StatusSummary, changes, summarize
@@ -26,21 +25,18 @@ TIMEOUT = 3600.0
 """No deadline: a recording takes as long as it takes to read."""
 
 
-@click.command(
-    epilog=examples(
-        "penstock replay demo.jsonl.gz", "penstock replay demo.jsonl.gz --config.file penstock.yaml --format json"
-    )
+@options.command(
+    "penstock replay demo.jsonl.gz", "penstock replay demo.jsonl.gz --config.file penstock.yaml --format json"
 )
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=options.FILE)
 @click.option(
     "--config.file",
     "config_file",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="Its rules and constants; default: none and the built-in ones.",
 )
 @click.option("--broker", "name", help="As which broker of the configuration; default: the name in the recording.")
 @options.form_of_lines
-@options.command
 async def replay(file: Path, config_file: Path | None, name: str | None, form: str) -> int:
     """
     Judge a recording of `penstock record` and tell what changed, with the times of the recording.

@@ -6,17 +6,19 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from penstock.agent import Agent, process
 from penstock.agent.shard import parse_shard
 from penstock.cli import logs, options
-from penstock.cli.examples import examples
 from penstock.core.errors import PenstockError
 from penstock.core.tasks import end
-from penstock.server import Guard, RefusedLogin, make_app, make_probe_app, serve
+from penstock.server import make_app, make_probe_app, serve
+
+if TYPE_CHECKING:
+    from penstock.server.authentication import Authentication, RefusedLogin
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +26,8 @@ MOST_PROBES = 64
 """Connections at once at the address for probes."""
 
 
-@click.command(
-    epilog=examples(
-        "penstock run",
-        "penstock run --config.file penstock.yaml --web.listen-address 127.0.0.1:19771 --storage.path data",
-    )
+@options.command(
+    "penstock run", "penstock run --config.file penstock.yaml --web.listen-address 127.0.0.1:19771 --storage.path data"
 )
 @options.config_file
 @options.server
@@ -42,7 +41,6 @@ MOST_PROBES = 64
 )
 @options.log_level
 @options.log_format
-@options.command
 async def run(
     config_file: Path, storage: Path, shard: str | None, log_level: str, log_format: str, **server: Any
 ) -> int:
@@ -110,7 +108,7 @@ async def _watch(agent: Agent, stopping: asyncio.Event) -> None:
             starting.exception()  # known: it has stopped
 
 
-def authentication_of(web_config_file: Path | None, refused: RefusedLogin | None = None) -> Guard | None:
+def authentication_of(web_config_file: Path | None, refused: "RefusedLogin | None" = None) -> "Authentication | None":
     """What the web configuration says; `refused` notes logins that are. ConfigError when it cannot be taken."""
     if web_config_file is None:
         return None

@@ -8,30 +8,31 @@ import click
 from penstock.agent import Agent
 from penstock.cli import completion, logs, options
 from penstock.cli.client import AgentClient
-from penstock.cli.examples import examples
 from penstock.core.errors import PenstockError
 from penstock.insight.answers import BrokerList
 
 
-@click.command(
-    epilog=examples(
-        "penstock top",
-        "penstock top --agent http://127.0.0.1:19771 --broker demo",
-        "penstock top --config.file penstock.yaml",
-    )
+@options.command(
+    "penstock top",
+    "penstock top --agent http://127.0.0.1:19771 --broker demo",
+    "penstock top --config.file penstock.yaml",
 )
 @options.agent_url
 @options.http_config_file
 @options.in_place_of_agent
-@click.option("--broker", default="", help="Begin with the queues of this broker.", shell_complete=completion.brokers)
+@click.option(
+    "--broker",
+    default="",
+    show_default=False,
+    help="Begin with the queues of this broker.",
+    shell_complete=completion.brokers,
+)
 @click.option(
     "--interval",
     type=click.FloatRange(min=0.5, max=3600),
     default=2.0,
-    show_default=True,
     help="Seconds between two looks at what the agent knows; how often a broker is polled is the agent's matter.",
 )
-@options.command
 async def top(url: str, http_config_file: Path | None, config_file: Path | None, broker: str, interval: float) -> int:
     """
     Show brokers, queues, clients and consumers, the worst first; open, filter, sort and explain them. ? helps.

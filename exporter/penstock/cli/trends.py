@@ -7,7 +7,6 @@ import click
 from penstock.cli import files as writing
 from penstock.cli import options
 from penstock.cli.backtest import backtest
-from penstock.cli.examples import examples
 from penstock.core.errors import PenstockError
 from penstock.tui.lines import say
 
@@ -23,11 +22,10 @@ def trends() -> None:
 trends.add_command(backtest)
 
 
-@trends.command(epilog=examples("penstock trends run --history data/history --out data/trends"))
+@options.command("penstock trends run --history data/history --out data/trends", of=trends)
 @history
 @out
 @click.option("--master", help="Spark master, such as spark://HOST:7077; default: embedded on all cores.")
-@options.command
 def run(history: str, out: str, master: str | None) -> None:
     """Bring tiers, report and gauges up to date; only days with something new are read."""
     from penstock.trends import job  # noqa: PLC0415 - Spark is loaded for nothing else
@@ -37,10 +35,9 @@ def run(history: str, out: str, master: str | None) -> None:
     say(f"{len(facts['queues'])} queues, {window['days']} days, {window['rolled']} of them new: {out}/{job.REPORT}")
 
 
-@trends.command(epilog=examples("penstock trends report --out data/trends --output report.html"))
+@options.command("penstock trends report --out data/trends --output report.html", of=trends)
 @out
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write; default: report.html.")
-@options.command
+@click.option("--output", type=options.FILE, help="File to write; default: report.html.")
 def report(out: str, output: Path | None) -> None:
     """Write the HTML report anew from the facts of the last run."""
     import json  # noqa: PLC0415

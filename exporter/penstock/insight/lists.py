@@ -1,5 +1,6 @@
 """
-Queues, clients, consumers and conditions as lists: chosen, sorted and cut over all brokers first, then made.
+Queues, clients, consumers and conditions as lists: chosen, sorted and cut over all brokers first, then made; and one
+client over all queues.
 
 There may be tens of thousands of rows; only those that are shown are worked out.
 """
@@ -8,7 +9,7 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -19,20 +20,19 @@ from penstock.conditions.unknown import UNKNOWN
 from penstock.core.table import Column, Index, Positions, Table
 from penstock.core.windows import Mask
 from penstock.insight import answers
-from penstock.insight.answers import Client, Consumer, Queue, columns
+from penstock.insight.answers import Client, ClientConnection, ClientView, Consumer, Queue, Target, columns
 from penstock.insight.explain import (
     BrokerView,
+    NotFound,
     condition_in_full,
     json_number,
+    near,
     numbers_at,
     rates,
     summaries,
     unknown_conditions,
 )
-
-if TYPE_CHECKING:
-    from penstock.model import ConsumerRow
-    from penstock.series.labels import ClientSeries, QueueSeries
+from penstock.series.labels import ClientSeries, ConnectionSeries, ProducerSeries, QueueSeries
 
 WORST: Final = "worst"
 """By severity, then by what is buffered: the order unless another is asked for."""
@@ -40,6 +40,9 @@ SUMS: Final = ("messages", "ready", "delivering", "consumers")
 """Columns of queues that a broker sums."""
 TIMES: Final = ("last_delivery", "last_acknowledgement")
 """Columns of consumers by the broker's clock."""
+
+MOST: Final = 200
+"""Conditions, queues, addresses and connections of one client that are shown."""
 
 CLIENT_NAMES: Final = ("address", "queue", "client")
 CLIENT: Final = attrgetter(*CLIENT_NAMES)
@@ -298,12 +301,12 @@ def _consumers(view: BrokerView) -> RowSource[Consumer] | None:
     grouping = view.state.consumers.clients
     if view.snapshot.consumers is None or grouping.source is not view.snapshot.consumers.index:
         return None
-    table: Table[ConsumerRow] = view.snapshot.consumers
+    table = view.snapshot.consumers
     read = {name: table.columns[name] for name in columns(Consumer) if name in table}
     read |= {name: read[name] - view.state.clock.applied for name in TIMES if name in read}
 
     def consumer(i: int, conditions: Sequence[ActiveCondition]) -> Consumer:
-        row: ConsumerRow = table.index.rows[i]
+        row = table.index.rows[i]
         series: ClientSeries = grouping.index.rows[grouping.member[i]]
         return Consumer(
             broker=series.broker,
@@ -334,3 +337,41 @@ def _by_label(labels: Sequence[Any], conditions: Sequence[ActiveCondition], name
         given.setdefault(name(one), []).append(one)
     queues = {one.queue for one in conditions}
     return {i: given[name(row)] for i, row in enumerate(labels) if row.queue in queues and name(row) in given}
+
+
+# --- one client
+
+
+def client_view(view: BrokerView, client: str) -> ClientView:
+    """All that is known of a client. NotFound: there is no such client; the hint names similar ones."""
+    producers: Table[ProducerSeries] = view.tables.get("producer", Table(Index.empty()))
+    connections: Table[ConnectionSeries] = view.tables.get("connection", Table(Index.empty()))
+    query = ListQuery(client=client, limit=MOST)
+    queues = client_list([view], query)
+    conditions = condition_list([view], query)
+    sends = [i for i, row in enumerate(producers.index) if row.client == client]
+    through = [i for i, row in enumerate(connections.index) if row.client == client]
+    if not (queues.total or conditions.total or sends or through):
+        raise _missing(view, client, producers)
+    return ClientView(
+        broker=view.policy.broker,
+        client=client,
+        stamp=round(view.snapshot.stamp, 3),
+        conditions=conditions.rows,
+        queues=queues.rows,
+        queues_left_out=queues.total - len(queues.rows),
+        sends_to=[Target(producers.index.rows[i].address, json_number(producers["produced"][i])) for i in sends[:MOST]],
+        connections=[
+            ClientConnection(
+                **named(connections.index.rows[i], ("connection", "protocol", "user", "remote_host"))
+                | numbers_at(connections, columns(ClientConnection), i)
+            )
+            for i in through[:MOST]
+        ],
+    )
+
+
+def _missing(view: BrokerView, client: str, producers: Table[ProducerSeries]) -> NotFound:
+    readers: Table[ClientSeries] = view.tables.get("client", Table(Index.empty()))
+    names = sorted({row.client for row in readers.index} | {row.client for row in producers.index})
+    return NotFound(f"broker {view.policy.broker} has no client {client!r}", near(client, names, "clients"))

@@ -5,19 +5,10 @@ Looks up through `AgentView` only; knows no polling and decides nothing.
 """
 
 from penstock.server.app import make_app, make_probe_app
-from penstock.server.listen import DEFAULT_ADDRESS, DEFAULT_PORT, Address, Guard, RefusedLogin, parse_address, serve
+from penstock.server.listen import DEFAULT_ADDRESS, DEFAULT_PORT, Address, parse_address, serve
 from penstock.server.view import AgentView, Body
 
 __all__ = [
-    "DEFAULT_ADDRESS",
-    "DEFAULT_PORT",
-    "Address",
-    "AgentView",
-    "Body",
-    "Guard",
-    "RefusedLogin",
-    "make_app",
-    "make_probe_app",
-    "parse_address",
+    "DEFAULT_ADDRESS", "DEFAULT_PORT", "Address", "AgentView", "Body", "make_app", "make_probe_app", "parse_address",
     "serve",
-]
+]  # fmt: skip

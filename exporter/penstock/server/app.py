@@ -164,8 +164,9 @@ class Metrics:
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         form = answer(_joined(request, hdrs.ACCEPT))
         gzip = accepts_gzip(_joined(request, hdrs.ACCEPT_ENCODING))
+        choice = FamilyFilter(*(tuple(request.query.getall(name, ())) for name in ("name[]", "exclude[]")))
         try:
-            chunks = self._agent.exposition.chunks(form.format, gzip=gzip, choice=_choice(request))
+            chunks = self._agent.exposition.chunks(form.format, gzip=gzip, choice=choice)
         except UnknownFamily as error:
             return web.Response(status=400, text=f"{error}\n")
         response = web.StreamResponse(
@@ -211,10 +212,6 @@ class Metrics:
 def _buffered(request: web.Request) -> bool:
     """Whether the reader has not taken all that was written, or is gone."""
     return request.transport is None or request.transport.get_write_buffer_size() > 0
-
-
-def _choice(request: web.Request) -> FamilyFilter:
-    return FamilyFilter(tuple(request.query.getall("name[]", ())), tuple(request.query.getall("exclude[]", ())))
 
 
 def _drop(request: web.Request, why: str) -> None:

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Protocol
 
 from aiohttp import hdrs, web
 
@@ -14,7 +15,6 @@ from penstock.config.web import OPENSSL_NAMES, VERSIONS, ClientAuth, RateLimit, 
 from penstock.core.errors import ConfigError
 from penstock.core.safe_files import replace_file
 from penstock.server.connection_limit import PROBE_PATHS
-from penstock.server.listen import RefusedLogin
 from penstock.server.passwords import Login, Passwords
 
 log = logging.getLogger(__name__)
@@ -23,6 +23,12 @@ CHECK_SECONDS = 1.0
 """Between two checks of the files."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class RefusedLogin(Protocol):
+    """Notes a login that was refused, by the address that it came from; not checked: too many waited."""
+
+    def __call__(self, address: str, *, checked: bool) -> None: ...
 
 
 class Authentication:

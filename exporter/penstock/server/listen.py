@@ -4,18 +4,20 @@ import asyncio
 import errno
 import re
 import socket
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from aiohttp import web, web_response
 
 from penstock.core.errors import PenstockError
 from penstock.core.tasks import end
 from penstock.server.connection_limit import HANDSHAKE_SECONDS, HEAD_SECONDS, ConnectionLimit, most_connections
+
+if TYPE_CHECKING:  # whoever has none need not carry its libraries
+    from penstock.server.authentication import Authentication
 
 DEFAULT_PORT = 19771
 """
@@ -60,35 +62,12 @@ def parse_address(text: str) -> Address:
     return Address(found["v6"] or found["host"] or "", int(found["port"]))
 
 
-class Guard(Protocol):
-    """Who may connect and ask (`penstock.server.authentication`)."""
-
-    @property
-    def context(self) -> ssl.SSLContext | None:
-        """TLS of new connections; None: plain HTTP."""
-
-    def guard(self, app: web.Application) -> None:
-        """Let every request to `app` pass."""
-
-    async def watch(self, renew: Callable[[], Awaitable[None]]) -> None:
-        """Run for ever; `renew` when `context` is another."""
-
-    def close(self) -> None:
-        """Give everything back."""
-
-
-class RefusedLogin(Protocol):
-    """Notes a login that was refused, by the address that it came from; not checked: too many waited."""
-
-    def __call__(self, address: str, *, checked: bool) -> None: ...
-
-
 @asynccontextmanager
 async def serve(
     app: web.Application,
     listen_addresses: Sequence[str] = (DEFAULT_ADDRESS,),
     *,
-    authentication: Guard | None = None,
+    authentication: "Authentication | None" = None,
     idle_seconds: float = IDLE_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
     max_connections: int = 0,
@@ -150,7 +129,9 @@ def _handler(runner: web.AppRunner) -> asyncio.Protocol:
 class _Sites:
     """What accepts connections on the sockets. Connections that are open are left alone when it is renewed."""
 
-    def __init__(self, limit: ConnectionLimit, sockets: Sequence[socket.socket], guard: Guard | None) -> None:
+    def __init__(
+        self, limit: ConnectionLimit, sockets: Sequence[socket.socket], guard: "Authentication | None"
+    ) -> None:
         self._limit = limit
         self._sockets = sockets
         self._guard = guard

@@ -1,12 +1,11 @@
 """Jolokia over HTTP: one keep-alive session a broker, bulk POST, every failure a `SourceError` that says what to do."""
 
 import asyncio
-import base64
 import io
 import ssl
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import msgspec
 from yarl import URL
 
 from penstock.core.errors import BadAnswer, ConfigError, Refused, SourceError, Unreachable
-from penstock.transports.transport import Answer, Hint, Request
+from penstock.transports.transport import Answer, Request, Target
 
 DNS_SECONDS = 1
 """For how long a broker's address is remembered: a name that moved is followed at the next poll."""
@@ -35,17 +34,10 @@ class TlsFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class JolokiaTarget:
-    """Where and as whom to ask. `password` is called for each connection, so that a rotated file is picked up."""
-
-    url: str = field(repr=False)  # may hold something of the environment
-    username: str | None = field(default=None, repr=False)
-    password: Callable[[], str] | None = field(default=None, repr=False)
+class JolokiaTarget(Target):
     origin: str | None = field(default=None, repr=False)
     tls: TlsFiles | None = None
-    max_answer_bytes: int = 64 * 1024 * 1024
     reuse_connections: bool = True
-    hint: Hint = field(default_factory=Hint)
 
 
 class JolokiaTransport:
@@ -127,7 +119,7 @@ class JolokiaTransport:
             headers["Origin"] = self._target.origin
         if self._target.username is not None:
             password = self._target.password() if self._target.password else ""
-            headers["Authorization"] = _basic_auth(self._target.username, password)
+            headers["Authorization"] = aiohttp.encode_basic_auth(self._target.username, password)
         return headers
 
     def _check(self, response: aiohttp.ClientResponse) -> None:
@@ -195,10 +187,6 @@ def ssl_context(tls: TlsFiles | None) -> ssl.SSLContext:
                 f"tls.cert_file {tls.cert_file}: certificate and key cannot be used: {_text(error)}"
             ) from error
     return context
-
-
-def _basic_auth(username: str, password: str) -> str:
-    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
 
 
 def _no_passphrase() -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from penstock.core.errors import BadAnswer, Unreachable
-from penstock.transports.transport import Answer, Request, Transport
+from penstock.transports.transport import Answer, PassingOn, Request, Transport
 
 ASKED = "portmapper"
 _HELLO = b"101\n"
@@ -80,17 +80,14 @@ async def ask_port_mapper(host: str, port: int, timeout: float) -> PortMap:
     return parse(text)
 
 
-class WithPortMapper:
+class WithPortMapper(PassingOn):
     """A transport that answers requests for the epoch itself, all others through another one."""
 
     def __init__(self, inner: Transport, host: str, port: int | None = None) -> None:
         """`port`: of the port mapper, where it is not the one that the broker names."""
-        self._inner = inner
+        super().__init__(inner)
         self._host = host
         self._port = port
-
-    async def begin_poll(self) -> None:
-        await self._inner.begin_poll()
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
         if len(requests) != 1 or requests[0].get("type") != ASKED:
@@ -100,9 +97,6 @@ class WithPortMapper:
         seconds = time.monotonic() - began
         body = msgspec.json.encode([{"status": 200, "value": {"session": found.session}}])
         return Answer(body, wall + seconds / 2, seconds)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 def request_epoch(port: int) -> Request:

@@ -21,7 +21,7 @@ import msgspec
 
 from penstock.core.errors import BadAnswer, ConfigError, NotRecorded, PenstockError, SourceError, Unreachable
 from penstock.core.safe_files import Unfit, create_named
-from penstock.transports.transport import Answer, Request, Transport
+from penstock.transports.transport import Answer, PassingOn, Request, Transport
 
 FORMAT = 1
 MAX_LINE = 256 * 1024 * 1024
@@ -136,11 +136,11 @@ class RecordingFile:
             raise PenstockError(f"{self.path}: cannot be written: {error.strerror or error}") from error
 
 
-class Recorder:
-    """A transport that passes everything on to another and writes what it answers."""
+class Recorder(PassingOn):
+    """Writes what another transport answers."""
 
     def __init__(self, inner: Transport, file: RecordingFile, kind: str, broker: str) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._file = file
         self._polls = 0
         self._file.open()
@@ -150,7 +150,7 @@ class Recorder:
         self._polls += 1
         self._file.begin_poll()
         self._file.write(RecordedCall(poll=self._polls))
-        await self._inner.begin_poll()
+        await super().begin_poll()
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
         began, asked = time.monotonic(), msgspec.Raw(msgspec.json.encode(requests))
@@ -166,7 +166,7 @@ class Recorder:
         return answer
 
     async def close(self) -> None:
-        await self._inner.close()
+        await super().close()
         self._file.close()
 
 

@@ -1,7 +1,7 @@
 """The seam between a reader and the way a broker is asked: bulk requests in, one raw answer out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from penstock.core.errors import SourceError
@@ -35,6 +35,17 @@ class Hint:
     path: str = "check the URL's path"
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where and as whom to ask. `password` is called for each connection, so that a rotated file is picked up."""
+
+    url: str = field(repr=False)  # may hold something of the environment
+    username: str | None = field(default=None, repr=False)
+    password: Callable[[], str] | None = field(default=None, repr=False)
+    max_answer_bytes: int = field(default=64 * 1024 * 1024, kw_only=True)
+    hint: Hint = field(default_factory=Hint, kw_only=True)
+
+
 class Transport(Protocol):
     """Asks one broker. Raises only `SourceError`s."""
 
@@ -48,15 +59,25 @@ class Transport(Protocol):
         """Give back what is held; the transport is not used afterwards."""
 
 
-class WithMaskedErrors:
-    """A transport that passes everything on to another, and whose errors say what `mask` makes of their texts."""
+class PassingOn:
+    """What transports have in common that pass everything on to another."""
 
-    def __init__(self, inner: Transport, mask: Callable[[str], str]) -> None:
+    def __init__(self, inner: Transport) -> None:
         self._inner = inner
-        self._mask = mask
 
     async def begin_poll(self) -> None:
         await self._inner.begin_poll()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class WithMaskedErrors(PassingOn):
+    """Its errors say what `mask` makes of their texts."""
+
+    def __init__(self, inner: Transport, mask: Callable[[str], str]) -> None:
+        super().__init__(inner)
+        self._mask = mask
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
         try:
@@ -64,9 +85,6 @@ class WithMaskedErrors:
         except SourceError as error:
             error.args = (self._mask(str(error)),)
             raise
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 class Reader(Protocol):

@@ -10,7 +10,7 @@ from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.events import Resize
+from textual.events import Event, Key, Resize
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
@@ -19,13 +19,42 @@ from penstock.core.visible import visible
 from penstock.insight.answers import BrokerState
 from penstock.insight.lists import WORST, ListQuery
 from penstock.insight.text import event_line, explanation
-from penstock.tui.filter import FilterEntry
 from penstock.tui.grid import Grid
 from penstock.tui.lines import LEAST, folded, state_word
 from penstock.tui.screens import BROKERS, LEVELS, QUEUES, STYLES, CellContext, Column, Level, Row, brief, style_of
 from penstock.tui.source import StatusSource
 from penstock.tui.sparkline import STEP, RecentValues
 from penstock.tui.styled import Line, stacked, styled
+
+
+class FilterEntry(Input):
+    """
+    Hidden until `open`; Enter and Esc hide it and call `done` with what was typed, None after Esc.
+
+    A terminal gives keys that came together at once: those after the end wait here by then. They go back to the app.
+    """
+
+    def __init__(self, done: Callable[[str | None], None]) -> None:
+        super().__init__(placeholder="part of a name or of a condition; Enter keeps it, Esc ends it", id="filter")
+        self._done = done
+
+    def open(self, text: str) -> None:
+        self.value = text
+        self.display = True
+        self.screen.set_focus(self)  # at once: the next key is a letter of it
+
+    async def on_event(self, event: Event) -> None:
+        """Not by bindings: those are looked up only when the key has bubbled to the app, and the next one is here."""
+        if not isinstance(event, Key):
+            await super().on_event(event)
+        elif not self.display:
+            self.app.post_message(Key(event.key, event.character))
+        elif event.key in ("enter", "escape"):
+            self.display = False
+            self._done(self.value if event.key == "enter" else None)
+        else:
+            await super().on_event(event)
+
 
 MOST_ROWS = 500
 EVENTS = 200
@@ -253,7 +282,17 @@ class Top(App[None]):
             self._error = str(error)
         else:
             self._error, self._look = "", look
-            self._note(place)
+            stamps, level = look.stamps(), place.level
+            self._trail.note(
+                {
+                    (level.name, level.key(row)): (
+                        stamps.get(row.name if isinstance(row, BrokerState) else row.broker, look.at),
+                        values,
+                    )
+                    for row in look.rows
+                    if (values := level.numbers(row))
+                }
+            )
         wanted, self._coming, self._wanted = self._wanted, False, None
         self._draw()
         if wanted and self._row() is not None:
@@ -274,19 +313,6 @@ class Top(App[None]):
             return Look(time.time(), brokers)
         page = await self._source.rows(place.level.name, place.broker, place.query())
         return Look(time.time(), brokers, page.rows, page.total, place)
-
-    def _note(self, place: Place) -> None:
-        look, level, stamps = self._look, place.level, self._look.stamps()
-        self._trail.note(
-            {
-                (level.name, level.key(row)): (
-                    stamps.get(row.name if isinstance(row, BrokerState) else row.broker, look.at),
-                    values,
-                )
-                for row in look.rows
-                if (values := level.numbers(row))
-            }
-        )
 
     # --- drawing
 
@@ -319,20 +345,16 @@ class Top(App[None]):
 
     def _place_line(self) -> Line:
         place, look = self._place, self._look
-        names = [place.broker or "all brokers", place.queue, place.client]
-        if place.level is BROKERS:
-            names = []
+        names = [] if place.level is BROKERS else [place.broker or "all brokers", place.queue, place.client]
         parts = [" > ".join([*(name for name in names if name), place.level.name])]
         shown = len(look.rows)
         parts.append(f"{shown:,}" if shown == look.total else f"{shown:,} of {look.total:,}: filter with /")
         if place.level is not BROKERS:
-            parts.append(f"by {place.sort.removeprefix('-')}{' reversed' if self._reversed() else ''}")
+            turned = "" if place.sort in (WORST, *place.level.sorts) else " reversed"
+            parts.append(f"by {place.sort.removeprefix('-')}{turned}")
         if place.text:
             parts.append(f"filter {place.text!r}, Esc ends it")
         return styled("   ".join(parts), "bold", no_wrap=True, overflow="ellipsis")
-
-    def _reversed(self) -> bool:
-        return self._place.sort not in (WORST, *self._place.level.sorts)
 
     def _broker_lines(self) -> Iterable[Line]:
         """Those that are down, of those that are looked at; the one that is looked at also when it is up."""

@@ -93,14 +93,6 @@ def cell(name: str, form: Callable[[Any], str]) -> Show:
     return show
 
 
-def count(name: str) -> Show:
-    return cell(name, short)
-
-
-def text(name: str) -> Show:
-    return cell(name, str)
-
-
 def ago(name: str) -> Show:
     return lambda seen: cell(name, lambda at: brief(max(seen.now - at, 0.0)))(seen)
 
@@ -149,10 +141,8 @@ def brief(seconds: float) -> str:
 def state(seen: CellContext[Listed]) -> str:
     """The worst condition with its mark, and how many more; `ok` where none is; of a broker that is down neither."""
     active = [one for one in seen.row.conditions if not one.silenced]
-    if not active and seen.stale:
-        return "?  last seen"
     if not active:
-        return "   silenced" if seen.row.conditions else "   ok"
+        return "?  last seen" if seen.stale else "   silenced" if seen.row.conditions else "   ok"
     more = f" +{len(active) - 1}" if len(active) > 1 else ""
     return f"{MARKS[active[0].severity]} {active[0].condition}{more}"
 
@@ -180,9 +170,7 @@ def style_of(row: Row, *, stale: bool = False) -> str:
         worst = next((one for one in ("critical", "warning") if row.numbers.get(one)), "")
         return STYLES["down"] if row.up is False else STYLES.get(worst, "green" if row.up else "dim")
     active = [one.severity for one in row.conditions if not one.silenced]
-    if not active and stale:
-        return "dim"
-    return STYLES[active[0]] if active else "green"
+    return STYLES[active[0]] if active else "dim" if stale else "green"
 
 
 def _of(name: str) -> Show:
@@ -217,10 +205,10 @@ BROKERS: Final = Level(
     "brokers",
     (
         Column("State", broker_state, 13),
-        Column("Broker", text("name"), 14, most=30),
-        Column("Kind", text("kind"), 7, rank=4),
-        Column("Version", text("version"), 10, rank=5, most=18),
-        Column("Role", text("role"), 7, rank=3),
+        Column("Broker", cell("name", str), 14, most=30),
+        Column("Kind", cell("kind", str), 7, rank=4),
+        Column("Version", cell("version", str), 10, rank=5, most=18),
+        Column("Role", cell("role", str), 7, rank=3),
         Column("Queues", _of("queues"), 6, rank=2, right=True),
         Column("Msgs", _of("messages"), 6, rank=1, right=True),
         Column("Cons", _of("consumers"), 6, rank=2, right=True),
@@ -235,19 +223,19 @@ QUEUES: Final = Level(
     "queues",
     (
         Column("State", state, 19, sort="worst", most=23),
-        Column("Queue", text("queue"), 16, sort="queue", most=60),
-        Column("Msgs", count("messages"), 6, sort="messages", right=True),
-        Column("Ready", count("ready"), 6, rank=3, sort="ready", right=True),
-        Column("Deliv", count("delivering"), 6, rank=2, sort="delivering", right=True),
-        Column("Sched", count("scheduled"), 6, rank=7, sort="scheduled", right=True),
-        Column("Cons", count("consumers"), 4, rank=2, sort="consumers", right=True),
+        Column("Queue", cell("queue", str), 16, sort="queue", most=60),
+        Column("Msgs", cell("messages", short), 6, sort="messages", right=True),
+        Column("Ready", cell("ready", short), 6, rank=3, sort="ready", right=True),
+        Column("Deliv", cell("delivering", short), 6, rank=2, sort="delivering", right=True),
+        Column("Sched", cell("scheduled", short), 6, rank=7, sort="scheduled", right=True),
+        Column("Cons", cell("consumers", short), 4, rank=2, sort="consumers", right=True),
         Column("In/s", cell("rate_in", per_second), 6, rank=5, sort="rate_in", right=True),
         Column("Out/s", cell("rate_out", per_second), 6, rank=4, sort="rate_out", right=True),
         Column("Ring", cell("ring_used_ratio", "{:.0%}".format), 5, rank=8, right=True),
         Column("For", since, 8, rank=6, right=True),
         Column("History", time_series("ready", "delivering"), 9, rank=1, most=POINTS),
-        Column("Owner", text("owner"), 8, rank=9, most=14),
-        Column("Broker", text("broker"), 8, rank=1, most=14, given="broker"),
+        Column("Owner", cell("owner", str), 8, rank=9, most=14),
+        Column("Broker", cell("broker", str), 8, rank=1, most=14, given="broker"),
     ),
     attrgetter("broker", "address", "queue"),
     lambda _: {},
@@ -256,17 +244,17 @@ CLIENTS: Final = Level(
     "clients",
     (
         Column("State", state, 19, sort="worst", most=23),
-        Column("Client", text("client"), 16, sort="client", most=40),
-        Column("Queue", text("queue"), 14, rank=1, sort="queue", most=40, given="queue"),
-        Column("Cons", count("consumers"), 4, rank=5, sort="consumers", right=True),
-        Column("Held", count("buffered"), 6, sort="buffered", right=True),
-        Column("Uncom", count("uncommitted"), 6, rank=2, sort="uncommitted", right=True),
+        Column("Client", cell("client", str), 16, sort="client", most=40),
+        Column("Queue", cell("queue", str), 14, rank=1, sort="queue", most=40, given="queue"),
+        Column("Cons", cell("consumers", short), 4, rank=5, sort="consumers", right=True),
+        Column("Held", cell("buffered", short), 6, sort="buffered", right=True),
+        Column("Uncom", cell("uncommitted", short), 6, rank=2, sort="uncommitted", right=True),
         Column("Deliv/s", rate("delivered"), 7, rank=7, right=True),
         Column("Ack/s", rate("acknowledged"), 6, rank=3, right=True),
         Column("Blocked", ago("blocked_since"), 8, rank=4, sort="-blocked_since", right=True),
         Column("Patience", cell("patience", brief), 8, rank=8, sort="patience", right=True),
         Column("History", time_series("buffered"), 9, rank=1, most=POINTS),
-        Column("Broker", text("broker"), 8, rank=1, most=14, given="broker"),
+        Column("Broker", cell("broker", str), 8, rank=1, most=14, given="broker"),
     ),
     attrgetter("broker", "address", "queue", "client"),
     lambda row: {name: getattr(row, name) for name in ("delivered", "acknowledged")},
@@ -275,19 +263,19 @@ CONSUMERS: Final = Level(
     "consumers",
     (
         Column("State", state, 19, sort="worst", most=23),
-        Column("Consumer", text("consumer"), 8, rank=1, sort="consumer", most=20),
-        Column("Client", text("client"), 14, sort="client", most=30, given="client"),
-        Column("Queue", text("queue"), 14, rank=3, sort="queue", most=30, given="queue"),
-        Column("Held", count("buffered"), 6, sort="buffered", right=True),
-        Column("Bytes", count("buffered_bytes"), 6, rank=7, sort="buffered_bytes", right=True),
-        Column("Uncom", count("awaiting_commit"), 6, rank=3, sort="awaiting_commit", right=True),
+        Column("Consumer", cell("consumer", str), 8, rank=1, sort="consumer", most=20),
+        Column("Client", cell("client", str), 14, sort="client", most=30, given="client"),
+        Column("Queue", cell("queue", str), 14, rank=3, sort="queue", most=30, given="queue"),
+        Column("Held", cell("buffered", short), 6, sort="buffered", right=True),
+        Column("Bytes", cell("buffered_bytes", short), 6, rank=7, sort="buffered_bytes", right=True),
+        Column("Uncom", cell("awaiting_commit", short), 6, rank=3, sort="awaiting_commit", right=True),
         Column("Ack/s", rate("acknowledged"), 6, rank=4, right=True),
         Column("Delivery", ago("last_delivery"), 8, rank=6, sort="last_delivery", right=True),
         Column("Last ack", ago("last_acknowledgement"), 8, rank=3, sort="-last_acknowledgement", right=True),
-        Column("Protocol", text("protocol"), 8, rank=11),
-        Column("From", text("remote_host"), 15, rank=10, most=22),
+        Column("Protocol", cell("protocol", str), 8, rank=11),
+        Column("From", cell("remote_host", str), 15, rank=10, most=22),
         Column("Held seen", spark("buffered"), 9, rank=2, most=POINTS),
-        Column("Broker", text("broker"), 8, rank=1, most=14, given="broker"),
+        Column("Broker", cell("broker", str), 8, rank=1, most=14, given="broker"),
     ),
     attrgetter("broker", "consumer"),
     lambda row: {name: getattr(row, name) for name in ("buffered", "acknowledged")},
