@@ -16,11 +16,16 @@ from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column, Index
 from penstock.core.windows import Mask, reindex
 from penstock.learned.churn import Churn
-from penstock.learned.lessons import advance_patience, advance_timers, consumer_patience, eager_patience, queue_patience
 from penstock.learned.prefetch import PrefetchEstimate
-from penstock.learned.saturation import Saturation
-from penstock.learned.service_rate import ServiceRate
-from penstock.learned.timeout import LearnedTimeout
+from penstock.learned.saturation import Saturation, ServiceRate
+from penstock.learned.timeout import (
+    LearnedTimeout,
+    advance_patience,
+    advance_timers,
+    consumer_patience,
+    eager_patience,
+    queue_patience,
+)
 from penstock.learned.warm_up import WarmUp
 from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.observation import ring
@@ -33,8 +38,7 @@ from penstock.observation.oldest import Oldest
 from penstock.observation.openmq import Openmq
 from penstock.observation.poll import Groups, RuleInputs
 from penstock.observation.unacked import Progress, QueueTimers, Unacked, progress_of
-from penstock.rule_engine.debounce import Debounce
-from penstock.rule_engine.engine import advance_conditions, blockers
+from penstock.rule_engine.engine import Debounce, advance_conditions, blockers
 from penstock.rule_engine.operator import closed, of_given_kind, with_silence
 from penstock.rule_engine.reports import active_conditions
 from penstock.series.clock import Clock
@@ -113,10 +117,6 @@ class Judgement:
             openmq_account=self.openmq_account.begun_anew(),
         )
 
-    def unjudged(self, now: float, constants: Constants) -> "Judgement":
-        """After a poll that could not be judged: verdicts stay for a while, then nothing is known."""
-        return self if self.still_stands(now, constants) or not self.conditions else replace(self, conditions=())
-
     def still_stands(self, now: float, constants: Constants) -> bool:
         """Whether what was told last is young enough; now: by the broker's clock, the agent's where it has none."""
         times = self.seen.times
@@ -126,7 +126,9 @@ class Judgement:
         """After a poll that cannot be judged: the broker is passive, or a part that the rules need was not read."""
         if snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE:
             return self.begun_anew(snapshot.stamp)
-        return self.unjudged(time_of(snapshot), constants)
+        # Verdicts stay for a while, then nothing is known.
+        stays = self.still_stands(time_of(snapshot), constants) or not self.conditions
+        return self if stays else replace(self, conditions=())
 
 
 def judge(

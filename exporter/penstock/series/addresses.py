@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.core.pieces import looked_up
-from penstock.core.table import Column, Keys, Positions, Table
+from penstock.core.table import Column, Keys, Positions, Table, looked_up
 from penstock.model import AddressRow, ProducerRow
 from penstock.series.labels import HIDDEN, TEMPORARY, AddressSeries, Grouping, QueueSeries, sum_by
 from penstock.settings.policy import Policy

@@ -5,9 +5,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.core.table import Column, Index, Keys, Table
-from penstock.core.top_k import TopK, top_k
 from penstock.model import ConnectionRow, LinkRow, ProducerRow, Snapshot
-from penstock.series.labels import HIDDEN, AddressSeries, ConnectionSeries, Grouping, LinkSeries, ProducerSeries, sum_by
+from penstock.series.labels import (
+    HIDDEN,
+    AddressSeries,
+    ConnectionSeries,
+    Grouping,
+    LinkSeries,
+    ProducerSeries,
+    TopK,
+    sum_by,
+    top_k,
+)
 from penstock.series.totals import Totals
 from penstock.settings.policy import Policy
 

@@ -36,8 +36,8 @@ from penstock.trends.fates import by_culprit
 from penstock.trends.forecast import pooled_quantile
 from penstock.trends.gauges import gauges
 from penstock.trends.report import render
-from penstock.trends.rollup import roll_up
 from penstock.trends.session import spark_session
+from penstock.trends.tiers import roll_up
 
 FACTS: Final = "facts.json"
 GAUGES: Final = "gauges.json"
