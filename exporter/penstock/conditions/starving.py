@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.conditions.condition import Raised
-from penstock.conditions.timing import dispatch_timeout, nearly
+from penstock.conditions.evidence import dispatch_timeout, nearly
 from penstock.core.table import Column
 from penstock.core.windows import Mask, longer
 from penstock.observation.facts import Facts

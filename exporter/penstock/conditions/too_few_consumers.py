@@ -3,16 +3,21 @@
 from collections.abc import Mapping
 
 from penstock.conditions.condition import Alert, Condition, Raised, Scope
-from penstock.conditions.timing import at_this_poll
+from penstock.conditions.evidence import at_this_poll
 from penstock.core.table import Column, Positions
+from penstock.core.windows import Mask
+from penstock.observation.facts import Facts
 from penstock.observation.poll import RuleInputs
 
 
 def rule(poll: RuleInputs) -> Raised:
+    return Raised(too_few(poll.found, poll.expected) & ~poll.closed, at_this_poll(poll))
+
+
+def too_few(facts: Facts, expected: Column) -> Mask:
     """Fewer than expected, while messages wait or come."""
-    facts = poll.found
-    few = (facts.consumers > 0) & (facts.consumers < poll.expected) & ~poll.closed
-    return Raised(facts.judged & few & ((facts.ready > 0) | (facts.d_added > 0)), at_this_poll(poll))
+    few = (facts.consumers > 0) & (facts.consumers < expected)
+    return facts.judged & few & ((facts.ready > 0) | (facts.d_added > 0))
 
 
 def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:

@@ -26,8 +26,11 @@ GONE = ". They are gone for good: UseDMQ is off"
 
 def rule(condition: Condition, constants: Constants) -> str:
     """When it is raised."""
-    texts = {name: f"{value:g} s" if name in SECONDS else f"{value:g}" for name, value in asdict(constants).items()}
-    return condition.when.format_map(texts)
+    return condition.when.format_map(constant_texts(constants))
+
+
+def constant_texts(constants: Constants) -> Mapping[str, str]:
+    return {name: f"{value:g} s" if name in SECONDS else f"{value:g}" for name, value in asdict(constants).items()}
 
 
 def action(condition: Condition, evidence: Mapping[str, float]) -> str:

@@ -4,7 +4,7 @@
 State is by the broker's clock where it is carried from poll to poll; conditions are by the agent's clock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.observation import ring
 from penstock.observation.activity import Activity, returns, trend
 from penstock.observation.buffers import Buffers
-from penstock.observation.facts import Facts, Seen, Times, facts, time_of
+from penstock.observation.facts import JUDGED, PARKED, Facts, Seen, Times, facts, time_of
 from penstock.observation.losses import Losses
 from penstock.observation.measures import Measures, blocked_since
 from penstock.observation.oldest import Oldest
@@ -39,10 +39,9 @@ from penstock.observation.openmq import Openmq
 from penstock.observation.poll import Groups, RuleInputs
 from penstock.observation.unacked import Progress, QueueTimers, Unacked, progress_of
 from penstock.rule_engine.engine import Debounce, advance_conditions, blockers
-from penstock.rule_engine.operator import closed, of_given_kind, with_silence
 from penstock.rule_engine.reports import active_conditions
 from penstock.series.clock import Clock
-from penstock.series.labels import Grouping
+from penstock.series.labels import Grouping, QueueSeries
 from penstock.series.queues import TARGETS
 from penstock.settings.constants import Constants
 
@@ -276,3 +275,43 @@ def rule_inputs(
         else {},
         eager=eager if openmq is None else consumer_patience(groups, found, eager),
     )
+
+
+def of_given_kind(found: Facts, queues: Grouping[QueueSeries]) -> Facts:
+    """With the kind that a rule gives a queue in place of what the broker's settings say."""
+    given = queues.by_source("kind given", lambda series: float(series.said.kind is not None)) > 0
+    if not given.any():
+        return found
+    judged = queues.by_source("judged as", lambda series: float(series.said.kind in JUDGED)) > 0
+    parked = queues.by_source("parked as", lambda series: float(series.said.kind in PARKED)) > 0
+    return replace(found, judged=np.where(given, judged, found.judged), parked=np.where(given, parked, found.parked))
+
+
+def closed(queues: Grouping[QueueSeries], now: float) -> Mask:
+    """Queues outside of their business hours at `now`, by the agent's clock."""
+    timed = np.flatnonzero(queues.by_source("hours", lambda series: float(series.said.hours is not None)) > 0)
+    mask = np.zeros(len(queues.member), np.bool_)
+    hours = [queues.index.rows[queues.member[i]].said.hours for i in timed.tolist()]
+    is_open = {one: one(now) for one in set(hours)}
+    mask[timed] = [not is_open[one] for one in hours]
+    return mask
+
+
+def with_silence(conditions: Iterable[ActiveCondition], groups: Groups) -> tuple[ActiveCondition, ...]:
+    """The conditions, those that a rule silences marked."""
+    queues = {(row.address, row.queue) for row in silenced(groups.queues.index)}
+    clients = {(row.address, row.queue, row.client) for row in silenced(groups.clients.index)}
+    if not queues and not clients:
+        return tuple(conditions)
+    return tuple(
+        one._replace(silenced=True)
+        if (one.address, one.queue) in queues or (one.address, one.queue, one.client) in clients
+        else one
+        for one in conditions
+    )
+
+
+def silenced(index: Index[Any]) -> list[Any]:
+    """The series that a rule silences."""
+    rows: list[Any] = index.rows[np.flatnonzero(index.column("silence", lambda row: bool(row.said.silence)))].tolist()
+    return rows
