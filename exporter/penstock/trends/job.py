@@ -33,8 +33,7 @@ from penstock.trends.advice import advise, utilised
 from penstock.trends.analysis import WINDOW_DAYS, analyse, cleaned
 from penstock.trends.episodes import episodes
 from penstock.trends.fates import by_culprit
-from penstock.trends.forecast import pooled_quantile
-from penstock.trends.growth import WEEK
+from penstock.trends.forecast import WEEK, pooled_quantile
 from penstock.trends.report import render
 from penstock.trends.session import spark_session
 from penstock.trends.tiers import roll_up
