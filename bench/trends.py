@@ -30,8 +30,8 @@ from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store
 from penstock.trends import job
 from penstock.trends.kernel import QUEUE
-from penstock.trends.rollup import roll_up
 from penstock.trends.session import spark_session
+from penstock.trends.tiers import roll_up
 from penstock_demo.history import Fleet, generate
 from rig.prometheus import tool
 

@@ -13,7 +13,7 @@ from docs.generator import generator
 from penstock.assets.rule_files import all_alerts
 from penstock.conditions.catalogue import CONDITIONS, for_kind
 from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope, Variant
-from penstock.conditions.timing import at_this_poll
+from penstock.conditions.evidence import at_this_poll
 from penstock.exposition.body import Exposition
 from penstock.exposition.render import BrokerBlocks
 from penstock.exposition.syntax import Format

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.core.table import Index
-from penstock.rule_engine.debounce import Debounce
+from penstock.rule_engine.engine import Debounce
 from penstock.settings.constants import Constants
 
 ONE = Index.of(["thing"])

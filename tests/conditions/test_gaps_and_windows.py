@@ -10,7 +10,7 @@ from conditions.situations import FREE, HELD, HOLDER, WAIT, polls
 from conditions.world import START, Judged, World
 from penstock.core.table import Index
 from penstock.core.windows import Window
-from penstock.learned.lessons import CLIENT_KINDS
+from penstock.learned.timeout import CLIENT_KINDS
 from penstock.model import QueueKind, Role
 from penstock.observation.activity import FLOW_IN, RETURNED, SAMPLES, SETTLED, TREND_SAMPLES
 from penstock.observation.facts import JUDGED

@@ -8,8 +8,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from penstock.config import Broker, Config, DnsTarget, History, Profile, Target, json_schema, load, load_targets
-from penstock.config.broker import QueueMatch, Tls
-from penstock.config.budgets import Budgets
+from penstock.config.broker import Budgets, QueueMatch, Tls
 from penstock.config.discovery import Discovery, FileTargets
 from penstock.config.model import ClientName, Clients, Judgement, Rule, RuleMatch, Series
 from penstock.config.section import Section

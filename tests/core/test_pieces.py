@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.things import patiently
-from penstock.core.pieces import PIECE, looked_up, pieces
+from penstock.core.table import PIECE, looked_up, pieces
 
 
 @given(st.integers(0, 3000), st.integers(1, 1000))

@@ -5,7 +5,7 @@ import pytest
 from exposition.tables import blocks, everything, samples
 from penstock.exposition.body import Exposition
 from penstock.exposition.catalogue import CATALOGUE
-from penstock.exposition.family_filter import MOST, FamilyFilter, UnknownFamily, families
+from penstock.exposition.negotiate import MOST, FamilyFilter, UnknownFamily, families
 from penstock.exposition.self_metrics import SelfMetrics
 from penstock.exposition.syntax import END, Format
 

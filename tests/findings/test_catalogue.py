@@ -14,8 +14,8 @@ from docs.generator import generator
 from penstock import findings
 from penstock.findings import catalogue, rules
 from penstock.findings.catalogue import RULES
-from penstock.findings.context import FindingContext
 from penstock.findings.finding import OPENMQ, FindingRule, FindingScope, Found, of_queues
+from penstock.findings.usage import FindingContext
 from penstock.insight.explain import BrokerView, explain
 
 PACKAGE = Path(findings.__file__).parents[1]

@@ -10,8 +10,7 @@ from labelled.recordings import HERE, Samples, lines
 from penstock.agent.history import evicted
 from penstock.assessment.assess import State, assess
 from penstock.conditions.condition import ActiveCondition
-from penstock.history.compact import Keep, read
-from penstock.history.joined import current
+from penstock.history.compact import Keep, current, read
 from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store, StoredFile
 from penstock.history.writer import HistoryWriter, PollRecord, WriterSettings

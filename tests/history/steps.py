@@ -8,8 +8,7 @@ from pathlib import Path
 
 from history.polls import Clock, files, recorded, rows, writer
 from penstock.conditions.condition import ActiveCondition, Severity
-from penstock.history.compact import Keep, tidy
-from penstock.history.joined import read_notes
+from penstock.history.compact import Keep, read_notes, tidy
 from penstock.history.publish import RAW
 from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store

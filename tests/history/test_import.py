@@ -13,11 +13,10 @@ from click.testing import CliRunner
 from e2e.agent import Agent
 from history.test_agent import RECORDING
 from penstock.cli import main
-from penstock.history.backfill import Lives
+from penstock.history.backfill import Lives, PrometheusError
+from penstock.history.backfill import Prometheus as Source
 from penstock.history.compact import read
 from penstock.history.listing import days
-from penstock.history.prometheus import Prometheus as Source
-from penstock.history.prometheus import PrometheusError
 from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store
 from penstock.trends.kernel import QUEUE, increases

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from history.polls import Clock, judged, recorded, rows, writer
-from penstock.history.compact import Keep, Known, read, tidy
-from penstock.history.joined import NOTES, current, read_notes
+from penstock.history.compact import NOTES, Keep, Known, current, read, read_notes, tidy
 from penstock.history.listing import days
 from penstock.history.publish import RAW
 from penstock.history.schema import ROW_TYPES

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from history.polls import Clock, recorded, writer
+from penstock.history.compact import NAME, REHEARSED, warm_up
 from penstock.history.store import Store
-from penstock.history.warm_up import NAME, REHEARSED, warm_up
 from penstock.history.writer import HistoryWriter, PollRecord
 from penstock.rule_engine.judgement import Judgement
 

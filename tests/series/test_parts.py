@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from core.things import ACTIVE, NAN, queue, table
 from penstock.core.table import Column
-from penstock.core.top_k import POLLS_OUTSIDE, TopK, top_k
 from penstock.model import Process
 from penstock.series.clock import Clock
+from penstock.series.labels import POLLS_OUTSIDE, TopK, top_k
 from penstock.series.queues import ready
 
 

@@ -16,7 +16,7 @@ from aiohttp import ClientSession, web
 from exposition.tables import blocks, everything
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.exposition.body import Exposition
-from penstock.exposition.family_filter import FamilyFilter
+from penstock.exposition.negotiate import FamilyFilter
 from penstock.exposition.self_metrics import SelfMetrics
 from penstock.exposition.syntax import Format
 from penstock.insight.answers import BrokerState, QueueList

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock.trends.growth import Growth, days_to, growth, last_step
+from penstock.trends.forecast import Growth, days_to, growth, last_step
 from penstock_demo.history import Fleet, _World
 
 HOURS = 84 * 24

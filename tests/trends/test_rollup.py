@@ -9,7 +9,7 @@ import pytest
 
 from penstock.history.compact import Keep, tidy
 from penstock.history.store import Store
-from penstock.trends.rollup import roll_up
+from penstock.trends.tiers import roll_up
 from penstock_demo.history import Truth
 from trends.conftest import FLEET
 

@@ -27,8 +27,7 @@ from penstock.learned.timeout import BINS, LONG_GAPS, Learned, LearnedTimeout
 from penstock.model import Broker, ConsumerRow, Process, ProducerRow, QueueKind, QueueRow, RingSource, Role, Snapshot
 from penstock.observation.facts import CONSUMER_NUMBERS, QUEUE_NUMBERS, Times, time_of
 from penstock.observation.unacked import QueueTimers, Unacked
-from penstock.rule_engine.debounce import Debounce
-from penstock.rule_engine.engine import rows_of
+from penstock.rule_engine.engine import Debounce, rows_of
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.connections import Producers
 from penstock.series.labels import TEMPORARY, ClientSeries, ProducerSeries, QueueSeries

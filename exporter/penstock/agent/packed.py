@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 import numpy as np
 
-from penstock.core.pieces import pieces
+from penstock.core.table import pieces
 
 COLUMN_BYTES = 256 * 1024
 FEW = 15

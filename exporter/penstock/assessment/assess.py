@@ -18,9 +18,8 @@ from penstock.model import Broker, QueueRow, Role, Snapshot, TransactionState
 from penstock.observation.facts import time_of
 from penstock.observation.poll import Groups
 from penstock.rule_engine.judgement import Judgement, judge
-from penstock.series.addresses import Addresses, address_table
 from penstock.series.clock import Clock
-from penstock.series.connections import Connections, Links, Producers
+from penstock.series.connections import Addresses, Connections, Links, Producers, address_table
 from penstock.series.consumers import Consumers, client_table, consumer_table
 from penstock.series.labels import BrokerSeries, ClientSeries, Grouping
 from penstock.series.queues import Queues, queue_table

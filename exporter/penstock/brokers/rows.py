@@ -12,8 +12,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from penstock.core.pieces import pieces
-from penstock.core.table import Column, Positions
+from penstock.core.table import Column, Positions, pieces
 
 RowT = TypeVar("RowT", bound=msgspec.Struct)
 

@@ -59,8 +59,7 @@ def import_samples(url: str, target: str, match: str, broker: str, token: Path |
 
     Numbers of queues and brokers only: good for trends, not for judging again. Doing it twice changes nothing.
     """
-    from penstock.history.backfill import backfill  # noqa: PLC0415 - needs the extra
-    from penstock.history.prometheus import Prometheus, secret  # noqa: PLC0415
+    from penstock.history.backfill import Prometheus, backfill, secret  # noqa: PLC0415 - needs the extra
     from penstock.history.store import Store  # noqa: PLC0415
 
     end = when["last"].replace(tzinfo=UTC).timestamp() if when["last"] else time.time()

@@ -1,8 +1,7 @@
 """`dead_lettering`: messages keep going to the dead letters."""
 
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
-from penstock.conditions.evidence import rate
-from penstock.conditions.timing import window, window_begin
+from penstock.conditions.evidence import rate, window, window_begin
 from penstock.observation.activity import KILLED, moved_in_both_halves
 from penstock.observation.poll import RuleInputs
 

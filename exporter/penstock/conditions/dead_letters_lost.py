@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
-from penstock.conditions.timing import window
+from penstock.conditions.evidence import window
 from penstock.core.table import Column, Positions
 from penstock.observation.losses import PLACELESS, TARGET
 from penstock.observation.poll import RuleInputs

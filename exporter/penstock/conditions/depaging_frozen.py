@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
-from penstock.conditions.timing import nearly, proof
+from penstock.conditions.evidence import nearly, proof
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.observation.facts import Facts

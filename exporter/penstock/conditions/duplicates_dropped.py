@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.conditions.evidence import window
 from penstock.conditions.in_doubt import some
-from penstock.conditions.timing import window
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
 from penstock.observation.losses import DUPLICATE

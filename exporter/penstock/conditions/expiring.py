@@ -1,8 +1,7 @@
 """`expiring`: messages keep expiring."""
 
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
-from penstock.conditions.evidence import rate
-from penstock.conditions.timing import window, window_begin
+from penstock.conditions.evidence import rate, window, window_begin
 from penstock.observation.activity import EXPIRED, moved_in_both_halves
 from penstock.observation.poll import RuleInputs
 

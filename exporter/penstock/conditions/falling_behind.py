@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.evidence import ago, trend
 from penstock.conditions.stalled import openmq_rule as stalled_rule
-from penstock.conditions.timing import ago, trend
 from penstock.core.table import Column, Positions
 from penstock.model import BrokerKind
 from penstock.observation.activity import TREND_GROWTH, TREND_MESSAGES

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.evidence import nearly, proof
 from penstock.conditions.stalled import rule as stalled_rule
-from penstock.conditions.timing import nearly, proof
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.model import BrokerKind

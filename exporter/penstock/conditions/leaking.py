@@ -9,7 +9,6 @@ from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
 from penstock.observation.buffers import LULL, POLLS, PROVEN, SECONDS, SHARE, WINDOWS
 from penstock.observation.poll import RuleInputs
-from penstock.settings.constants import Constants
 
 
 def rule(poll: RuleInputs) -> Raised:
@@ -42,10 +41,6 @@ def suspicion(poll: RuleInputs, queues: Positions) -> Mask:
     return ~np.isin(queues, poll.found.consumer.queue[poll.buffers.at[poll.buffers.proven]])
 
 
-def six_windows(_: Constants, interval: float) -> float:
-    return WINDOWS * max(SECONDS, POLLS * interval)
-
-
 LEAKING = Condition(
     name="leaking",
     scope=Scope.CLIENT,
@@ -65,7 +60,7 @@ LEAKING = Condition(
     action="{leak_text}",
     notice=suspicion,
     may_be_critical=False,
-    window=six_windows,
+    window=lambda _, interval: WINDOWS * max(SECONDS, POLLS * interval),
     by_consumer=True,
     alert=Alert(
         name="PenstockLeaking",

@@ -2,8 +2,7 @@
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import OPENMQ, Alert, Condition, Raised, Scope
-from penstock.conditions.evidence import full_destination
-from penstock.conditions.timing import at_this_poll
+from penstock.conditions.evidence import at_this_poll, full_destination
 from penstock.observation.openmq import MARGIN
 from penstock.observation.poll import RuleInputs
 

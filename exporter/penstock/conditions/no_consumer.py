@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from penstock.conditions.condition import Alert, Condition, Raised, Scope
-from penstock.conditions.timing import nearly
+from penstock.conditions.evidence import nearly
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.model import QueueKind

@@ -1,8 +1,7 @@
 """`paused`: an operator paused the queue or its address."""
 
 from penstock.conditions.condition import Alert, Condition, Raised, Scope
-from penstock.conditions.evidence import of_queues
-from penstock.conditions.timing import at_this_poll
+from penstock.conditions.evidence import at_this_poll, of_queues
 from penstock.core.table import Positions
 from penstock.core.windows import Mask
 from penstock.observation.poll import RuleInputs

@@ -2,8 +2,7 @@
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
-from penstock.conditions.evidence import full_address, full_destination
-from penstock.conditions.timing import nearly, proof
+from penstock.conditions.evidence import full_address, full_destination, nearly, proof
 from penstock.core.windows import Mask, longer
 from penstock.model import Broker, BrokerKind
 from penstock.observation.facts import Facts

@@ -6,8 +6,8 @@ import numpy as np
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
-from penstock.conditions.settling import destructive
-from penstock.conditions.timing import window, window_begin
+from penstock.conditions.evidence import window, window_begin
+from penstock.conditions.starving import destructive
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.model import BrokerKind

@@ -2,8 +2,7 @@
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
-from penstock.conditions.evidence import full_address, full_destination
-from penstock.conditions.timing import at_this_poll, window, window_begin
+from penstock.conditions.evidence import at_this_poll, full_address, full_destination, window, window_begin
 from penstock.model import BrokerKind
 from penstock.observation.activity import PERSISTENT_POLLS
 from penstock.observation.poll import RuleInputs

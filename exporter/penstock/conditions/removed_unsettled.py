@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import OPENMQ, Condition, Raised, Scope, always
-from penstock.conditions.timing import window, window_begin
+from penstock.conditions.evidence import window, window_begin
 from penstock.core.table import Column, Positions
 from penstock.observation.activity import PERSISTENT_POLLS
 from penstock.observation.poll import RuleInputs

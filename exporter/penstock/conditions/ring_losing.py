@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.conditions.evidence import at_this_poll
 from penstock.conditions.ring_lost_by_consumer import who_returned
-from penstock.conditions.timing import at_this_poll
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
 from penstock.observation.facts import or_zero

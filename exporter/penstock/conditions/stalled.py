@@ -4,8 +4,8 @@ import numpy as np
 
 from penstock.conditions import evidence, openmq
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.evidence import nearly
 from penstock.conditions.leaking import LEAKING
-from penstock.conditions.timing import nearly
 from penstock.core.table import Column
 from penstock.core.windows import Mask, longer
 from penstock.model import BrokerKind

@@ -1,12 +1,12 @@
-"""Queues that get nothing delivered though a consumer could take it: what two conditions start from."""
+"""Queues that get nothing delivered though a consumer could take it, and whether what a queue settles counts."""
 
 import numpy as np
 
 from penstock.conditions.condition import Raised
-from penstock.conditions.settling import may_keep
-from penstock.conditions.timing import dispatch_timeout, nearly
+from penstock.conditions.evidence import dispatch_timeout, nearly
 from penstock.core.table import Column
 from penstock.core.windows import Mask, longer
+from penstock.observation.facts import Facts
 from penstock.observation.poll import RuleInputs
 
 
@@ -33,3 +33,24 @@ def undelivered(poll: RuleInputs, timeout: Column) -> Mask:
     wanted = (selective < free) | (facts.d_added > 0)
     starves = waits & (free > 0) & served & wanted
     return starves & ~may_keep(facts, starves)
+
+
+def destructive(facts: Facts, asked: Mask) -> Mask:
+    """
+    Of the queues `asked`, those whose settlements are known to count.
+
+    A non-destructive one settles nothing and attempts nothing; a loop delivers more than was ever added.
+    """
+    consumer = facts.consumer
+    at = consumer.of(asked)
+    queue = consumer.queue[at]
+    again = facts.queues_of(at[consumer.delivered[at] > facts.added[queue]])
+    return (facts.settled > 0) | (facts.attempts > 0) | again
+
+
+def may_keep(facts: Facts, asked: Mask) -> Mask:
+    """Of the queues `asked`, those whose consumers let go of messages though nothing shows that this counts."""
+    consumer = facts.consumer
+    at = consumer.of(asked)
+    let_go = facts.queues_of(at[consumer.left[at] - consumer.uncommitted[at] > 0])
+    return let_go & ~destructive(facts, asked)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
-from penstock.conditions.timing import at_this_poll
+from penstock.conditions.evidence import at_this_poll
 from penstock.core.table import Column, Positions
 from penstock.observation.facts import SKEW
 from penstock.observation.losses import UNEXPLAINED

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
-from penstock.conditions.timing import window
+from penstock.conditions.evidence import window
 from penstock.core.table import Column, Positions
 from penstock.observation.losses import UNWANTED
 from penstock.observation.poll import RuleInputs

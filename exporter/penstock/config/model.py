@@ -17,8 +17,7 @@ from pydantic import (
 )
 from pydantic import field_validator as check
 
-from penstock.config.broker import MARGIN, Broker, Interval, Pattern, QueueMatch, Timeout, check_timeout
-from penstock.config.budgets import Budgets
+from penstock.config.broker import MARGIN, Broker, Budgets, Interval, Pattern, QueueMatch, Timeout, check_timeout
 from penstock.config.discovery import Discovery
 from penstock.config.section import Section
 from penstock.config.values import Duration, EnvText, Reading, Size, Text, between, format_duration, format_size

@@ -8,12 +8,11 @@ keeps something per row (label bytes, running totals) moves it along with one nu
 import difflib
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-from penstock.core.pieces import looked_up, pieces
 
 RowT = TypeVar("RowT")
 CarriedT = TypeVar("CarriedT", bound=np.generic)
@@ -30,6 +29,25 @@ ROWS_AT_ONCE = 5_000
 
 Keys = NDArray[np.int64]
 Positions = NDArray[np.intp]
+
+PIECE = 250
+"""
+Rows at which long work on texts and objects is cut: less than a millisecond, whatever is done with them. One call into
+C keeps Python's lock until it returns, and whoever has a request to answer waits. Numpy lets others in over numbers.
+"""
+
+
+def pieces(size: int, most: int = PIECE) -> Iterator[slice]:
+    """The ranges of at most so many that are 0 to `size`."""
+    return (slice(start, min(start + most, size)) for start in range(0, size, most))
+
+
+def looked_up(known: Mapping[KnownT, int], texts: Sequence[KnownT]) -> NDArray[np.int64]:
+    """What is known by each of the texts, -1 where nothing is."""
+    found = np.empty(len(texts), np.int64)
+    for some in pieces(len(texts)):
+        found[some] = np.fromiter(map(known.get, texts[some], repeat(-1)), np.int64)
+    return found
 
 
 class Index(Generic[RowT]):

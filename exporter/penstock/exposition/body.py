@@ -6,8 +6,8 @@ from itertools import chain
 from typing import Final
 
 from penstock.exposition.catalogue import CATALOGUE
-from penstock.exposition.family_filter import FamilyFilter, families
 from penstock.exposition.gzip_stream import CODEC, HEADER, Checksum, Codec, Fragment, trailer
+from penstock.exposition.negotiate import FamilyFilter, families
 from penstock.exposition.render import BrokerBlocks, Published
 from penstock.exposition.syntax import END, Format, header
 

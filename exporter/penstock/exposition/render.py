@@ -6,18 +6,77 @@ neither rendered nor compressed again; the texts of its labels are kept as long 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from penstock.core.table import Column, Index, Table, take_or_fill
+from penstock.core.table import Column, Index, Positions, Table, take_or_fill
 from penstock.exposition.catalogue import CATALOGUE, Family
 from penstock.exposition.gzip_stream import CODEC, Codec, Fragment
-from penstock.exposition.layout import Layout, Mask
 from penstock.exposition.syntax import label_texts
+
+CellT = TypeVar("CellT", bound=np.generic)
+
+EMPTY: Final = -1
+ALL: Final = slice(None)
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """
+    The places of the rows of `index`.
+
+    rows: by place the position of a row, or EMPTY. changed_at: by place the number of the update at which something
+    last changed there. in_order: each row stands at its own position, none is empty.
+    """
+
+    index: Index[Any]
+    rows: Positions
+    changed_at: NDArray[np.int64]
+    in_order: bool
+
+    @classmethod
+    def of(cls, index: Index[Any]) -> "Layout":
+        """The rows in their own order."""
+        return cls(index, np.arange(len(index)), np.zeros(len(index), np.int64), in_order=True)
+
+    def __len__(self) -> int:
+        """The number of places."""
+        return len(self.rows)
+
+    def advance(self, index: Index[Any]) -> tuple["Layout", Mask]:
+        """The layout of an index that follows this one's, and by its places: whether another row stands there now."""
+        position = np.full(len(self.index), EMPTY, np.intp)
+        stays = np.flatnonzero(index.origin >= 0)
+        position[index.origin[stays]] = stays
+        rows = take_or_fill(position, self.rows, EMPTY)
+        new = np.flatnonzero(index.origin < 0)
+        changed = (rows < 0) & (self.rows >= 0)
+        free = np.flatnonzero(rows < 0)[: len(new)]
+        rows[free] = new[: len(free)]
+        changed[free] = True
+        behind = new[len(free) :]
+        rows = np.concatenate([rows, behind])
+        changed = np.concatenate([changed, np.ones(len(behind), np.bool_)])
+        changed_at = np.concatenate([self.changed_at, np.zeros(len(behind), np.int64)])
+        size = int(np.flatnonzero(rows >= 0)[-1]) + 1 if len(index) else 0
+        in_order = size == len(index) and bool((rows[:size] == np.arange(size)).all())
+        return Layout(index, rows[:size], changed_at[:size], in_order), changed[:size]
+
+    def by_activity(self) -> tuple["Layout", Positions]:
+        """The rows whose last change is youngest first, no place empty; and where each place was before."""
+        at = np.flatnonzero(self.rows >= 0)
+        at = at[np.argsort(-self.changed_at[at], kind="stable")]
+        return Layout(self.index, self.rows[at], self.changed_at[at], in_order=False), at
+
+    def place(self, values: NDArray[CellT], fill: float, places: slice = ALL) -> NDArray[CellT]:
+        """`values`, which stand by row, by place; `fill` where it is empty."""
+        return values[places] if self.in_order else take_or_fill(values, self.rows[places], fill)
+
 
 BLOCK: Final = 2048
 """Rows per block: fewer cost calls, more cost page faults."""
@@ -135,7 +194,8 @@ class BrokerBlocks:
         needless = before.needless if before else 0
         some = [places for places in changed.values() if places is not None]
         if some:
-            layout = layout.noting(np.logical_or.reduce(some), self._updates)
+            changed_at = np.where(np.logical_or.reduce(some), self._updates, layout.changed_at)
+            layout = replace(layout, changed_at=changed_at)
             needless += sum(_needless(places, moved) for places in some)
             # A new order costs one rendering of everything: it is due when the old one has cost as much.
             if needless and needless >= len(columns) * _blocks(len(layout)):

@@ -8,13 +8,11 @@ import numpy as np
 from penstock.core.table import Index, Table
 from penstock.core.windows import reindex
 from penstock.findings import catalogue
-from penstock.findings.context import FindingContext, clients_of
 from penstock.findings.finding import OPENMQ, Finding, Found
-from penstock.findings.usage import Usage, flow_control
+from penstock.findings.usage import FindingContext, Usage, clients_of, flow_control
 from penstock.model import Snapshot
 from penstock.observation.facts import AddressJoin
-from penstock.rule_engine.judgement import Judgement
-from penstock.rule_engine.operator import silenced
+from penstock.rule_engine.judgement import Judgement, silenced
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries
 
 SECONDS = 15.0

@@ -9,8 +9,7 @@ import numpy as np
 from penstock.conditions.wording import KNOBS, NumbersToTell
 from penstock.core.table import Column
 from penstock.core.windows import Mask
-from penstock.findings.context import Clients, FindingContext
-from penstock.findings.usage import FlowControl
+from penstock.findings.usage import Clients, FindingContext, FlowControl
 from penstock.model import BrokerKind, ConsumerRow, QueueRow
 from penstock.series.labels import ClientSeries
 

@@ -5,7 +5,7 @@ whether all of their consumers stay behind; and their flow control on OpenMQ, pe
 OpenMQ does not show limits: they are measured, or those of the destination, which a client can only lower.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +14,12 @@ import numpy as np
 from penstock.core.table import Column, Index, Keys, Positions, Table
 from penstock.core.windows import Mask, reindex
 from penstock.findings.limits import DEFAULT_LIMIT, SHARED_LIMIT
+from penstock.learned.prefetch import ConsumerArrivals
 from penstock.learned.saturation import Saturation
-from penstock.model import ConsumerRow, QueueKind, QueueRow, Snapshot
+from penstock.model import AddressRow, Broker, ConsumerRow, QueueKind, QueueRow, Snapshot
 from penstock.observation.flow_window import WindowEstimate
 from penstock.rule_engine.judgement import Judgement
-from penstock.series.labels import ClientSeries, Grouping
+from penstock.series.labels import ClientSeries, Grouping, QueueSeries
 
 CHANGES = 3
 """Evaluations at which the number of consumers had changed: fewer is a start or a reconnect."""
@@ -220,3 +221,98 @@ def of_destinations(snapshot: Snapshot, consumers: Table[ConsumerRow]) -> tuple[
     came = addresses["messages_added"]
     mean = np.where(came > 0, addresses["added_bytes"] / np.where(came > 0, came, 1), np.nan)
     return limit, np.append(mean, np.nan)[at]
+
+
+APPLICATIONS = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION})
+"""Kinds of queue that applications configure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """
+    What is known of the clients, columns by the rows of `grouping.index`.
+
+    queue: position of its queue, -1 where that is not shown by itself. window, largest: of a consumer, messages, see
+    PrefetchEstimate. longest: the longest gap that was learned, seconds.
+    """
+
+    grouping: Grouping[ClientSeries]
+    queue: Positions
+    window: Column
+    largest: Column
+    longest: Column
+    arrivals: ConsumerArrivals
+
+    def protocols(self, clients: Positions) -> Iterator[str]:
+        """Of one consumer of each of these clients."""
+        consumer = np.zeros(len(self.grouping.index) + 1, np.intp)  # the last one is for those that are hidden
+        consumer[self.grouping.member] = np.arange(len(self.grouping.member))
+        return (row.protocol for row in self.grouping.source.rows[consumer[clients]])
+
+    def of_queue(self, column: Column | Mask) -> Column:
+        """A column of the queues, by the clients; NaN where the queue is not shown."""
+        return np.append(column.astype(np.float64), np.nan)[self.queue]
+
+
+@dataclass(frozen=True, slots=True)
+class FindingContext:
+    """
+    All that the rules read. Columns of queues by the rows of `queues`.
+
+    name: of the broker. address: position of each queue's address, -1 where unknown. deepest: the most messages seen
+    in each queue. clients: None where the broker does not show numbers of its consumers. flow: OpenMQ only. stale:
+    removed by a limit while consumers hold them.
+    """
+
+    name: str
+    snapshot: Snapshot
+    broker: Broker
+    grouping: Grouping[QueueSeries]
+    queues: Table[QueueRow]
+    addresses: Table[AddressRow]
+    address: Positions
+    deepest: Column
+    clients: Clients | None
+    usage: Usage
+    flow: FlowControl | None
+    stale: Column
+
+    def of_address(self, name: str) -> Column:
+        """A column of the addresses, by the queues."""
+        return np.append(self.addresses[name], np.nan)[self.address]
+
+    @property
+    def applications(self) -> Mask:
+        """Queues of applications that are shown one by one."""
+        kind = self.grouping.index.column("of application", lambda s: float(s.kind in APPLICATIONS and not s.summed))
+        return np.append(kind, 0.0)[self.grouping.member] > 0
+
+    @property
+    def mean_bytes(self) -> Column:
+        messages = self.queues["messages"]
+        return np.where(messages > 0, self.queues["bytes"] / np.where(messages > 0, messages, 1), np.nan)
+
+
+def clients_of(
+    snapshot: Snapshot, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries], judgement: Judgement
+) -> Clients:
+    buffers, patience, index = judgement.prefetch.clients, judgement.patience, clients.index
+    return Clients(
+        grouping=clients,
+        queue=queue_of(snapshot, queues, clients),
+        window=reindex(index, buffers.index, buffers.window, np.nan),
+        largest=reindex(index, buffers.index, buffers.largest, np.nan),
+        longest=reindex(index, patience.index, patience.longest, np.nan),
+        arrivals=judgement.prefetch.arrivals,
+    )
+
+
+def queue_of(snapshot: Snapshot, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries]) -> Positions:
+    """Position of each client's queue; -1 where several queues are shown as one."""
+    of = np.full(len(clients.index), -1, np.intp)
+    at = queues.source.positions(snapshot.consumer_queue)
+    known = (clients.member >= 0) & (at >= 0)
+    of[clients.member[known]] = at[known]
+    summed = queues.index.column("alone", lambda series: not series.summed) == 0
+    hidden = np.append(np.append(summed, True)[queues.member], True)
+    return np.where(hidden[of], -1, of)

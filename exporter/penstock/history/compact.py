@@ -2,24 +2,84 @@
 Keeping published history small: hours into one file, days into one file, old days away, a bound on the whole.
 
 Each step writes the new file whole; what went into it goes about an hour later, so that a job that has listed it can
-read it. Meanwhile a note says so (`joined`), and being killed in between costs nothing.
+read it. Meanwhile a note in `joined/` names them, whoever lists raw history by `current` passes over
+them, and being killed in between costs nothing.
 """
 
 import hashlib
+import json
+import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.history.joined import Note, Notes, current, read_notes, replaced, write_note
 from penstock.history.publish import ALL_DAY, RAW, give_back, in_order
-from penstock.history.schema import ROW_TYPES, RowType, fitted
+from penstock.history.publish import directory as hour_directory
+from penstock.history.schema import CONDITION, ROW_TYPES, RowType, fitted
 from penstock.history.store import Store, StoredFile, StoreError
+
+NOTES = "joined"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """target: the joined file; sources: those that went into it; at: when, by the agent's clock."""
+
+    target: str
+    sources: tuple[str, ...]
+    at: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"{NOTES}/{self.target.rpartition('/')[2].removesuffix('.parquet')}.json"
+
+
+Notes = Mapping[str, Note]
+"""By name of the note."""
+
+
+def write_note(store: Store, note: Note) -> None:
+    """Before the joined file: without that a note says nothing."""
+    store.write_bytes(note.name, json.dumps(asdict(note)).encode())
+
+
+def read_notes(store: Store) -> Notes:
+    """
+    Raises StoreError.
+
+    One that is gone meanwhile, or damaged, names nothing: its files are joined again, and lose nothing.
+    """
+    found = {}
+    for entry in store.files(NOTES):
+        try:
+            said = json.loads(store.read_bytes(entry.path) or b"")
+            sources = tuple(map(str, said["sources"]))
+            found[entry.path] = Note(str(said["target"]), sources, float(said.get("at", 0.0)))
+        except (ValueError, KeyError, TypeError):
+            found[entry.path] = Note("", ())
+    return found
+
+
+def current(store: Store) -> list[StoredFile]:
+    """The raw files by name, without those whose rows stand in a joined one, too. Raises StoreError."""
+    before = read_notes(store)
+    entries = store.files(RAW)
+    # Notes come and go meanwhile: one goes after the files it names, and comes before the one that is made of them.
+    gone = replaced({**before, **read_notes(store)}.values(), {entry.path for entry in entries})
+    return [entry for entry in entries if entry.path not in gone]
+
+
+def replaced(notes: Iterable[Note], there: Collection[str]) -> set[str]:
+    """Of the files that are `there`, those that went into others that are there."""
+    return {path for note in notes if note.target in there for path in note.sources}
+
 
 HOUR = 3600
 DAY = 86400
@@ -222,3 +282,21 @@ def expire(store: Store, keep: Keep, now: float, sure: Callable[[str], bool]) ->
             total -= sizes[dt]
             removed += 1
     return removed
+
+
+NAME = "_rehearsal"
+REHEARSED = (ROW_TYPES["consumer"], CONDITION)
+"""Rows that stand twice are found in two ways."""
+
+
+def warm_up(spool: Path) -> None:
+    """Join two files of each of REHEARSED in a directory of its own in `spool`. Raises StoreError or OSError."""
+    directory = spool / NAME
+    shutil.rmtree(directory, ignore_errors=True)  # a kill may have left it
+    store = Store(str(directory))
+    for kind in REHEARSED:
+        row = pa.table([pa.nulls(1, column.type) for column in kind.schema], schema=kind.schema)
+        for name in "ab":
+            store.write_table(f"{hour_directory(kind.name, 0)}/{name}.parquet", row)
+    tidy(store, Keep(), now=2.0 * HOUR)
+    shutil.rmtree(directory)

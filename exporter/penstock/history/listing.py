@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.history.compact import partition, read
-from penstock.history.joined import current
+from penstock.history.compact import current, partition, read
 from penstock.history.schema import BROKER
 from penstock.history.store import Store
 

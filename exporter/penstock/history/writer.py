@@ -23,7 +23,7 @@ from penstock.account.openmq import OpenmqAccount
 from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column
 from penstock.history import standing
-from penstock.history.compact import Keep, Known, tidy
+from penstock.history.compact import Keep, Known, tidy, warm_up
 from penstock.history.epoch import CounterEpochs
 from penstock.history.exported import Exported, Told
 from penstock.history.fates import Fates
@@ -32,7 +32,6 @@ from penstock.history.schema import BROKER, CONDITION, FATE, TABLES, TIME
 from penstock.history.snapshots import Texts, arrow_column, broker_batch, constant, extra_columns, stamps, table_batch
 from penstock.history.spool import Spool
 from penstock.history.store import Store, StoreError
-from penstock.history.warm_up import warm_up
 from penstock.model import Snapshot
 from penstock.rule_engine.judgement import Judgement
 

@@ -131,3 +131,25 @@ def looked_at_queues(before: Bits64, taking: Takers, found: Facts) -> Bits64:
     empty, holding = kinds.T
     room = (empty > 0) | ~waiting(found)
     return before.push(found.queues, empty + holding > 0, room[None])
+
+
+RATE_POLLS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRate(RowState):
+    """rates: (polls, consumers), what each settled per second at the last polls, newest first; NaN before it came."""
+
+    rates: NDArray[np.float32] = column(lines=RATE_POLLS, dtype=np.float32, saved=False)
+
+    def advance(self, found: Facts, step: float) -> "ServiceRate":
+        """step: seconds since the poll before."""
+        index = found.consumer.index
+        rates = np.empty((RATE_POLLS, len(index)), np.float32)
+        rates[0] = found.consumer.d_left / step if step > 0 else 0.0
+        rates[1:] = self.reindexed(index).rates[:-1]
+        return ServiceRate(index, rates)
+
+    def best(self) -> Column:
+        """The highest of each."""
+        return np.fmax.reduce(self.rates, axis=0).astype(np.float64)

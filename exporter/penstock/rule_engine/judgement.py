@@ -4,7 +4,7 @@
 State is by the broker's clock where it is carried from poll to poll; conditions are by the agent's clock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,29 +16,32 @@ from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column, Index
 from penstock.core.windows import Mask, reindex
 from penstock.learned.churn import Churn
-from penstock.learned.lessons import advance_patience, advance_timers, consumer_patience, eager_patience, queue_patience
 from penstock.learned.prefetch import PrefetchEstimate
-from penstock.learned.saturation import Saturation
-from penstock.learned.service_rate import ServiceRate
-from penstock.learned.timeout import LearnedTimeout
+from penstock.learned.saturation import Saturation, ServiceRate
+from penstock.learned.timeout import (
+    LearnedTimeout,
+    advance_patience,
+    advance_timers,
+    consumer_patience,
+    eager_patience,
+    queue_patience,
+)
 from penstock.learned.warm_up import WarmUp
 from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.observation import ring
 from penstock.observation.activity import Activity, returns, trend
 from penstock.observation.buffers import Buffers
-from penstock.observation.facts import Facts, Seen, Times, facts, time_of
+from penstock.observation.facts import JUDGED, PARKED, Facts, Seen, Times, facts, time_of
 from penstock.observation.losses import Losses
 from penstock.observation.measures import Measures, blocked_since
 from penstock.observation.oldest import Oldest
 from penstock.observation.openmq import Openmq
 from penstock.observation.poll import Groups, RuleInputs
 from penstock.observation.unacked import Progress, QueueTimers, Unacked, progress_of
-from penstock.rule_engine.debounce import Debounce
-from penstock.rule_engine.engine import advance_conditions, blockers
-from penstock.rule_engine.operator import closed, of_given_kind, with_silence
+from penstock.rule_engine.engine import Debounce, advance_conditions, blockers
 from penstock.rule_engine.reports import active_conditions
 from penstock.series.clock import Clock
-from penstock.series.labels import Grouping
+from penstock.series.labels import Grouping, QueueSeries
 from penstock.series.queues import TARGETS
 from penstock.settings.constants import Constants
 
@@ -113,10 +116,6 @@ class Judgement:
             openmq_account=self.openmq_account.begun_anew(),
         )
 
-    def unjudged(self, now: float, constants: Constants) -> "Judgement":
-        """After a poll that could not be judged: verdicts stay for a while, then nothing is known."""
-        return self if self.still_stands(now, constants) or not self.conditions else replace(self, conditions=())
-
     def still_stands(self, now: float, constants: Constants) -> bool:
         """Whether what was told last is young enough; now: by the broker's clock, the agent's where it has none."""
         times = self.seen.times
@@ -126,7 +125,9 @@ class Judgement:
         """After a poll that cannot be judged: the broker is passive, or a part that the rules need was not read."""
         if snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE:
             return self.begun_anew(snapshot.stamp)
-        return self.unjudged(time_of(snapshot), constants)
+        # Verdicts stay for a while, then nothing is known.
+        stays = self.still_stands(time_of(snapshot), constants) or not self.conditions
+        return self if stays else replace(self, conditions=())
 
 
 def judge(
@@ -274,3 +275,43 @@ def rule_inputs(
         else {},
         eager=eager if openmq is None else consumer_patience(groups, found, eager),
     )
+
+
+def of_given_kind(found: Facts, queues: Grouping[QueueSeries]) -> Facts:
+    """With the kind that a rule gives a queue in place of what the broker's settings say."""
+    given = queues.by_source("kind given", lambda series: float(series.said.kind is not None)) > 0
+    if not given.any():
+        return found
+    judged = queues.by_source("judged as", lambda series: float(series.said.kind in JUDGED)) > 0
+    parked = queues.by_source("parked as", lambda series: float(series.said.kind in PARKED)) > 0
+    return replace(found, judged=np.where(given, judged, found.judged), parked=np.where(given, parked, found.parked))
+
+
+def closed(queues: Grouping[QueueSeries], now: float) -> Mask:
+    """Queues outside of their business hours at `now`, by the agent's clock."""
+    timed = np.flatnonzero(queues.by_source("hours", lambda series: float(series.said.hours is not None)) > 0)
+    mask = np.zeros(len(queues.member), np.bool_)
+    hours = [queues.index.rows[queues.member[i]].said.hours for i in timed.tolist()]
+    is_open = {one: one(now) for one in set(hours)}
+    mask[timed] = [not is_open[one] for one in hours]
+    return mask
+
+
+def with_silence(conditions: Iterable[ActiveCondition], groups: Groups) -> tuple[ActiveCondition, ...]:
+    """The conditions, those that a rule silences marked."""
+    queues = {(row.address, row.queue) for row in silenced(groups.queues.index)}
+    clients = {(row.address, row.queue, row.client) for row in silenced(groups.clients.index)}
+    if not queues and not clients:
+        return tuple(conditions)
+    return tuple(
+        one._replace(silenced=True)
+        if (one.address, one.queue) in queues or (one.address, one.queue, one.client) in clients
+        else one
+        for one in conditions
+    )
+
+
+def silenced(index: Index[Any]) -> list[Any]:
+    """The series that a rule silences."""
+    rows: list[Any] = index.rows[np.flatnonzero(index.column("silence", lambda row: bool(row.said.silence)))].tolist()
+    return rows

@@ -12,7 +12,7 @@ from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.learned.churn import Churn
 from penstock.observation.poll import RuleInputs
-from penstock.rule_engine.debounce import Debounce
+from penstock.rule_engine.engine import Debounce
 from penstock.series.clock import Clock
 from penstock.series.labels import Grouping
 

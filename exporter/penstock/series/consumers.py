@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.table import Column, Index, Keys, Positions, Table
-from penstock.core.top_k import TopK, top_k
 from penstock.model import ConsumerRow, Snapshot
 from penstock.series.clock import Clock
-from penstock.series.labels import HIDDEN, OTHER, ClientSeries, ConsumerSeries, Grouping, QueueSeries
+from penstock.series.labels import HIDDEN, OTHER, ClientSeries, ConsumerSeries, Grouping, QueueSeries, TopK, top_k
 from penstock.series.totals import Totals
 from penstock.settings.policy import Policy
 
@@ -56,7 +55,8 @@ class Consumers:
         queue: key of each one's queue. before: the same at the poll before, whose labels are kept.
         """
         clients, limits = self.clients, policy.limits
-        visible = visible_rows(clients, consumers)
+        of_a_client = clients.member >= 0
+        visible = np.flatnonzero(of_a_client & (consumers["leaving"] == 0) if "leaving" in consumers else of_a_client)
         held, limit = consumers["buffered"][visible], (limits.consumers_per_broker, limits.consumers_per_queue)
         # The worst: longest holding without settling anything, then most held; none that is leaving.
         shown = self.shown.advance(consumers.index.keys[visible], top_k(blocked[visible], held, queue[visible], *limit))
@@ -126,12 +126,6 @@ def client_labels(
         return [label(i, names) for i in new]
 
     return labels
-
-
-def visible_rows(clients: Grouping[ClientSeries], consumers: Table[ConsumerRow]) -> Positions:
-    """Those that may be shown one by one."""
-    of_a_client = clients.member >= 0
-    return np.flatnonzero(of_a_client & (consumers["leaving"] == 0) if "leaving" in consumers else of_a_client)
 
 
 def client_table(state: Consumers, consumers: Table[ConsumerRow]) -> Table[ClientSeries]:

@@ -2,7 +2,8 @@
 From the broker's things to the series that are shown: one label set a row, several rows where they are summed.
 
 The label sets are the label names of the metric contract; `Grouping` says which series each row of a table belongs to
-and keeps that from poll to poll, so that only what came or changed is looked at again.
+and keeps that from poll to poll, so that only what came or changed is looked at again. Where only the worst are shown
+`top_k` picks them.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -12,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.table import Column, Index, Join, KeyAllocator, Keys, Positions, declared
+from penstock.core.table import Column, Index, Join, KeyAllocator, Keys, Positions, declared, positions, take_or_fill
 from penstock.settings.rules import RuleSettings
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
@@ -232,3 +233,47 @@ def sum_by(at: Positions, values: Column, size: int) -> Column:
     """Sums of `values` by position, those at -1 and the missing ones left out."""
     here = (at >= 0) & ~np.isnan(values)
     return np.bincount(at[here], weights=values[here], minlength=size).astype(np.float64)
+
+
+POLLS_OUTSIDE = 3
+"""Polls for which one that was shown stays when it is no longer among the worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """What is shown: keys, and for how many polls each has been outside the worst N."""
+
+    keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    outside: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def advance(self, keys: Keys, top_k: NDArray[np.bool_]) -> "TopK":
+        """`keys` of all there are now, `top_k` those among the worst N."""
+        if top_k.all():
+            return TopK(keys, np.zeros(len(keys), np.int64))
+        outside = take_or_fill(self.outside + 1, positions(self.keys, keys), POLLS_OUTSIDE)
+        outside[top_k] = 0
+        shown = outside < POLLS_OUTSIDE
+        return TopK(keys[shown], outside[shown])
+
+
+def top_k(first: Column, then: Column, groups: Positions | Keys, total: int, per_group: int) -> NDArray[np.bool_]:
+    """
+    A mask of the `total` with the largest `first`, then the largest `then`, at most `per_group` of each group.
+
+    NaN counts as smallest. Ties go to the one that stands first.
+    """
+    size = len(first)
+    if total >= size and per_group >= size:
+        return np.ones(size, np.bool_)
+    first, then = np.nan_to_num(first, nan=-np.inf), np.nan_to_num(then, nan=-np.inf)
+    order = np.lexsort((-then, -first))
+    by_group = order[np.argsort(groups[order], kind="stable")]
+    sorted_groups = groups[by_group]
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(sorted_groups)) + 1)) if size else np.empty(0, np.intp)
+    lengths = np.diff(np.append(starts, size))
+    rank = np.empty(size, np.intp)
+    rank[by_group] = np.arange(size) - np.repeat(starts, lengths)
+    chosen = order[rank[order] < per_group][:total]
+    mask = np.zeros(size, np.bool_)
+    mask[chosen] = True
+    return mask

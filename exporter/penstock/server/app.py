@@ -10,8 +10,7 @@ from itertools import islice
 from aiohttp import hdrs, web
 
 from penstock.core.errors import PenstockError
-from penstock.exposition.family_filter import FamilyFilter, UnknownFamily
-from penstock.exposition.negotiate import accepts_gzip, answer
+from penstock.exposition.negotiate import FamilyFilter, UnknownFamily, accepts_gzip, answer
 from penstock.server.api import RETRY, STATUS, api_routes
 from penstock.server.pages.routes import POLICY, page_routes
 from penstock.server.refusals import Refusals

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from penstock.exposition.family_filter import FamilyFilter
+from penstock.exposition.negotiate import FamilyFilter
 from penstock.exposition.syntax import Format
 from penstock.insight import answers
 from penstock.insight.events import Event

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from penstock.history.store import Store
 from penstock.trends.forecast import WEEK as HOURS
-from penstock.trends.forecast import forecast
-from penstock.trends.growth import days_to, growth
+from penstock.trends.forecast import days_to, forecast, growth
 from penstock.trends.kernel import DAY, TIERS, Columns, increases, percentile
 from penstock.trends.session import over
 from penstock.trends.tiers import BUCKETS, as_columns, read_bucket

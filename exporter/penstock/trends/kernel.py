@@ -137,11 +137,6 @@ def bins(values: Column) -> NDArray[np.int64]:
     return found
 
 
-def bin_value(at: NDArray[np.int64]) -> Column:
-    """The middle of a bin."""
-    return np.where(at > 0, 2 ** ((at - 0.5) / BINS_PER_OCTAVE), 0.0)
-
-
 def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
     """
     rows: raw columns as long as each other in any order; stamp in microseconds (int64), numbers float64, NaN = missing.
@@ -311,4 +306,5 @@ def percentile(at: NDArray[np.int64], counts: NDArray[np.int64], share: float) -
         return np.nan
     order = np.argsort(at)
     reached = np.cumsum(counts[order])
-    return float(bin_value(at[order][np.searchsorted(reached, share * reached[-1])][None])[0])
+    found = float(at[order][np.searchsorted(reached, share * reached[-1])])
+    return 2 ** ((found - 0.5) / BINS_PER_OCTAVE) if found > 0 else 0.0  # the middle of its bin

@@ -18,8 +18,7 @@ from penstock.brokers.artemis import answers as wire
 from penstock.brokers.budget import Budget
 from penstock.brokers.rows import UNREADABLE, RowByRow, Rows, RowT, repaired
 from penstock.core.errors import BadAnswer
-from penstock.core.pieces import pieces
-from penstock.core.table import Keys, Positions
+from penstock.core.table import Keys, Positions, pieces
 
 _FIRST, _LAST = b'"value":"{\\"data\\":[', b'],\\"count\\":'
 """What is before and behind the rows of a listing: JSON inside JSON, so that quotes are escaped."""

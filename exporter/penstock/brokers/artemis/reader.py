@@ -20,10 +20,10 @@ from penstock.brokers.artemis import requests as ask
 from penstock.brokers.artemis import tables, versions
 from penstock.brokers.artemis.connections import ConnectionBuilder
 from penstock.brokers.artemis.kinds import Roles
-from penstock.brokers.artemis.links import LinkBuilder, LinkState
 from penstock.brokers.artemis.listings import ListingPage, Numbers, listing_page
 from penstock.brokers.artemis.prepared import PreparedBuilder, in_doubt
 from penstock.brokers.artemis.sizes import COLUMNS, Sizes
+from penstock.brokers.artemis.tables import LinkBuilder, LinkState
 from penstock.brokers.budget import Budget
 from penstock.brokers.cadence import Aged, Cadence, read_each
 from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, ValuesLeftOut, left_out, unreadable

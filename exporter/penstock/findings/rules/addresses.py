@@ -4,8 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from penstock.findings.context import FindingContext
 from penstock.findings.finding import ARTEMIS, Finding, FindingRule, FindingScope, Found, of_queues
+from penstock.findings.usage import FindingContext
 
 
 def ring_on_paging_address(rule: FindingRule, context: FindingContext) -> Found:

@@ -3,7 +3,6 @@
 import numpy as np
 
 from penstock.core.table import Keys, Positions
-from penstock.findings.context import FindingContext
 from penstock.findings.finding import (
     ARTEMIS,
     FEW,
@@ -14,7 +13,7 @@ from penstock.findings.finding import (
     of_clients,
     of_connection,
 )
-from penstock.findings.usage import ready, sessions
+from penstock.findings.usage import FindingContext, ready, sessions
 from penstock.learned import prefetch as arrivals
 from penstock.model import ConsumerRow, Snapshot
 

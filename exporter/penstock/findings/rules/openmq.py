@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.table import Column
-from penstock.findings.context import FindingContext
 from penstock.findings.finding import (
     FEW,
     OPENMQ,
@@ -16,7 +15,7 @@ from penstock.findings.finding import (
     of_queues,
 )
 from penstock.findings.limits import CONNECTION_COUNT, DEFAULT_THRESHOLD, connection_limit_for_memory, limit_for_memory
-from penstock.findings.usage import CHANGES, VARIES, FlowControl
+from penstock.findings.usage import CHANGES, VARIES, FindingContext, FlowControl
 from penstock.model import AcknowledgeMode
 from penstock.observation.flow_window import STEPS
 
