@@ -137,10 +137,7 @@ class Baseline:
 
     def _address_families(self) -> Iterator[Metric]:
         names = ("broker", "address")
-        fields = {
-            "mq_address_memory_bytes": "addressSize",
-            "mq_address_pages": "numberOfPages",
-        }
+        fields = {"mq_address_memory_bytes": "addressSize", "mq_address_pages": "numberOfPages"}
         counters = {
             "mq_address_messages_added": "routedMessageCount",
             "mq_address_messages_unrouted": "unroutedMessageCount",
@@ -163,11 +160,7 @@ class Baseline:
         for row in self._producers:
             producers[row["address"]] += 1
         paging, paused, used, limit = _gauges(
-            names,
-            "mq_address_paging",
-            "mq_address_paused",
-            "mq_address_memory_used_ratio",
-            "mq_address_limit_bytes",
+            names, "mq_address_paging", "mq_address_paused", "mq_address_memory_used_ratio", "mq_address_limit_bytes"
         )
         held, senders = _gauges(names, "mq_address_messages", "mq_address_producers")
         info = GaugeMetricFamily("mq_address_info", "info", labels=(*names, "policy"))

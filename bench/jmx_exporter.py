@@ -20,10 +20,7 @@ JMX_EXPORTER = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
 CONFIG_BYTES = 3 * 2**20
 TEXTS = {"Name", "Address", "RoutingType", "Filter"}
 """Wanted by Penstock; an exporter has them from the object's name."""
-WANTED = {
-    "queue": {*QUEUE_ATTRIBUTES, *SIZE_ATTRIBUTES, "Paused"} - TEXTS,
-    "address": {*ADDRESS_ATTRIBUTES} - TEXTS,
-}
+WANTED = {"queue": {*QUEUE_ATTRIBUTES, *SIZE_ATTRIBUTES, "Paused"} - TEXTS, "address": {*ADDRESS_ATTRIBUTES} - TEXTS}
 DEAREST = ("FirstMessageAsJSON", "FirstMessageAge", "FirstMessageTimestamp")
 """Each of them looks into the queue."""
 NOTHING = "includeObjectNames: ['none:*']\n"

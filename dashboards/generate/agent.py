@@ -142,10 +142,7 @@ _POLLS = Row(
             "Collectors",
             "The parts of a poll. One that fails all the time is a right that the account lacks: `penstock check` says"
             " which.",
-            Query(
-                f"min by (broker, collector) ({S('penstock_collector_success')})",
-                "{{broker}} {{collector}}",
-            ),
+            Query(f"min by (broker, collector) ({S('penstock_collector_success')})", "{{broker}} {{collector}}"),
             mappings=DONE,
             steps=(Step(None, CRITICAL), Step(1, OK)),
             width=8,

@@ -157,12 +157,7 @@ _LOAD = Row(
             "How short of memory the broker says it is, where it says so. From yellow on it slows producers down: give"
             " it more heap, or work off the largest queues.",
             Query(largest("broker", S("mq_broker_resource_state")), "{{broker}}"),
-            mappings={
-                "0": ("green", OK),
-                "1": ("yellow", "#F0E442"),
-                "2": ("orange", WARNING),
-                "3": ("red", CRITICAL),
-            },
+            mappings={"0": ("green", OK), "1": ("yellow", "#F0E442"), "2": ("orange", WARNING), "3": ("red", CRITICAL)},
         ),
         graph(
             "Connections",

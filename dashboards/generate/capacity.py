@@ -94,10 +94,7 @@ _FORECASTS = Row(
             "Time to a limit",
             "When memory or disk of a broker meets its limit if it grows on: low is the earliest, high the latest."
             " Nothing here means no clear trend.",
-            Query(
-                largest("broker, limit, bound", S("mq_forecast_limit_seconds")),
-                "{{broker}} {{limit}} {{bound}}",
-            ),
+            Query(largest("broker, limit, bound", S("mq_forecast_limit_seconds")), "{{broker}} {{limit}} {{bound}}"),
             unit="s",
             empty=_NO_JOB,
             decimals=1,

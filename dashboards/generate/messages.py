@@ -135,11 +135,7 @@ _LOSSES = Row(
             "Queues and addresses that lost most messages, by reason; a row without a queue is of messages that no"
             " queue of the address got. At least so many; the second column is by how much it may be above.",
             FATE,
-            Column(
-                "Lost",
-                f"topk({_TOP}, {in_range(BY_FATE, of(_LOST))} > 0)",
-                steps=(Step(None, WARNING),),
-            ),
+            Column("Lost", f"topk({_TOP}, {in_range(BY_FATE, of(_LOST))} > 0)", steps=(Step(None, WARNING),)),
             Column("May be more", largest(BY_FATE, ALL("mq_account_uncertain_messages", _LOST))),
             links={"queue": QUEUE_LINK},
         ),

@@ -165,15 +165,7 @@ def timeline(
     }
     custom = {"fillOpacity": 80, "lineWidth": 0, "spanNulls": False}
     return Panel(
-        "state-timeline",
-        title,
-        description,
-        queries,
-        "none",
-        mappings=mappings,
-        options=options,
-        custom=custom,
-        **more,
+        "state-timeline", title, description, queries, "none", mappings=mappings, options=options, custom=custom, **more
     )
 
 
@@ -283,12 +275,7 @@ def _panel(panel: Panel, number: int, x: int, y: int) -> Json:
         "mappings": _mappings(panel.mappings),
         "links": list(panel.links),
     }
-    bounds = {
-        "decimals": panel.decimals,
-        "min": panel.smallest,
-        "max": panel.largest,
-        "noValue": panel.empty or None,
-    }
+    bounds = {"decimals": panel.decimals, "min": panel.smallest, "max": panel.largest, "noValue": panel.empty or None}
     defaults |= {name: value for name, value in bounds.items() if value is not None}
     return {
         "id": number,

@@ -12,18 +12,7 @@ from dashboards.generate.common import (
     seen_by,
 )
 from dashboards.generate.frame import Dashboard
-from dashboards.generate.panels import (
-    Column,
-    Query,
-    Row,
-    Scope,
-    above,
-    graph,
-    largest,
-    rate,
-    stat,
-    table,
-)
+from dashboards.generate.panels import Column, Query, Row, Scope, above, graph, largest, rate, stat, table
 
 S = Scope(QUEUE)
 

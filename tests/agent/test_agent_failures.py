@@ -454,10 +454,7 @@ def test_gauges_that_are_too_large_are_not_shown(
     assert "is larger than 10 bytes" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("transport", "kind"),
-    [("jmx", "JmxTransport"), ("jolokia", "JolokiaTransport")],
-)
+@pytest.mark.parametrize(("transport", "kind"), [("jmx", "JmxTransport"), ("jolokia", "JolokiaTransport")])
 async def test_each_transport_is_opened_by_its_name(tmp_path: Path, transport: str, kind: str) -> None:
     url = "http://127.0.0.1:1/" if transport == "jolokia" else "service:jmx:rmi:///jndi/rmi://127.0.0.1:1/jmxrmi"
     entry = f"{{name: b, kind: artemis, transport: {transport}, url: '{url}'}}"

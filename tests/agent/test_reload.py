@@ -61,11 +61,7 @@ def fails(*_: object, **__: object) -> Any:
     "broken", ["supervisor.load", "fleet.policy_of", "supervisor.open_reader", "history.open_writer"]
 )
 async def test_an_unexpected_error_has_changed_nothing(
-    running: Agent,
-    world: World,
-    broken: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    running: Agent, world: World, broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     before, config = shown(running), running.lookups.masked_config()
     world.file.write_text(OTHER.replace("enabled: false", "enabled: true, agent: a2"))
@@ -87,9 +83,7 @@ async def test_an_unexpected_error_has_changed_nothing(
 
 
 async def test_history_goes_on_when_a_broker_is_refused(
-    running: Agent,
-    world: World,
-    monkeypatch: pytest.MonkeyPatch,
+    running: Agent, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:
         raise ConfigError("no such certificate")
@@ -104,9 +98,7 @@ async def test_history_goes_on_when_a_broker_is_refused(
 
 
 async def test_a_hundred_broken_reloads_change_nothing(
-    running: Agent,
-    world: World,
-    monkeypatch: pytest.MonkeyPatch,
+    running: Agent, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each fails as far on its way as it can: three new brokers are open when the fourth is refused."""
     opened: list[Reader] = []
@@ -174,10 +166,7 @@ def write(file: Path) -> None:
 
 
 @pytest.mark.slow  # takes a second
-async def test_what_the_trend_job_wrote_goes_with_its_file(
-    world: World,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_what_the_trend_job_wrote_goes_with_its_file(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.file.write_text(CONFIG.replace("60s", "1s"))
     write(file := world.folder / "data" / "trends" / "gauges.json")
     agent = world.agent()

@@ -17,10 +17,7 @@ from penstock.assets.alerts import groups
 from penstock.cli import main
 
 FOLDER = Path(__file__).parents[2] / "dashboards"
-KNOWN = catalogue_labels() | {
-    "process_cpu_seconds_total": TARGET,
-    "process_resident_memory_bytes": TARGET,
-}
+KNOWN = catalogue_labels() | {"process_cpu_seconds_total": TARGET, "process_resident_memory_bytes": TARGET}
 KINDS = {"timeseries", "stat", "table", "state-timeline"}
 """All of Grafana 10."""
 UNITS = {"locale", "short", "none", "percentunit", "bytes", "s", "mps", "cps"}
@@ -36,7 +33,7 @@ EXEMPT = {
         "Version and role": "a word",
         "Configuration": "a word",
         "State file": "a word",
-    },
+    }
 }
 """Check → panel → why it does not apply."""
 

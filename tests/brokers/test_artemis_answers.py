@@ -237,11 +237,7 @@ scalars = st.one_of(
 )
 row_like = st.dictionaries(st.sampled_from(FIELDS), scalars)
 listing_like = st.builds(lambda rows, n: json.dumps({"data": rows, "count": n}), st.lists(row_like), st.integers(0, 9))
-any_value = st.one_of(
-    listing_like,
-    st.dictionaries(st.text(max_size=3), row_like),
-    st.recursive(scalars, st.lists),
-)
+any_value = st.one_of(listing_like, st.dictionaries(st.text(max_size=3), row_like), st.recursive(scalars, st.lists))
 
 
 def suppressed(function: Callable[[], object]) -> None:

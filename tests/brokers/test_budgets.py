@@ -214,10 +214,7 @@ async def test_a_broker_that_turns_passive_leaves_nothing_out() -> None:
 @pytest.mark.parametrize("failure", [Unreachable("no answer in time"), BadAnswer("no listing")])
 async def test_no_pattern_takes_the_place_of_a_listing_that_has_just_shown_too_many(failure: SourceError) -> None:
     broker = Fleet(TEN)
-    broker.wrong["listQueues"] = [
-        lambda: {"status": 200, "value": broker.text("listQueues", ["{}", 1, 5000])},
-        failure,
-    ]
+    broker.wrong["listQueues"] = [lambda: {"status": 200, "value": broker.text("listQueues", ["{}", 1, 5000])}, failure]
     artemis = reader(broker, queues=3)
     found = await polled(artemis, broker)
     assert calls(broker).count("listQueues") == 2

@@ -218,8 +218,7 @@ def test_without_the_demo_its_name_says_what_to_install(monkeypatch: pytest.Monk
 
 @pytest.mark.slow  # takes a second
 @pytest.mark.parametrize(
-    ("package", "extra", "command"),
-    [("pyarrow", "history", ["history", "list"]), ("textual", "top", ["top"])],
+    ("package", "extra", "command"), [("pyarrow", "history", ["history", "list"]), ("textual", "top", ["top"])]
 )
 def test_a_missing_extra_is_named(package: str, extra: str, command: list[str]) -> None:
     without = f"import sys; sys.modules[{package!r}] = None; from penstock.cli import main; main()"

@@ -53,10 +53,7 @@ def test_producers_that_wait_for_a_limit_or_for_an_operator(by: Numbers, gauge: 
 def test_producers_are_not_blocked_while_another_queue_of_the_address_gets_messages() -> None:
     judged = Judged()
     for n in range(5):
-        queues: dict[str, Numbers] = {
-            "q": {"A": 5.0 * n, "M": 5.0, "K": 5.0 * (n - 1)},
-            "filtered": {"address": "q"},
-        }
+        queues: dict[str, Numbers] = {"q": {"A": 5.0 * n, "M": 5.0, "K": 5.0 * (n - 1)}, "filtered": {"address": "q"}}
         judged.poll(queues, {}, {"q": {"limit_percent": 100.0, "paging": 0.0}})
     assert not judged.names
     assert of_address(judged, "producers_blocked") == 0.0
@@ -96,9 +93,6 @@ def test_routed_lags_behind_added_and_is_no_drop() -> None:
 def test_drops_of_an_address_with_two_queues_count_once() -> None:
     judged = Judged()
     for n in (0, 0, 1, 2, 2, 2):
-        queues: dict[str, Numbers] = {
-            "q": {"A": 0.0, "M": 0.0},
-            "second": {"address": "q", "A": 50.0, "M": 50.0},
-        }
+        queues: dict[str, Numbers] = {"q": {"A": 0.0, "M": 0.0}, "second": {"address": "q", "A": 50.0, "M": 50.0}}
         judged.poll(queues, {}, {"q": {**FULL, "policy": "drop", "messages_added": 50.0 + 7 * n}})
     assert of_address(judged, "messages_dropped") == 14.0

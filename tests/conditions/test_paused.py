@@ -7,11 +7,7 @@ from conditions.world import START, Judged, Numbers
 
 
 @pytest.mark.parametrize(
-    ("queue", "address", "names"),
-    [
-        ({"paused": 1.0}, {}, {"paused"}),
-        ({}, {"paused": 1.0}, {"paused"}),
-    ],
+    ("queue", "address", "names"), [({"paused": 1.0}, {}, {"paused"}), ({}, {"paused": 1.0}, {"paused"})]
 )
 def test_paused(queue: Numbers, address: dict[str, float], names: set[str]) -> None:
     assert at_limits(queue, address) == names

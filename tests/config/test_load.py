@@ -56,42 +56,24 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "only a comment": ("# nothing\n", "p.yml:1: is empty; write at least one key"),
     "a list": ("- a\n", "p.yml:1: must be a mapping (key: value) at the top"),
     "a text": ("hello", "p.yml:1: must be a mapping (key: value) at the top"),
-    "tab": (
-        "brokers:\n\t- name: b1\n",
-        "p.yml:2: a tab cannot indent or stand before a value in YAML; use spaces",
-    ),
+    "tab": ("brokers:\n\t- name: b1\n", "p.yml:2: a tab cannot indent or stand before a value in YAML; use spaces"),
     "syntax": ("brokers: [\n", "p.yml:2: is not YAML: expected the node content, but found '<stream end>'"),
-    "two documents": (
-        MINIMAL + "---\n" + MINIMAL,
-        "p.yml:3: must hold one document only; remove what follows ---",
-    ),
+    "two documents": (MINIMAL + "---\n" + MINIMAL, "p.yml:3: must hold one document only; remove what follows ---"),
     "not UTF-8": (b"interval: 1s\nbrokers: \xff\n", "p.yml:2: is not UTF-8 text"),
     "control character": ("interval: 1s\nbrokers: \x07\n", "p.yml:2: character U+0007 cannot stand in YAML"),
     "surrogate": (MINIMAL + 'rules:\n- owner: "\\ud800"\n', "p.yml:4: rules[0].owner: holds half of a surrogate pair"),
     "beyond Unicode": (MINIMAL + 'rules: "\\UFFFFFFFF"\n', "p.yml:1: is not YAML"),
     "too large": (b"#" * (2**20 + 1), "p.yml: is larger than 1048576 bytes; a configuration is not"),
-    "too many values": (
-        f"a: [{'x,' * 100_000}]\n",
-        "p.yml:1: holds more than 100000 values",
-    ),
+    "too many values": (f"a: [{'x,' * 100_000}]\n", "p.yml:1: holds more than 100000 values"),
     "too deep": ("brokers: " + "[" * 3000, "p.yml:1: is nested deeper than 20 levels"),
-    "cycle": (
-        "brokers: &a\n- *a\n",
-        "p.yml:1: is nested deeper than 20 levels once aliases are followed",
-    ),
+    "cycle": ("brokers: &a\n- *a\n", "p.yml:1: is nested deeper than 20 levels once aliases are followed"),
     "billion laughs": (
         "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
         + "".join(f"{n}: &{n} [{','.join([f'*{p}'] * 10)}]\n" for p, n in pairwise("abcdefg")),
         "p.yml:1: holds more than 100000 values once aliases are followed",
     ),
-    "merge cycle": (
-        "a: &a {<<: *a}\n",
-        "p.yml:1: is nested deeper than 20 levels once aliases are followed",
-    ),
-    "merge of a text": (
-        MINIMAL + "series: {<<: hello}\n",
-        "p.yml:3: << must be followed by an alias of a mapping",
-    ),
+    "merge cycle": ("a: &a {<<: *a}\n", "p.yml:1: is nested deeper than 20 levels once aliases are followed"),
+    "merge of a text": (MINIMAL + "series: {<<: hello}\n", "p.yml:3: << must be followed by an alias of a mapping"),
     "unknown alias": (
         broker(f"password: *{CANARY}\n"),
         "p.yml:3: unknown alias; a text that begins with * must be quoted",
@@ -107,10 +89,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "key is a number": (MINIMAL + "series: {1: 2}\n", "p.yml:3: series: holds a key that is not text"),
     "key is a list": (MINIMAL + "series: {[1]: 2}\n", "p.yml:3: series: holds a key that is not text"),
     "no value": (MINIMAL + "rules:\n", "p.yml:3: rules: has no value; give one or remove the key"),
-    "no value in a list": (
-        "brokers:\n-\n",
-        "p.yml:2: brokers[0]: has no value; give one or remove the key",
-    ),
+    "no value in a list": ("brokers:\n-\n", "p.yml:2: brokers[0]: has no value; give one or remove the key"),
     "number that is none": (
         MINIMAL + "series: {clients: !!int foo}\n",
         "p.yml:3: series.clients: is not the number or flag that it looks like; if it is text, quote it",
@@ -138,10 +117,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "no brokers": ("interval: 5s\n", "p.yml:1: brokers: is missing; it is required"),
     "brokers empty": ("brokers: []\n", "p.yml:1: brokers: must have at least one entry"),
     "brokers a mapping": ("brokers: {}\n", "p.yml:1: brokers: must be a list (lines that begin with -)"),
-    "broker a secret text": (
-        f"brokers:\n- password:{CANARY}\n",
-        "p.yml:2: brokers[0]: must be a mapping (key: value)",
-    ),
+    "broker a secret text": (f"brokers:\n- password:{CANARY}\n", "p.yml:2: brokers[0]: must be a mapping (key: value)"),
     "no url": (broker("kind: artemis\n"), "p.yml:2: brokers[0].url: is missing; it is required"),
     "name a number": (
         f"brokers:\n- kind: artemis\n  name: 5\n  url: {URL}\n",
@@ -610,9 +586,7 @@ YAMLS = st.recursive(
 
 @pytest.mark.filterwarnings("ignore:extend=")  # hypothesis now and then takes the recursion of YAMLS for none
 @settings(
-    max_examples=3 * settings().max_examples,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=3 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     content=st.one_of(

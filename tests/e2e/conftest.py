@@ -10,12 +10,7 @@ from e2e.agent import Agent, Scrape, entry
 from penstock_demo.broker import Broker
 
 LAST = "test_families_seen"
-WANTED = {
-    "match": {"queue": "targets.#"},
-    "expected_consumers": 1,
-    "ring_retention": "60s",
-    "drain_target": "30s",
-}
+WANTED = {"match": {"queue": "targets.#"}, "expected_consumers": 1, "ring_retention": "60s", "drain_target": "30s"}
 """What an operator wants of the queues that a test names so."""
 
 

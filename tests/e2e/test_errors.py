@@ -174,8 +174,7 @@ def test_broker_dies_and_comes_back(own_artemis: Callable[..., ArtemisBroker], t
         assert after.value("mq_broker_start_timestamp_seconds") > start + 1
         # What it reads from its journal was added before: it is not counted once more.
         agent.until(
-            numbers,
-            {"messages": 6, "consumers": 0, "messages_added_total": 0, "messages_acknowledged_total": 0},
+            numbers, {"messages": 6, "consumers": 0, "messages_added_total": 0, "messages_acknowledged_total": 0}
         )
         with AmqpHolder(broker.endpoint(), "q", credit=2, client_id="reader"):
             agent.until(lambda scrape: numbers(scrape)["consumers"], 1)

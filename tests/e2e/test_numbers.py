@@ -359,10 +359,7 @@ def test_bridge(observer: Observer, unique: Unique) -> None:
     manage = broker.manage
     manage.create_queues([source, target])
     manage.call(
-        manage.broker,
-        "addConnector(java.lang.String,java.lang.String)",
-        bridge,
-        f"tcp://{broker.host}:{broker.port}",
+        manage.broker, "addConnector(java.lang.String,java.lang.String)", bridge, f"tcp://{broker.host}:{broker.port}"
     )
     settings = {
         "name": bridge,

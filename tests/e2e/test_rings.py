@@ -194,11 +194,7 @@ def test_polls_in_between_make_the_bounds_narrow(
         brokers = [entry(artemis, name=label)]
         return Watcher(tmp_path / label, brokers=brokers, on_poll=look, interval="5s", timeout="4s")
 
-    with (
-        watcher("with"),
-        watcher("without"),
-        AmqpProducer(artemis.endpoint(), name) as producer,
-    ):
+    with watcher("with"), watcher("without"), AmqpProducer(artemis.endpoint(), name) as producer:
         eventually(lambda: set(bounds), {"with", "without"}, timeout=30)
         producer.run(15)
         for number in range(5):

@@ -71,11 +71,7 @@ SCENARIOS: dict[str, Scenario] = {}
 
 
 def scenario(
-    place: Place = Place.FAULTS,
-    *,
-    also: tuple[str, ...] = (),
-    notices: tuple[str, ...] = (),
-    **need: Within,
+    place: Place = Place.FAULTS, *, also: tuple[str, ...] = (), notices: tuple[str, ...] = (), **need: Within
 ) -> Callable[[Callable[["Scene"], None]], Callable[["Scene"], None]]:
     """Registers a function as the scenario of its name, with its label."""
 

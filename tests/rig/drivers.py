@@ -11,14 +11,7 @@ from typing import Any, Self
 
 from proton import Delivery, Link, Message, symbol
 from proton.handlers import MessagingHandler, TransactionHandler
-from proton.reactor import (
-    ApplicationEvent,
-    Container,
-    DurableSubscription,
-    EventInjector,
-    LinkOption,
-    Selector,
-)
+from proton.reactor import ApplicationEvent, Container, DurableSubscription, EventInjector, LinkOption, Selector
 
 from penstock_demo.broker import Endpoint
 from penstock_demo.load import Counts, OpenTransaction, StompConsumer, StompProducer, body, paced

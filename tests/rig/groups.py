@@ -19,10 +19,7 @@ GROUPS = (
     "tests/demo/",
 )
 """How the node ids of their tests begin. The longest come first, so that no process is left with one at the end."""
-_NEEDS = {
-    **dict.fromkeys((*SHARED, "openmq", "own_artemis", "artemis_pair"), "broker"),
-    "spark": "spark",
-}
+_NEEDS = {**dict.fromkeys((*SHARED, "openmq", "own_artemis", "artemis_pair"), "broker"), "spark": "spark"}
 """Fixture → marker of the tests that use it."""
 
 

@@ -59,13 +59,7 @@ class Prometheus:
     """
 
     def __init__(
-        self,
-        directory: Path,
-        target: str,
-        *,
-        metrics_path: str = "/metrics",
-        rules: Sequence[Path] = (),
-        **scrape: Any,
+        self, directory: Path, target: str, *, metrics_path: str = "/metrics", rules: Sequence[Path] = (), **scrape: Any
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         config = {

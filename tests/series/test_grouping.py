@@ -34,13 +34,7 @@ class Poll:
 @st.composite
 def poll(draw: st.DrawFn) -> Poll:
     rows = draw(st.dictionaries(keys, st.sampled_from("abcd")))
-    return Poll(
-        rows,
-        {key: draw(number) for key in rows},
-        draw(labels),
-        draw(st.booleans()),
-        draw(st.booleans()),
-    )
+    return Poll(rows, {key: draw(number) for key in rows}, draw(labels), draw(st.booleans()), draw(st.booleans()))
 
 
 polls = st.lists(poll(), min_size=1, max_size=8)
@@ -158,9 +152,7 @@ def test_totals_are_the_sum_of_all_growth_whoever_comes_or_goes(polls: list[Poll
         assert living | dormant == expected
 
 
-def test_no_more_than_a_bounded_number_is_kept_and_the_longest_gone_goes_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_more_than_a_bounded_number_is_kept_and_the_longest_gone_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(totals_module, "LEAST_DORMANT", 3)
     source, grouping, totals = Source[str](), no_grouping(), no_totals()
 

@@ -73,11 +73,7 @@ def test_a_restart_within_the_jitter_is_a_restart() -> None:
 value = st.one_of(st.just(NAN), st.integers(0, 3).map(float))
 
 
-@given(
-    st.lists(st.tuples(value, value, st.integers(-1, 3)), max_size=15),
-    st.integers(0, 16),
-    st.integers(0, 16),
-)
+@given(st.lists(st.tuples(value, value, st.integers(-1, 3)), max_size=15), st.integers(0, 16), st.integers(0, 16))
 def test_worst_is_what_a_plain_sort_says(rows: list[tuple[float, float, int]], total: int, per_group: int) -> None:
     first, then, groups = (np.array([row[n] for row in rows], np.float64) for n in range(3))
     mask = top_k(first, then, groups.astype(np.int64), total, per_group)

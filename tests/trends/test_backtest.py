@@ -115,12 +115,7 @@ def test_it_says_what_the_agent_said(spark: Any, recordings: Store, policies: Po
 
 
 @pytest.mark.parametrize(
-    "plan",
-    [
-        BacktestPlan(),
-        BacktestPlan(slice=1 / 48, warm_up=1e9, parts=2),
-    ],
-    ids=["whole", "in slices, by address"],
+    "plan", [BacktestPlan(), BacktestPlan(slice=1 / 48, warm_up=1e9, parts=2)], ids=["whole", "in slices, by address"]
 )
 def test_however_the_work_is_cut_it_says_the_same(
     spark: Any, town: Store, policies: Policies, plan: BacktestPlan

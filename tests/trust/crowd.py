@@ -172,10 +172,7 @@ async def watched(
     found: dict[str, object] = {"consumers": crowd.consumers, "interval": interval, "page_rows": page_rows}
     overcounted, polls_above = 0.0, 0
     with Agent(
-        folder,
-        brokers=[entry(broker, page_rows=page_rows)],
-        interval=f"{interval}s",
-        timeout=f"{0.9 * interval}s",
+        folder, brokers=[entry(broker, page_rows=page_rows)], interval=f"{interval}s", timeout=f"{0.9 * interval}s"
     ) as agent:
         stamp = ""
         ending = asyncio.Event()

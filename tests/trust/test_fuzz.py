@@ -42,10 +42,7 @@ from trust.mutation import ODD, mutated
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 EXAMPLES = os.environ.get("PENSTOCK_FUZZ", "")
 fuzzed = settings(
-    deadline=None,
-    max_examples=int(EXAMPLES or 12),
-    derandomize=not EXAMPLES,
-    suppress_health_check=list(HealthCheck),
+    deadline=None, max_examples=int(EXAMPLES or 12), derandomize=not EXAMPLES, suppress_health_check=list(HealthCheck)
 )
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 RECORDED = RECORDINGS / "artemis-2.44.0.jsonl.gz"

@@ -95,10 +95,7 @@ class Home:
         bucket = f"s3://bucket/x?scheme=http&region=eu&endpoint_override=127.0.0.1:{free_port()}"
         self.configuration: dict[str, Any] = {
             "brokers": self.brokers,
-            "discovery": {
-                "profiles": self.profiles,
-                "files": [{"files": [str(self.found)], "profiles": ["mq"]}],
-            },
+            "discovery": {"profiles": self.profiles, "files": [{"files": [str(self.found)], "profiles": ["mq"]}]},
             "history": {"enabled": True, "url": bucket, "publish": "10s"},
         }
 

@@ -83,10 +83,7 @@ def test_a_cell_is_as_wide_as_its_column(text: str, right: bool) -> None:
 
 
 def test_lines_are_folded_under_their_text() -> None:
-    assert list(folded("  advice    one two three four", 24)) == [
-        "  advice    one two",
-        "            three four",
-    ]
+    assert list(folded("  advice    one two three four", 24)) == ["  advice    one two", "            three four"]
     assert list(folded("            - a cause that is long", 30)) == [
         "            - a cause that is",
         "              long",

@@ -41,15 +41,7 @@ def maven(goal: str, *options: str, repository: Path | None = None) -> None:
     if mvn is None:
         raise DemoError("Maven (mvn) is not installed; it fetches the broker (apt-get install maven)")
     local = [] if repository is None else [f"-Dmaven.repo.local={repository}"]
-    command = [
-        mvn,
-        "--batch-mode",
-        "--quiet",
-        "--strict-checksums",
-        *local,
-        f"{_PLUGIN}:{goal}",
-        *options,
-    ]
+    command = [mvn, "--batch-mode", "--quiet", "--strict-checksums", *local, f"{_PLUGIN}:{goal}", *options]
     done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise DemoError(

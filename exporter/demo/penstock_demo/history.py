@@ -15,17 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.history.publish import RAW, in_order
-from penstock.history.schema import (
-    BROKER,
-    CONDITION,
-    CONSUMER,
-    FATE,
-    QUEUE,
-    TOLD_EVERY,
-    VERSION,
-    RowType,
-    series_id,
-)
+from penstock.history.schema import BROKER, CONDITION, CONSUMER, FATE, QUEUE, TOLD_EVERY, VERSION, RowType, series_id
 from penstock.history.snapshots import constant
 from penstock.history.store import Store
 

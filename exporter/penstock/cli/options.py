@@ -52,11 +52,7 @@ DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 config_file = click.option(
-    "--config.file",
-    "config_file",
-    type=PATH,
-    default=Path("penstock.yaml"),
-    help="The configuration.",
+    "--config.file", "config_file", type=PATH, default=Path("penstock.yaml"), help="The configuration."
 )
 web_config_file = click.option(
     "--web.config.file",

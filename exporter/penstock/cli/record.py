@@ -20,11 +20,7 @@ from penstock.tui.lines import say
 @options.config_file
 @click.option("--broker", "name", help="Which broker, when there are several.")
 @click.option("--polls", type=click.IntRange(min=1), default=20, help="How many polls.")
-@click.option(
-    "--output",
-    type=options.FILE,
-    help="The file to write; default BROKER-TIME.jsonl.gz here.",
-)
+@click.option("--output", type=options.FILE, help="The file to write; default BROKER-TIME.jsonl.gz here.")
 @click.option(
     "--max-size",
     "limit",

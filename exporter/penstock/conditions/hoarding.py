@@ -86,7 +86,7 @@ HOARDING = Condition(
     variants={
         BrokerKind.OPENMQ.name: Variant(
             action="one consumer holds {most:.0f} of {held:.0f} messages: a smaller imqConsumerFlowLimit (or"
-            " ConsumerFlowLimit of the destination) shares them",
+            " ConsumerFlowLimit of the destination) shares them"
         )
     },
 )

@@ -6,15 +6,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    StrictBool,
-    StrictInt,
-    ValidationInfo,
-    WithJsonSchema,
-)
+from pydantic import BeforeValidator, Field, PlainSerializer, StrictBool, StrictInt, ValidationInfo, WithJsonSchema
 from pydantic import field_validator as check
 
 from penstock.config.broker import MARGIN, Broker, Budgets, Interval, Pattern, QueueMatch, Timeout, check_timeout

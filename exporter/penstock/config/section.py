@@ -22,11 +22,7 @@ class Section(BaseModel):
     """A mapping of the file. What the environment put into its texts is kept apart, so that it can be masked."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
-        validate_by_alias=True,
+        extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True, validate_by_alias=True
     )
     ELSEWHERE: ClassVar[Mapping[str, str]] = {}
     """Keys that do not belong here any more or at all, each with what to do about it."""

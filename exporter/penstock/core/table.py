@@ -90,11 +90,7 @@ class Index(Generic[RowT]):
         return self._parent is other._token  # noqa: SLF001
 
     def advance(
-        self,
-        keys: Keys,
-        make: Callable[[list[int]], Sequence[RowT]],
-        *,
-        changed: Keys | None = None,
+        self, keys: Keys, make: Callable[[list[int]], Sequence[RowT]], *, changed: Keys | None = None
     ) -> tuple["Index[RowT]", Positions]:
         """
         The index of the next poll, and the order that brings columns which stand as `keys` do into its order.

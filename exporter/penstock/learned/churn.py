@@ -305,11 +305,7 @@ def joined(
     for client, of in by_client.items():
         streak = streaks.get(client) or Streak(begin_of(found, unacked.hold_since[of]), rows[of[0]].queue)
         streaks[client] = replace(
-            streak,
-            ids=streak.ids + len(of),
-            polls=streak.polls + 1,
-            last=found.now,
-            patience=float(patience[of[0]]),
+            streak, ids=streak.ids + len(of), polls=streak.polls + 1, last=found.now, patience=float(patience[of[0]])
         )
     return streaks
 

@@ -119,10 +119,7 @@ class Buffers(RowState):
 
 
 NOBODY = Buffers(
-    began=np.empty(1),
-    kept_since=np.empty(1),
-    then=np.full(1, -1),
-    rows=np.empty((len(START), 1), np.float32),
+    began=np.empty(1), kept_since=np.empty(1), then=np.full(1, -1), rows=np.empty((len(START), 1), np.float32)
 )
 """To take from where all are new."""
 

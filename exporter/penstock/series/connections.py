@@ -210,10 +210,7 @@ def address_context(queues: Grouping[QueueSeries], addresses: Table[AddressRow],
 
 
 def address_table(
-    state: Addresses,
-    addresses: Table[AddressRow],
-    messages: Column | None,
-    producers: Table[ProducerRow] | None,
+    state: Addresses, addresses: Table[AddressRow], messages: Column | None, producers: Table[ProducerRow] | None
 ) -> Table[AddressSeries]:
     """`messages`: of each queue series, None while the queues are not known."""
     grouping, size = state.grouping, len(state.grouping.index)

@@ -157,10 +157,7 @@ class Grouping(Generic[SeriesT]):
     book: KeyAllocator[SeriesT] = field(default_factory=KeyAllocator)
 
     def advance(
-        self,
-        source: Index[Any],
-        label: Callable[[list[int]], Sequence[SeriesT | None]],
-        context: Keys | None = None,
+        self, source: Index[Any], label: Callable[[list[int]], Sequence[SeriesT | None]], context: Keys | None = None
     ) -> "Grouping[SeriesT]":
         """
         The grouping of the next poll.

@@ -497,10 +497,7 @@ def _states(rows: Sequence[Destination]) -> dict[str, Column]:
     def one_of(*states: int) -> NDArray[np.float64]:
         return np.where(np.isnan(state), np.nan, np.isin(state, states))
 
-    return {
-        "paused": one_of(CONSUMERS_PAUSED, BOTH_PAUSED),
-        "producers_paused": one_of(PRODUCERS_PAUSED, BOTH_PAUSED),
-    }
+    return {"paused": one_of(CONSUMERS_PAUSED, BOTH_PAUSED), "producers_paused": one_of(PRODUCERS_PAUSED, BOTH_PAUSED)}
 
 
 def _counters(rows: Sequence[Destination], fields: Mapping[str, str]) -> dict[str, Column]:
