@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from account.world import Broker, queue
-from penstock.insight.account_text import account_lines
 from penstock.insight.answers import AccountList, AccountSheet
 from penstock.insight.explain import NotFound
+from penstock.insight.text import account_lines
 
 
 def taker(**said: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from penstock.agent.memory import limit_mib, needed_mb
+from penstock.agent.process import limit_mib, needed_mb
 from penstock.cli import main
 
 MEASURED = {4_632: 79, 44_659: 93, 962_619: 384, 3_730_376: 1_128, 3_772_000: 1_223}

@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from penstock.agent.memory import AGENT_SERIES, SIDECAR_SERIES, limit_mib
+from penstock.agent.process import AGENT_SERIES, SIDECAR_SERIES, limit_mib
 from penstock.cli import main
 from penstock.config import load
 from penstock.server import DEFAULT_PORT

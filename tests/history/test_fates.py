@@ -8,7 +8,7 @@ import pytest
 from account.openmq_world import openmq_broker
 from account.world import Broker, queue
 from history.polls import Clock, rows, writer
-from penstock.account import openmq_fates
+from penstock.account import openmq
 from penstock.account.fates import CAUSES, FATES, LOSSES
 from penstock.history.store import Store
 from penstock.history.writer import HistoryWriter, PollRecord
@@ -159,7 +159,7 @@ def test_the_account_of_openmq_is_kept_the_same_way(tmp_path: Path) -> None:
 
 
 def test_every_fate_of_openmq_has_a_cause() -> None:
-    assert set(openmq_fates.FATES) - CAUSES.keys() == {"acknowledged"}
+    assert set(openmq.FATES) - CAUSES.keys() == {"acknowledged"}
 
 
 def test_a_queue_of_openmq_says_its_account() -> None:

@@ -8,11 +8,12 @@ import numpy as np
 
 from penstock.account.account import in_part
 from penstock.account.duplicates import Sent
+from penstock.account.fates import Bounds
 from penstock.account.openmq_books import REASONS, DeadLetterPoll, DestinationBooks, DestinationPoll, TopicBooks
 from penstock.account.reading import read
 from penstock.core.table import Column, Index, Positions, Table
 from penstock.core.windows import Mask, Window
-from penstock.model import AddressRow, Snapshot
+from penstock.model import AddressRow, QueueRow, Snapshot
 from penstock.observation.activity import SAMPLES, persistent
 from penstock.observation.facts import Facts, or_zero
 from penstock.observation.openmq import DEAD_MESSAGES, MARGIN, REMOVES, OpenmqFacts, says
@@ -162,3 +163,29 @@ def polled_topics(addresses: Table[AddressRow], before: Index[AddressRow]) -> tu
 
 def nearly_full(messages: Column, limit: Column, size: Column, limit_bytes: Column) -> Mask:
     return (messages >= NEARLY_FULL * limit) | (size >= NEARLY_FULL * limit_bytes)
+
+
+FATES = ("acknowledged", *REASONS, "unwanted")
+LOST = ("removed", "rejected", "too_large", "expired", "dead_lettered", "unwanted")
+"""Without a client that handled them."""
+
+
+def queue_fates(account: OpenmqAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
+    """By the queues; of a subscription only what its consumers acknowledged is known."""
+    fates = account.queues.bounds()
+    known = ~np.isnan(account.queues.opening)
+    low, high = (np.where(known, bound, queues["removed"]) for bound in fates["acknowledged"])
+    return {**fates, "acknowledged": (low, high)}
+
+
+def topic_fates(account: OpenmqAccount) -> dict[str, Bounds]:
+    """By the topics. What left a topic was acknowledged by all, or only its last subscription still had it."""
+    topics = account.topics
+    unwanted = topics.unwanted, np.where(topics.partly, np.inf, topics.unwanted)
+    return {**topics.bounds(), "unwanted": unwanted}
+
+
+def lost(fates: dict[str, Bounds]) -> Column:
+    """By row: how many at least no client has handled."""
+    total: Column = np.sum([fates[name][0] for name in LOST if name in fates], axis=0)
+    return total

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.account.openmq import OpenmqAccount
-from penstock.account.openmq_fates import FATES, queue_fates, topic_fates
+from penstock.account.openmq import FATES, OpenmqAccount, queue_fates, topic_fates
 from penstock.assessment.account import MessageFate, some
 from penstock.conditions.connection_paused import CONNECTION_PAUSED
 from penstock.core.table import Column, Index, Keys, Positions, Table

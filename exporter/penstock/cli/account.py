@@ -6,8 +6,8 @@ import click
 
 from penstock.cli import completion, logs, options
 from penstock.cli.client import ask
-from penstock.insight.account_text import account_lines
 from penstock.insight.answers import AccountList
+from penstock.insight.text import account_lines
 from penstock.tui.lines import say, say_json
 
 

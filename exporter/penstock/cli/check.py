@@ -9,7 +9,7 @@ import click
 from penstock.agent import Poller, Result
 from penstock.agent import tables as own
 from penstock.agent.factory import open_reader
-from penstock.agent.memory import limit_mib, needed_mb
+from penstock.agent.process import limit_mib, needed_mb
 from penstock.cli import logs, options
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.account import openmq_fates
+from penstock.account import openmq
 from penstock.account.account import MessageAccount
 from penstock.account.fates import ADDRESS_FATES, Bounds, address_fates, lost_to_clients, queue_fates
 from penstock.account.openmq import OpenmqAccount
@@ -79,11 +79,11 @@ def parts_of_openmq(account: OpenmqAccount, queues: Table[QueueRow]) -> list[Par
     if not (account.watched and account.queues.index is index):
         return []
     shown = np.flatnonzero(index.column("judged", lambda row: row.kind in JUDGED) > 0)
-    fates, since = openmq_fates.queue_fates(account, queues), account.queues.since
+    fates, since = openmq.queue_fates(account, queues), account.queues.since
     every = np.arange(len(topics))
     return [
         Part(index, shown, since, fates, lambda row: (row.address, row.name)),
-        Part(topics, every, account.topics.since, openmq_fates.topic_fates(account), lambda row: (row.name, "")),
+        Part(topics, every, account.topics.since, openmq.topic_fates(account), lambda row: (row.name, "")),
     ]
 
 

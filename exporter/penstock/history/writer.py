@@ -22,7 +22,7 @@ from penstock.account.account import MessageAccount
 from penstock.account.openmq import OpenmqAccount
 from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column
-from penstock.history import standing
+from penstock.history import exported
 from penstock.history.compact import Keep, Known, tidy, warm_up
 from penstock.history.epoch import CounterEpochs
 from penstock.history.exported import Exported, Told
@@ -120,7 +120,7 @@ class HistoryWriter:
     def recall(self) -> None:
         """Go on with what an earlier agent left."""
         self._lives.load(self._lives_file)
-        self._told = standing.load(self._told_file)
+        self._told = exported.load(self._told_file)
 
     def offer_poll(
         self, broker: str, interval: float, snapshot: Snapshot, judgement: Judgement, evicted: Column
@@ -226,7 +226,7 @@ class HistoryWriter:
                 self._save_told()
 
     def _save_told(self) -> None:
-        self._guarded("told", lambda: standing.save(self._told, self._told_file), self._told_file)
+        self._guarded("told", lambda: exported.save(self._told, self._told_file), self._told_file)
 
     def _rotate(self) -> None:
         try:

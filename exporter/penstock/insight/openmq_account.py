@@ -7,8 +7,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from penstock.account.fates import Bounds
+from penstock.account.openmq import lost, queue_fates, topic_fates
 from penstock.account.openmq_books import LEFT, REFUSED, DestinationBooks
-from penstock.account.openmq_fates import lost, queue_fates, topic_fates
 from penstock.core.table import Table
 from penstock.insight.account import MAX_SHEETS, amount, exact, sums
 from penstock.insight.answers import AccountList, AccountSheet, Amount
