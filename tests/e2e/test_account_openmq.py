@@ -301,7 +301,8 @@ def test_what_is_in_doubt_and_with_nobody(played: Played) -> None:
     assert sheet["delivering"]["in_doubt"] == (0, 4)
     assert "in_doubt" in sheet["reasons"]
     assert leftover not in played.unsaid
-    assert leftover in played.whys
+    # How many stay with nobody changes as the broker goes on.
+    assert any(why.endswith(" messages of leftover") for why in played.whys)
     assert "in_doubt" not in played.sheets["indoubt"]["delivering"]
     assert content(played, "indoubt") == 10
 
@@ -309,7 +310,7 @@ def test_what_is_in_doubt_and_with_nobody(played: Played) -> None:
 @pytest.mark.parametrize("name", ["fast", "batches", "pollers", "delayed", "subscribed", "flowcontrol"])
 def test_healthy_ones_lose_nothing(played: Played, name: str) -> None:
     sheet = played.sheets[name]
-    losses = {fate: value for fate, value in sheet["left"].items() if fate != "acknowledged" and value != 0}
+    losses = {fate: value for fate, value in sheet["left"].items() if fate != "acknowledged" and bounds(value)[0]}
     assert not losses, sheet
     sent = played.count(f"{name}-0.sent")
     assert abs(bounds(sheet["came"]["added"])[0] - sent) <= 10

@@ -180,7 +180,7 @@ def test_what_cannot_be_published_waits_and_the_oldest_goes_first(
     def down(*_: object) -> None:
         raise StoreError("the bucket: not reachable")
 
-    monkeypatch.setattr(Store, "_write", down)
+    monkeypatch.setattr(Store, "write_with", down)
     for _ in range(60):
         clock.now += 10.0
         history.step(PollRecord("b", poll.snapshot, poll.conditions, poll.evicted, 10.0))

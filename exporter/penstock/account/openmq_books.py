@@ -175,7 +175,9 @@ class DestinationBooks(RowState):
         # The row that all rests on may have been read while it changed.
         short = np.where(np.isnan(before.gaps[0]), np.fmin(or_zero(raw - before.apart), 0.0), 0.0)
         opening, raw = opening - short, raw - short
-        apart = np.fmax(before.apart, np.minimum(before.raw, raw))
+        # Only what came can be apart: else the row was read while it changed.
+        most, surely = before.apart + or_zero(came - came_before) + before.d_came, np.minimum(before.raw, raw)
+        apart = np.fmax(before.apart, np.where((surely > most) & ~np.isnan(before.gaps[0]), most, surely))
         goes_on = (~np.isnan(before.gone) & ~begins) | first
         d_came, d_gone = np.where(goes_on, [came - came_before, gone - gone_before], 0.0)
         # What happened while the agent was away may have been at the limit.

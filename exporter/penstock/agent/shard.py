@@ -18,10 +18,8 @@ class Shard:
 
     def owns(self, broker: str) -> bool:
         """Rendezvous hashing: of all ordinals, the one that weighs most with this name."""
-        return (
-            max(range(self.count), key=lambda n: blake2b(f"{n}:{broker}".encode(), digest_size=8).digest())
-            == self.ordinal
-        )
+        weight = {n: blake2b(f"{n}:{broker}".encode(), digest_size=8).digest() for n in range(self.count)}
+        return max(weight, key=weight.__getitem__) == self.ordinal
 
 
 def parse_shard(text: str) -> Shard:

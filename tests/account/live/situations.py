@@ -189,9 +189,10 @@ HEALTHY = (
     Situation("h.auto", [send(1000, fast=1), take()], short=True),
     Situation(
         "h.batch", [send(450, batch=500, rollback_every=3), take(mode="transacted", batch=50)], short=True,
-        truth={"": {"rolled_back": "rolled_back"}}, wide=("rolled_back",), also=("producer_transaction_open",),
+        truth={"": {"rolled_back": "rolled_back"}}, wide=("rolled_back", "acknowledged"),
+        also=("producer_transaction_open",),
     ),
-    Situation("h.batch.amqp", [send(50), take(protocol="amqp", mode="transacted", batch=20)]),
+    Situation("h.batch.amqp", [send(50), take(protocol="amqp", mode="transacted", batch=20)], wide=("acknowledged",)),
     Situation("h.client.ack", [send(100), take(mode="client", batch=3000)], short=True),
     Situation("h.dups", [send(100), take(mode="dups")]),
     Situation("h.groups", [send(60, groups=5), take(), take()]),
