@@ -171,7 +171,8 @@ class Comparison:
         if low == high == truth:
             verdict = EXACT
         elif low <= truth <= high:
-            allowed = (*situation.unknown, *(situation.wide if value is not None else ()))
+            # Beside senders that name no address an acknowledged message may have been moved by an operator.
+            allowed = (*situation.unknown, *((*situation.wide, "acknowledged") if value is not None else ()))
             verdict = (BOUNDS if value is not None else UNKNOWN) if lawful or name in allowed or not truth else WRONG
         else:
             more = unseen if name == "there" else self._unsure  # what was acknowledged just then comes once more
