@@ -1,5 +1,4 @@
-"""
-The Snapshot: what one poll of one broker said, in columns. It knows no broker's wire names and no metric names.
+"""The Snapshot: what one poll of one broker said, in columns. It knows no broker's wire names and no metric names.
 
 Columns are float64, NaN = missing; counts are messages, sizes bytes, flags 0 or 1, times seconds of the **broker's**
 clock since 1970 unless a name says otherwise. A column that the broker's version lacks is not there at all.
@@ -21,8 +20,7 @@ CLOCK_NOISE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class BrokerKind:
-    """
-    A kind of broker: what rules must know of it. How it is read is a `penstock.brokers.Kind`.
+    """A kind of broker: what rules must know of it. How it is read is a `penstock.brokers.Kind`.
 
     name: in the configuration, in labels and files. product: whose it is and what it is called.
     shows_sessions: consumers name their session; else all of a connection count as one.
@@ -174,8 +172,7 @@ class AddressRow:
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """
-    A queue. messages: the broker's own count. ring_limit: messages, NaN = no limit. has_dead_letter_address,
+    """A queue. messages: the broker's own count. ring_limit: messages, NaN = no limit. has_dead_letter_address,
     has_expiry_address: Artemis; NaN until read. in_doubt: messages that prepared transactions took (Artemis); NaN
     where it was not asked.
 
@@ -259,8 +256,7 @@ class ProducerRow:
 
 @dataclass(frozen=True, slots=True)
 class TransactionRow:
-    """
-    A transaction that is under way (OpenMQ), or prepared (Artemis). state: a `TransactionState`. messages,
+    """A transaction that is under way (OpenMQ), or prepared (Artemis). state: a `TransactionState`. messages,
     acknowledgements: in it (OpenMQ). distributed: an XA branch.
     """
 
@@ -284,8 +280,7 @@ class LinkRow:
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """
-    How one part of a poll went. `stamp`: agent's clock when its answer came; `error`: empty on success.
+    """How one part of a poll went. `stamp`: agent's clock when its answer came; `error`: empty on success.
 
     all_rows: the error is no more than values that are missing: every row is there, as it is now.
     """
@@ -307,8 +302,7 @@ class Collector:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """
-    Which start of which broker answers; what an earlier one said may be about other things.
+    """Which start of which broker answers; what an earlier one said may be about other things.
 
     who: whatever differs between two brokers at one address. clock, uptime: the broker's, seconds; NaN = not shown.
     session: where it is another one, so is the process; empty = not shown.
@@ -358,8 +352,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """
-    What one poll is of, said once, by the poll engine.
+    """What one poll is of, said once, by the poll engine.
 
     process: which start of which broker answered. Whoever keeps something of a broker keeps the process it is of, and
     asks `Process.replaces` at the next poll: that may be of another reader, or of another agent.
@@ -380,8 +373,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """
-    One poll. A table that is None was not read (its collector failed, or the broker is passive); an empty one was.
+    """One poll. A table that is None was not read (its collector failed, or the broker is passive); an empty one was.
 
     stamp: agent's clock at the broker's own answer, seconds since 1970.
     consumer_queue, consumer_connection: per consumer the key of its queue or connection, -1 where unknown.

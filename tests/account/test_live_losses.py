@@ -142,7 +142,7 @@ def test_faults_are_told_and_healthy_loads_are_not(
             "f.dlq": {"dead_letters_lost"},
         }
         why = {queue: {one.why for one in of} for queue, of in found.items()}
-        assert "messages in doubt: 5 of f.doubt" in why[""].pop()
+        assert "5 of f.doubt" in why[""].pop()  # beside those that the slow ones have in doubt just now
         assert "sends-twice" in why["f.dup"].pop()
         assert "colour='red'" in why["f.red"].pop()
         assert why["f.kill"] == {"its dead-letter address no.such.queue has no queue"}

@@ -19,7 +19,7 @@ from penstock.agent.storage_lock import StorageLock
 from penstock.cli import files
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.safe_files import FOR_OTHERS, Unfit, create, make_directory, read_file, replace_file
-from penstock.history import exported
+from penstock.history import told
 from penstock.history.epoch import CounterEpochs
 from penstock.history.store import STAGING, Store
 from penstock.insight.events import Change, Event
@@ -42,7 +42,7 @@ def state_journal(folder: Path) -> None:
 
 def stood(folder: Path) -> None:
     make_directory(folder)
-    exported.save({}, folder / "told.bin")
+    told.save({}, folder / "told.bin")
 
 
 def locked(folder: Path) -> None:

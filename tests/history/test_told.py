@@ -12,7 +12,7 @@ import pytest
 
 from history.polls import Clock, recorded, rows, writer
 from penstock.conditions.condition import ActiveCondition, Severity
-from penstock.history import exported as kept
+from penstock.history import told as kept
 from penstock.history.exported import Exported
 from penstock.history.spool import Spool
 from penstock.history.store import Store

@@ -43,8 +43,7 @@ class MessageAccount:
     def advance(
         self, found: Facts, snapshot: Snapshot, before: Seen, now: Seen, rings: tuple[Facts, Seen] | None = None
     ) -> "MessageAccount":
-        """
-        before, now: as seen at the poll before and at this one; `found` is the difference. rings: the same since the
+        """before, now: as seen at the poll before and at this one; `found` is the difference. rings: the same since the
         last poll in between, which rings alone know.
         """
         if in_part(snapshot.observation):  # what comes into view has a past; an address has queues that are not seen
@@ -128,8 +127,7 @@ class MessageAccount:
         return replace(self, visits=visits, dead_letters=letters, moves=moves, rollbacks=rollbacks)
 
     def glanced(self, found: Facts, snapshot: Snapshot, before: Seen, *, goes_on: bool = False) -> "MessageAccount":
-        """
-        After a poll between two that are judged: what rings lose, of the queues that were judged last.
+        """After a poll between two that are judged: what rings lose, of the queues that were judged last.
 
         goes_on: it is not the first since then.
         """

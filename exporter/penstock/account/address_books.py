@@ -1,5 +1,4 @@
-"""
-What an address routed and its queues did not get.
+"""What an address routed and its queues did not get.
 
 R and U are read before the queues' A: so what is missing is never too high by the order of reads, but for what is
 between two counters at that moment, and the least of three polls counts. The numbers are of addresses, by the rows of
@@ -40,8 +39,7 @@ class Missing(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AddressBooks(RowState):
-    """
-    Per queue, of its address.
+    """Per queue, of its address.
 
     routed0, came0: R, and what came to this queue, when they were compared first. slack: at most so many were missing
     then, or came between those two reads, negative: fewer were missing since; floor: at least. least, most: missing
@@ -225,8 +223,7 @@ def new_addresses(join: AddressJoin, addresses: Index[AddressRow], before: Index
 
 
 def came_to_address(join: AddressJoin, queues: Index[QueueRow], came: Column) -> tuple[Column, Column]:
-    """
-    How many different messages came to the queues of each address, at least and at most. came: to each queue.
+    """How many different messages came to the queues of each address, at least and at most. came: to each queue.
 
     Anycast queues share them, each multicast queue gets all that its filter wants; NaN where an address has both.
     """
@@ -263,8 +260,7 @@ def missing_by_policy(addresses: Table[AddressRow], join: AddressJoin) -> Column
 
 
 def reasons(policy: Column, unfiltered: Column, full: Column, queues: Index[QueueRow]) -> Column:
-    """
-    A `Missing` for each queue's address; NaN where its policy is not known or two reasons are possible: a queue on a
+    """A `Missing` for each queue's address; NaN where its policy is not known or two reasons are possible: a queue on a
     wildcard address may want what no filter here does, another broker of the cluster may have got any.
     """
     limits = np.where((policy > Missing.UNCOMMITTED) & ~(full > 0), Missing.UNCOMMITTED, policy)

@@ -33,8 +33,7 @@ class Booked(RowState):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters(RowState):
-    """
-    Per queue. dead, purged: at least so many of the killed; each of the others is one of the two.
+    """Per queue. dead, purged: at least so many of the killed; each of the others is one of the two.
 
     placeless: what has had its last attempt is gone: no dead-letter address is set, or it has no queue. killed0: X when
     this was last booked. idle: no consumer could have had a last attempt, nor one that no poll lists.
@@ -53,8 +52,7 @@ class DeadLetters(RowState):
         self, found: Facts, has_address: Column, books: QueueBooks, last: Visits, visits: Visits,
         *, watched: bool, unlisted: bool,
     ) -> "DeadLetters":  # fmt: skip
-        """
-        has_address: of each queue; NaN: not read. last: of the poll before. watched, unlisted: as of `QueueBooks`
+        """has_address: of each queue; NaN: not read. last: of the poll before. watched, unlisted: as of `QueueBooks`
         and `RingLosses`.
         """
         before, killed = self.reindexed(found.queues), books.killed

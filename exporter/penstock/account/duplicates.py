@@ -1,5 +1,4 @@
-"""
-What producers sent and no address routed: duplicates, which the broker drops without a counter.
+"""What producers sent and no address routed: duplicates, which the broker drops without a counter.
 
 Producers are read after their addresses, so what they sent may be ahead of what was routed: what they had sent at the
 poll before is not. A producer that names an address with each message shows no number for any.

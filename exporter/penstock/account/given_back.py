@@ -22,8 +22,7 @@ CORE = "CORE"
 
 @dataclass(frozen=True, slots=True)
 class GivenBack(RowState):
-    """
-    Per queue. given_back: at least so many; from_rows: the part that consumers had buffered when they went.
+    """Per queue. given_back: at least so many; from_rows: the part that consumers had buffered when they went.
 
     attempted: attempts that neither settled a message nor are open, at the last polls; attempted0: when these were
     compared first, less what was given back before. paged: the broker attempts less for messages of page files. vague:

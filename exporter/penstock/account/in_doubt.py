@@ -21,8 +21,7 @@ from penstock.observation.facts import Facts, or_zero
 
 @dataclass(frozen=True, slots=True)
 class InDoubt(RowState):
-    """
-    Per queue. counted: messages of prepared transactions, at the last polls. sure: those that no consumer has taken.
+    """Per queue. counted: messages of prepared transactions, at the last polls. sure: those that no consumer has taken.
     unlisted: consumers that are not listed, at the last polls. links, rest: by a link, and by none known; at least and
     at most.
 

@@ -124,8 +124,7 @@ def polled_queues(found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> De
 
 
 def polled_topics(addresses: Table[AddressRow], before: Index[AddressRow]) -> tuple[DestinationPoll, Positions]:
-    """
-    And where they are among the addresses; before: those of the last poll.
+    """And where they are among the addresses; before: those of the last poll.
 
     What its subscriptions let go of is not comparable with what left a topic.
     """

@@ -1,5 +1,4 @@
-"""
-The account of an OpenMQ broker's destinations: what came is there, or left, and by which reason.
+"""The account of an OpenMQ broker's destinations: what came is there, or left, and by which reason.
 
 Each has one counter of what came (I, refused messages too) and one of what left for whatever reason (O): I = content +
 O + X. X is what never was in it: refused, too large, or expired on arrival. Of O the consumers let go of R. Their rows
@@ -37,8 +36,7 @@ SHORT_LIVED = 600.0
 
 @dataclass(frozen=True, slots=True)
 class DestinationPoll:
-    """
-    One poll of destinations, by the rows of `index`.
+    """One poll of destinations, by the rows of `index`.
 
     entered, left, content: I, O, and what is there with what is uncommitted. carried: that was not read in this poll,
     but worked out of the others. released: what left its consumers' hands since the poll before. stale: what those
@@ -69,8 +67,7 @@ class DestinationPoll:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPoll:
-    """
-    What the dead message queue took in since the poll before, infinite where it is not known.
+    """What the dead message queue took in since the poll before, infinite where it is not known.
 
     certain, possible: with what of the poll before had no source yet. low, high: of all sources, at least and at most.
     """
@@ -84,8 +81,7 @@ class DeadLetterPoll:
 
 @dataclass(frozen=True, slots=True)
 class DestinationBooks(RowState):
-    """
-    Per destination, messages since `since` (broker's clock), over restarts of the broker.
+    """Per destination, messages since `since` (broker's clock), over restarts of the broker.
 
     entered0, left0: its counters when the process was first polled, less what was counted before. opening: content at
     `since`. adjusted: what restarts added to it, or took. apart: X, as sighted at two polls. low, more: a line for each

@@ -1,5 +1,4 @@
-"""
-The account of each queue: what was there at first and what came is there now, or left by a reason.
+"""The account of each queue: what was there at first and what came is there now, or left by a reason.
 
 All numbers of a queue come from one row of one listing, so the sums are exact: A = K + E + X + content + lost. Letters
 as in `observation.facts`. What a ring evicts and a last value replaces has no counter: it is what the sum lacks.
@@ -18,8 +17,7 @@ from penstock.observation.facts import Facts, or_zero
 
 @dataclass(frozen=True, slots=True)
 class QueueBooks(RowState):
-    """
-    Per queue, messages since `since` (broker's clock), over restarts of the broker.
+    """Per queue, messages since `since` (broker's clock), over restarts of the broker.
 
     a0, k0, e0, x0: the broker's counters when its process was first polled, less what was counted before it.
     opening: content at `since`. adjusted: what restarts of the broker and counters set back added to the content,
@@ -139,8 +137,7 @@ def ledgered(found: Facts) -> Mask:
 
 
 def reloaded_in_doubt(found: Facts, content: Column, held_by_none: Column) -> Column:
-    """
-    Messages that the broker counted as acknowledged when it loaded them at its start: they were in doubt.
+    """Messages that the broker counted as acknowledged when it loaded them at its start: they were in doubt.
 
     Without a limit that evicts it is what left more often than it came; else all, where no consumer has any of them.
     """

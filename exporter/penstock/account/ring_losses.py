@@ -1,5 +1,4 @@
-"""
-Who made a ring lose messages: those that arrive at a full ring, or the consumers that give back what has no room.
+"""Who made a ring lose messages: those that arrive at a full ring, or the consumers that give back what has no room.
 
 A loss is sure when two polls have seen it; it is held against what happened in the interval that it fell into.
 """
@@ -144,8 +143,7 @@ class RingLosses(RowState):
 
 
 def shares(grew: Column, interval: RingLosses, ring: Column) -> tuple[Column, Column]:
-    """
-    Of what was lost in an interval, at least and at most so many by consumers.
+    """Of what was lost in an interval, at least and at most so many by consumers.
 
     An arrival evicts at most one message, and none while there is room; who went may have been given what was ready or
     came meanwhile, and so may one that was never listed.

@@ -1,5 +1,4 @@
-"""
-What producers sent in transactions and rolled back. R counts it at once and for good, A only what is committed.
+"""What producers sent in transactions and rolled back. R counts it at once and for good, A only what is committed.
 
 What an address routed and its queues lack is rolled back or still open. It is no more open where no producer is left
 that could commit it and none is prepared; a session may outlive its producer (JmsTemplate has one for each send), so

@@ -1,5 +1,4 @@
-"""
-The agent: which brokers are polled, one poll loop each, what is shown, kept over a restart and looked up.
+"""The agent: which brokers are polled, one poll loop each, what is shown, kept over a restart and looked up.
 
 Decodes, judges and renders nothing itself; each class says which thread owns its state.
 """

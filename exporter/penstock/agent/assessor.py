@@ -53,8 +53,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Assessor:
-    """
-    Carries what is known of one broker from poll to poll.
+    """Carries what is known of one broker from poll to poll.
 
     Everything belongs to the jobs of `lane`, but for `set_policy`, which the event loop calls; `view` and `recent` may
     be read by any thread.

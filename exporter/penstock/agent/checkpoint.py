@@ -47,8 +47,7 @@ SavedLoss = tuple[int, str, Loss]
 
 @dataclass(frozen=True, slots=True)
 class SavedTimeouts(Generic[NameT]):
-    """
-    A `LearnedTimeout`: of the row `at // BINS` the weight of the bin `at % BINS`; the other columns by row.
+    """A `LearnedTimeout`: of the row `at // BINS` the weight of the bin `at % BINS`; the other columns by row.
 
     spells: its long gaps, LONG_GAPS a row.
     """
@@ -277,8 +276,7 @@ def saved_debounce(stand: Debounce) -> SavedDebounce:
 
 
 def restore(checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Policy) -> State:
-    """
-    `state`, which has judged nothing yet, with what is remembered; `snapshot` is active, with queues and consumers.
+    """`state`, which has judged nothing yet, with what is remembered; `snapshot` is active, with queues and consumers.
 
     What the clients and queues taught, and totals, always; all else only where the broker's process is still the same.
     """
@@ -363,8 +361,7 @@ def renumbered(keys: Keys, of: Mapping[int, int]) -> tuple[Keys, Positions]:
 def restored_totals(
     kept: KeptTotals, series: Sequence[SeriesT], source: Index[Any], at: Positions | None
 ) -> Totals[SeriesT]:
-    """
-    All sums as of series that have no row now: the first poll finds those that have.
+    """All sums as of series that have no row now: the first poll finds those that have.
 
     at: position in `kept.last` of each row of `source`, -1 where it is new; None when all are.
     """

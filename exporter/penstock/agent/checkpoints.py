@@ -24,8 +24,7 @@ SAVE_PAUSE = 5.0
 
 
 class Checkpoints:
-    """
-    Saves what is known of all brokers to the state file, and gives it back by name and node id.
+    """Saves what is known of all brokers to the state file, and gives it back by name and node id.
 
     `record` is called in the worker threads, everything else in the event loop, which waits for the work that it hands
     over to them.
@@ -116,8 +115,7 @@ def _keep(file: StateFile, assessors: Sequence[Assessor]) -> list[tuple[Assessor
 
 
 def _save_in_both(file: StateFile, small: Executor, assessors: Sequence[Assessor]) -> None:
-    """
-    In the thread of the large brokers, what takes long of it before that of all others has to wait, too.
+    """In the thread of the large brokers, what takes long of it before that of all others has to wait, too.
 
     Both threads are taken at the end: no poll may be recorded between what is kept and the beginning of a new journal.
     """

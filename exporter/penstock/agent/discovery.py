@@ -288,8 +288,7 @@ class Discovery:
 
 
 def named(profile: Profile, places: Iterable[SourcePlace]) -> dict[str, SourcePlace]:
-    """
-    Places by their names: an address, or the first label of a host where no other has the same, else the whole host.
+    """Places by their names: an address, or the first label of a host where no other has the same, else the whole host.
 
     A host with several ports is several brokers only where the broker's URL takes its port from DNS, and is named with
     its port then. The names follow from what DNS says now, so that all agents give the same.

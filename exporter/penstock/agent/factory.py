@@ -21,8 +21,7 @@ from penstock.transports.transport import Reader, Transport, WithMaskedErrors
 def open_reader(
     config: Config, broker: Broker, executor: Executor | None = None, record: RecordingFile | None = None
 ) -> Reader:
-    """
-    A reader of `broker`, whose errors show nothing that the environment put into its settings. Raises ConfigError.
+    """A reader of `broker`, whose errors show nothing that the environment put into its settings. Raises ConfigError.
 
     record: a file to which every raw answer is written too.
     """

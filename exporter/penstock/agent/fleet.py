@@ -94,8 +94,7 @@ class Fleet:
         )
 
     def switch(self, plan: Switch) -> None:
-        """
-        Poll as `plan` says, in one step that cannot be refused, nor cancelled halfway.
+        """Poll as `plan` says, in one step that cannot be refused, nor cancelled halfway.
 
         Brokers that are polled no longer end by and by (`settled`); new ones begin when those have ended, because they
         may be the same brokers.

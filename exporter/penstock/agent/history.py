@@ -37,8 +37,7 @@ class HistorySink:
         """The writer before this one; it may still be publishing."""
 
     def plan(self, config: History, storage: Path | None) -> HistoryPlan:
-        """
-        What to write with. Raises ConfigError; nothing has changed in any case.
+        """What to write with. Raises ConfigError; nothing has changed in any case.
 
         storage: the directory of the spool; None = nothing may be kept, and no history is written.
         """

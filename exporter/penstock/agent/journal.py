@@ -1,5 +1,4 @@
-"""
-The log of changes: the last ones in memory, and as JSON lines in files that are rotated once.
+"""The log of changes: the last ones in memory, and as JSON lines in files that are rotated once.
 
 Of brokers and of the agent itself apart: what operators and clients of the server cause must not push conditions out.
 """
@@ -49,8 +48,7 @@ class Journal:
         return self._of_brokers.success and self._of_agent.success
 
     def load(self, published: Iterable[Event] = ()) -> None:
-        """
-        Read what an earlier agent wrote; lines that are no event are skipped.
+        """Read what an earlier agent wrote; lines that are no event are skipped.
 
         published: the last events that it told, of which one that was killed may have written a part.
         """

@@ -21,8 +21,7 @@ MAX_EVENTS = 2_000
 
 
 class Lookups:
-    """
-    The agent as the server sees it (`penstock.server.view.AgentView`): answers from what the last polls left.
+    """The agent as the server sees it (`penstock.server.view.AgentView`): answers from what the last polls left.
 
     It changes nothing and has no state, so that any thread may ask.
     """

@@ -1,5 +1,4 @@
-"""
-Which configured broker serves which node id, and who may go on with what is known of it.
+"""Which configured broker serves which node id, and who may go on with what is known of it.
 
 Both brokers of a failover pair have one node id, and so has a copy of a broker's data directory that is started. What
 is known belongs to the configured name; another name goes on with it only where a failover is proven.
@@ -33,8 +32,7 @@ class Undecided(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SeenNode:
-    """
-    A configured broker as its last poll left it.
+    """A configured broker as its last poll left it.
 
     first, last: of the polls at which this process was active, by the agent's clock. was_passive: before them.
     process, begun: as it called itself at the last of them, and at the first.
@@ -91,8 +89,7 @@ class Nodes:
         self._seen[name] = SeenNode(Standing.DOWN, before.node_id, was_passive=before.was_passive)
 
     def rivals(self, name: str) -> tuple[str, ...]:
-        """
-        Who else was active with its node id while it was.
+        """Who else was active with its node id while it was.
 
         In a failover the one is not seen active again after the other was, but as another process. One process that is
         watched under two names is no rival of itself.
@@ -119,8 +116,7 @@ class Nodes:
         return next((one for one in self._kept_of(name, snapshot) if one.broker == name), None)
 
     def recalled(self, name: str, snapshot: Snapshot) -> Checkpoint | None:
-        """
-        What an active broker goes on with: what was known of its own name, else of the one that it took over from.
+        """What an active broker goes on with: what was known of its own name, else of the one that it took over from.
 
         Raises Undecided.
         """

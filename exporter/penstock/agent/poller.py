@@ -29,8 +29,7 @@ Publish = Callable[[PollResult, Mapping[Result, int]], None]
 
 
 class Poller:
-    """
-    Polls one broker when it is due, hands what was read to the assessor and the publisher, and logs how it went.
+    """Polls one broker when it is due, hands what was read to the assessor and the publisher, and logs how it went.
 
     Its own fields belong to the event loop; assessor and publisher work in `executor`, while the loop waits for them.
     timeout: seconds that a poll may take.

@@ -1,5 +1,4 @@
-"""
-How Python is set for a process that works on large columns in one thread and answers requests in another.
+"""How Python is set for a process that works on large columns in one thread and answers requests in another.
 
 Only a program that is nothing but an agent sets this: `penstock run`, and the benches that measure it.
 """
@@ -24,8 +23,7 @@ EXIT_SECONDS = 3.5
 
 
 def tune() -> None:
-    """
-    One heap for all threads, cyclic garbage looked for less often, and the thread that answers let in sooner; to be
+    """One heap for all threads, cyclic garbage looked for less often, and the thread that answers let in sooner; to be
     called before there is another thread.
 
     What is known of a large broker is hundreds of thousands of objects in no cycle: to walk them takes 0.1 s, in which
@@ -38,8 +36,7 @@ def tune() -> None:
 
 
 def last_resort() -> threading.Timer:
-    """
-    Started, it ends the process within EXIT_SECONDS, whatever still works or hangs by then; never to be cancelled.
+    """Started, it ends the process within EXIT_SECONDS, whatever still works or hangs by then; never to be cancelled.
 
     What no kill may take back is in the files at any time.
     """

@@ -16,8 +16,7 @@ from penstock.insight.events import Event
 
 @dataclass(slots=True)
 class Publisher:
-    """
-    Renders what the assessor knows, and withdraws it when it becomes too old.
+    """Renders what the assessor knows, and withdraws it when it becomes too old.
 
     `publish` and `withdraw` run where the assessor does. The event loop reads `fresh_until` while
     neither runs; `blocks` may be read by any thread.

@@ -1,5 +1,4 @@
-"""
-The last hour of a broker in memory: what waits and is delivering in each queue, what each client holds.
+"""The last hour of a broker in memory: what waits and is delivering in each queue, what each client holds.
 
 Every queue and client is kept; of how many moments depends on how many there are, so that the whole stays within
 a fixed number of bytes: one value each 15 s of 2,000 queues, one each minute of 10,000.
@@ -42,8 +41,7 @@ Values = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class RecentSamples:
-    """
-    How numbers went, the oldest first, evenly spaced.
+    """How numbers went, the oldest first, evenly spaced.
 
     step: seconds between two. end: when the newest was read, seconds since 1970. values: by column; rows as asked,
     moments along the last axis; NaN where nothing was read.
@@ -69,8 +67,7 @@ class SeriesBuffer:
         self._values: Values | None = None
 
     def add(self, stamp: float, table: Table[Any]) -> None:
-        """
-        What a poll at `stamp` (seconds since 1970) says; of several within one step the last stays.
+        """What a poll at `stamp` (seconds since 1970) says; of several within one step the last stays.
 
         A clock that was set back by more than a step begins the hour anew.
         """
@@ -185,8 +182,7 @@ def time_series_values(series: RecentSamples | None, row: int) -> answers.TimeSe
 def queue_recent(
     recent: Recent, view: BrokerView, queue: str, address: str | None, events: Iterable[Event]
 ) -> answers.Recent:
-    """
-    The last hour of a queue: its numbers, what its clients buffered (MAX_CLIENTS, those with a condition first, then
+    """The last hour of a queue: its numbers, what its clients buffered (MAX_CLIENTS, those with a condition first, then
     those that buffered most), its conditions. events: of this queue's name. NotFound: there is no such queue.
     """
     series, i = find_queue(view, queue, address)
@@ -225,8 +221,7 @@ Name = tuple[str, str]
 
 
 def episodes(events: Iterable[Event], active: Sequence[ActiveCondition], begin: float) -> list[SeverityEpisode]:
-    """
-    What was active since `begin`, in the order of its beginnings.
+    """What was active since `begin`, in the order of its beginnings.
 
     events: of the queue, those since `begin` at least, oldest first. active: its conditions now. Silenced conditions
     are no events, and are left out here too.

@@ -1,5 +1,4 @@
-"""
-What one poll changed of what is kept: `record_of` takes it out, `applied` adds it to the checkpoint that it follows.
+"""What one poll changed of what is kept: `record_of` takes it out, `applied` adds it to the checkpoint that it follows.
 
 A record rests on a checkpoint of the same run of the agent, its base: series are numbered as they stand there, then as
 they come. Its numbers are totals and no differences: sums and what each thing said at last go together.
@@ -68,8 +67,7 @@ class Patch(msgspec.Struct):
 
 
 class Record(msgspec.Struct, omit_defaults=True):
-    """
-    One poll of the broker `key`.
+    """One poll of the broker `key`.
 
     sequence: ascending over all brokers and runs. whole: a base, the rest is empty then. base: the sequence of the
     record or of the state file that the base stands in. now: of the poll, by the broker's clock. queue_names,
@@ -130,8 +128,7 @@ def record_of(
     events: Sequence[Event],
     sequence: int,
 ) -> tuple[Record | None, Written | None]:
-    """
-    What is to be written of a poll before it is shown, None for nothing, and what is written then.
+    """What is to be written of a poll before it is shown, None for nothing, and what is written then.
 
     snapshot: what `state` was judged from. told: the conditions that were told, this poll's `events` included.
     """

@@ -1,5 +1,4 @@
-"""
-The state file: what is known of each broker, over restarts of the agent.
+"""The state file: what is known of each broker, over restarts of the agent.
 
 One line that names the format, then zlib over msgpack. Written whole beside the old one and renamed over it. What was
 published since stands in the journal beside it, which is read with it.
@@ -40,8 +39,7 @@ _CHUNK = 1 << 20
 
 
 class Saved(msgspec.Struct):
-    """
-    The file's content. By `identity`: what is kept, and the agent's time when it was seen last.
+    """The file's content. By `identity`: what is kept, and the agent's time when it was seen last.
 
     sequence: of the last record of the journal that is in it.
     """
@@ -85,8 +83,7 @@ class StateFile:
         return self._journal.size > FULL
 
     def load(self) -> list[Event]:
-        """
-        Read both files; what cannot be used is renamed, with a warning, and not known then.
+        """Read both files; what cannot be used is renamed, with a warning, and not known then.
 
         Returns the events of the journal, of which an agent that was killed may not have written the last.
         """

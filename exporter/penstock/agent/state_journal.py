@@ -75,8 +75,7 @@ class StateJournal:
         self.size += len(frame)
 
     def begin_anew(self) -> None:
-        """
-        What it says is in the state file now, which knows by the sequence.
+        """What it says is in the state file now, which knows by the sequence.
 
         It is emptied with the next record: until then its events may not all be in the log of changes.
         """

@@ -42,8 +42,7 @@ STOP_SECONDS = 2.5
 
 
 class Agent:
-    """
-    Polls the brokers of a configuration file; `lookups` answers what is asked of them.
+    """Polls the brokers of a configuration file; `lookups` answers what is asked of them.
 
     Its methods are called in the event loop; `reload` and `stop` at any time.
     Polls are assessed and rendered in its worker threads, which also write what is kept.
@@ -114,8 +113,7 @@ class Agent:
         self._record(Change.AGENT_START, f"version {__version__}")
 
     async def stop(self) -> None:
-        """
-        End whatever is under way, save what is known and give everything back; at any time, and more than once.
+        """End whatever is under way, save what is known and give everything back; at any time, and more than once.
 
         Once asked for it goes on to its end, whoever is cancelled meanwhile. What does not end within STOP_SECONDS is
         left behind: a thread then works on, which the end of the process must not wait for.
@@ -157,8 +155,7 @@ class Agent:
             self._lock.release()
 
     async def reload(self) -> None:
-        """
-        Read the configuration anew: all of it is taken, or an error is raised and nothing has changed.
+        """Read the configuration anew: all of it is taken, or an error is raised and nothing has changed.
 
         Raises ConfigError, also for what nobody expected; Stopped by `stop`.
         """

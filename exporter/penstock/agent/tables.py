@@ -1,5 +1,4 @@
-"""
-What the agent says about its polls of one broker, as tables beside those of the assessment; and which rows are shown
+"""What the agent says about its polls of one broker, as tables beside those of the assessment; and which rows are shown
 where a broker makes more series than its budget: what is unhealthy, then the largest.
 """
 
@@ -87,8 +86,7 @@ SIZES = {
 
 @dataclass(slots=True)
 class SeriesBudget:
-    """
-    Cuts the tables of one broker to the series that it may have.
+    """Cuts the tables of one broker to the series that it may have.
 
     What is shown stays shown while others are of the same order of magnitude: series that come and go cost Prometheus
     more than those that stay.

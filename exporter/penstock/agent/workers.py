@@ -44,8 +44,7 @@ class Workers:
 
 
 class Lane(Executor):
-    """
-    The jobs of one broker, one at a time, in the order in which they are handed over.
+    """The jobs of one broker, one at a time, in the order in which they are handed over.
 
     A broker is found out to be large by its first long job; its next is done in the thread of the large ones.
     """

@@ -1,5 +1,4 @@
-"""
-One poll's assessment: all rooms called in their order, and the result as tables for the exposition.
+"""One poll's assessment: all rooms called in their order, and the result as tables for the exposition.
 
 Decides nothing itself; no I/O.
 """

@@ -1,5 +1,4 @@
-"""
-What a snapshot means: the tables of series that are shown, from the snapshot and what was known before.
+"""What a snapshot means: the tables of series that are shown, from the snapshot and what was known before.
 
 Pure: `assess(state, snapshot, policy) -> (state, tables)`. Time comes from the snapshot.
 """

@@ -102,8 +102,7 @@ def address_causes(conditions: Sequence[ActiveCondition], addresses: Table[Addre
 def address_measures(
     judgement: Judgement, queues: Grouping[QueueSeries], of_queue: Positions, addresses: Table[AddressSeries]
 ) -> dict[str, Column]:
-    """
-    Columns by the addresses: whether producers wait for a limit, what was dropped or refused.
+    """Columns by the addresses: whether producers wait for a limit, what was dropped or refused.
 
     of_queue: position of its address of each queue series. Nothing where the last poll was not judged.
     """
@@ -136,8 +135,7 @@ def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
 
 
 def queue_causes(conditions: Sequence[ActiveCondition]) -> Table[QueueCause]:
-    """
-    Conditions that hold on queues, those of their clients included. unhealthy: 1 warning, 2 critical; notice: 1.
+    """Conditions that hold on queues, those of their clients included. unhealthy: 1 warning, 2 critical; notice: 1.
 
     Several under the same label are one, the worst: a sum of queues may have a condition more than once.
     """
@@ -245,8 +243,7 @@ def unhealthy_consumers(conditions: Sequence[ActiveCondition], queues: Index[Que
 
 
 def evictions(judgement: Judgement, queues: Queues, before: Index[Eviction]) -> Table[Eviction]:
-    """
-    What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll.
+    """What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll.
 
     On OpenMQ the limit is that of the destination.
     """

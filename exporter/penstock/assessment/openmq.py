@@ -37,8 +37,7 @@ def consumer_limits(judgement: Judgement, consumers: Keys) -> dict[str, Column]:
 def rejected(
     judgement: Judgement, queues: Grouping[QueueSeries], of_queue: Positions, addresses: Index[AddressSeries]
 ) -> dict[str, Column]:
-    """
-    Messages that each destination refused since the agent watches; NaN where that is not counted (topics).
+    """Messages that each destination refused since the agent watches; NaN where that is not counted (topics).
 
     of_queue: position of its address of each queue series.
     """

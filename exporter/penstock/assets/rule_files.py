@@ -36,8 +36,7 @@ class Recording:
 
 
 def over_brokers(value: str) -> str:
-    """
-    Sum of a value a queue over the brokers that hold a part of it.
+    """Sum of a value a queue over the brokers that hold a part of it.
 
     The maximum by node id first: two agents on one broker, under one name or two, and both brokers of a failover pair
     count once.

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """
-    Ratios are 0 to 1, times are Prometheus durations or seconds as named.
+    """Ratios are 0 to 1, times are Prometheus durations or seconds as named.
 
     judged_for: `for` of an alert on a condition, which two polls and the client's patience have confirmed before.
     measured_for: `for` of an alert on a number that may cross its threshold for a moment.

@@ -22,8 +22,7 @@ _OVER = {
 
 
 def described(text: str) -> str:
-    """
-    The description of an alert as a template.
+    """The description of an alert as a template.
 
     `{table.column}` is a number of the catalogue that has the alert's labels, "unknown" where there is none. What
     follows a bar says what of it: its age, its change a second, its increase, or the sum of the increases of all series

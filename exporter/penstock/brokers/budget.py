@@ -32,8 +32,7 @@ class RowBudgets:
 
 
 class Budget:
-    """
-    One listing from poll to poll: whether it has more rows than may be read, and which rows have come into view.
+    """One listing from poll to poll: whether it has more rows than may be read, and which rows have come into view.
 
     most: rows that may be read.
     """

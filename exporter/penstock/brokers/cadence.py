@@ -31,8 +31,7 @@ class Cadence:
 
 
 class Aged(Generic[NameT, ValueT]):
-    """
-    Settings by name, each read again after SETTINGS_AGE, whether or not it could be read.
+    """Settings by name, each read again after SETTINGS_AGE, whether or not it could be read.
 
     values: as last read; another object when any of them changed.
     """

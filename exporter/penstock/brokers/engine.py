@@ -1,5 +1,4 @@
-"""
-One poll of a broker of any kind: its deadline, its parts that succeed or fail alone, its pages.
+"""One poll of a broker of any kind: its deadline, its parts that succeed or fail alone, its pages.
 
 A kind says what is asked and in which order; nothing here knows a request or an answer by its content.
 """
@@ -50,8 +49,7 @@ class ReaderOptions:
 
 
 class Poll(Generic[ReplyT]):
-    """
-    A poll under way.
+    """A poll under way.
 
     now: agent's clock at the broker's own answer; answered: at the last answer; asked: seconds spent waiting so far.
     collectors: how each part went, in the order of the parts. inconsistent: as in `Observation`.
@@ -101,8 +99,7 @@ class Poll(Generic[ReplyT]):
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
 
     async def collect(self, name: str, part: Awaitable[tuple[ResultT, str]]) -> ResultT | None:
-        """
-        The result of a part, None when it failed. The part returns with it what it had to leave out, as text.
+        """The result of a part, None when it failed. The part returns with it what it had to leave out, as text.
 
         What an older version did not record is no part of the poll.
         """
@@ -170,8 +167,7 @@ class BrokerReader(ABC, Generic[ReplyT]):
         await self._transport.close()
 
     async def poll(self, timeout: float) -> Snapshot:
-        """
-        A snapshot within `timeout` seconds.
+        """A snapshot within `timeout` seconds.
 
         Raises SourceError when the broker itself could not be read; each other part fails alone, with its error in
         `Snapshot.collectors`.

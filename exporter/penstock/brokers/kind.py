@@ -11,8 +11,7 @@ from penstock.transports.transport import Hint, Reader, Transport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """
-    One kind of broker.
+    """One kind of broker.
 
     about: its name, and what rules must know of it.
     reader: makes its reader over a transport.

@@ -45,8 +45,7 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
 class Rows(Generic[RowT]):
-    """
-    Rows of one type out of an answer.
+    """Rows of one type out of an answer.
 
     unreadable: values that are missing because they could not be read, and whole rows; lost: rows of these.
     """
@@ -121,8 +120,7 @@ _BAD_ESCAPE = re.compile(rb"\\u00[01]([:-?])")
 
 
 def repaired(text: bytes) -> tuple[bytes, int]:
-    """
-    JSON text with what brokers are known to break in it put right, and how many octets were no UTF-8.
+    """JSON text with what brokers are known to break in it put right, and how many octets were no UTF-8.
 
     Of those each becomes U+FFFD. To be called only where reading failed: it looks at all of the text.
     """

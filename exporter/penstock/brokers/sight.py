@@ -20,8 +20,7 @@ Rank = Callable[[Values, NDArray[np.float64]], Values]
 
 
 class Sight:
-    """
-    Which rows stay although no page showed them, with the numbers that they said last.
+    """Which rows stay although no page showed them, with the numbers that they said last.
 
     A page is a piece of the sorted listing as it was at one moment. So a row is gone when it would stand within a page
     and does not; between two pages it may be hidden. Keys must never come again.
@@ -60,8 +59,7 @@ class Sight:
         return leaving
 
     def page_rows(self, rows: int) -> int:
-        """
-        How many rows to ask for in a page of the next listing, in place of `rows`.
+        """How many rows to ask for in a page of the next listing, in place of `rows`.
 
         A few more while something stood between two pages: so it will stand within one, and show whether it is gone.
         """
@@ -77,8 +75,7 @@ class Sight:
         *,
         lost: int = 0,
     ) -> tuple[Values, NDArray[np.float64]]:
-        """
-        `keys` and `numbers` (fields, rows) of all pages, each row once, and behind them those of the rows that stay.
+        """`keys` and `numbers` (fields, rows) of all pages, each row once, and behind them those of the rows that stay.
 
         sizes: rows of each page. gone: keys that are known to be. lost: rows that could not be read; each that could be
         read before may be any of those that are missing.
@@ -138,8 +135,7 @@ def _slices(
 
 
 def within_a_page(ranks: Values, pages: Sequence[Values]) -> NDArray[np.bool_]:
-    """
-    Whether rows of these ranks would stand within a page: the first begins the listing, the last ends it.
+    """Whether rows of these ranks would stand within a page: the first begins the listing, the last ends it.
 
     None does, where a page is not sorted: a broker sorts wrongly while sessions are closed.
     """

@@ -1,5 +1,4 @@
-"""
-The command line: one module a command. Flags follow the habits of Prometheus' own programs.
+"""The command line: one module a command. Flags follow the habits of Prometheus' own programs.
 
 Reads options and shows answers; what they mean is decided in the rooms below.
 """

@@ -20,8 +20,7 @@ from penstock.tui.lines import say, say_json
 @options.http_config_file
 @options.form
 async def account(broker: str, name: str | None, url: str, http_config_file: Path | None, form: str) -> int:
-    """
-    Show what became of the messages of an ADDRESS or QUEUE of a BROKER: what came is there, or left for a reason.
+    """Show what became of the messages of an ADDRESS or QUEUE of a BROKER: what came is there, or left for a reason.
 
     Of a CLIENT: what it took, and what it sent. Without a name all that lost messages. A number is exact; "1 to 3" are
     bounds; "unknown" has its reason beside it.

@@ -25,8 +25,7 @@ def alerts() -> None:
 @click.option("--runbooks-url", default=_DEFAULT.runbooks, help="Where docs/runbooks is published.")
 @click.option("--grafana-url", default=_DEFAULT.grafana, help="Your Grafana.")
 def write(directory: Path, runbooks_url: str, grafana_url: str) -> None:
-    """
-    Write alerts.yaml and recording.yaml into DIRECTORY, for `rule_files` of Prometheus 2.42 or later.
+    """Write alerts.yaml and recording.yaml into DIRECTORY, for `rule_files` of Prometheus 2.42 or later.
 
     Every alert links to its section of the runbooks and to a dashboard.
     """

@@ -29,8 +29,7 @@ SECONDS = 2.0
 )
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """
-    Print the completion script of a SHELL. Bash must be 4.4 or later.
+    """Print the completion script of a SHELL. Bash must be 4.4 or later.
 
     Names of brokers, queues and clients are completed by asking the agent that the command itself would ask.
     """

@@ -36,8 +36,7 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
     broker: str, queue: str, client: str | None, address: str | None, url: str, http_config_file: Path | None,
     config_file: Path | None, polls: int, form: str,
 ) -> int:  # fmt: skip
-    """
-    Tell what is known of a QUEUE of a BROKER, or of one CLIENT of it: conditions with evidence and advice.
+    """Tell what is known of a QUEUE of a BROKER, or of one CLIENT of it: conditions with evidence and advice.
 
     Conditions that last longer than the polls are told only by a running agent. Exit status 1 when it is not healthy.
     """

@@ -54,8 +54,7 @@ DEFAULT_DAYS = 15
 @click.option("--to", "last", type=options.DAY, help="UTC; default: now.")
 @click.option("--bearer-token-file", "token", type=options.FILE, help="With a token for it.")
 def import_samples(url: str, target: str, match: str, broker: str, token: Path | None, **when: datetime | None) -> None:
-    """
-    Back-fill the history from what a Prometheus scraped: of Penstock, or of Artemis by the JMX exporter or a plugin.
+    """Back-fill the history from what a Prometheus scraped: of Penstock, or of Artemis by the JMX exporter or a plugin.
 
     Numbers of queues and brokers only: good for trends, not for judging again. Doing it twice changes nothing.
     """

@@ -25,8 +25,7 @@ FORMATS = {"metrics": Format.TEXT, "openmetrics": Format.OPENMETRICS}
 @click.option("--broker", "name", help="Only this broker.")
 @click.option("--format", "form", type=click.Choice([*FORMATS, "table"]), default="metrics", help="What to print.")
 async def once(config_file: Path, name: str | None, form: str) -> int:
-    """
-    Poll each broker once and print what /metrics would show.
+    """Poll each broker once and print what /metrics would show.
 
     Exit status 1 when a broker could not be read.
     """

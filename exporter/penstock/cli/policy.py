@@ -9,8 +9,7 @@ from penstock.cli import options
 
 @options.command("penstock policy > openmq-policy.xml")
 def policy() -> None:
-    """
-    Print the policy of a Jolokia agent in an OpenMQ broker that lets Penstock read, and nobody do anything else.
+    """Print the policy of a Jolokia agent in an OpenMQ broker that lets Penstock read, and nobody do anything else.
 
     Write it to a file and name that in the agent's option policyLocation; docs/openmq.md shows how.
     """

@@ -29,8 +29,7 @@ from penstock.tui.lines import say
     help="Of the file: a poll that has no room ends it.",
 )
 async def record(config_file: Path, name: str | None, polls: int, output: Path | None, limit: int) -> int:
-    """
-    Poll a broker at its interval and write every raw answer as compressed JSON lines.
+    """Poll a broker at its interval and write every raw answer as compressed JSON lines.
 
     The file holds no credentials of Penstock's, but names of queues, users and clients; only you can read it. Read it
     back with `transport: recording` and `url: recording:FILE`. Control-C ends early; what was written stays.

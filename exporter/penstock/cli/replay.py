@@ -38,8 +38,7 @@ TIMEOUT = 3600.0
 @click.option("--broker", "name", help="As which broker of the configuration; default: the name in the recording.")
 @options.form_of_lines
 async def replay(file: Path, config_file: Path | None, name: str | None, form: str) -> int:
-    """
-    Judge a recording of `penstock record` and tell what changed, with the times of the recording.
+    """Judge a recording of `penstock record` and tell what changed, with the times of the recording.
 
     Edit rules or constants, replay, and see what would have been told.
     """

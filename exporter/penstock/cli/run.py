@@ -44,8 +44,7 @@ MOST_PROBES = 64
 async def run(
     config_file: Path, storage: Path, shard: str | None, log_level: str, log_format: str, **server: Any
 ) -> int:
-    """
-    Watch the configured brokers and serve /metrics.
+    """Watch the configured brokers and serve /metrics.
 
     SIGHUP reloads the configuration, and so does POST /-/reload with --web.enable-lifecycle; SIGTERM and SIGINT stop.
     """

@@ -34,8 +34,7 @@ from penstock.insight.answers import BrokerList
     help="Seconds between two looks at what the agent knows; how often a broker is polled is the agent's matter.",
 )
 async def top(url: str, http_config_file: Path | None, config_file: Path | None, broker: str, interval: float) -> int:
-    """
-    Show brokers, queues, clients and consumers, the worst first; open, filter, sort and explain them. ? helps.
+    """Show brokers, queues, clients and consumers, the worst first; open, filter, sort and explain them. ? helps.
 
     NO_COLOR is heeded: marks tell the same. Without a terminal, use penstock once --format table.
     """

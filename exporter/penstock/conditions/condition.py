@@ -1,5 +1,4 @@
-"""
-What a condition is: when it is raised, how bad it is, what it rests on, what may be behind it and what to do.
+"""What a condition is: when it is raised, how bad it is, what it rests on, what may be behind it and what to do.
 
 Each condition is an instance in a module of its own name; `catalogue` lists them, `rule_engine` evaluates them.
 """
@@ -39,8 +38,7 @@ class Scope(StrEnum):
 
 
 class Raised(NamedTuple):
-    """
-    What a rule says at one poll, by the rows of its scope.
+    """What a rule says at one poll, by the rows of its scope.
 
     mask: where it is true. since: when it became true, by the broker's clock, NaN = at this poll. lasting: seconds for
     which it must have been true before the condition is raised; None = two polls are enough.
@@ -52,8 +50,7 @@ class Raised(NamedTuple):
 
 
 class ActiveCondition(NamedTuple):
-    """
-    A condition that is active. Times by the agent's clock, seconds since 1970.
+    """A condition that is active. Times by the agent's clock, seconds since 1970.
 
     client: empty for one of the queue itself; address and queue, too, for one of the broker. consumers: how many of the
     client's consumers are in it.
@@ -114,8 +111,7 @@ def no_numbers(_: "RuleInputs", __: Positions) -> Mapping[str, Column]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """
-    The Prometheus alert on a condition.
+    """The Prometheus alert on a condition.
 
     description: `{table.column}` is that number of the alert's own labels, `{value}` what fires it; see
     `assets.wording`. runbook: the file of docs/runbooks with a section of the alert's name. critical: whether it also
@@ -144,8 +140,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Condition:
-    """
-    One condition.
+    """One condition.
 
     title: one sentence, also the summary of the alert. when, quiet_on: for people; `{name}` is a constant of the rules.
     causes: what looks like this at the broker; several where it cannot tell them apart. action: what to do, with the

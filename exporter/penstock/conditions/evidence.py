@@ -81,15 +81,13 @@ def full_destination(poll: RuleInputs, at: Positions) -> dict[str, Column]:
 
 
 window, trend = Constants.window_seconds, Constants.trend_seconds
-"""
-Seconds over which returns, expiry and balances are judged, and over which a backlog must grow; by the constants and
+"""Seconds over which returns, expiry and balances are judged, and over which a backlog must grow; by the constants and
 the seconds between two polls.
 """
 
 
 def nearly(poll: RuleInputs, seconds: Column | float) -> Column:
-    """
-    One poll before its time is over a rule may begin to agree: what it rests on was true all the time.
+    """One poll before its time is over a rule may begin to agree: what it rests on was true all the time.
 
     It is raised when the time is over; without this each such condition would come one poll later than it could.
     """

@@ -23,8 +23,7 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def hoarded(poll: RuleInputs, idle: float) -> Mask:
-    """
-    Queues of which one consumer buffers nearly all that is left while another has had nothing for `idle` seconds.
+    """Queues of which one consumer buffers nearly all that is left while another has had nothing for `idle` seconds.
 
     By the most that it settled per second over the last polls it needs more than `persistent` seconds for what it
     buffers, so waiting for it is worse than sharing would be. One that is stalled is reported as that: by the rule of

@@ -52,8 +52,7 @@ def reaches_limit(poll: RuleInputs) -> Mask:
 
 
 def blockers(poll: RuleInputs) -> Mask:
-    """
-    Consumers that may use up the limit of their connection.
+    """Consumers that may use up the limit of their connection.
 
     They buffer messages, are not paused by their own limit and get no more, though more is there for them. Where the
     operator gives the limit, the consumers of the connection must buffer as much.

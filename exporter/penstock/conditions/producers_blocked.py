@@ -16,8 +16,7 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def blocked(facts: Facts, broker_full: bool) -> Mask:
-    """
-    Nothing comes in, and the address is full under BLOCK, an operator blocks it, or the whole broker is full.
+    """Nothing comes in, and the address is full under BLOCK, an operator blocks it, or the whole broker is full.
 
     To none of its queues: one whose filter wants nothing of it says nothing of the producers.
     """
@@ -34,8 +33,7 @@ def full(broker: Broker) -> bool:
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:
-    """
-    Nothing comes in to a full destination that makes its producers wait, or that an operator closed to them.
+    """Nothing comes in to a full destination that makes its producers wait, or that an operator closed to them.
 
     Close to its limit the same proves it only after the timeout. What producers say of themselves proves nothing.
     """

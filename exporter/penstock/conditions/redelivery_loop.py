@@ -42,8 +42,7 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
 
 
 def only_few_fail(returns: Returns, attempts: Column) -> Mask:
-    """
-    The queue moves, and what comes back is a share that ends in the dead letters.
+    """The queue moves, and what comes back is a share that ends in the dead letters.
 
     Few failures in a window vary: three standard deviations above the share are still that share.
     """

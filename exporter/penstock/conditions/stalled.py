@@ -22,8 +22,7 @@ def overdue(poll: RuleInputs, threshold: Column) -> Mask:
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:
-    """
-    The same, but not while it gives back what it gets: that is a loop.
+    """The same, but not while it gives back what it gets: that is a loop.
 
     A consumer whose buffer the broker shows as full and untouched is given less time while little is known of it.
     """

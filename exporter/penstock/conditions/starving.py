@@ -36,8 +36,7 @@ def undelivered(poll: RuleInputs, timeout: Column) -> Mask:
 
 
 def destructive(facts: Facts, asked: Mask) -> Mask:
-    """
-    Of the queues `asked`, those whose settlements are known to count.
+    """Of the queues `asked`, those whose settlements are known to count.
 
     A non-destructive one settles nothing and attempts nothing; a loop delivers more than was ever added.
     """

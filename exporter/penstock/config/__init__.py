@@ -1,5 +1,4 @@
-"""
-The configuration: one YAML file, read whole or refused with every problem and its line.
+"""The configuration: one YAML file, read whole or refused with every problem and its line.
 
 document (YAML → plain values and lines) → model with broker and discovery (pydantic: types, defaults, checks) → loading
 (the two together).

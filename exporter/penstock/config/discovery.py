@@ -1,5 +1,4 @@
-"""
-Brokers that are not known in advance: names in DNS and files name targets, profiles say how these are asked.
+"""Brokers that are not known in advance: names in DNS and files name targets, profiles say how these are asked.
 
 The writer of a file, and those who answer for DNS, choose hosts, names and labels. What carries rights is in the main
 file: programs, files, credentials, what is read of the environment.
@@ -39,8 +38,7 @@ MAX_TARGETS = 1000
 
 
 class Profile(Broker):
-    """
-    How brokers that are found are asked. `{name}` stands for what a broker is called, `{host}` for where it is,
+    """How brokers that are found are asked. `{name}` stands for what a broker is called, `{host}` for where it is,
     `{port}` for the port that was found with it, which is also used where an HTTP url names none.
     """
 
@@ -71,8 +69,7 @@ class Profile(Broker):
         return PORT in self.url or _WITHOUT_PORT.search(self.url) is not None
 
     def broker(self, name: str, host: str, port: int | None = None, labels: Mapping[str, str] | None = None) -> Broker:
-        """
-        The broker `name` at `host` (a name or an address) and `port`, where that is known.
+        """The broker `name` at `host` (a name or an address) and `port`, where that is known.
 
         Raises ValueError, with a text that shows none of these, where the profile is not for such brokers.
         """

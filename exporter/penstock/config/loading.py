@@ -26,8 +26,7 @@ ModelT = TypeVar("ModelT", bound=Section)
 
 
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> Config:
-    """
-    The configuration in the file `path`; `environ` (default: the process's) fills `${NAME}`.
+    """The configuration in the file `path`; `environ` (default: the process's) fills `${NAME}`.
 
     Raises ConfigError, one line per problem: `FILE:LINE: brokers[0].url: what is wrong; what is allowed`.
     """

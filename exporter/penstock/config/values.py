@@ -215,8 +215,7 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?"
 
 
 def split_host(value: str) -> tuple[str, int | None]:
-    """
-    Host and port of `HOST` or `HOST:PORT`; IPv6 in brackets where there is a port.
+    """Host and port of `HOST` or `HOST:PORT`; IPv6 in brackets where there is a port.
 
     A host is a name or an address and nothing else. The errors never show the value: it may hold a password.
     """
@@ -259,8 +258,7 @@ def existing_file(value: object, info: ValidationInfo) -> object:
 
 
 def read_file(path: Path, *, limit: int, regular: bool = False) -> bytes:
-    """
-    At most `limit` bytes of it. ValueError when it cannot be read, with the reason.
+    """At most `limit` bytes of it. ValueError when it cannot be read, with the reason.
 
     regular: refuse at once what is no regular file, such as a FIFO, which could keep the reader waiting.
     """

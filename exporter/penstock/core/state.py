@@ -1,5 +1,4 @@
-"""
-State by row, declared once: how it goes on from poll to poll, and over a restart of the agent, follows from that.
+"""State by row, declared once: how it goes on from poll to poll, and over a restart of the agent, follows from that.
 
 Each field of a `RowState` is a `column`, a `mask`, or `unindexed`.
 """
@@ -25,8 +24,7 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """
-    How a field goes on.
+    """How a field goes on.
 
     fill: its value where nothing is known. lines: it is a matrix (lines, rows); 0: one column. outlives: a row that
     begins a new life keeps it. carried: it is needed at the next poll; else it is filled until it is made. names: of
@@ -67,8 +65,7 @@ def column(  # noqa: PLR0913 - each says one thing of a field
     stored_as: str | tuple[str, ...] = (),
     is_counter: bool = False,
 ) -> NDArray[Any]:
-    """
-    One number per row, or `lines` of them; see `Declared`.
+    """One number per row, or `lines` of them; see `Declared`.
 
     stored_as: the names in the state file, else `STORED_AS` and the field's name, with the number of the line.
     """
@@ -108,8 +105,7 @@ class RowState:
     """What the names of its columns in the state file begin with."""
 
     def reindexed(self, index: Index[Any], known: Mask | None = None) -> Self:
-        """
-        By the rows of `index`; a new row has the fill values.
+        """By the rows of `index`; a new row has the fill values.
 
         known: the rows that are in the same life as before; the others keep only what outlives it.
         """

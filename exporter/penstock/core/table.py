@@ -1,5 +1,4 @@
-"""
-Columnar tables with row identity that is stable from poll to poll.
+"""Columnar tables with row identity that is stable from poll to poll.
 
 An `Index` says which things a table is about and remembers where each row stood in the poll before, so that whoever
 keeps something per row (label bytes, running totals) moves it along with one numpy take in place of a dictionary.
@@ -51,8 +50,7 @@ def looked_up(known: Mapping[KnownT, int], texts: Sequence[KnownT]) -> NDArray[n
 
 
 class Index(Generic[RowT]):
-    """
-    The things of one kind seen in one poll, ascending by key.
+    """The things of one kind seen in one poll, ascending by key.
 
     keys: int64, unique, ascending; the identity of a thing for as long as it lives.
     rows: object array, the identity values (names, texts) of each thing; the same object while nothing in it changes.
@@ -92,8 +90,7 @@ class Index(Generic[RowT]):
     def advance(
         self, keys: Keys, make: Callable[[list[int]], Sequence[RowT]], *, changed: Keys | None = None
     ) -> tuple["Index[RowT]", Positions]:
-        """
-        The index of the next poll, and the order that brings columns which stand as `keys` do into its order.
+        """The index of the next poll, and the order that brings columns which stand as `keys` do into its order.
 
         keys: int64 in any order; a key that stands twice counts once, the first.
         make: called once with the positions in `keys` of those that are new; returns their rows in that order.
@@ -205,8 +202,7 @@ def take_or_fill(
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """
-    From the rows of one index to those of another that they name by key.
+    """From the rows of one index to those of another that they name by key.
 
     at: position in `target` of what each row of `source` names, -1 where it is not there.
     """
@@ -247,8 +243,7 @@ class UnknownColumn(KeyError):
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[RowT]):
-    """
-    An index and its columns, each as long as the index. A column that is not there is missing as a whole; one that
+    """An index and its columns, each as long as the index. A column that is not there is missing as a whole; one that
     the rows' type does not declare in its `COLUMNS` raises UnknownColumn.
     """
 

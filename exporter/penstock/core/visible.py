@@ -1,5 +1,4 @@
-"""
-The one safe form of text for terminals and logs.
+"""The one safe form of text for terminals and logs.
 
 Whoever creates a queue or names a client chooses the characters of its name. Some of them steer a terminal, end a line,
 turn the direction of what follows or show nothing; each is written as JSON writes it, so that a name stays one line,

@@ -19,8 +19,7 @@ def since(holds: Mask, before: Column, now: Column | float) -> Column:
 
 
 def reindex(index: Index[Any], before: Index[Any], values: NDArray[T], fill: T | float | bool | None) -> NDArray[T]:
-    """
-    `values`, whose last axis stands by `before`, by the rows of `index`; `fill` where a thing is new.
+    """`values`, whose last axis stands by `before`, by the rows of `index`; `fill` where a thing is new.
 
     A thing stays the same when its text changes: what is known of it stays too.
     """
@@ -40,8 +39,7 @@ Values = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """
-    One poll, or several: `first` and `stamp` are the first and the last of them, `begin` is the one before; seconds,
+    """One poll, or several: `first` and `stamp` are the first and the last of them, `begin` is the one before; seconds,
     NaN where there was none.
 
     size: how many rows there are. rows: ascending, those with anything but zeros, as most have nothing to do.
@@ -137,8 +135,7 @@ class Window:
     def push(
         self, stamp: float, values: NDArray[np.float32], seconds: float, resolution: float, levels: Sequence[int] = ()
     ) -> "Window":
-        """
-        With one more poll, without what is older than `seconds`. values: (variables, rows), NaN = missing.
+        """With one more poll, without what is older than `seconds`. values: (variables, rows), NaN = missing.
 
         What does not go beyond `resolution` (seconds) with the last sample is joined to it.
         """
@@ -159,8 +156,7 @@ class Window:
         return total
 
     def rate(self, variable: int, total: Column | None = None) -> Column:
-        """
-        Per row its change per second over the time for which it is known, NaN where that is none.
+        """Per row its change per second over the time for which it is known, NaN where that is none.
 
         total: its `sum`, where that is known already.
         """
@@ -193,8 +189,7 @@ class Window:
         return values
 
     def covers(self, rows: Positions, variable: int, seconds: float, interval: float, least: int = 3) -> Mask:
-        """
-        Whether these rows have values of enough of the polls that `seconds` should hold, since long enough.
+        """Whether these rows have values of enough of the polls that `seconds` should hold, since long enough.
 
         A window that misses two in five polls, or has only begun, proves nothing.
         """

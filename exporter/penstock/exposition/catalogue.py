@@ -1,5 +1,4 @@
-"""
-The catalogue: every metric, once.
+"""The catalogue: every metric, once.
 
 HELP and TYPE lines, the renderer, `docs/metrics.md` and the lint of dashboards and alerts all read it. A new metric is
 one entry, and a column of that name in the table it names.
@@ -43,8 +42,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """
-    One metric.
+    """One metric.
 
     name: as in the text format, its type in it: `_total` is a counter, `_info` an info, any other a gauge.
     place: `table.column` where its values stand; NaN = no sample. An info family has 1 where it applies.

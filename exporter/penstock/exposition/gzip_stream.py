@@ -1,5 +1,4 @@
-"""
-One gzip member put together from parts that were compressed before, each once.
+"""One gzip member put together from parts that were compressed before, each once.
 
 A `Fragment` is raw deflate without history that ends on a byte, not a last block, so fragments stand in any order
 behind each other. One member, not one per part: curl, aiohttp and Node do not all read on after the first.
@@ -42,8 +41,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """
-    A deflate library.
+    """A deflate library.
 
     module: has compressobj, decompressobj and crc32 as zlib has them.
     combine: (crc of a, crc of b, length of b in bytes) → crc of a + b.

@@ -102,8 +102,7 @@ class UnknownFamily(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class FamilyFilter:
-    """
-    names, without: families by name as their samples bear it, `*` stands for anything; no `names` are all.
+    """names, without: families by name as their samples bear it, `*` stands for anything; no `names` are all.
 
     Of what both speak of, `without` wins.
     """

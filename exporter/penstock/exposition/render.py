@@ -1,5 +1,4 @@
-"""
-A broker's tables as text, compressed, block by block.
+"""A broker's tables as text, compressed, block by block.
 
 A block is up to `BLOCK` places of one family, in the order of a `Layout`. What did not change since the poll before is
 neither rendered nor compressed again; the texts of its labels are kept as long as it works.
@@ -27,8 +26,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """
-    The places of the rows of `index`.
+    """The places of the rows of `index`.
 
     rows: by place the position of a row, or EMPTY. changed_at: by place the number of the update at which something
     last changed there. in_order: each row stands at its own position, none is empty.
@@ -129,8 +127,7 @@ class _Rendered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Section:
-    """
-    The families that share their label texts, as they were rendered.
+    """The families that share their label texts, as they were rendered.
 
     texts: by place, None until needed. needless: blocks rendered for want of a better order since the order was made.
     """
@@ -142,8 +139,7 @@ class _Section:
 
 
 class BrokerBlocks:
-    """
-    The rendered metrics of one broker.
+    """The rendered metrics of one broker.
 
     `update` runs in one thread at a time; `published` may be read from any, and is replaced by one assignment.
     """
@@ -286,8 +282,7 @@ class _Labels:
 
 
 def _changed(layout: Layout, column: Column, moved: Mask | None, before: _Rendered | None) -> Mask | None:
-    """
-    Places where a family reads otherwise than before, None for none.
+    """Places where a family reads otherwise than before, None for none.
 
     moved: places where another row stands than before, None for none.
     """
@@ -338,8 +333,7 @@ def _needless(changed: Mask, moved: Mask | None) -> int:
 
 
 def sample_lines(name: str, labels: Texts, values: Column, *, unbounded: bool = False) -> tuple[bytes, int]:
-    """
-    The lines of a family for rows with these label texts, and how many; a row without a finite value has none.
+    """The lines of a family for rows with these label texts, and how many; a row without a finite value has none.
 
     unbounded: +Inf is shown, too.
     """

@@ -18,8 +18,7 @@ LABELS: Final = "broker_labels"
 
 
 class SelfMetrics:
-    """
-    Renders the families of the catalogue's table `agent`, and `registry`.
+    """Renders the families of the catalogue's table `agent`, and `registry`.
 
     Only the event loop's thread notes anything here; what others count is asked for when it is shown.
 

@@ -1,5 +1,4 @@
-"""
-Configuration problems: the rules in `rules/`, what they read, and the arithmetic of flow limits.
+"""Configuration problems: the rules in `rules/`, what they read, and the arithmetic of flow limits.
 
 Raises no condition; does no I/O.
 """

@@ -29,8 +29,7 @@ class FindingScope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FindingRule:
-    """
-    All that is known of a rule.
+    """All that is known of a rule.
 
     find: the first finding of an object counts. says, advice: with names of the evidence in braces. when, arithmetic:
     when it applies and what it shows, for the documentation. evidence: names of the numbers by unit. brokers: kinds on
@@ -54,8 +53,7 @@ class FindingRule:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """
-    A rule that applies to an object.
+    """A rule that applies to an object.
 
     address, queue, client: which ones it concerns, empty where it concerns all. evidence: the numbers that are known.
     texts: further words of `says` and `advice`. on: addresses and queues that a connection's finding concerns.

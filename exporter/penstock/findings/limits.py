@@ -1,5 +1,4 @@
-"""
-The arithmetic of consumer and connection flow control: when delivery stops, when it goes on, how much comes then.
+"""The arithmetic of consumer and connection flow control: when delivery stops, when it goes on, how much comes then.
 
 Limits and levels are messages; None is a limit that is not there. Of Artemis they are bytes.
 """
@@ -23,8 +22,7 @@ ARTEMIS_WINDOW = 1024 * 1024
 
 
 def effective_limit(client: int, destination: int) -> int | None:
-    """
-    The limit in force, from that of the client (imqConsumerFlowLimit) and of the destination (ConsumerFlowLimit).
+    """The limit in force, from that of the client (imqConsumerFlowLimit) and of the destination (ConsumerFlowLimit).
 
     The destination's -1 leaves it to the client; 0, and a client's -1, are no limit.
     """
@@ -40,8 +38,7 @@ def resume_level(limit: int, threshold: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerWindow:
-    """
-    One consumer's buffer: delivery stops at `limit` and goes on at `resume` or fewer.
+    """One consumer's buffer: delivery stops at `limit` and goes on at `resume` or fewer.
 
     Buffered are messages in the client that the application has not been handed yet.
     """
@@ -69,16 +66,14 @@ class ConsumerWindow:
 
     @property
     def reserve(self) -> float:
-        """
-        Messages that last while a batch is on its way, at most half of the limit.
+        """Messages that last while a batch is on its way, at most half of the limit.
 
         Above that a request asks for so little that the next one follows at once: two of them make up the limit.
         """
         return min(self.resume, self.limit / 2)
 
     def dry_seconds(self, rate: float, round_trip: float) -> float:
-        """
-        For how long the buffer is empty in each cycle of a consumer that takes `rate` messages a second.
+        """For how long the buffer is empty in each cycle of a consumer that takes `rate` messages a second.
 
         round_trip: seconds from asking to the first message of the batch.
         """
@@ -114,8 +109,7 @@ def connection_limit_for_memory(memory: float, message_size: float, count: int) 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionWindow:
-    """
-    All consumers of a connection together, with imqConnectionFlowLimitEnabled: stops at `limit`, goes on below it.
+    """All consumers of a connection together, with imqConnectionFlowLimitEnabled: stops at `limit`, goes on below it.
 
     The client is asked after each `count` messages only, so the last of them may all come on top.
     """
@@ -139,8 +133,7 @@ class ConnectionWindow:
 
 @dataclass(frozen=True, slots=True)
 class CreditWindow:
-    """
-    The window of a Core consumer, bytes: credits are given back by halves of it.
+    """The window of a Core consumer, bytes: credits are given back by halves of it.
 
     A window of 0 holds nothing in advance (each receive asks for one message), -1 holds without bound.
     """

@@ -74,8 +74,7 @@ class ConnectionCounts:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """
-    Carried from one evaluation to the next. delivered: by the rows of `consumers`, at the last one.
+    """Carried from one evaluation to the next. delivered: by the rows of `consumers`, at the last one.
 
     behind: sessions (OpenMQ: connections) of which all consumers held messages while more waited, and took some;
     evaluations in a row.
@@ -140,8 +139,7 @@ def ready(queues: Table[QueueRow]) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class FlowControl:
-    """
-    Columns per consumer: connection, its key; limit in force or its bound, messages; mean_bytes of a message.
+    """Columns per consumer: connection, its key; limit in force or its bound, messages; mean_bytes of a message.
 
     memory, connection_limit: what the operator configured for its client, else NaN. clients: their series.
     """
@@ -229,8 +227,7 @@ APPLICATIONS = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION})
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """
-    What is known of the clients, columns by the rows of `grouping.index`.
+    """What is known of the clients, columns by the rows of `grouping.index`.
 
     queue: position of its queue, -1 where that is not shown by itself. window, largest: of a consumer, messages, see
     PrefetchEstimate. longest: the longest gap that was learned, seconds.
@@ -256,8 +253,7 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class FindingContext:
-    """
-    All that the rules read. Columns of queues by the rows of `queues`.
+    """All that the rules read. Columns of queues by the rows of `queues`.
 
     name: of the broker. address: position of each queue's address, -1 where unknown. deepest: the most messages seen
     in each queue. clients: None where the broker does not show numbers of its consumers. flow: OpenMQ only. stale:

@@ -1,5 +1,4 @@
-"""
-Raw history from what a Prometheus has: rows of queues and brokers, hour by hour.
+"""Raw history from what a Prometheus has: rows of queues and brokers, hour by hour.
 
 Known are Penstock's own names, and those that the JMX exporter (by its example for Artemis) and Artemis' own metrics
 plugin give. The names of the files follow from the source: imported twice it is the same.
@@ -45,8 +44,7 @@ class SampleRow:
 
 @dataclass(frozen=True, slots=True)
 class Prometheus:
-    """
-    url: as a browser opens it, without /api. match: label matchers as PromQL writes them, such as `job="penstock"`.
+    """url: as a browser opens it, without /api. match: label matchers as PromQL writes them, such as `job="penstock"`.
 
     The bearer token is kept out of every text.
     """

@@ -1,5 +1,4 @@
-"""
-Keeping published history small: hours into one file, days into one file, old days away, a bound on the whole.
+"""Keeping published history small: hours into one file, days into one file, old days away, a bound on the whole.
 
 Each step writes the new file whole; what went into it goes about an hour later, so that a job that has listed it can
 read it. Meanwhile a note in `joined/` names them, whoever lists raw history by `current` passes over
@@ -51,8 +50,7 @@ def write_note(store: Store, note: Note) -> None:
 
 
 def read_notes(store: Store) -> Notes:
-    """
-    Raises StoreError.
+    """Raises StoreError.
 
     One that is gone meanwhile, or damaged, names nothing: its files are joined again, and lose nothing.
     """
@@ -115,8 +113,7 @@ class Known:
     rows: dict[StoredFile, int] = field(default_factory=dict)
 
     def sure(self, day: str) -> bool:
-        """
-        Whether a day that is too old may go: it has been for SURE_SECONDS.
+        """Whether a day that is too old may go: it has been for SURE_SECONDS.
 
         A clock that is set ahead by mistake and set right again removes nothing.
         """
@@ -130,8 +127,7 @@ class Known:
 
 
 def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> int:
-    """
-    Join and remove what is due at `now` (agent's clock); how many days were removed. Raises StoreError.
+    """Join and remove what is due at `now` (agent's clock); how many days were removed. Raises StoreError.
 
     known: kept from the last time; without it days that are too old, and what was joined before, go at once.
     """
@@ -225,8 +221,7 @@ def remove_joined(store: Store, notes: Notes) -> None:
 
 
 def read(store: Store, paths: Sequence[str], kind: RowType, columns: Sequence[str] = (), mask: Any = None) -> Any:
-    """
-    Rows of raw files in the schema of now: a column that a file lacks is null. Raises StoreError.
+    """Rows of raw files in the schema of now: a column that a file lacks is null. Raises StoreError.
 
     mask: table → which of its rows are kept, as Arrow booleans; asked of a row group at a time, as a day may be large.
     """

@@ -1,5 +1,4 @@
-"""
-Which life of its counters a row belongs to.
+"""Which life of its counters a row belongs to.
 
 An increase is summed life by life, so a life ends wherever a counter may begin anew: the broker's process started
 again, the thing was made anew, a counter fell. A life that the agent sees begin is named for the moment of its first

@@ -1,22 +1,16 @@
 """What is told of the conditions of one broker, poll by poll: by the live agent, and by a back-test in its place."""
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from penstock.conditions.condition import ActiveCondition
-from penstock.core.safe_files import replace_file
 from penstock.history.schema import TOLD_EVERY, UNSEEN
 from penstock.insight.events import ConditionKey
 
 
 class Told(NamedTuple):
-    """
-    One row of history. event: `enter`, `leave`, `severity` (it became another) or `hold`.
+    """One row of history. event: `enter`, `leave`, `severity` (it became another) or `hold`.
 
     seen: when it was last seen to stand, by the agent's clock: at this poll, or of one that ended at a poll before.
     """
@@ -62,28 +56,3 @@ def key_of(condition: ActiveCondition) -> ConditionKey:
 
 def _place(condition: ActiveCondition) -> tuple[str, ...]:
     return condition.address, condition.queue, condition.client, condition.name
-
-
-log = logging.getLogger(__name__)
-
-_Saved = dict[str, tuple[float, list[ActiveCondition]]]
-"""Broker → stamp and what stood then."""
-_saved = msgspec.msgpack.Decoder(_Saved)
-
-
-def save(told: Mapping[str, Exported], file: Path) -> None:
-    """Write it beside `file` and rename. Raises OSError."""
-    saved: _Saved = {broker: (one.stamp, list(one.standing.values())) for broker, one in told.items()}
-    replace_file(file, msgspec.msgpack.encode(saved))
-
-
-def load(file: Path) -> dict[str, Exported]:
-    """What an earlier agent told; where that cannot be read, nothing, and what has ended since is not known."""
-    try:
-        saved = _saved.decode(file.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, msgspec.DecodeError, UnicodeError) as error:
-        log.warning("%s cannot be read; the history does not show what ended while the agent was away: %s", file, error)
-        return {}
-    return {broker: Exported(stamp, {key_of(c): c for c in standing}) for broker, (stamp, standing) in saved.items()}

@@ -89,8 +89,7 @@ def parts_of_openmq(account: OpenmqAccount, queues: Table[QueueRow]) -> list[Par
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """
-    Of one broker. totals: of each part at the last poll. by_client: at least so many by key of the queue, fate and
+    """Of one broker. totals: of each part at the last poll. by_client: at least so many by key of the queue, fate and
     client. begun: of the first poll, milliseconds since 1970. rows: of this poll.
     """
 

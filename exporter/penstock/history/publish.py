@@ -25,8 +25,7 @@ def directory(kind: str, hour: int) -> str:
 
 
 def publish(segment: Path, store: Store, agent: str) -> bool:
-    """
-    Publish a closed segment and remove it; False where a part of it cannot be read: it stays then, all else of it is
+    """Publish a closed segment and remove it; False where a part of it cannot be read: it stays then, all else of it is
     published.
 
     The names of the files follow from the segment's: done twice it is the same. Raises StoreError, and OSError where

@@ -1,5 +1,4 @@
-"""
-The schema of raw history: one kind of row per table of the Snapshot, the conditions, and the fates of the account.
+"""The schema of raw history: one kind of row per table of the Snapshot, the conditions, and the fates of the account.
 
 Version 1. Columns are only ever added; a reader takes a column that a file lacks as null. Null is missing, never 0.
 Counts are messages, sizes bytes, times UTC. `sid` names a series (a queue, or a client of a queue) for ever, `inc`
@@ -241,8 +240,7 @@ def as_dictionary(column: Any) -> Any:
 
 
 def parquet_options(schema: Any) -> dict[str, Any]:
-    """
-    How a table of this schema is written.
+    """How a table of this schema is written.
 
     Whole numbers and times as differences: in series order most are 0 or alike. The rest by dictionary.
     """

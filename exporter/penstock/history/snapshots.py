@@ -155,8 +155,7 @@ class RowReader:
         """Kind and column → every text seen so far and its number."""
 
     def snapshots(self, tables: Mapping[str, Any]) -> Iterator[Snapshot]:
-        """
-        The polls in `tables` (kind → Arrow table of one broker), oldest first; a poll that stands twice, once.
+        """The polls in `tables` (kind → Arrow table of one broker), oldest first; a poll that stands twice, once.
 
         Later polls may follow in a further call: things that live on are the same things.
         """

@@ -1,5 +1,4 @@
-"""
-The spool: polls as they come, in segments of one hour at most, until they are published.
+"""The spool: polls as they come, in segments of one hour at most, until they are published.
 
 A segment is a directory with one Arrow stream per kind. Each poll is flushed to disk, the broker's own row last: a
 crash costs the poll under way and no other.
@@ -55,8 +54,7 @@ class Segment:
 
 @dataclass(slots=True)
 class Spool:
-    """
-    The segments below `directory`, oldest first by name.
+    """The segments below `directory`, oldest first by name.
 
     boot: names this run of the agent. limit: bytes; beyond it the oldest segments are dropped. Not for two threads.
     """
@@ -150,8 +148,7 @@ class Stream:
 
 
 def read(segment: Path, kind: str) -> Stream:
-    """
-    The rows of a kind as far as the stream can be read.
+    """The rows of a kind as far as the stream can be read.
 
     One that was cut off within its last poll is not damaged: so a crash leaves it. OSError: the disk does not give it.
     """

@@ -33,8 +33,7 @@ class StoredFile:
 
 
 class Store:
-    """
-    Files below the directory or URL `url` (`s3://bucket/prefix?endpoint_override=…`).
+    """Files below the directory or URL `url` (`s3://bucket/prefix?endpoint_override=…`).
 
     Files are their owner's only. Credentials come from the environment, never from the URL. Raises ConfigError for a
     URL that cannot be used.

@@ -1,5 +1,4 @@
-"""
-The history writer: takes each poll off the hot path, spools it, publishes what is due, keeps the stores bounded.
+"""The history writer: takes each poll off the hot path, spools it, publishes what is due, keeps the stores bounded.
 
 One thread of its own. A poll is handed over as the immutable values that the agent has anyway; when the thread is
 behind, polls are dropped and counted rather than held.
@@ -22,7 +21,7 @@ from penstock.account.account import MessageAccount
 from penstock.account.openmq import OpenmqAccount
 from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column
-from penstock.history import exported
+from penstock.history import told as told_file
 from penstock.history.compact import Keep, Known, tidy, warm_up
 from penstock.history.epoch import CounterEpochs
 from penstock.history.exported import Exported, Told
@@ -57,8 +56,7 @@ class PollRecord:
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
-    """
-    spool: directory of the spool. url: where history is published. publish: seconds between two publications.
+    """spool: directory of the spool. url: where history is published. publish: seconds between two publications.
     spool_bytes: what may wait in the spool. agent: names the files of this agent.
     """
 
@@ -120,7 +118,7 @@ class HistoryWriter:
     def recall(self) -> None:
         """Go on with what an earlier agent left."""
         self._lives.load(self._lives_file)
-        self._told = exported.load(self._told_file)
+        self._told = told_file.load(self._told_file)
 
     def offer_poll(
         self, broker: str, interval: float, snapshot: Snapshot, judgement: Judgement, evicted: Column
@@ -226,7 +224,7 @@ class HistoryWriter:
                 self._save_told()
 
     def _save_told(self) -> None:
-        self._guarded("told", lambda: exported.save(self._told, self._told_file), self._told_file)
+        self._guarded("told", lambda: told_file.save(self._told, self._told_file), self._told_file)
 
     def _rotate(self) -> None:
         try:

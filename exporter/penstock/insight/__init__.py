@@ -1,5 +1,4 @@
-"""
-What is shown on request: explain, lists, events, episodes; `answers` has their types.
+"""What is shown on request: explain, lists, events, episodes; `answers` has their types.
 
 Looks up and words what was decided; decides nothing and changes no state.
 """

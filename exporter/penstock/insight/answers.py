@@ -1,5 +1,4 @@
-"""
-The answers of the API, which pages, `explain` and `top` show too. OpenAPI is generated from them: docstrings are its
+"""The answers of the API, which pages, `explain` and `top` show too. OpenAPI is generated from them: docstrings are its
 descriptions.
 
 A number that is None is not known; one that is UNSET is not in the answer. Times are seconds since 1970.

@@ -45,8 +45,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """
-    One change. Times by the agent's clock, seconds since 1970; texts are empty where they do not apply.
+    """One change. Times by the agent's clock, seconds since 1970; texts are empty where they do not apply.
 
     Of the agent itself, and of no broker, are those that operators and clients of the server cause.
     """
@@ -84,8 +83,7 @@ class StatusSummary:
 def summarize(
     before: StatusSummary, state: State, snapshot: Snapshot | None, *, up: bool, error: str = ""
 ) -> StatusSummary:
-    """
-    The broker after a poll. snapshot: what is known of it now, None where that is nothing.
+    """The broker after a poll. snapshot: what is known of it now, None where that is nothing.
 
     Of a broker that cannot be read nothing is known, neither that a condition has ended; nor of queues out of view.
     """
@@ -106,8 +104,7 @@ def summarize(
 
 
 def out_of_view(before: Told, now: Told, state: State, observation: Observation) -> Told:
-    """
-    Those of `before` that are not told `now` and may stand still: their queue is not read.
+    """Those of `before` that are not told `now` and may stand still: their queue is not read.
 
     In the first poll at which it is read again a rule has no second poll yet to agree with it.
     """

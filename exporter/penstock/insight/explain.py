@@ -1,5 +1,4 @@
-"""
-What is known of a queue and its clients: conditions with their evidence, what was measured, what the rules say, and
+"""What is known of a queue and its clients: conditions with their evidence, what was measured, what the rules say, and
 what is not known and why.
 """
 

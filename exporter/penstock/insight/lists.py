@@ -1,5 +1,4 @@
-"""
-Queues, clients, consumers and conditions as lists: chosen, sorted and cut over all brokers first, then made; and one
+"""Queues, clients, consumers and conditions as lists: chosen, sorted and cut over all brokers first, then made; and one
 client over all queues.
 
 There may be tens of thousands of rows; only those that are shown are worked out.
@@ -61,8 +60,7 @@ SeriesOf = Callable[[BrokerView, int], answers.TimeSeries | UnsetType | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListQuery:
-    """
-    Which rows, and in which order; an empty text means any.
+    """Which rows, and in which order; an empty text means any.
 
     text: part of a name, in any case: of address, queue, client, owner, team or condition.
     sort: one of the list's SORTS; numbers begin with the largest, names with A, a minus before it turns that round.
@@ -81,8 +79,7 @@ class ListQuery:
 
 @dataclass(frozen=True, slots=True)
 class RowSource(Generic[RowT]):
-    """
-    The rows of one broker as columns: there may be tens of thousands, and only those that are shown are worked out.
+    """The rows of one broker as columns: there may be tens of thousands, and only those that are shown are worked out.
 
     labels: address, queue and client by which they are chosen. member: position of each row's label, HIDDEN where the
     row is not shown. conditions: by position of the label. label_names, row_names: fields of labels and of rows in
@@ -123,8 +120,7 @@ def consumer_list(views: Sequence[BrokerView], query: ListQuery) -> answers.Cons
 
 
 def condition_list(views: Sequence[BrokerView], query: ListQuery) -> answers.ConditionList:
-    """
-    At most `query.limit` active conditions, by severity, then the oldest first; silenced ones are left out.
+    """At most `query.limit` active conditions, by severity, then the oldest first; silenced ones are left out.
 
     `query.text` is part of the name of address, queue, client or condition.
     """

@@ -1,5 +1,4 @@
-"""
-What is usual, learned from many polls: timeouts of clients and queues, arrivals, prefetch, saturation, churn.
+"""What is usual, learned from many polls: timeouts of clients and queues, arrivals, prefetch, saturation, churn.
 
 Learns and answers; raises nothing.
 """

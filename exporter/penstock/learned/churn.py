@@ -1,5 +1,4 @@
-"""
-Consumers that come and go: clients that reconnect without getting anything done, clients that crash again and again
+"""Consumers that come and go: clients that reconnect without getting anything done, clients that crash again and again
 beside others that work (their consumers vanish with messages, and settled none), and holders that vanish.
 
 Sparse: only clients that gained a consumer on a queue without progress, or lost one which buffered something. Who
@@ -182,8 +181,7 @@ def vanished(
 
 @dataclass(frozen=True, slots=True)
 class Streak:
-    """
-    A time without true progress: begin, consumers that held or received in it, the polls at which such came.
+    """A time without true progress: begin, consumers that held or received in it, the polls at which such came.
 
     run, on: see `after`.
     """

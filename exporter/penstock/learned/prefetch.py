@@ -1,5 +1,4 @@
-"""
-What polls teach about how clients and queues are used, for the findings: no broker tells windows or prefetches.
+"""What polls teach about how clients and queues are used, for the findings: no broker tells windows or prefetches.
 
 The most that one consumer held while messages waited and none was delivered to it is its window, in messages. The most
 that one ever held is the least that its window can be. Arrivals say whether one is made for each message.
@@ -27,8 +26,7 @@ BEGIN, SEEN, NEW, DELIVERED, POLLS, LAST = range(6)
 
 @dataclass(frozen=True, slots=True)
 class ConsumerArrivals:
-    """
-    A row for each client of which half or more of the consumers once were new, ascending by the key of its series.
+    """A row for each client of which half or more of the consumers once were new, ascending by the key of its series.
 
     numbers (6, rows): since when it is counted; consumers seen, those that were new at their poll, what new ones had
     got, polls with new ones; the last of these polls.

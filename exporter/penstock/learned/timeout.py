@@ -51,8 +51,7 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class LearnedTimeout(RowState):
-    """
-    What was learned, a row for each row of `index`.
+    """What was learned, a row for each row of `index`.
 
     weights (slots, BINS), the histograms of those that have learned something: most clients of a large broker have
     nothing to do. weight: their sums; longest: the longest gap, decayed; q98: derived when a row learns something;
@@ -74,8 +73,7 @@ class LearnedTimeout(RowState):
     """The first so many bins; the others have no weight in any row."""
 
     def advance(self, index: Index[Any], *, renumbered: bool = False) -> "LearnedTimeout":
-        """
-        The same by the rows of `index`; a new row has learned nothing, unless it was there before.
+        """The same by the rows of `index`; a new row has learned nothing, unless it was there before.
 
         renumbered: what is not in `index` is not gone, its rows are only about to come anew.
         """
@@ -143,8 +141,7 @@ class LearnedTimeout(RowState):
         return np.where(np.isnan(said), patience, said)
 
     def learn(self, at: Positions, gaps: Column, patience: Column, constants: Constants) -> "LearnedTimeout":
-        """
-        With `gaps` (seconds) of the rows `at`, which may name a row several times.
+        """With `gaps` (seconds) of the rows `at`, which may name a row several times.
 
         patience: of each gap's row, as it was while the gap lasted.
         """
@@ -231,8 +228,7 @@ def advance_timers(
     then: float,
     constants: Constants,
 ) -> tuple[QueueTimers, LearnedTimeout, LearnedTimeout]:
-    """
-    The timers after this poll, and what the ends of waits for a delivery and of absences teach about the queues.
+    """The timers after this poll, and what the ends of waits for a delivery and of absences teach about the queues.
 
     then: the poll before, NaN where there was none. A counter that has not moved since has been still from then on.
     """

@@ -1,5 +1,4 @@
-"""
-What one poll says against the one before: facts, what is unacknowledged since when, windows.
+"""What one poll says against the one before: facts, what is unacknowledged since when, windows.
 
 No names of conditions, no words for people.
 """

@@ -1,5 +1,4 @@
-"""
-What the queues did over the windows that rates and trends are judged on.
+"""What the queues did over the windows that rates and trends are judged on.
 
 Sums run over all queues; what only a few can fulfil is looked at for those few.
 """
@@ -27,8 +26,7 @@ SHARE_OF_QUARTER = 0.1
 """Of the growth over the trend, between two quarters of it; steady growth has a third."""
 
 SAMPLES, TREND_SAMPLES = 12, 40
-"""
-A window is held in about so many samples, at most twice as many: polls that come faster are summed up. Thus memory
+"""A window is held in about so many samples, at most twice as many: polls that come faster are summed up. Thus memory
 grows neither with the speed of the polls nor with the length of a window.
 """
 
@@ -92,8 +90,7 @@ def returns(activity: Activity, constants: Constants, interval: float) -> Return
 def persistent(
     window: Window, variable: int, constants: Constants, interval: float, unseen: Column | None = None
 ) -> Mask:
-    """
-    Rule "persistent": the balance, less its largest poll and what is `unseen`, is above the margin and the noise; in
+    """Rule "persistent": the balance, less its largest poll and what is `unseen`, is above the margin and the noise; in
     both halves, at three polls or more, over 30 s or more. One rollback or purge is not.
     """
     total = window.sum(variable)
@@ -129,8 +126,7 @@ def moved_in_both_halves(activity: Activity, variable: int, constants: Constants
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """
-    Over the trend window, per queue: growth of the backlog in messages; in and out, messages per second, NaN where
+    """Over the trend window, per queue: growth of the backlog in messages; in and out, messages per second, NaN where
     unknown. seconds: from the first to the last poll of the window.
     """
 
@@ -142,8 +138,7 @@ class Trend:
 
 
 def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
-    """
-    Rule of falling behind: consumers work in both halves, the backlog's mean rises over all four quarters, its least
+    """Rule of falling behind: consumers work in both halves, the backlog's mean rises over all four quarters, its least
     of the second half is above its most of the first, and it grew by ten messages and by a tenth of what came.
 
     Each quarter has its share of the growth, a tenth at least, and it has not turned: a spike is no trend.

@@ -1,5 +1,4 @@
-"""
-What one poll says, and what has changed since the one before: the numbers that all rules work on.
+"""What one poll says, and what has changed since the one before: the numbers that all rules work on.
 
 A queue's first sighting counts nothing; a consumer that appears on a known queue counts from 0. Letters as in the
 broker's counters: A added, K acknowledged, E expired, X killed, M depth, D in delivery, S scheduled; per consumer
@@ -42,8 +41,7 @@ PARKED = frozenset({QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
 
 @dataclass(frozen=True, slots=True)
 class AddressJoin:
-    """
-    at: position of each queue's address, -1 where it is not known; computed when either side has changed.
+    """at: position of each queue's address, -1 where it is not known; computed when either side has changed.
 
     queues_of: how many queues that address has, NaN where it is not known.
     """
@@ -82,8 +80,7 @@ class AddressJoin:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """
-    When a poll was, by the broker's clock.
+    """When a poll was, by the broker's clock.
 
     interval: running mean of the time between polls, seconds. process: the broker's. started: when it was seen to start
     anew; NaN for the one that was found running. resumed: known from before the agent's restart, so that the time since
@@ -381,8 +378,7 @@ FEW_REMOVED = 0.01
 
 
 def keeping(declared: Column, added: Column, settled: Column) -> Mask:
-    """
-    Queues that keep what is acknowledged (non-destructive), which the broker does not show of a single queue.
+    """Queues that keep what is acknowledged (non-destructive), which the broker does not show of a single queue.
 
     declared: of addresses whose new queues are so; not of one that settles all the same.
     """
@@ -391,8 +387,7 @@ def keeping(declared: Column, added: Column, settled: Column) -> Mask:
 
 
 def queue_changes(before: SeenQueues, queues: Table[QueueRow]) -> tuple[Numbers, Numbers, Mask, Mask, Numbers]:
-    """
-    By `QUEUE_NUMBERS` what is said now, and what changed (0 where the queue is not known); of which queues that is
+    """By `QUEUE_NUMBERS` what is said now, and what changed (0 where the queue is not known); of which queues that is
     known, and which an operator set back; what is seen now.
     """
     numbers = np.stack([queues[name] for name in QUEUE_NUMBERS])
@@ -405,8 +400,7 @@ def queue_changes(before: SeenQueues, queues: Table[QueueRow]) -> tuple[Numbers,
 
 
 def set_back(numbers: Numbers, past: Numbers, fell: NDArray[np.bool_]) -> Mask:
-    """
-    Whether the counters that fell are no new life of the queue.
+    """Whether the counters that fell are no new life of the queue.
 
     In a new life all begin anew, and what is there or has left has come in it.
     """

@@ -1,5 +1,4 @@
-"""
-The limit and the resume level of OpenMQ consumers, measured from outside: no attribute shows them.
+"""The limit and the resume level of OpenMQ consumers, measured from outside: no attribute shows them.
 
 The broker pauses a consumer when it has sent what was asked for. So between two pauses lie whole windows: their
 greatest common divisor is the window, the limit is the least number not below what was held that leaves the same rest.

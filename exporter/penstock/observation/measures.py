@@ -1,5 +1,4 @@
-"""
-What the judgement measures of each queue and client beside its conditions. Where a number cannot be known it is NaN.
+"""What the judgement measures of each queue and client beside its conditions. Where a number cannot be known it is NaN.
 
 Times by the broker's clock, seconds.
 """

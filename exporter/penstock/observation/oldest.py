@@ -1,5 +1,4 @@
-"""
-When the oldest message of each queue came: not before, and not after. NaN where that bound is not known.
+"""When the oldest message of each queue came: not before, and not after. NaN where that bound is not known.
 
 Times by the broker's clock, seconds. Messages leave in any order, so order of arrival is a bound, too.
 """
@@ -84,8 +83,7 @@ class Arrivals:
         return Point(at[at >= 0].astype(np.int32), point.added[at >= 0])
 
     def came_by(self, number: Column, rows: Positions) -> Column:
-        """
-        The first time known by which the message with this number had come to these rows; NaN where it has not.
+        """The first time known by which the message with this number had come to these rows; NaN where it has not.
 
         One that came before the first poll came by then.
         """
@@ -105,8 +103,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Oldest(RowState):
-    """
-    Per queue. empty_at: the last poll at which nothing was there. earliest, latest: of the oldest message that is
+    """Per queue. empty_at: the last poll at which nothing was there. earliest, latest: of the oldest message that is
     there; NaN also where none is.
     """
 
@@ -154,8 +151,7 @@ def in_hand_since(poll: RuleInputs) -> Column:
 
 
 def next_in_line(poll: RuleInputs) -> Column:
-    """
-    When the message that is next was sent, by its sender's clock (OpenMQ): the oldest that is ready is no younger.
+    """When the message that is next was sent, by its sender's clock (OpenMQ): the oldest that is ready is no younger.
 
     Not where that is in the future, nor where it is before the queue was empty: the clock of the sender is wrong.
     """

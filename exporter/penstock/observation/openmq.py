@@ -1,5 +1,4 @@
-"""
-What OpenMQ shows otherwise than Artemis, brought to the facts that the rules work on; carried from poll to poll.
+"""What OpenMQ shows otherwise than Artemis, brought to the facts that the rules work on; carried from poll to poll.
 
 Letters as in `facts`. An OpenMQ queue counts what left it (K: acknowledged, discarded, expired, purged alike), a
 consumer what was sent to it (N, redeliveries count again) and what of that is unacknowledged (T); C = N - T. A
@@ -30,8 +29,7 @@ OPEN = (TransactionState.STARTED, TransactionState.FAILED, TransactionState.INCO
 
 @dataclass(frozen=True, slots=True)
 class OpenmqFacts:
-    """
-    What one poll says beside the facts.
+    """What one poll says beside the facts.
 
     Columns per queue: removed (K, of subscriptions what left their consumers' hands), last acknowledgement (of
     subscriptions), messages in open transactions of producers, begin of the oldest transaction that may have sent here,
@@ -105,8 +103,7 @@ def said(snapshot: Snapshot, found: Facts, join: AddressJoin) -> OpenmqFacts:
 
 
 def transactions_of(snapshot: Snapshot) -> tuple[Column, Mask]:
-    """
-    Per consumer: acknowledgements in the open transactions of its connection, and whether one of those has failed.
+    """Per consumer: acknowledgements in the open transactions of its connection, and whether one of those has failed.
 
     The broker does not say which session of a connection a transaction belongs to.
     """
@@ -146,8 +143,7 @@ def says(addresses: Index[AddressRow], *policies: str) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class OpenmqConsumers(RowState):
-    """
-    Per consumer. last: acknowledgement. highest: C since the last settlement; returning_since: when C rose beyond it
+    """Per consumer. last: acknowledgement. highest: C since the last settlement; returning_since: when C rose beyond it
     without one. still_since: since when N stands still. failed_since: since when a transaction has failed.
     """
 
@@ -258,8 +254,7 @@ class Openmq:
 
 
 def as_counted(before: OpenmqQueues, found: Facts, reported: OpenmqFacts, moves: Mask, present: Mask) -> Facts:
-    """
-    The facts with K as OpenMQ counts it; expired and killed are in it, and subscriptions are known without it.
+    """The facts with K as OpenMQ counts it; expired and killed are in it, and subscriptions are known without it.
 
     before: by the queues of this poll, which were `present` at the one before. moves: consumers that acknowledged.
     """
@@ -294,8 +289,7 @@ def as_counted(before: OpenmqQueues, found: Facts, reported: OpenmqFacts, moves:
 
 
 def acknowledged(last: Column, consumer: ConsumerFacts, *, watched: bool) -> tuple[Mask, Column]:
-    """
-    Whether each one's last acknowledgement has moved, and when it was; one not seen before has begun at none.
+    """Whether each one's last acknowledgement has moved, and when it was; one not seen before has begun at none.
 
     last: the same up to the poll before; watched: there was one.
     """
@@ -304,8 +298,7 @@ def acknowledged(last: Column, consumer: ConsumerFacts, *, watched: bool) -> tup
 
 
 def progress_of(found: Facts, reported: OpenmqFacts, moves: Mask, last: Column) -> Progress:
-    """
-    Rule of progress: the last acknowledgement moved; or messages left its hands and the queue in the same measure.
+    """Rule of progress: the last acknowledgement moved; or messages left its hands and the queue in the same measure.
 
     The second for what a limit discards while a client holds it: its acknowledgement then moves nothing.
     """
@@ -319,8 +312,7 @@ def progress_of(found: Facts, reported: OpenmqFacts, moves: Mask, last: Column) 
 
 
 def owed(debt: Column, found: Facts, reported: OpenmqFacts) -> tuple[Column, Column]:
-    """
-    Debt and what came back, per queue. debt: at the poll before.
+    """Debt and what came back, per queue. debt: at the poll before.
 
     What a limit removes from clients' hands leaves those later: it is owed, no more than they hold, and does not come
     back when it does.
@@ -337,8 +329,7 @@ def at_limit(found: Facts, reported: OpenmqFacts) -> Mask:
 
 
 def near_limit(found: Facts, reported: OpenmqFacts) -> Mask:
-    """
-    Within what its producers may still send before they are told to wait: a batch for each of them.
+    """Within what its producers may still send before they are told to wait: a batch for each of them.
 
     A batch is the limit shared by all producers that are allowed, 1 … 1000 messages.
     """

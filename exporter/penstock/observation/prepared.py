@@ -1,5 +1,4 @@
-"""
-Transactions that are prepared and wait for their manager, and messages that are with nobody (OpenMQ).
+"""Transactions that are prepared and wait for their manager, and messages that are with nobody (OpenMQ).
 
 A healthy XA transaction is prepared for a moment. One whose client is gone keeps what it sent and received out of
 everybody's reach, over restarts of the broker, until it is committed or rolled back.
@@ -33,8 +32,7 @@ class PreparedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prepared(RowState):
-    """
-    By transaction since when it is prepared. stuck: by topic without consumers, messages that some still have.
+    """By transaction since when it is prepared. stuck: by topic without consumers, messages that some still have.
     received: in transactions of any state, NaN: not known; in_doubt: in prepared ones; abandoned: whose client is gone.
     """
 

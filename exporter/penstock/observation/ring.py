@@ -28,8 +28,7 @@ class Evictions:
 
 
 def at_risk(facts: Facts) -> Column:
-    """
-    Messages that a ring would lose if all its consumers went away now.
+    """Messages that a ring would lose if all its consumers went away now.
 
     Only what they give back finds no room: what a shrunk ring has too many of stays until somebody reads. NaN without a
     ring, while paging, and where it keeps what is acknowledged.

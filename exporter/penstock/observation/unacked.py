@@ -41,8 +41,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Unacked(RowState):
-    """
-    Per consumer, times by the broker's clock, NaN = not.
+    """Per consumer, times by the broker's clock, NaN = not.
 
     settled: its last settlement. hold_since: since when it holds something without a break. idle_since: since when it
     holds nothing. seen_since: since when it is known.

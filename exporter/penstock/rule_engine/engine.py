@@ -20,8 +20,7 @@ COLUMNS = {"run": 0, "on": False, "since": np.nan, "left_since": np.nan, "left_a
 
 @dataclass(frozen=True, slots=True)
 class Debounce:
-    """
-    One condition, of those rows of `index` at which it holds, stands, or did a while ago: most never have it.
+    """One condition, of those rows of `index` at which it holds, stands, or did a while ago: most never have it.
 
     at: their positions, ascending; the columns stand by it. run: polls in a row at which the rule said the same,
     negative for "does not hold". on: the condition stands. since: its beginning as the rule said when it began to hold,
@@ -62,8 +61,7 @@ class Debounce:
         event: bool = False,
         for_elapsed: Mask | None = None,
     ) -> "Debounce":
-        """
-        After a poll at which the rule says that it `holds` there, with the beginnings `begins` (NaN: this poll).
+        """After a poll at which the rule says that it `holds` there, with the beginnings `begins` (NaN: this poll).
 
         event: it needs no second poll, neither to come nor to go, and is shown for a while. for_elapsed: of those that
         hold, which may come at this poll; the poll before may have agreed already.
@@ -113,8 +111,7 @@ class Debounce:
 
 
 def advance_conditions(before: Mapping[str, Debounce], poll: RuleInputs, resumed_at: float) -> dict[str, Debounce]:
-    """
-    Every condition of this kind of broker after this poll, by name.
+    """Every condition of this kind of broker after this poll, by name.
 
     resumed_at: last poll before the agent's restart, NaN where there was none.
     """

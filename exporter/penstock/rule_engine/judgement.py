@@ -1,5 +1,4 @@
-"""
-`judge(state, snapshot, …) -> state`: what one poll means, continued from the poll before.
+"""`judge(state, snapshot, …) -> state`: what one poll means, continued from the poll before.
 
 State is by the broker's clock where it is carried from poll to poll; conditions are by the agent's clock.
 """

@@ -15,8 +15,7 @@ JITTER_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """
-    skew: broker minus agent in seconds, smoothed; NaN where the broker shows no clock.
+    """skew: broker minus agent in seconds, smoothed; NaN where the broker shows no clock.
     applied: the skew by which times are corrected. start: start of the broker by the agent's clock. process: whose.
     """
 

@@ -28,8 +28,7 @@ _UNKNOWN_ADDRESS = -2
 
 @dataclass(frozen=True, slots=True)
 class Producers:
-    """
-    What is carried from poll to poll.
+    """What is carried from poll to poll.
 
     grouping: which series each producer belongs to. totals: what those produced in all. by: the addresses by which it
     was told which are shown, and as what.
@@ -149,8 +148,7 @@ FLAGS = ("paging", "paused", "producers_paused")
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """
-    What is carried from poll to poll.
+    """What is carried from poll to poll.
 
     by: the queues by which it was told which addresses are shown. of_queue: per queue series the position of its
     address. position: of the addresses by name.

@@ -22,8 +22,7 @@ _UNKNOWN_QUEUE = -2
 
 @dataclass(frozen=True, slots=True)
 class Consumers:
-    """
-    What is carried from poll to poll.
+    """What is carried from poll to poll.
 
     clients: which client series each consumer belongs to. totals: COUNTERS of the clients.
     shown, index: the consumers shown one by one.
@@ -48,8 +47,7 @@ class Consumers:
     def show(
         self, before: "Consumers", blocked: Column, consumers: Table[ConsumerRow], queue: Keys, policy: Policy
     ) -> "Consumers":
-        """
-        With the consumers of this poll that are shown one by one.
+        """With the consumers of this poll that are shown one by one.
 
         blocked: seconds for which each holds something and has settled nothing, NaN where it holds nothing.
         queue: key of each one's queue. before: the same at the poll before, whose labels are kept.

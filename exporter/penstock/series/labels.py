@@ -1,5 +1,4 @@
-"""
-From the broker's things to the series that are shown: one label set a row, several rows where they are summed.
+"""From the broker's things to the series that are shown: one label set a row, several rows where they are summed.
 
 The label sets are the label names of the metric contract; `Grouping` says which series each row of a table belongs to
 and keeps that from poll to poll, so that only what came or changed is looked at again. Where only the worst are shown
@@ -137,8 +136,7 @@ class LinkSeries:
 
 @dataclass(frozen=True, slots=True)
 class Grouping(Generic[SeriesT]):
-    """
-    Which series each row of a table belongs to.
+    """Which series each row of a table belongs to.
 
     source: the rows. keys: the key of each row's series, HIDDEN where it has none. index: the series.
     member: each row's position in `index`, HIDDEN where it has none.
@@ -159,8 +157,7 @@ class Grouping(Generic[SeriesT]):
     def advance(
         self, source: Index[Any], label: Callable[[list[int]], Sequence[SeriesT | None]], context: Keys | None = None
     ) -> "Grouping[SeriesT]":
-        """
-        The grouping of the next poll.
+        """The grouping of the next poll.
 
         label: called with the positions in `source` of the rows to label; gives their series, None to hide one.
         """
@@ -254,8 +251,7 @@ class TopK:
 
 
 def top_k(first: Column, then: Column, groups: Positions | Keys, total: int, per_group: int) -> NDArray[np.bool_]:
-    """
-    A mask of the `total` with the largest `first`, then the largest `then`, at most `per_group` of each group.
+    """A mask of the `total` with the largest `first`, then the largest `then`, at most `per_group` of each group.
 
     NaN counts as smallest. Ties go to the one that stands first.
     """

@@ -45,8 +45,7 @@ class LastGood:
 
 
 def keep_last_good(kept: LastGood, snapshot: Snapshot, seconds: float) -> tuple[LastGood, Snapshot]:
-    """
-    `snapshot` with the tables and columns of failed collectors as they last were, for at most `seconds`.
+    """`snapshot` with the tables and columns of failed collectors as they last were, for at most `seconds`.
 
     After that, or when the broker is passive, they are missing; they are never zero.
     """

@@ -19,8 +19,7 @@ GAUGES = ("messages", "delivering", "scheduled", "bytes", "consumers", "uncommit
 
 @dataclass(frozen=True, slots=True)
 class Reloaded(RowState):
-    """
-    How many of the messages that a queue counts as added were there before its broker started or took over.
+    """How many of the messages that a queue counts as added were there before its broker started or took over.
 
     messages: of each queue. depth: messages in the queue at the poll before. process: of that poll; None: the broker
     was passive.
@@ -48,8 +47,7 @@ class Reloaded(RowState):
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """
-    What is carried from poll to poll.
+    """What is carried from poll to poll.
 
     grouping: which series each queue belongs to. totals: COUNTERS of series that stand for several queues.
     """

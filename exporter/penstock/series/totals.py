@@ -17,8 +17,7 @@ LEAST_DORMANT, MOST_DORMANT = 500, 20_000
 
 
 def dormant_capacity(before: int, here: int) -> int:
-    """
-    How many of what is gone may be kept for its return: twice the most that were there at once.
+    """How many of what is gone may be kept for its return: twice the most that were there at once.
 
     A fleet that restarts finds its own again; names that never come again are many, and must not grow for ever.
     """
@@ -27,8 +26,7 @@ def dormant_capacity(before: int, here: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Totals(Generic[SeriesT]):
-    """
-    Running sums per series.
+    """Running sums per series.
 
     index: the series. sums, (counters, series): the totals. last, (counters, rows): what each row of `source` said
     at the poll before, NaN where it has not spoken. dormant: totals of series that have no row now, so that a counter
@@ -49,8 +47,7 @@ class Totals(Generic[SeriesT]):
         keeps: Callable[[SeriesT], bool] = lambda _: True,
         late: Keys | None = None,
     ) -> "Totals[SeriesT]":
-        """
-        The totals after a poll in which the rows of `grouping` said `counters`.
+        """The totals after a poll in which the rows of `grouping` said `counters`.
 
         A row that is new counts from 0, one whose counter fell counts anew, a missing value adds nothing.
         keeps: whether the total of a series is kept when its last row goes. late: as in `Observation`; such rows count

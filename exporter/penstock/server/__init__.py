@@ -1,5 +1,4 @@
-"""
-HTTP: `/metrics`, health, reload, the masked configuration, the API with its description, the status page.
+"""HTTP: `/metrics`, health, reload, the masked configuration, the API with its description, the status page.
 
 Looks up through `AgentView` only; knows no polling and decides nothing.
 """

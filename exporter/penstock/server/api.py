@@ -1,5 +1,4 @@
-"""
-`/api/v1`: what is known, as JSON. Every answer is a look-up in what the last polls left; none waits for a broker.
+"""`/api/v1`: what is known, as JSON. Every answer is a look-up in what the last polls left; none waits for a broker.
 
 Look-ups may walk many rows and run in a thread, so that other requests are answered meanwhile: what they read is a
 value that a poll replaces as a whole and never changes.

@@ -49,8 +49,7 @@ def make_app(
     max_scrapes: int = 8,
     stall_seconds: float = 10.0,
 ) -> web.Application:
-    """
-    The application that serves `agent`.
+    """The application that serves `agent`.
 
     lifecycle: whether `POST /-/reload` reloads the configuration.
     allowed_hosts: see `penstock.server.refusals`.

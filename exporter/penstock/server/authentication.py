@@ -32,8 +32,7 @@ class RefusedLogin(Protocol):
 
 
 class Authentication:
-    """
-    The web configuration in force.
+    """The web configuration in force.
 
     Raises ConfigError when the file, a certificate or a key cannot be taken. Later changes that cannot be taken are
     logged, and what was in force stays.

@@ -1,5 +1,4 @@
-"""
-How many may be connected at once, and which come first: probes, then those with a request; silent ones make room.
+"""How many may be connected at once, and which come first: probes, then those with a request; silent ones make room.
 
 A connection costs little until the head of its first request is there; only then it gets a handler of aiohttp, and
 only a few do in one turn of the event loop, so that a crowd that comes at the same moment delays no probe.
@@ -50,8 +49,7 @@ def most_connections() -> int:
 
 
 class ConnectionLimit:
-    """
-    Makes the protocols of new connections, as asyncio's servers ask for them.
+    """Makes the protocols of new connections, as asyncio's servers ask for them.
 
     At `most` connections one that has been silent for SILENT_SECONDS is closed, else the oldest without a request under
     way, else the oldest silent one where half of them are; RESERVE above it a new one is answered 503, unless it is a

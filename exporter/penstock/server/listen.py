@@ -20,8 +20,7 @@ if TYPE_CHECKING:  # whoever has none need not carry its libraries
     from penstock.server.authentication import Authentication
 
 DEFAULT_PORT = 19771
-"""
-Penstock's port: outside 9100-9999 and what follows 10000, where the Prometheus project lists exporters; below the
+"""Penstock's port: outside 9100-9999 and what follows 10000, where the Prometheus project lists exporters; below the
 ephemeral ports (Linux: from 32768); none of the brokers' own (8161, 61616, 5672, 61613; 7676, 8778).
 """
 DEFAULT_ADDRESS = f":{DEFAULT_PORT}"
@@ -72,8 +71,7 @@ async def serve(
     grace_seconds: float = GRACE_SECONDS,
     max_connections: int = 0,
 ) -> AsyncIterator[tuple[Address, ...]]:
-    """
-    Serve `app` while the context lasts; gives the addresses that it listens on.
+    """Serve `app` while the context lasts; gives the addresses that it listens on.
 
     At the end no request is accepted any more, and those under way get `grace_seconds` to finish.
     max_connections: see `penstock.server.connection_limit`; 0: as many as the system's limits allow.
@@ -111,8 +109,7 @@ async def serve(
 
 
 def hide_versions() -> None:
-    """
-    Answers that pass no hook of the application bear `Server: penstock`; of the whole process.
+    """Answers that pass no hook of the application bear `Server: penstock`; of the whole process.
 
     What is no HTTP is answered before the application sees it, and aiohttp, which has no public option against that,
     puts its version and Python's into that answer; `tests/server/test_banner.py` fails when this no longer works.

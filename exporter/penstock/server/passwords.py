@@ -39,8 +39,7 @@ class Login(Enum):
 
 
 class Passwords:
-    """
-    Passwords against their bcrypt hashes, in a thread beside the loop.
+    """Passwords against their bcrypt hashes, in a thread beside the loop.
 
     What a user was let in with is remembered as long as the hash is the same, and needs no further check.
     """
@@ -111,8 +110,7 @@ class LineFull(Exception):
 
 
 class Lines:
-    """
-    One has the turn; those that wait for it stand in a line by key, and the lines take turns.
+    """One has the turn; those that wait for it stand in a line by key, and the lines take turns.
 
     In its line the newest is the next. A crowd of which each waits for its answer sends as many as are answered, so
     that one that comes now is the newest when the turn ends, however many wait; they would delay it in their order.

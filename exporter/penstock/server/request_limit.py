@@ -38,8 +38,7 @@ class RequestLimit:
 
 
 class FairScheduler:
-    """
-    At most `at_once` of the waiting tasks go on in one turn of the loop, in the order in which they came.
+    """At most `at_once` of the waiting tasks go on in one turn of the loop, in the order in which they came.
 
     A new connection takes some seven turns to its answer: what all others do in one turn it waits for seven times.
     """

@@ -17,8 +17,7 @@ class Body(Protocol):
 
 
 class AgentView(Protocol):
-    """
-    The agent as the server sees it; nothing here waits for a broker, `reload` excepted.
+    """The agent as the server sees it; nothing here waits for a broker, `reload` excepted.
 
     `reload` and `exposition` are used in the event loop, everything else is called from any thread.
     masked_config: that in force, as YAML without secrets. brokers: those configured, in the configuration's order.
@@ -36,8 +35,7 @@ class AgentView(Protocol):
         """Read the configuration anew. ConfigError: it is refused and the old one stays."""
 
     def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList:
-        """
-        Queues of this broker, of all when empty; with `points` each with so many of its last values.
+        """Queues of this broker, of all when empty; with `points` each with so many of its last values.
 
         NotFound: there is no such broker.
         """

@@ -1,5 +1,4 @@
-"""
-What operators say about their queues: rules with patterns, resolved per queue and client. First match wins per key.
+"""What operators say about their queues: rules with patterns, resolved per queue and client. First match wins per key.
 
 Patterns are Artemis' wildcards over words split by ".": `*` one word (or a part of one), `#` any sequence of words,
 also none; a plain `*` is anything at all.
@@ -24,8 +23,7 @@ class RingLoss(StrEnum):
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """
-    The pattern as a regular expression over "." + name.
+    """The pattern as a regular expression over "." + name.
 
     Every wildcard but the last is settled at its first fit (atomic groups): no name can make the match exponential.
     """

@@ -1,5 +1,4 @@
-"""
-OpenMQ's port mapper: which services a broker has, where, and which start of the broker this is; no login needed.
+"""OpenMQ's port mapper: which services a broker has, where, and which start of the broker this is; no login needed.
 
 It answers a line with the protocol's version by lines `NAME PROTOCOL TYPE PORT [key=value,…]` and a dot.
 """

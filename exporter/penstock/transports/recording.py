@@ -1,5 +1,4 @@
-"""
-Recordings: the raw answers of each poll, written as they come and read back in place of a broker.
+"""Recordings: the raw answers of each poll, written as they come and read back in place of a broker.
 
 A file is gzip, a member for each poll, one JSON object a line:
     {"penstock": 1, "kind": "artemis", "broker": "b1"}                      the first line
@@ -52,8 +51,7 @@ class Header(msgspec.Struct):
 
 
 class RecordingFile:
-    """
-    A file of at most `limit` bytes, readable by its owner only: whole polls, as many as there is room for.
+    """A file of at most `limit` bytes, readable by its owner only: whole polls, as many as there is room for.
 
     Raises PenstockError when it cannot be written.
     """
@@ -171,8 +169,7 @@ class Recorder(PassingOn):
 
 
 class RecordingTransport:
-    """
-    Answers from a recording: each poll of the reader gets one recorded poll, each request what was answered to it.
+    """Answers from a recording: each poll of the reader gets one recorded poll, each request what was answered to it.
 
     Raises `ConfigError` for a file that is no recording, `Unreachable` when it has come to its end.
     """
@@ -279,8 +276,7 @@ def asked_for_less(requests: Sequence[Request], call: RecordedCall) -> bool:
 
 
 def by_pattern(requests: Sequence[Request], call: RecordedCall) -> bytes | None:
-    """
-    The answer to reads by name out of a recorded read of the same by one pattern; None where the call is none.
+    """The answer to reads by name out of a recorded read of the same by one pattern; None where the call is none.
 
     For recordings of versions that read everything by pattern.
     """

@@ -13,8 +13,7 @@ Request = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """
-    The raw answer to one bulk of requests.
+    """The raw answer to one bulk of requests.
 
     body: JSON text in UTF-8, a list of Jolokia responses in the order of the requests.
     stamp: agent's clock halfway through the call, seconds since 1970 (nearest to when the broker spoke).

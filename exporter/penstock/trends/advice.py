@@ -1,5 +1,4 @@
-"""
-Advice on settings of clients and on limits, each with the numbers that it rests on.
+"""Advice on settings of clients and on limits, each with the numbers that it rests on.
 
 None without a day of evidence. Polls see what lasts: a buffer that runs dry for less than an interval is not seen.
 """

@@ -1,5 +1,4 @@
-"""
-What the tiers say of each queue and broker: level, growth, rhythm, forecast, losses, time to limits.
+"""What the tiers say of each queue and broker: level, growth, rhythm, forecast, losses, time to limits.
 
 One function per series, pure; Spark runs it bucket by bucket, each task on its part of the hourly rows.
 """

@@ -1,5 +1,4 @@
-"""
-The live rules over raw history: what would have been told with other rules, how often, for how long, where.
+"""The live rules over raw history: what would have been told with other rules, how often, for how long, where.
 
 A unit of work is some brokers, a part of their addresses and a slice of time; it begins to judge some hours early, so
 that what the rules learn is there when its slice begins. Spark spreads the units, what they tell is joined again.

@@ -10,8 +10,7 @@ from penstock.history.schema import UNSEEN
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """
-    Times in seconds since 1970. open: it was still there at the end of what is known. end_known: False where nobody
+    """Times in seconds since 1970. open: it was still there at the end of what is known. end_known: False where nobody
     looked when it ended: `end` is when it was last seen, then.
     """
 

@@ -37,8 +37,7 @@ def by_culprit(fates: Sequence[Plain]) -> Iterator[Plain]:
 
 
 def went(facts: Plain) -> list[Plain]:
-    """
-    A row for each fate but acknowledgement: losses first, most messages first.
+    """A row for each fate but acknowledgement: losses first, most messages first.
 
     Of a broker whose history has no account (an older agent, an import) what the counters of its queues say.
     """

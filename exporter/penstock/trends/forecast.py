@@ -1,5 +1,4 @@
-"""
-Growth of hourly series; their forecasts with intervals, and the back-test that says whether they are worth showing.
+"""Growth of hourly series; their forecasts with intervals, and the back-test that says whether they are worth showing.
 Numpy only.
 
 An ensemble: direct ridge regressions on lags (two shapes, plain and on logarithms), the seasonal naives, and medians by
@@ -28,8 +27,7 @@ LEAST_DAYS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """
-    values: by hour ahead. scale: expected absolute error by hour ahead. scores: errors of the back-test in units of
+    """values: by hour ahead. scale: expected absolute error by hour ahead. scores: errors of the back-test in units of
     `scale`. mase: of the ensemble, in the back-test, over that of the seasonal naive (`naive`).
     """
 
@@ -147,8 +145,7 @@ MODELS: Final[dict[str, Model]] = {
 
 
 def forecast(y: Series, horizon: int, season: int = DAY) -> Forecast:
-    """
-    y: hourly values without gaps, oldest first; horizon: hours ahead. What counts never falls below 0 unless y does.
+    """y: hourly values without gaps, oldest first; horizon: hours ahead. What counts never falls below 0 unless y does.
 
     season: of the seasonal naive that the back-test compares with.
     """

@@ -1,5 +1,4 @@
-"""
-The whole job: history → tiers → facts → files and report. `python -m penstock.trends.job` is the spark-submit entry.
+"""The whole job: history → tiers → facts → files and report. `python -m penstock.trends.job` is the spark-submit entry.
 
 In the output: `h1/`, `d1/`, `condition/` (Parquet, kept for ever), `facts.json`, `forecast.parquet` and `fates.parquet`
 (the numbers of the report), `report.html`, and `gauges.json`, which the agent shows in /metrics; that is written last.
@@ -194,8 +193,7 @@ MOST: Final = 200
 
 
 def gauges(facts: Plain, now: float) -> Plain:
-    """
-    What of the facts goes back into /metrics: rows by table and column of the catalogue, no metric names.
+    """What of the facts goes back into /metrics: rows by table and column of the catalogue, no metric names.
 
     now: seconds since 1970, of the run. A number that is not known is left out, one that never comes is "never".
     """

@@ -158,8 +158,7 @@ def mine(addresses: Any, unit: Mapping[str, Any]) -> Any:
 
 
 def hours_of(history: Store) -> Hours:
-    """
-    All raw files, ascending.
+    """All raw files, ascending.
 
     A day of which a part was joined already is read as a whole: a file of it may be of any hour.
     """

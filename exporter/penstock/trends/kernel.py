@@ -1,5 +1,4 @@
-"""
-Rows of raw history → one row per series, life of its counters and hour; and those → one per day.
+"""Rows of raw history → one row per series, life of its counters and hour; and those → one per day.
 
 Plain numpy, no Spark. Every aggregate merges: minimum, maximum, sum, and counts in logarithmic bins. Of a counter the
 lowest and highest value of one life are kept; what it grew from one row to the next follows from both (`increases`).
@@ -26,8 +25,7 @@ ALIKE: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """
-    What of a kind is kept. texts: labels. gauges: column → how it is summed up. counters: never fall in one life.
+    """What of a kind is kept. texts: labels. gauges: column → how it is summed up. counters: never fall in one life.
     inputs: columns that are read to make others of them.
     """
 
@@ -64,8 +62,7 @@ def with_backlog(rows: Columns) -> Columns:
 
 
 def of_consumers(rows: Columns) -> Columns:
-    """
-    Each consumer a life of its own. settled: acknowledged since its poll before, where there is one in the same hour
+    """Each consumer a life of its own. settled: acknowledged since its poll before, where there is one in the same hour
     (steps: 1); empty: 1 where it holds none.
     """
     order = np.lexsort((rows["stamp"], rows["key"], rows["sid"]))

@@ -1,5 +1,4 @@
-"""
-The tiers as Arrow tables and Parquet files: raw → columns, hourly rows → files of a day, files → columns.
+"""The tiers as Arrow tables and Parquet files: raw → columns, hourly rows → files of a day, files → columns.
 
 Spark works only where something is new: what went into each day stands in a manifest, written last. Killed at any
 moment the job begins that day again and writes the same bytes. Only names of files travel to the workers.

@@ -28,8 +28,7 @@ from penstock.tui.styled import Line, stacked, styled
 
 
 class FilterEntry(Input):
-    """
-    Hidden until `open`; Enter and Esc hide it and call `done` with what was typed, None after Esc.
+    """Hidden until `open`; Enter and Esc hide it and call `done` with what was typed, None after Esc.
 
     A terminal gives keys that came together at once: those after the end wait here by then. They go back to the app.
     """
@@ -263,8 +262,7 @@ class Top(App[None]):
 
     @work(exclusive=True, group="look")
     async def _ask(self, *, again: bool = False) -> None:
-        """
-        Ask the source for what is shown now; a failure leaves what was seen, and is told.
+        """Ask the source for what is shown now; a failure leaves what was seen, and is told.
 
         again: the rows only where a broker was polled since, for they cost the agent more than the brokers do.
         """

@@ -1,5 +1,4 @@
-"""
-Where text leaves for a terminal. Every command writes by `say` and `say_json`; the linter refuses `click.echo`.
+"""Where text leaves for a terminal. Every command writes by `say` and `say_json`; the linter refuses `click.echo`.
 
 On a terminal lines are folded under their beginning and coloured, elsewhere they are as they are, visible in any case.
 """

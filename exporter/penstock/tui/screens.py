@@ -25,8 +25,7 @@ RowT = TypeVar("RowT", bound=Row)
 
 @dataclass(frozen=True, slots=True)
 class CellContext(Generic[RowT]):
-    """
-    What a cell is shown by: the row, its key, what was seen before, and the time by our clock.
+    """What a cell is shown by: the row, its key, what was seen before, and the time by our clock.
 
     stale: the row's broker is down.
     """
@@ -44,8 +43,7 @@ Show = Callable[[CellContext[Any]], str]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """
-    title, show: heading and text. width: in characters, with `most` where there is room.
+    """title, show: heading and text. width: in characters, with `most` where there is room.
     rank: those of the lowest are shown first where the terminal is narrow.
     given: the name that, once it is chosen, every row has; the column is left out then.
     sort: the order it stands for, empty where there is none.

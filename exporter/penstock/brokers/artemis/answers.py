@@ -1,5 +1,4 @@
-"""
-Jolokia's answers, typed. Numbers come as strings or numbers, listings as a JSON text inside JSON.
+"""Jolokia's answers, typed. Numbers come as strings or numbers, listings as a JSON text inside JSON.
 
 Fields have the model's names. What is read by its attributes is asked for all fields of its type, in their order.
 

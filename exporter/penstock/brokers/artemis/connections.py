@@ -34,8 +34,7 @@ def producer_place(producer_id: str) -> float:
 
 
 class ConnectionBuilder:
-    """
-    What is known of them from poll to poll.
+    """What is known of them from poll to poll.
 
     There may be as many as consumers: each page is made into numbers and dropped, and of sessions only hashes are kept.
     """
@@ -131,8 +130,7 @@ class ConnectionBuilder:
     def producer_table(
         self, pages: Sequence[Rows[wire.ProducerListed]], addresses: Sequence[str]
     ) -> Table[ProducerRow]:
-        """
-        addresses: the names of all that were listed.
+        """addresses: the names of all that were listed.
 
         A producer whose address was created after that waits for the next listing: how the address is shown is not
         known yet, and what was counted under another name would be lost to it.

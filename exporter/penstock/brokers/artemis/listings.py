@@ -1,5 +1,4 @@
-"""
-The answers to the list operations: by far the largest of all, and mostly as they were at the poll before.
+"""The answers to the list operations: by far the largest of all, and mostly as they were at the poll before.
 
 A page is cut into rows by their bytes, and only rows that read otherwise than before are unquoted and decoded.
 """
@@ -39,8 +38,7 @@ ItemT = TypeVar("ItemT")
 
 
 class ListingPage:
-    """
-    A page of a listing as it was answered.
+    """A page of a listing as it was answered.
 
     reply: the response; of a page that can be cut, without its rows.
     total: rows of all pages, where this one can be cut; else 0.
@@ -57,8 +55,7 @@ class ListingPage:
 
     @cached_property
     def rows(self) -> Sequence[memoryview]:
-        """
-        The rows as they are in the answer, each with the comma behind it; none where the page cannot be cut.
+        """The rows as they are in the answer, each with the comma behind it; none where the page cannot be cut.
 
         Each begins as the first does, with a brace and the name of its first field; in a text within a row that name's
         quotes would be escaped twice.
@@ -214,8 +211,7 @@ _raw = msgspec.json.Decoder(_Listing[msgspec.Raw])
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """
-    What was read of a page: a key and numbers of each row.
+    """What was read of a page: a key and numbers of each row.
 
     keys: of shape (rows,), integers or texts.
     values: float64 of shape (fields, rows).
@@ -285,8 +281,7 @@ _NOTHING = _Remembered(NO_HASHES, np.empty(0), np.empty((0, 0)))
 
 
 class NumbersReader(Generic[RowT]):
-    """
-    Reads the pages of a listing as numbers; a row that reads as it did at the poll before is not read again.
+    """Reads the pages of a listing as numbers; a row that reads as it did at the poll before is not read again.
 
     To be called with each page of a poll, and at its end `together` with what it gave for them.
     """

@@ -1,5 +1,4 @@
-"""
-Prepared (XA) transactions, by listPreparedTransactions: no details, which would show properties of users' messages.
+"""Prepared (XA) transactions, by listPreparedTransactions: no details, which would show properties of users' messages.
 
 How many messages of a queue are in them is asked of queues that deliver more than their consumers have.
 """

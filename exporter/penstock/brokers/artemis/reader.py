@@ -1,5 +1,4 @@
-"""
-One poll of an Artemis broker: which calls, in which order, what to do when one fails.
+"""One poll of an Artemis broker: which calls, in which order, what to do when one fails.
 
 Order. Consumers, then addresses, then the queues' own counters: whatever is compared with a queue's counters was read
 before them, so that differences err towards "nothing lost". The sizes of queues follow, as the counters say which
@@ -288,8 +287,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         *,
         listed: bool = True,
     ) -> tuple[list[Numbers], bool]:
-        """
-        What `operation` lists, or the lock-free read of a pattern in its place; whether the latter.
+        """What `operation` lists, or the lock-free read of a pattern in its place; whether the latter.
 
         A pattern read cannot be told to stop: where there are more rows than may be read, nothing takes its place.
         listed: whether this version's listing says enough.
@@ -466,8 +464,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         return (table, messages), ValuesLeftOut(left_out(missing)) if missing else ""
 
     async def _try_guard(self, poll: Poll, queues: Table[QueueRow]) -> None:
-        """
-        Whether the broker lets this account read what it must not; not tried while no queue is empty.
+        """Whether the broker lets this account read what it must not; not tried while no queue is empty.
 
         The attribute locks its queue: an empty one has nothing to be locked for, nor a message to be shown.
         """

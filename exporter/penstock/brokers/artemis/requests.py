@@ -1,5 +1,4 @@
-"""
-What Artemis is asked: the only place where requests are made, all of them reads.
+"""What Artemis is asked: the only place where requests are made, all of them reads.
 
 Names of MBeans, operations and attributes: ActiveMQServerControl, QueueControl, AddressControl and the views behind
 the list operations (org.apache.activemq.artemis.core.management, 2.21 to 2.56). Never asked: anything that touches

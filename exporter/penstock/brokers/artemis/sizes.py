@@ -1,5 +1,4 @@
-"""
-What no listing says of a queue, `SIZE_ATTRIBUTES`: which queues are asked for it, and what the others said last.
+"""What no listing says of a queue, `SIZE_ATTRIBUTES`: which queues are asked for it, and what the others said last.
 
 The broker's guard looks up a role for each attribute of each queue, so that these few cost it more than a listing.
 A queue that holds nothing and whose counters are as before has had no message: nothing of it can have changed. One
@@ -43,8 +42,7 @@ class Sizes:
         self._all_read = Cadence()
 
     def due(self, queues: Table[QueueRow], hidden: Keys, now: float) -> Positions | None:
-        """
-        Which queues are to be asked by their names; None: all, by pattern. To be called once a poll.
+        """Which queues are to be asked by their names; None: all, by pattern. To be called once a poll.
 
         hidden: keys of rows that the listing did not show, whose counters may be old.
         """
@@ -65,8 +63,7 @@ class Sizes:
         return due
 
     def found(self, at: Positions, values: NDArray[np.float64], absent: Positions, now: float) -> None:
-        """
-        Those at `at` were asked by name.
+        """Those at `at` were asked by name.
 
         values: of shape (3, len(at)), NaN where they could not be read. absent: positions of those that were not there.
         """

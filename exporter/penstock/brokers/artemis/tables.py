@@ -1,5 +1,4 @@
-"""
-Answers → tables of the model. Each builder keeps the index of its kind from poll to poll, so that texts are read
+"""Answers → tables of the model. Each builder keeps the index of its kind from poll to poll, so that texts are read
 once in a thing's life and unchanged ones cost a comparison.
 """
 
@@ -308,8 +307,7 @@ class AddressBuilder:
         *,
         by_size: bool = False,
     ) -> Table[AddressRow]:
-        """
-        `settings` and `blocked` are looked at again only when they are other objects than the last time. by_size: as
+        """`settings` and `blocked` are looked at again only when they are other objects than the last time. by_size: as
         of queues.
         """
         listed = self._numbers.together(pages)

@@ -1,5 +1,4 @@
-"""
-OpenMQ's answers, typed. Ids are texts of 63-bit numbers, times milliseconds, and nothing there is `null`, not `[]`.
+"""OpenMQ's answers, typed. Ids are texts of 63-bit numbers, times milliseconds, and nothing there is `null`, not `[]`.
 
 A value that is none of its kind is missing, never 0; `Rows` counts them.
 """

@@ -1,5 +1,4 @@
-"""
-How deep destinations are, without walking their messages at every poll.
+"""How deep destinations are, without walking their messages at every poll.
 
 Each of the expensive attributes walks all messages of a destination under its lock. They are read under a budget of
 the broker's CPU; in between, depths are carried on from the counters of what came in and went out, which are free.

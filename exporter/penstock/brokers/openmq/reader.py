@@ -1,5 +1,4 @@
-"""
-One poll of an OpenMQ broker: which calls, in which order, what to do when one fails.
+"""One poll of an OpenMQ broker: which calls, in which order, what to do when one fails.
 
 Order. Connections, then producers, then the destinations' own counters, then consumers with the members of
 subscriptions: what was sent and did not come, and what left and no consumer let go, is never too much by skew.

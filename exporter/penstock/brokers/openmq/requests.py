@@ -1,5 +1,4 @@
-"""
-What OpenMQ is asked: the only place where requests are made, all of them reads.
+"""What OpenMQ is asked: the only place where requests are made, all of them reads.
 
 Names of MBeans, attributes and operations are those of the broker's JMX interface (4.5 to 6.7). Consumers, producers
 and transactions have no MBean: they are listed by operations of their managers.

@@ -1,5 +1,4 @@
-"""
-Answers → tables of the model. Each builder keeps the index of its kind from poll to poll.
+"""Answers → tables of the model. Each builder keeps the index of its kind from poll to poll.
 
 A queue destination is an address and its queue; a topic is an address, each of its subscriptions a queue of it.
 """
@@ -67,8 +66,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """
-    All consumers of one poll: those on their own, the subscriptions, and their members.
+    """All consumers of one poll: those on their own, the subscriptions, and their members.
 
     A subscription whose members could not be listed is among `single` too, in their place.
     """
@@ -383,8 +381,7 @@ class Held(NamedTuple):
 
 
 def held(rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequence[Consumer] | None) -> Held:
-    """
-    As the broker says where it was read in this poll, else what the consumers of a queue hold together; consumers:
+    """As the broker says where it was read in this poll, else what the consumers of a queue hold together; consumers:
     None = not read.
 
     An uncommitted message with a delay is in both of the broker's numbers and once in their sum: how many there are is

@@ -80,8 +80,7 @@ NO_EXPIRY_ADDRESS = FindingRule(
 
 
 def unbound(rule: FindingRule, context: FindingContext, target: str, makes: str, sent: str) -> Found:
-    """
-    Addresses that queues send messages to, and that have no queue.
+    """Addresses that queues send messages to, and that have no queue.
 
     target: the field with where a queue sends to, empty where nowhere. makes: the column that says whether the broker
     makes a queue there when it is needed. sent: the one that counts what was sent.

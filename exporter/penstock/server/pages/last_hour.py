@@ -18,8 +18,7 @@ Values = Sequence[float | None]
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """
-    A number over time.
+    """A number over time.
 
     line, area: paths, gaps where nothing was read. most: the upper end of the scale. said: what a reader who does not
     see it needs to know.
