@@ -120,14 +120,14 @@ def about(condition: Condition) -> Iterator[str]:
     yield f"- **Raised when** {in_words(condition.when)}."
     yield f"- **Quiet on** {in_words(condition.quiet_on)}."
     if condition.causes:
-        yield f"- **Possible causes**: {'; '.join(condition.causes)}."
+        yield f"- **Possible causes**: {'; '.join(condition.causes.values())}."
     yield f"- **Advice**: {with_numbers(condition.action)}."
     for kind, variant in condition.variants.items():
         parts = []
         if variant.when is not None:
             parts.append(f"raised when {in_words(variant.when)}.")
         if variant.causes is not None:
-            parts.append(f"possible causes: {'; '.join(variant.causes)}.")
+            parts.append(f"possible causes: {'; '.join(variant.causes.values())}.")
         if variant.action is not None:
             parts.append(f"advice: {with_numbers(variant.action)}.")
         if parts:

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import fields
 
 from penstock.conditions.catalogue import CONDITIONS
-from penstock.conditions.condition import Severity
+from penstock.conditions.condition import CauseState, Severity
 from penstock.findings.finding import FindingScope
 from penstock.insight.events import Event
 from penstock.insight.formatting import duration
@@ -74,14 +74,31 @@ class ConditionSummary(Struct, frozen=True):
     since: Time
 
 
+class Cause(Struct, frozen=True):
+    """What may be behind a condition. name: empty where it is told in words only. fact: what proves or excludes it; of
+    one that is possible what is missing, where that is known.
+    """
+
+    name: str
+    state: Annotated[str, _one_of(CauseState)]
+    text: str
+    fact: str
+
+    def __str__(self) -> str:
+        known = "" if self.state == CauseState.POSSIBLE else f"{self.state}: "
+        return known + self.text + (f" ({self.fact})" if self.fact else "")
+
+
 class Condition(ConditionSummary, frozen=True):
-    """consumers: how many of the client's consumers are in it. rule: what it means. advice: what to do."""
+    """causes: proven first, excluded last. consumers: how many of the client's are in it. rule: what it means. advice:
+    what to do.
+    """
 
     consumers: int
     completeness: Completeness
     evidence: dict[str, Evidence]
     rule: str
-    causes: list[str]
+    causes: list[Cause]
     advice: str
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from penstock.assessment.assess import State, Tables
 from penstock.conditions.catalogue import on
-from penstock.conditions.condition import ActiveCondition, Severity
+from penstock.conditions.condition import ActiveCondition, CauseState, Condition, Severity, Verdict
 from penstock.conditions.evidence import UNITS
 from penstock.conditions.wording import action, rule
 from penstock.core.errors import Hinted
@@ -90,9 +90,21 @@ def condition_in_full(one: ActiveCondition, view: BrokerView) -> answers.Conditi
         completeness=completeness(one, view),
         evidence=evidence(one.evidence, UNITS),
         rule=rule(about, view.policy.constants),
-        causes=[one.why] if one.why else list(about.causes),
+        causes=causes(one, about),
         advice=action(about, one.evidence),
     )
+
+
+def causes(one: ActiveCondition, about: Condition) -> list[answers.Cause]:
+    if one.why:
+        return [answers.Cause("", CauseState.PROVEN, one.why, "")]
+    unknown = Verdict(CauseState.POSSIBLE, "")
+    told = [answers.Cause(name, *_told(text, one.verdicts.get(name, unknown))) for name, text in about.causes.items()]
+    return sorted(told, key=lambda cause: list(CauseState).index(CauseState(cause.state)))
+
+
+def _told(text: str, verdict: Verdict) -> tuple[CauseState, str, str]:
+    return verdict.state, text, verdict.fact
 
 
 def completeness(one: ActiveCondition, view: BrokerView) -> answers.Completeness:
