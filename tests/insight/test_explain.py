@@ -89,7 +89,7 @@ def test_a_part_that_was_not_read_is_said_to_be_missing(crowded: World) -> None:
     found = explain(BrokerView(state, tables, snapshot, crowded.policy, 15.0), "q")
     assert "queues or consumers could not be read" in str(found.unknown)
     (one,) = found.conditions
-    assert (one.condition, one.severity, found.healthy) == ("unknown", "info", True)
+    assert (one.condition, one.severity, found.healthy) == ("unknown", "info", False)
 
 
 def test_queues_and_clients_are_unknown_for_two_polls(crowded: World) -> None:

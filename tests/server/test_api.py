@@ -432,7 +432,7 @@ async def test_a_healthy_queue_is_said_to_be(server: Server, world: World) -> No
     assert "FALLING" not in result.stdout
     healthy = await penstock("explain", "b1", STRANGE, "--url", server.url)
     assert healthy.exit_code == 0
-    assert "Healthy: nothing holds that needs attention." in healthy.stdout
+    assert "HEALTHY: " in healthy.stdout
     assert "messages 3, ready 3" in healthy.stdout
 
 

@@ -1,18 +1,22 @@
 """What the server and the terminal ask of a running agent."""
 
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from penstock.agent.assessor import Result
 from penstock.agent.fleet import Fleet, Polled
 from penstock.agent.journal import Journal
+from penstock.agent.poller import Poller
 from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values
 from penstock.exposition.body import Exposition
-from penstock.insight import answers, lists
-from penstock.insight.answers import BrokerState
+from penstock.insight import answers, lists, objects
+from penstock.insight.answers import BrokerState, Related
 from penstock.insight.events import Event
 from penstock.insight.explain import BrokerView, NotFound, explain, findings, near
+from penstock.insight.knowledge import Failing
 from penstock.insight.lists import ListQuery, client_view
 from penstock.insight.sheets import sheets
 
@@ -54,19 +58,40 @@ class Lookups:
         return lists.condition_list(self._views(broker), query)
 
     def consumers(self, broker: str, query: ListQuery) -> answers.ConsumerList:
-        return lists.consumer_list(self._views(broker), query)
+        return lists.consumer_list([self._last_view(broker)[0]] if broker else self._views(""), query)
 
     def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation:
-        return explain(self._view(broker), queue, address=address, client=client)
+        view, failing = self._last_view(broker)
+        return explain(view, queue, address=address, client=client, failing=failing)
+
+    def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
+        if not broker:
+            return objects.sum_of_address(self._views(""), name)
+        view, failing = self._last_view(broker)
+        if kind == "address":
+            return objects.explain_address(view, name, failing)
+        if kind == "connection":
+            return objects.explain_connection(view, name, failing)
+        return objects.explain_broker(view, failing, self._pair(broker, view))
+
+    def _pair(self, broker: str, view: BrokerView) -> Iterator[Related]:
+        """Other brokers that serve the node id of this one."""
+        node_id = view.snapshot.broker.node_id if view.snapshot.broker else ""
+        for other, polled in self._fleet.polled.items():
+            last = polled.poller.assessor.last_view
+            about = last.snapshot.broker if last else None
+            if node_id and other != broker and about is not None and about.node_id == node_id:
+                down = "" if np.isnan(polled.poller.failing_since) else ", down"
+                yield Related("serves the same node id as", "broker", other, f"{about.role}{down}")
 
     def account(self, broker: str, name: str) -> answers.AccountList:
-        return sheets(self._view(broker), name)
+        return sheets(self._last_view(broker)[0], name)
 
     def client(self, broker: str, client: str) -> answers.ClientView:
         return client_view(self._view(broker), client)
 
     def recent(self, broker: str, queue: str, address: str | None) -> answers.Recent:
-        view = self._view(broker)
+        view, _ = self._last_view(broker)
         events = self._journal.last(MAX_EVENTS, since=view.snapshot.stamp - HOUR, broker=broker, queue=queue)
         return queue_recent(self._recent(broker), view, queue, address, events)
 
@@ -74,14 +99,25 @@ class Lookups:
         return self._journal.last(limit, since=since, broker=broker, queue=queue)
 
     def _view(self, broker: str) -> BrokerView:
+        return self._known(broker, self._poller(broker).assessor.view)
+
+    def _last_view(self, broker: str) -> tuple[BrokerView, Failing | None]:
+        """What was known last, however old; and why that is not how it is now."""
+        poller = self._poller(broker)
+        view, last, since = self._known(broker, poller.assessor.last_view), poller.last, poller.failing_since
+        return view, None if last is None or np.isnan(since) else Failing(since, last.error, view.snapshot.stamp)
+
+    def _poller(self, broker: str) -> Poller:
         polled = self._fleet.polled
         if broker not in polled:
             raise NotFound(f"there is no broker {broker!r}", near(broker, list(polled), "brokers"))
-        poller = polled[broker].poller
-        if (view := poller.assessor.view) is None:
-            raise NotFound(
-                f"nothing is known of broker {broker} now", poller.last.error if poller.last else "it was not asked yet"
-            )
+        return polled[broker].poller
+
+    def _known(self, broker: str, view: BrokerView | None) -> BrokerView:
+        if view is None:
+            last = self._poller(broker).last
+            why = last.error if last else "it was not asked yet"
+            raise NotFound(f"nothing is known of broker {broker} now", why)
         return view
 
     def _views(self, broker: str) -> list[BrokerView]:

@@ -333,9 +333,54 @@ class Unknown(Struct, frozen=True):
     why: str
 
 
+class Watched(Struct, frozen=True):
+    """What holds, and is a condition if it lasts. condition: its name, or `window`. seconds: of those that are needed.
+    proves: what it is, and what would end it.
+    """
+
+    condition: str
+    client: str
+    seconds: Number
+    needed: Number
+    proves: str
+
+
+class Knowledge(Struct, frozen=True):
+    """How sure it is what is said of an object. why: on what it was judged healthy, or why that cannot be said.
+
+    state: healthy (judged, on fresh data), watching (so far, and something in `watched` may change that), unhealthy,
+    unknown (not judged), stale (what is said is of an earlier poll: the broker cannot be read, `since` then).
+    """
+
+    state: Literal["healthy", "watching", "unhealthy", "unknown", "stale"]
+    why: str
+    since: Time | None
+    watched: list[Watched]
+
+
+class Fact(Struct, frozen=True):
+    """Something that the broker says of an object. value: null where it does not."""
+
+    name: str
+    value: str | Number | None
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return self.value if isinstance(self.value, str) else str(Evidence(self.value, self.unit))
+
+
+class Related(Struct, frozen=True):
+    """Another object. role: what it is to this one, as a verb. told: what is known of that, in words."""
+
+    role: str
+    kind: str
+    name: str
+    told: str
+
+
 class Explanation(OnQueue, frozen=True):
     """
-    All that is known of a queue. healthy: no warning and nothing critical that is not silenced. account: its sheet and
+    All that is known of a queue. healthy: `knowledge` says healthy or watching. account: its sheet and
     its address's; empty where there is no account.
     """
 
@@ -344,6 +389,7 @@ class Explanation(OnQueue, frozen=True):
     routing_type: str
     stamp: Time
     healthy: bool
+    knowledge: Knowledge
     conditions: list[Condition]
     numbers: Numbers
     rate_in: Number | None
@@ -356,6 +402,23 @@ class Explanation(OnQueue, frozen=True):
     clients_left_out: int
     findings: list[Finding]
     unknown: list[Unknown]
+    account: list["AccountSheet"]
+    related: list[Related]
+
+
+class ObjectView(Struct, frozen=True):
+    """All that is known of an object that is no queue. broker: empty for an address over all brokers. conditions: on
+    it, the worst first. account: of an address.
+    """
+
+    broker: str
+    kind: Literal["broker", "address", "connection"]
+    name: str
+    stamp: Time
+    knowledge: Knowledge
+    facts: list[Fact]
+    conditions: list[ListedCondition]
+    related: list[Related]
     account: list["AccountSheet"]
 
 
