@@ -23,8 +23,7 @@ ORPHANED = Condition(
     quiet_on="browsers, which are listed with the consumers and count nothing",
     evidence=evidence.buffered,
     causes={"session_gone": "its session is gone and the broker has kept the consumer"},
-    action="holds {held:.0f} messages and its session is gone: close it by the broker's management"
-    " (closeConsumerWithID), which returns them{at_risk_text}",
+    action="holds {held:.0f} messages and its session is gone: closing its connection returns them{at_risk_text}",
     by_consumer=True,
     brokers=ARTEMIS,
     alert=Alert(

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
-from msgspec.structs import fields
+from msgspec import UNSET, Meta, Struct, UnsetType, field, json
+from msgspec.structs import asdict, fields
 
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import CauseState, Severity
@@ -89,9 +89,36 @@ class Cause(Struct, frozen=True):
         return known + self.text + (f" ({self.fact})" if self.fact else "")
 
 
+class ManagementCall(Struct, frozen=True):
+    """An operation of Artemis' management, with its types, on an MBean."""
+
+    mbean: str
+    operation: str
+    arguments: list[str]
+
+    def __str__(self) -> str:
+        """The body of a POST to Jolokia."""
+        return json.encode({"type": "exec", **asdict(self)}).decode()
+
+
+class Action(Struct, frozen=True):
+    """What an operator can do; Penstock does not. do: an imperative sentence. effect: on messages. check: how it shows.
+    never: what not to do in its place. right: that it needs. calls, commands: in this order.
+    """
+
+    name: str
+    do: str
+    effect: str
+    check: str
+    never: str
+    right: str
+    calls: list[ManagementCall]
+    commands: list[str]
+
+
 class Condition(ConditionSummary, frozen=True):
     """causes: proven first, excluded last. consumers: how many of the client's are in it. rule: what it means. advice:
-    what to do.
+    what to do. actions: in the order in which to try them; not in lists.
     """
 
     consumers: int
@@ -100,6 +127,7 @@ class Condition(ConditionSummary, frozen=True):
     rule: str
     causes: list[Cause]
     advice: str
+    actions: list[Action]
 
 
 class ListedCondition(Condition, frozen=True):

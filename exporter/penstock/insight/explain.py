@@ -20,6 +20,7 @@ from penstock.core.table import Column, Index, Table
 from penstock.findings.finding import Finding
 from penstock.insight import answers
 from penstock.insight import unknown as undecided
+from penstock.insight.actions import Actions
 from penstock.insight.answers import ConditionSummary, Evidence, Number, QueueClient, StallThreshold
 from penstock.insight.flow_control import connections_of, flow_of
 from penstock.insight.knowledge import (
@@ -44,6 +45,8 @@ from penstock.settings.rules import KEYS, Resolved
 NEAR = 2000
 """Names among which similar ones are looked for."""
 HEALTHY = frozenset({"healthy", "watching"})
+WITH_ACTIONS = 20
+"""Conditions of one object that are told with what to do, the worst."""
 MAX_CLIENTS = 200
 """Clients of one queue that are shown one by one, those with a condition first."""
 
@@ -93,7 +96,7 @@ def summary(one: ActiveCondition) -> ConditionSummary:
     return ConditionSummary(one.name, one.severity.name.lower(), one.silenced, one.client, round(one.since, 3))
 
 
-def condition_in_full(one: ActiveCondition, view: BrokerView) -> answers.Condition:
+def condition_in_full(one: ActiveCondition, view: BrokerView, actions: Actions | None = None) -> answers.Condition:
     about = on(view.kind.name, one.name)
     return answers.Condition(
         **asdict(summary(one)),
@@ -103,6 +106,7 @@ def condition_in_full(one: ActiveCondition, view: BrokerView) -> answers.Conditi
         rule=rule(about, view.policy.constants),
         causes=causes(one, about),
         advice=action(about, one.evidence),
+        actions=actions.of(one, about) if actions else [],
     )
 
 
@@ -183,6 +187,7 @@ def explain(
     clients, left_out = clients_of(view, series, client, {one.client for one in here})
     here += unknown_conditions(view, series, [one.client for one in clients])
     flow = {name: json_number(column[i]) for name, column in rates(view).items()}
+    actions = Actions(view.snapshot, view.state.consumers.clients)
     known = knowledge_of_queue(view, i, here, clients, failing)
     return answers.Explanation(
         broker=series.broker,
@@ -194,7 +199,10 @@ def explain(
         stamp=round(view.snapshot.stamp, 3),
         healthy=known.state in HEALTHY,
         knowledge=known,
-        conditions=[condition_in_full(one, view) for one in sorted(here, key=lambda one: (-one.severity, one.since))],
+        conditions=[
+            condition_in_full(one, view, actions if i < WITH_ACTIONS else None)
+            for i, one in enumerate(sorted(here, key=lambda one: (-one.severity, one.since)))
+        ],
         numbers=numbers_at(table, QUEUE_NUMBERS, i),
         rate_in=flow.get("rate_in"),
         rate_out=flow.get("rate_out"),

@@ -8,8 +8,9 @@ from msgspec.structs import asdict, replace
 
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.core.table import Index, Table
+from penstock.insight.actions import Actions
 from penstock.insight.answers import Fact, Knowledge, ListedCondition, ObjectView, Related
-from penstock.insight.explain import BrokerView, NotFound, condition_in_full, json_number, near
+from penstock.insight.explain import WITH_ACTIONS, BrokerView, NotFound, condition_in_full, json_number, near
 from penstock.insight.knowledge import OF_BROKER, Failing, judged, knowledge, watched_of_broker
 from penstock.insight.related import MOST, dead_letters, numbers_text, queues_with
 from penstock.insight.sheets import sheets_of
@@ -138,8 +139,8 @@ def _facts(table: Table[Any], units: Mapping[str, str], i: int) -> Iterator[Fact
             yield Fact(name.replace("_", " "), json_number(table[name][i]), unit)
 
 
-def _listed(one: ActiveCondition, view: BrokerView) -> ListedCondition:
-    full = asdict(condition_in_full(one, view))
+def _listed(one: ActiveCondition, view: BrokerView, actions: Actions | None = None) -> ListedCondition:
+    full = asdict(condition_in_full(one, view, actions))
     return ListedCondition(broker=one.broker, address=one.address, queue=one.queue, **full)
 
 
@@ -157,6 +158,7 @@ def _made(
     watched = [*watched_of_broker(view.state, view.policy, view.interval)]
     on = judged(view.state, view.kind.name, view.interval, *Scope)
     known = knowledge(told, bad, watched, on, failing)
-    conditions = [_listed(one, view) for one in told[:MOST]]
+    actions = Actions(view.snapshot, view.state.consumers.clients)
+    conditions = [_listed(one, view, actions if i < WITH_ACTIONS else None) for i, one in enumerate(told[:MOST])]
     stamp = round(view.snapshot.stamp, 3)
     return ObjectView(view.policy.broker, kind, name, stamp, known, facts, conditions, related, [])

@@ -90,7 +90,22 @@ def condition_lines(condition: answers.Condition, now: float, where: str = "") -
     if len(condition.causes) > 1:
         yield from (f"            - {cause}" for cause in condition.causes)
     yield f"  advice    {condition.advice}"
+    for number, action in enumerate(condition.actions, 1):
+        yield from action_lines(number, action)
     yield ""
+
+
+def action_lines(number: int, action: answers.Action) -> Iterator[str]:
+    yield f"  {'do' if number == 1 else '  '} {number:2}.    {action.do}."
+    parts = {
+        "call": [str(call) for call in action.calls],
+        "command": action.commands,
+        "effect": [action.effect],
+        "needs": [action.right] if action.right else [],
+        "check": [action.check],
+        "do not": [action.never] if action.never else [],
+    }
+    yield from (f"            {name:7}  {text}" for name, texts in parts.items() for text in texts)
 
 
 def number_lines(found: answers.Explanation) -> Iterator[str]:
