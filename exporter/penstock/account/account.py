@@ -105,7 +105,7 @@ class MessageAccount:
         return placeless
 
     def without_addresses(self, found: Facts, snapshot: Snapshot) -> "MessageAccount":
-        moves = self.moves.advance(found, snapshot, self.books, None)
+        moves = self.moves.advance(found, snapshot, self.books, None, self.returns.pages(found))
         return replace(self, moves=moves, dead_letters=self.dead_letters.unsure(found.queues))
 
     def with_operators(
@@ -120,7 +120,8 @@ class MessageAccount:
             found, has_address, self.books, last, visits, watched=watched, unlisted=unlisted
         )
         visits = visits.with_strangers(letters.dead) if len(sent) else visits
-        moves = self.moves.advance(found, snapshot, self.books, visits if len(sent) else None)
+        known, pages = visits if len(sent) else None, self.returns.pages(found)
+        moves = self.moves.advance(found, snapshot, self.books, known, pages)
         rollbacks = self.rollbacks.advance(found, snapshot, join, self.address_books, self.duplicates.producers, visits)
         if moves.proven:
             visits = replace(visits, grew=np.zeros_like(visits.grew))
