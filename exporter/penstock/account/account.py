@@ -86,6 +86,8 @@ class MessageAccount:
             np.where(self.placeless(found, snapshot), self.books.killed, np.nan),
             np.where(drops, of.dropped, np.nan) if compared else nothing,
             np.where(gap > np.where(moves, SKEW, 0.0), gap, 0.0 * gap),
+            self.rollbacks.rolled_back if self.rollbacks.index is found.queues else nothing,
+            self.dead_letters.reindexed(found.queues).purged,
         )
         came = of.routed if compared else self.books.came
         prepared = in_doubt.since if in_doubt.read else {}

@@ -202,7 +202,8 @@ FAULTS = (
     ),
     Situation(
         "f.purged", [send(10)], truth={"f.purged": {"purged": "purged", "acknowledged": ""}},
-        operator=(("removeAllMessages()", ()),), also=("no_consumer", *SLOW), wide=("purged", "dead_lettered"),
+        operator=(("removeAllMessages()", ()),), also=("no_consumer", "purged", *SLOW),
+        wide=("purged", "dead_lettered"),
     ),
 )  # fmt: skip
 
@@ -211,7 +212,7 @@ HEALTHY = (
     Situation(
         "h.batch", [send(450, batch=500, rollback_every=3), take(mode="transacted", batch=50)], short=True,
         truth={"": {"rolled_back": "rolled_back"}}, wide=("rolled_back",),
-        also=("producer_transaction_open",),
+        also=("producer_transaction_open", "producer_rolls_back"),
     ),
     Situation("h.batch.amqp", [send(50), take(protocol="amqp", mode="transacted", batch=20)]),
     Situation("h.client.ack", [send(100), take(mode="client", batch=3000)], short=True),
