@@ -132,7 +132,8 @@ class Moves(RowState):
     @property
     def seen(self) -> NDArray[np.float64]:
         """What `peak` accounts for, at the last polls."""
-        return self.unseen + np.where(self.rolls, (1 + RETURNED) * self.vain, 0.0)
+        some = self.rolls.any()
+        return self.unseen + np.where(self.rolls, (1 + RETURNED) * self.vain, 0.0) if some else self.unseen
 
     def seeing(self, unseen: Column, vain: Column, set_back: Mask) -> "Moves":
         """With the numbers of a poll, and whether consumers have rolled back: their rows settled less than they say."""
