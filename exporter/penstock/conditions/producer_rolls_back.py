@@ -40,7 +40,10 @@ PRODUCER_ROLLS_BACK = Condition(
     quiet_on="a transaction that is rolled back and sent again now and then; transactions that are open; several"
     " producers, of which it is not known what they rolled back until they are at rest",
     evidence=evidence,
-    causes=("a service that the producer calls in its transaction fails", "its transactions run into a timeout"),
+    causes={
+        "service_fails": "a service that the producer calls in its transaction fails",
+        "timeout": "its transactions run into a timeout",
+    },
     why=why,
     action="{lost:.0f} messages ({share:.0f} % of those sent) were sent and rolled back; none is lost by that. Look for"
     " the error in the log of the producer",

@@ -26,7 +26,10 @@ MESSAGES_PURGED = Condition(
     when="messages were purged, or removed by a filter, and are surely no dead letters, a short while ago",
     quiet_on="dead letters, expired and moved messages; what may have been either",
     evidence=evidence,
-    causes=("an operator purged it", "the queue is purged when its last consumer goes (purge-on-no-consumers)"),
+    causes={
+        "operator": "an operator purged it",
+        "no_consumers": "the queue is purged when its last consumer goes (purge-on-no-consumers)",
+    },
     action="{lost:.0f} messages were purged and are gone: the broker's audit log says who did it",
     notice=always,
     may_be_critical=False,
