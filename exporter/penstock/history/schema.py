@@ -37,9 +37,8 @@ KEY: Final = pa.int64()
 
 @dataclass(frozen=True, slots=True)
 class RowType:
-    """
-    One kind of row. row: class of the row objects. texts: field of these → column. numbers: columns of the table, with
-    their type. joins: attribute of the Snapshot that holds a key of another table per row → column. identity: the
+    """One kind of row. row: class of the row objects. texts: field of these → column. numbers: columns of the table,
+    with their type. joins: attribute of the Snapshot that holds a key of another table per row → column. identity: the
     fields that name its series. counters: columns that never fall in one life.
     """
 

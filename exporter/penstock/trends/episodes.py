@@ -35,9 +35,8 @@ RANK = {"info": 0, "warning": 1, "critical": 2}
 
 
 def episodes(rows: Iterable[Mapping[str, Any]], until: float) -> list[Episode]:
-    """
-    rows: of kind condition, in any order, also twice; stamp, since and seen are datetimes or None. until: end of what
-    is known.
+    """rows: of kind condition, in any order, also twice; stamp, since and seen are datetimes or None. until: end of
+    what is known.
 
     What stands is told every hour: where that does not come (the agent was killed, or away), it ended when it was last
     seen, unless it stands later since the same time.

@@ -278,9 +278,8 @@ def merged(tier: Tier, rows: Columns, seconds: int = DAY) -> dict[str, NDArray[A
 
 
 def increases(rows: Columns, counter: str) -> Column:
-    """
-    How much a counter grew in each row, with the step from the row before where that is of the same life: a step over
-    rows of another agent's life would count what those have counted.
+    """How much a counter grew in each row, with the step from the row before where that is of the same life: a step
+    over rows of another agent's life would count what those have counted.
 
     rows: ascending by sid, inc, start; NaN where the counter was not there.
     """
