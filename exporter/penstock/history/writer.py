@@ -145,10 +145,6 @@ class HistoryWriter:
         self._stopping = True
         self.step(None)
 
-    @property
-    def keep(self) -> Keep:
-        return self._settings.keep
-
     def numbers(self) -> Mapping[str, float]:
         """What the agent shows of it, by the columns of the catalogue's table `agent`."""
         return {
