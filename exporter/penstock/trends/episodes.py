@@ -65,8 +65,7 @@ def _of_one(name: Name, told: list[Mapping[str, Any]], until: float) -> Iterable
         if begin >= 0:
             severity = max(severity, row["severity"], key=RANK.__getitem__)
             if row["event"] == "leave":
-                # Rows of older versions do not say when it was last seen.
-                seen = max(_time(row, "seen") if row.get("seen") is not None else last, last)
+                seen = max(_time(row, "seen"), last)
                 known = stamp - seen <= UNSEEN
                 yield Episode(*name, severity, begin, stamp if known else seen, open=False, end_known=known)
                 begin = -1.0
