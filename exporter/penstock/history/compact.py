@@ -45,11 +45,6 @@ Notes = Mapping[str, Note]
 """By name of the note."""
 
 
-def write_note(store: Store, note: Note) -> None:
-    """Before the joined file: without that a note says nothing."""
-    store.write_bytes(note.name, json.dumps(asdict(note)).encode())
-
-
 def read_notes(store: Store) -> Notes:
     """Raises StoreError.
 
@@ -208,7 +203,8 @@ def join(store: Store, entries: Sequence[StoredFile], now: float) -> None:
     target = f"{RAW}/kind={kind}/dt={dt}/hour={hour}/joined-{name}.parquet"
     sources = tuple(entry.path for entry in entries)
     rows = distinct(read(store, sources, ROW_TYPES[kind]), ROW_TYPES[kind])
-    write_note(store, Note(target, sources, now))
+    note = Note(target, sources, now)
+    store.write_bytes(note.name, json.dumps(asdict(note)).encode())  # without the joined file it says nothing
     store.write_table(target, rows)
 
 

@@ -191,8 +191,6 @@ class ConnectionLimit:
 
 
 class _Use(Enum):
-    """What a connection with a handler does."""
-
     BEGINS = "the first request is there, its handling has not begun"
     BUSY = "a request is under way"
     IDLE = "waits for the next request"

@@ -15,7 +15,6 @@ from penstock.findings.finding import (
     of_connection,
 )
 from penstock.findings.usage import FindingContext, ready, sessions
-from penstock.learned import prefetch as arrivals
 from penstock.model import ConsumerRow, Snapshot
 
 
@@ -95,9 +94,9 @@ def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
     if context.clients is None:
         return
     came = context.clients.arrivals
-    new, begin, last = came.of(arrivals.NEW), came.of(arrivals.BEGIN), came.of(arrivals.LAST)
-    each = came.of(arrivals.DELIVERED) / np.maximum(new, 1)
-    often = (new >= FEW) & (came.of(arrivals.POLLS) >= LEAST_POLLS) & (new >= NEW_SHARE * came.of(arrivals.SEEN))
+    begin, seen, new, delivered, polls, last = came.numbers
+    each = delivered / np.maximum(new, 1)
+    often = (new >= FEW) & (polls >= LEAST_POLLS) & (new >= NEW_SHARE * seen)
     for i in np.flatnonzero(often & (each <= PER_MESSAGE)).tolist():
         evidence = {"new": float(new[i]), "seconds": float(last[i] - begin[i]), "each": float(each[i])}
         yield of_client(rule, came.clients[i], evidence, {})
