@@ -1,7 +1,7 @@
 """The catalogue: every metric, once.
 
 HELP and TYPE lines, the renderer, `docs/metrics.md` and the lint of dashboards and alerts all read it. A new metric is
-one entry, and a column of that name in the table it names.
+one entry, and a column where its `place` says.
 """
 
 import re
@@ -102,7 +102,8 @@ class Family:
         return f"{self.help} Source: {self.source}."
 
 
-BROKER: Final = (
+CATALOGUE: Final[tuple[Family, ...]] = (
+    # --- broker
     Family("mq_up", "1 when the last poll reached the broker, else 0.", "Penstock: the poll", at="broker.up"),
     Family("mq_broker_info",
            "Identity of the broker; always 1. kind: artemis or openmq; product_version: its name in the vendor's"
@@ -136,9 +137,7 @@ BROKER: Final = (
     Family("mq_broker_resource_state",
            "How short of heap the broker says it is: 0 green, 1 yellow, 2 orange, 3 red; it slows producers down from"
            " 1 on and refuses them at 3.", "OpenMQ: Broker ResourceState"),
-)  # fmt: skip
-
-ADDRESS: Final = (
+    # --- addresses
     Family("mq_address_info",
            "What the address does when it is full; always 1. policy: page, block, drop, fail, flow_control,"
            " remove_oldest, remove_low_priority or reject_newest.",
@@ -180,9 +179,7 @@ ADDRESS: Final = (
     Family("mq_address_pages", "Number of page files of the address.", "Artemis: NumberOfPages"),
     Family("mq_address_producers", "Number of producers on the address.",
            "Artemis: listProducers; OpenMQ: NumProducers"),
-)  # fmt: skip
-
-QUEUE: Final = (
+    # --- queues
     Family("mq_queue_info",
            "What the queue is; always 1. kind: user, dead_letter, expiry, temporary, subscription, internal, link or"
            " retroactive; ring_source, where its ring size is set: queue, address, none or ambiguous; owner and team:"
@@ -239,9 +236,7 @@ QUEUE: Final = (
     Family("mq_queue_drain_target_seconds",
            "Time in which a backlog should be worked off, in seconds; absent when nothing is said.",
            "rules of the configuration: drain_target"),
-)  # fmt: skip
-
-HEALTH: Final = (
+    # --- health
     Family("mq_broker_unhealthy", "Conditions of the broker itself, by cause: 1 warning, 2 critical.",
            "Penstock: its judgement", at="broker_cause.unhealthy"),
     Family("mq_address_unhealthy",
@@ -327,9 +322,7 @@ HEALTH: Final = (
     Family("mq_queue_buffer_imbalance_ratio",
            "Gini coefficient of what its consumers hold, 0 to 1; absent below two consumers.",
            "Penstock: listConsumers messagesInTransit", at="queue.imbalance"),
-)  # fmt: skip
-
-CLIENT: Final = (
+    # --- clients
     Family("mq_client_consumers", "Number of consumers that the client has on the queue.",
            "Artemis: listConsumers; OpenMQ: getConsumerInfo"),
     Family("mq_client_buffered_messages", "Messages delivered to the client and not yet acknowledged.",
@@ -346,15 +339,11 @@ CLIENT: Final = (
     Family("mq_client_acknowledged_messages_total",
            "Messages that left the hands of the client, over all its consumers ever polled.",
            "Artemis: listConsumers messagesAcknowledged; OpenMQ: getConsumerInfo NumMsgs - NumMsgsPendingAcks"),
-)  # fmt: skip
-
-PRODUCER: Final = (
+    # --- producers
     Family("mq_client_produced_messages_total",
            "Messages that the client sent to the address, over all its producers ever polled.",
            "Artemis: listProducers msgSent; OpenMQ: getProducerInfo NumMsgs", at="producer.produced"),
-)  # fmt: skip
-
-CONSUMER: Final = (
+    # --- consumers
     Family("mq_consumer_buffered_messages",
            "Messages delivered to the consumer and not yet acknowledged; for the worst consumers only.",
            "Artemis: listConsumers messagesInTransit; OpenMQ: getConsumerInfo NumMsgsPendingAcks"),
@@ -376,9 +365,7 @@ CONSUMER: Final = (
     Family("mq_consumer_flow_resume_messages",
            "Messages in the client at which it asks for more, as measured from outside; absent until known.",
            "OpenMQ: getConsumerInfo NumMsgs at each pause"),
-)  # fmt: skip
-
-CONNECTION: Final = (
+    # --- connections
     Family("mq_connection_info", "Whose connection it is; always 1; for the worst connections only.",
            "Artemis: listConnections; OpenMQ: Connection User, Host", labels=("protocol", "user", "remote_host")),
     Family("mq_connection_buffered_messages",
@@ -396,15 +383,11 @@ CONNECTION: Final = (
     Family("mq_connection_unhealthy",
            "Conditions of the connection, by cause; always 1. connection_paused: the client uses up its flow limit.",
            "Penstock: its judgement", at="connection_cause.unhealthy"),
-)  # fmt: skip
-
-LINK: Final = (
+    # --- links
     Family("mq_link_up", "1 while the bridge, cluster connection, mirror or federation is connected, else 0.",
            "Artemis: Connected, Started, consumerCount of its queue"),
     Family("mq_link_pending_messages", "Messages that wait to cross the link.", "Artemis: messageCount of its queue"),
-)  # fmt: skip
-
-TREND: Final = (
+    # --- trends
     Family("mq_trend_timestamp_seconds",
            "When the trend job last ran, in seconds since 1970; all mq_trend_ and mq_forecast_ metrics are as of"
            " then.", "the trend job", at="trend_run.timestamp"),
@@ -422,16 +405,12 @@ TREND: Final = (
            "Time until the broker meets its limit (memory, disk) if it grows on, in seconds. bound: low is the"
            " earliest, high the latest; +Inf when it will not; absent without a clear trend.", "the trend job",
            at="trend_limit.seconds", unbounded=True),
-)  # fmt: skip
-
-FINDING: Final = (
+    # --- findings
     Family("mq_config_finding",
            "What in settings or use will hurt; always 1. scope: broker, address, queue, client or connection; object:"
            " its name, of a client QUEUE/CLIENT; rule: which one, see docs/findings.md.",
            "Penstock: its rules over settings and use", at="finding.finding"),
-)  # fmt: skip
-
-POLLING: Final = (
+    # --- polling
     Family("penstock_poll_duration_seconds", "How long the last poll of the broker took, in seconds.",
            at="broker.poll_duration"),
     Family("penstock_poll_timestamp_seconds",
@@ -451,9 +430,7 @@ POLLING: Final = (
     Family("penstock_rows_dropped",
            "Queues, addresses, consumers, connections, sessions and producers of the broker that are not read, as"
            " there are more than its budgets allow.", at="broker.rows_dropped"),
-)  # fmt: skip
-
-AGENT: Final = (
+    # --- the agent itself
     Family("penstock_build_info", "Which Penstock this is; always 1.", labels=("version", "revision", "pythonversion")),
     Family("penstock_config_last_reload_successful",
            "1 when the last (re)load of the configuration succeeded, else 0."),
@@ -491,20 +468,5 @@ AGENT: Final = (
            "The labels of the broker's configuration or target, each as `label_NAME`; always 1, absent without"
            " labels.", at="agent.broker_labels", labels=("broker",)),
 )  # fmt: skip
-
-CATALOGUE: Final[tuple[Family, ...]] = (
-    *BROKER,
-    *ADDRESS,
-    *QUEUE,
-    *HEALTH,
-    *CLIENT,
-    *PRODUCER,
-    *CONSUMER,
-    *CONNECTION,
-    *LINK,
-    *TREND,
-    *FINDING,
-    *POLLING,
-    *AGENT,
-)
 """All families, in the order in which a body shows them."""
+AGENT: Final = tuple(family for family in CATALOGUE if family.table == "agent")
