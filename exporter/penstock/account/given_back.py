@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
-from penstock.account.reading import left_by, meanwhile, read
+from penstock.account.reading import hides_consumers, left_by, meanwhile, read
 from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column
 from penstock.model import Snapshot
@@ -45,7 +45,7 @@ class GivenBack(RowState):
         before = self.reindexed(found.queues)
         left = found.settled + found.expired + found.killed
         open_ = found.of_queue(found.consumer.uncommitted) + np.fmax(or_zero(books.unheld[-1]), 0.0)
-        hidden = any(one.what == "consumers" for one in snapshot.observation.left_out)  # who is not listed is not gone
+        hidden = hides_consumers(snapshot)
         attempts = np.nan if hidden or read(snapshot, snapshot.queues, "sizes") is None else found.attempts
         now = attempts - left - or_zero(books.lost) - open_
         still = (now == before.attempted[2]) & (found.d_settled == 0)

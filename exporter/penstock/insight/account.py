@@ -60,6 +60,7 @@ UNSENT = {
 UNSEEN_REFUSAL = "the address was full, and clients may have been refused without a counter"
 LATE = "what expired before it was added cannot be distinguished from it"
 UNHELD = "consumers are read before their queues, and messages came or went in between"
+BEYOND = "the queue has consumers beyond the budget: what they have cannot be told from it"
 UNCOUNTED = "listPreparedTransactions is not granted to the account, failed, or was read once only"
 COMMITTING = "a client that is connected has prepared transactions, too"
 PAGED = "the broker attempts no acknowledgement of messages in page files"
@@ -145,11 +146,13 @@ class Sheets:
             reasons["given_back"] = PAGED if returns.paged[i] > 0 else UNATTEMPTED
         if unexplained is None:
             reasons["unexplained"] = "three polls are needed"
-        reasons |= {name: UNHELD for name in ("by_link", "unheld") if not exact(delivering.get(name, 0))}
+        for name in ("by_link", "unheld"):
+            if not exact(amount_of := delivering.get(name, 0)):
+                reasons[name] = BEYOND if amount_of is None else UNHELD
         if not exact(in_doubt := delivering.get("in_doubt", 0)):
             reasons["in_doubt"] = UNCOUNTED if in_doubt is None else COMMITTING
         if not all(map(exact, lost_by.values())):
-            reasons["lost_by"] = "messages came in the interval in which a consumer went or rolled back"
+            reasons["lost_by"] = "messages came, or one went that was not listed, as a consumer went or rolled back"
         return AccountSheet(
             self._view.policy.broker, row.address, row.name, self._since(i), came, there, left, lost_by,
             delivering, buffered, given_back, unexplained, reasons, sums(came, there, polled, unexplained),
