@@ -134,6 +134,22 @@ def test_what_expired_on_arrival_came_too() -> None:
     assert broker.fate("uncommitted") == (0, 0)
 
 
+@pytest.mark.parametrize("policy", ["page", "drop"])
+def test_what_expires_on_arrival_all_the_time_is_explained_at_each_poll(policy: str) -> None:
+    """60 a second with a time to live of 1 ms: what came since the last poll is no gap and no drop."""
+    broker = Broker().see({"q": queue(0, 0)}, {"q": {"messages_added": 0.0, "policy": policy, "limit_percent": 95.0}})
+    for n in range(1, 12):
+        came, expired = 10.0 * n, 116.0 * n + 3 * (n % 2)
+        said = {"messages_added": came + expired, "policy": policy, "limit_percent": 95.0}
+        broker.see({"q": queue(came, 0, K=came, E=expired)}, {"q": said})
+        assert broker.sheet().unexplained in (0, None)
+        assert not [one.name for one in broker.conditions if one.name == "unaccounted"]
+        assert broker.fate("dropped")[0] == 0
+    assert broker.sheet().sums == "110 added + 1,160 to 1,279 expired on arrival = 110 acknowledged + 1,279 expired"
+    broker.see({"q": queue(came, 0, K=came, E=expired)}, {"q": said}, polls=2)
+    assert broker.sheet().sums == "110 added + 1,279 expired on arrival = 110 acknowledged + 1,279 expired"
+
+
 def test_in_a_ring_it_makes_bounds() -> None:
     broker = (
         Broker()

@@ -7,7 +7,16 @@ import numpy as np
 
 from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
-from penstock.account.fates import ADDRESS_FATES, LOSSES, UNCOMMITTED, Bounds, address_fates, polled_fates, queue_fates
+from penstock.account.fates import (
+    ADDRESS_FATES,
+    LOSSES,
+    UNCOMMITTED,
+    Bounds,
+    address_fates,
+    late,
+    polled_fates,
+    queue_fates,
+)
 from penstock.account.reading import ANONYMOUS
 from penstock.core.table import Index, Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
@@ -58,7 +67,7 @@ UNSENT = {
     False: "not all that reaches the address was sent by a producer that is listed now",
 }
 UNSEEN_REFUSAL = "the address was full, and clients may have been refused without a counter"
-LATE = "what expired before it was added cannot be distinguished from it"
+LATE = "what expired before it was added cannot be distinguished from what the queue threw away"
 UNHELD = "consumers are read before their queues, and messages came or went in between"
 BEYOND = "the queue has consumers beyond the budget: what they have cannot be told from it"
 UNCOUNTED = "listPreparedTransactions is not granted to the account, failed, or was read once only"
@@ -110,7 +119,7 @@ class Sheets:
     def __init__(self, view: BrokerView, account: MessageAccount, queues: Table[QueueRow]) -> None:
         self._view, self._account, self._queues = view, account, queues
         self._fates: dict[str, Bounds] = queue_fates(account, queues)
-        self._polled = polled_fates(account, queues)
+        self._polled, self._late = polled_fates(account, queues), late(account)
         self._compared = account.address_books.index is queues.index
         if self._compared:
             self._fates |= address_fates(account)
@@ -134,8 +143,9 @@ class Sheets:
         left = {name: amount(*self._bounds(name, i)) for name in names}
         polled = {name: amount(*map(float, (self._polled[name][0][i], self._polled[name][1][i]))) for name in names}
         came: dict[str, Amount] = {"at_start": json_number(books.opening[i]), "added": json_number(books.added[i])}
-        further = {"expired_on_arrival": books.on_arrival[i], "restarts": books.adjusted[i]}
-        came |= {name: json_number(value) for name, value in further.items() if value}
+        arrived_late = amount(float(books.on_arrival[i]), float(self._late[i]))
+        came |= {"expired_on_arrival": arrived_late} if arrived_late != 0 else {}
+        came |= {"restarts": json_number(books.adjusted[i])} if books.adjusted[i] else {}
         there, unexplained = self._there(i), json_number(books.unexplained[i])
         delivering, buffered = self._delivering(i)
         lost_by = dict(self._lost_by(i)) if "evicted" in left else {}
@@ -144,6 +154,8 @@ class Sheets:
         given_back = amount(float(returns.given_back[i]), float(returns.most[i]))
         if not exact(given_back):
             reasons["given_back"] = PAGED if returns.paged[i] > 0 else UNATTEMPTED
+        if not exact(arrived_late):
+            reasons["expired_on_arrival"] = LATE if "evicted" in left or "replaced" in left else ONCE
         if unexplained is None:
             reasons["unexplained"] = "three polls are needed"
         for name in ("by_link", "unheld"):
