@@ -224,6 +224,15 @@ def test_a_restart_goes_on_where_it_was() -> None:
     assert broker.shown() == {("q", "acknowledged"): 55}
 
 
+def test_what_had_expired_before_a_restart_had_not_expired_on_arrival() -> None:
+    broker = Broker().see({"q": queue(100, 30, K=60.0, E=10.0)}).see({"q": queue(150, 30, K=80.0, E=40.0)}, polls=3)
+    broker.restart()
+    broker.see({"q": queue(30, 30)}).see({"q": queue(40, 33, K=5.0, E=2.0)}, polls=3)
+    sheet = broker.sheet()
+    assert (sheet.came, sheet.unexplained) == ({"at_start": 30, "added": 60}, 0)
+    assert sheet.left["expired"] == (32, None)
+
+
 def test_what_a_restart_took_is_no_loss_of_a_queue_that_loses_nothing() -> None:
     """Messages that are not durable are gone: the sheet says so, and still closes."""
     broker = Broker().see({"q": queue(100, 100)}, polls=3)

@@ -141,9 +141,9 @@ class MessageAccount:
         return replace(self, books=books, ring_losses=losses.reindexed(judged), dead_letters=letters)
 
     def begun_anew(self) -> "MessageAccount":
-        """Another process counts from now on: what was counted stays."""
-        parts = {one.name: getattr(self, one.name) for one in fields(self)}
-        return MessageAccount(**{name: part.begun_anew() for name, part in parts.items() if name != "watched"})
+        """Another process counts from now on: what was counted stays, but nothing by the keys of its addresses."""
+        parts = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in {"visits", "watched"}}
+        return MessageAccount(**{name: part.begun_anew() for name, part in parts.items()})
 
 
 def in_part(observation: Observation) -> bool:

@@ -80,7 +80,7 @@ class QueueBooks(RowState):
         lacking = opening + adjusted + totals[0] - totals[1:].sum(axis=0) - content
         # The first poll of a process has none before it: what was lost at its start shows at the second.
         loses = ledgered(found)
-        late = np.fmin(or_zero(lost) - np.maximum(before.lacking, lacking), totals[2])
+        late = np.minimum(or_zero(lost) - np.maximum(before.lacking, lacking), totals[2])
         on_arrival = np.fmax(on_arrival, late)
         seen_twice = np.minimum(before.lacking, lacking) + on_arrival
         lost = np.where(loses, np.fmax(lost, seen_twice), lost)
