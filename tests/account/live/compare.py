@@ -232,10 +232,16 @@ def conditions(result: Result, raised: Sequence[Mapping[str, str]], seconds: flo
     places = {situation.name, *situation.of_queues}
     mine = {one["condition"]: one["severity"] for one in raised if places & {one.get("queue"), one.get("address")}}
     lawful = {*situation.raises, *situation.also}
+    mine |= {name: severity for name, severity in of_broker(raised).items() if name in lawful}
     result.conditions += [name for name in sorted(mine) if name in lawful]
     result.wrong += [f"{severity} {name}" for name, severity in sorted(mine.items()) if name not in lawful]
     due = [name for name, after in situation.raises.items() if name in CONDITIONS and seconds >= after]
     result.wrong += [f"no {name}" for name in due if name not in mine]
+
+
+def of_broker(raised: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Severities of conditions on no queue, no address: what it is about is in their texts."""
+    return {one["condition"]: one["severity"] for one in raised if not one.get("queue") and not one.get("address")}
 
 
 def as_metrics(sheets: Iterator[Sheet], scrape_rows: Mapping[tuple[str, str, str], float]) -> list[str]:
