@@ -52,6 +52,34 @@ def test_nor_what_is_in_doubt() -> None:
     assert given_back(broker)[0] == 0
 
 
+def test_nor_what_a_client_prepared_before_it_went() -> None:
+    rows = {"q": queue(80, 80, D=50.0, Att=0.0)}
+    broker = Broker().see(rows, consumers={"c": core(T=50.0, N=50.0)}, polls=4)
+    broker.see({"q": queue(80, 80, D=50.0, Att=50.0, in_doubt=50.0)}, consumers={}, prepared=["xid"], polls=5)
+    assert given_back(broker)[0] == 0
+    assert broker.sheet().delivering["in_doubt"] == 50
+
+
+def test_nor_a_batch_that_is_acknowledged_between_two_reads() -> None:
+    """Ten in each transaction, which no consumer had acknowledged yet and the attempts have, at three polls."""
+    broker = idle()
+    for n in range(1, 9):
+        k, late = 20.0 * n, 10 * (n % 4 > 0)
+        row = queue(1000, 1000 - k, K=k, D=9.0, Att=k + late)
+        broker.see({"q": row}, consumers={"c": core(T=9.0, N=k + 9, C=k)})
+        assert given_back(broker)[0] == 0
+
+
+def test_nor_what_is_delivered_between_two_reads_where_nothing_moves_otherwise() -> None:
+    """40 in delivery of which consumers, read before, had not heard; the same at two polls by chance."""
+    broker = Broker().see({"q": queue(100, 100, Att=0.0)}, consumers={"c": core()}, polls=5)
+    broker.restart_agent()
+    for delivering in (0.0, 40.0, 40.0, 0.0):
+        broker.see({"q": queue(100, 100, D=delivering, Att=0.0)}, consumers={"c": core()})
+    broker.see({"q": queue(100, 50, K=50.0, Att=50.0)}, consumers={"c": core(N=50.0, C=50.0)}, polls=3)
+    assert given_back(broker)[0] == 0
+
+
 def test_purged_expired_and_moved_messages_were_attempted() -> None:
     assert given_back(see(idle(), 10, 25, {"c": core()}, M=75.0, X=8.0, E=7.0)) == (0, 0)
 

@@ -9,6 +9,7 @@ from account.world import Broker, queue
 from conditions.situations import ring
 from conditions.world import World
 from penstock.insight.explain import NotFound
+from penstock.insight.text import account_lines
 from penstock.model import Role
 
 NOT_LOST = {"moved": 0, "expired": 0, "dead_lettered": 0, "purged": 0}
@@ -222,6 +223,16 @@ def test_a_restart_goes_on_where_it_was() -> None:
     assert (sheet.left["expired"], sheet.sums) == (None, "30 at start + 60 added = 35 ready + 55 acknowledged")
     assert "restarted" in sheet.reasons["acknowledged"]
     assert broker.shown() == {("q", "acknowledged"): 55}
+
+
+def test_a_reason_that_many_amounts_share_is_said_once() -> None:
+    broker = Broker().see({"q": queue(100, 30, K=70.0)}, polls=3)
+    broker.restart()
+    broker.see({"q": queue(30, 30)}, polls=3)
+    lines = [line.strip() for line in account_lines(broker.sheets("q"))]
+    assert "unknown  moved   as above" in lines
+    assert sum("restarted, or a counter" in line for line in lines) == 1
+    assert any(line.startswith("unknown   the broker counts none") for line in lines), "given back"
 
 
 def test_what_had_expired_before_a_restart_had_not_expired_on_arrival() -> None:

@@ -83,7 +83,7 @@ class Lawful:
 def compared(situation: Situation, counts: Counts, sheets: Sequence[Sheet], lawful: Lawful) -> Result:
     result = Result(situation)
     by_queue = {sheet["queue"]: sheet for sheet in sheets}
-    known = {name for sheet in sheets for name in numbers_of(sheet)} | {*QUEUE_FATES, *ADDRESS_FATES}
+    known = {name for sheet in sheets for name in numbers_of(sheet)} | {*QUEUE_FATES, *ADDRESS_FATES, "given_back"}
     for queue, truth in expected(situation).items():
         sheet = by_queue.get(queue)
         if sheet is None:
@@ -147,6 +147,7 @@ class Comparison:
         told = numbers_of(self.sheet)
         if self.queue:
             told |= {name: summed(self.sheet[name]) for name in ("came", "there")}
+            told["given_back"] = self.sheet["given_back"]
         for name, truth in values.items():
             names = [one for one in (name, *STANDS_FOR.get(name, ())) if one in told]
             if names:
