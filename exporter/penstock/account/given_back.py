@@ -45,14 +45,14 @@ class GivenBack(RowState):
         before = self.reindexed(found.queues)
         left = found.settled + found.expired + found.killed
         uncommitted = found.of_queue(found.consumer.uncommitted)
-        held_by_none = np.fmax(or_zero(np.stack([books.unheld[-1], books.unheld.min(axis=0)])), 0.0)
-        most_open, least_open = uncommitted + held_by_none
+        rests = found.d_added + found.d_settled + found.d_expired + found.d_killed + found.d_delivered == 0
+        held_by_none = np.fmax(or_zero(books.unheld[-1]), 0.0)  # also what came between the two reads, but at rest
         hidden = hides_consumers(snapshot)
         counted = not hidden and read(snapshot, snapshot.queues, "sizes") is not None
         attempts = found.attempts if counted else np.full(len(left), np.nan)
         unsettled = attempts - left - or_zero(books.lost)
-        now = unsettled - least_open
-        still = (now == before.attempted) & (found.d_settled == 0)
+        now = unsettled - uncommitted - np.where(rests, held_by_none, 0.0)
+        still = rests & (now == before.attempted)
         begins = np.isnan(before.attempted0) | found.set_back
         older = books.since < found.now  # than this poll: what was given back meanwhile is not known
         fresh = ~found.set_back & ~older & watched
@@ -60,7 +60,8 @@ class GivenBack(RowState):
         # It may have begun with attempts that were ahead of what they settled.
         attempted0 = np.where(still, np.fmin(attempted0, now - before.given_back), attempted0)
         # Attempts are read last: those of the poll before are all settled, open or given back by now.
-        surely = unsettled - np.where(still, 0.0, attempts - before.attempts) - most_open - attempted0
+        surely = unsettled - np.where(still, 0.0, attempts - before.attempts) - attempted0
+        surely -= uncommitted + held_by_none + np.fmax(or_zero(books.lacking - books.lost), 0.0)
         # Fewer attempts than messages that left: some of them were in page files.
         paged = np.where((found.address.paging > 0) | (still & (attempts < left)), 1.0, before.paged)
         went, held = left_by(found, last)

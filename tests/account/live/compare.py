@@ -94,10 +94,17 @@ def compared(situation: Situation, counts: Counts, sheets: Sequence[Sheet], lawf
         if queue:
             result.unexplained += abs(bounds(sheet["unexplained"])[0])
             complete(values, sheet, known, result)
+            if not lawful.unseen and stays(situation):
+                values.setdefault("given_back", 0.0)
         Comparison(result, queue, sheet, known, lawful).run(values)
         if "evicted" in values and not lawful.unseen:
             compare_culprits(result, place, counts, sheet)
     return result
+
+
+def stays(situation: Situation) -> bool:
+    """Whether no consumer goes before it has settled what it was given."""
+    return not any({"life_ms", "limit", "hold"} & one.keys() or one["role"] == "ring" for one in situation.clients)
 
 
 def expected(situation: Situation) -> dict[str, dict[str, str]]:

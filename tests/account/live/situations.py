@@ -80,7 +80,7 @@ FULL = ("limit_losing", "rejecting", *SLOW)
 FAULTS = (
     Situation(
         "f.xa", [send(20, limit=80), {"role": "xa", "in_doubt": 50, "window": 0}], short=True,
-        truth={"f.xa": {"in_doubt": "in_doubt", "there": "sent"}}, raises={"in_doubt": 40},
+        truth={"f.xa": {"in_doubt": "in_doubt", "there": "sent"}}, raises={"in_doubt": 240},
         also=("no_consumer", "orphaned", "holder_gone"),
     ),
     Situation(
