@@ -69,10 +69,8 @@ class Duplicates(RowState):
     """Per address what listed producers sent since the poll before; empty where that was not read."""
 
     def advance(self, found: Facts, snapshot: Snapshot, join: AddressJoin, arrivals: AddressBooks) -> "Duplicates":
-        before, addresses = (
-            replace(with_siblings(self, join), rose=np.empty(0)),
-            read(snapshot, snapshot.addresses, "addresses"),
-        )
+        before = replace(with_siblings(self, join), rose=np.empty(0))
+        addresses = read(snapshot, snapshot.addresses, "addresses")
         listed = read(snapshot, snapshot.producers, "connections") if "connections" in snapshot.collectors else None
         if listed is None or addresses is None or arrivals.addresses is not addresses.index:
             return before

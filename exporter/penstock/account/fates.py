@@ -57,7 +57,7 @@ def queue_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, B
 def polled_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
     """Without what came and left unseen as the broker went down: these sum up to what came."""
     books = account.books
-    most = np.where(np.isnan(books.lost), np.nan, np.fmax(books.lost, books.lacking + late(account)))
+    most = np.where(np.isnan(books.lost), np.nan, np.fmax(books.lost, books.lacking + account.late))
     ring, lasts = ~np.isnan(queues["ring_limit"]), queues["last_value"] > 0
     either = ring & lasts
     nothing = np.zeros(len(most))
@@ -76,14 +76,6 @@ def polled_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, 
         "evicted": lost(ring),
         "replaced": lost(lasts),
     }
-
-
-def late(account: MessageAccount) -> Column:
-    """Expired before they were added to their queue, at most: also what came to none."""
-    books, arrivals = account.books, account.address_books
-    if arrivals.index is not books.index:
-        return books.late
-    return np.fmin(books.late, books.on_arrival + np.where(arrivals.partly > 0, np.inf, arrivals.most))
 
 
 def address_fates(account: MessageAccount) -> dict[str, Bounds]:

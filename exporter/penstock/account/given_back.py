@@ -48,8 +48,7 @@ class GivenBack(RowState):
         rests = found.d_added + found.d_settled + found.d_expired + found.d_killed + found.d_delivered == 0
         held_by_none = np.fmax(or_zero(books.unheld[-1]), 0.0)  # also what came between the two reads, but at rest
         hidden = hides_consumers(snapshot)
-        counted = not hidden and read(snapshot, snapshot.queues, "sizes") is not None
-        attempts = found.attempts if counted else np.full(len(left), np.nan)
+        attempts = np.where(hidden or read(snapshot, snapshot.queues, "sizes") is None, np.nan, found.attempts)
         unsettled = attempts - left - or_zero(books.lost)
         now = unsettled - uncommitted - np.where(rests, held_by_none, 0.0)
         still = rests & (now == before.attempted)

@@ -61,8 +61,8 @@ class InDoubt(RowState):
         low, high = now.bounds
         rest = np.stack([np.fmax(least - np.nan_to_num(high, nan=np.inf), 0.0), np.fmax(unheld[3] - or_zero(low), 0.0)])
         linked = (unlisted > 0).all(axis=0)
-        links, rest = np.where(linked, rest, 0.0), np.where(linked, 0.0, rest)
-        return replace(now, links=np.where(beyond, np.nan, links), rest=np.where(beyond, np.nan, rest))
+        rest[:, beyond] = np.nan
+        return replace(now, links=np.where(linked, rest, 0.0 * rest), rest=np.where(linked, 0.0 * rest, rest))
 
     @property
     def bounds(self) -> tuple[Column, Column]:

@@ -7,16 +7,7 @@ import numpy as np
 
 from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
-from penstock.account.fates import (
-    ADDRESS_FATES,
-    LOSSES,
-    UNCOMMITTED,
-    Bounds,
-    address_fates,
-    late,
-    polled_fates,
-    queue_fates,
-)
+from penstock.account.fates import ADDRESS_FATES, LOSSES, UNCOMMITTED, Bounds, address_fates, polled_fates, queue_fates
 from penstock.account.reading import ANONYMOUS
 from penstock.core.table import Index, Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
@@ -119,7 +110,7 @@ class Sheets:
     def __init__(self, view: BrokerView, account: MessageAccount, queues: Table[QueueRow]) -> None:
         self._view, self._account, self._queues = view, account, queues
         self._fates: dict[str, Bounds] = queue_fates(account, queues)
-        self._polled, self._late = polled_fates(account, queues), late(account)
+        self._polled, self._late = polled_fates(account, queues), account.late
         self._compared = account.address_books.index is queues.index
         if self._compared:
             self._fates |= address_fates(account)
@@ -144,8 +135,8 @@ class Sheets:
         polled = {name: amount(*map(float, (self._polled[name][0][i], self._polled[name][1][i]))) for name in names}
         came: dict[str, Amount] = {"at_start": json_number(books.opening[i]), "added": json_number(books.added[i])}
         arrived_late = amount(float(books.on_arrival[i]), float(self._late[i]))
-        came |= {"expired_on_arrival": arrived_late} if arrived_late != 0 else {}
-        came |= {"restarts": json_number(books.adjusted[i])} if books.adjusted[i] else {}
+        further = {"expired_on_arrival": arrived_late, "restarts": json_number(books.adjusted[i])}
+        came |= {name: value for name, value in further.items() if value != 0}
         there, unexplained = self._there(i), json_number(books.unexplained[i])
         delivering, buffered = self._delivering(i)
         lost_by = dict(self._lost_by(i)) if "evicted" in left else {}
@@ -156,11 +147,9 @@ class Sheets:
             reasons["given_back"] = PAGED if returns.paged[i] > 0 else UNATTEMPTED
         if not exact(arrived_late):
             reasons["expired_on_arrival"] = LATE if "evicted" in left or "replaced" in left else ONCE
-        if unexplained is None:
-            reasons["unexplained"] = "three polls are needed"
-        for name in ("by_link", "unheld"):
-            if not exact(amount_of := delivering.get(name, 0)):
-                reasons[name] = BEYOND if amount_of is None else UNHELD
+        reasons |= {"unexplained": "three polls are needed"} if unexplained is None else {}
+        unsure = [name for name in ("by_link", "unheld") if not exact(delivering.get(name, 0))]
+        reasons |= {name: BEYOND if delivering[name] is None else UNHELD for name in unsure}
         if not exact(in_doubt := delivering.get("in_doubt", 0)):
             reasons["in_doubt"] = UNCOUNTED if in_doubt is None else COMMITTING
         if not all(map(exact, lost_by.values())):

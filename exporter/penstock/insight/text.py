@@ -178,8 +178,7 @@ def sheet_lines(sheet: AccountSheet) -> Iterator[str]:
             for name, value in shown.items():
                 of = name if value is None or not names else "" if isinstance(value, int | float) else "lost_by"
                 reason = sheet.reasons.get(of, "")
-                told = "as above" if reason and reason == said else reason
-                said = reason
+                told, said = "as above" if reason and reason == said else reason, reason
                 yield f"  {amount_text(value):>16}  {name if names else name.replace('_', ' ')}   {told}".rstrip()
     if sheet.queue:
         if sheet.given_back != 0:
