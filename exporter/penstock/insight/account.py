@@ -58,9 +58,9 @@ UNSENT = {
     False: "not all that reaches the address was sent by a producer that is listed now",
 }
 UNSEEN_REFUSAL = "the address was full, and clients may have been refused without a counter"
-LATE = "what expired before it was added cannot be distinguished from what the queue threw away"
+LATE = "what expired before it was added cannot be distinguished from what the queue evicted or replaced"
 UNHELD = "consumers are read before their queues, and messages came or went in between"
-BEYOND = "the queue has consumers beyond the budget: what they have cannot be told from it"
+BEYOND = "the queue has consumers beyond the budget: what they have cannot be distinguished from it"
 UNCOUNTED = "listPreparedTransactions is not granted to the account, failed, or was read once only"
 COMMITTING = "a client that is connected has prepared transactions, too"
 PAGED = "the broker attempts no acknowledgement of messages in page files"
