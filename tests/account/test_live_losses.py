@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 POLICY = Policy("b", constants=Constants(persistent=4.0, window=10.0, proof=2.0))
 LASTING = 8.0
-POLLS = 50
+POLLS = 42
 NEW = {"in_doubt", "duplicates_dropped", "unwanted", "unaccounted", "dead_letters_lost"}
 
 

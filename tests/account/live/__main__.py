@@ -89,8 +89,8 @@ def judged(stage: Stage, number: int, counts: Counts, seconds: float, *, restart
         conditions(result, raised, missed)
         result.wrong += as_metrics(iter(sheets.values()), shown)
         found.append(result)
-    lawful = {name for situation in stage.situations for name in (*situation.raises, *situation.also)}
-    found[0].wrong += [f"{name} on the broker" for name in sorted(of_broker(raised).keys() - lawful)]
+    due = {name for situation in stage.situations for name in (*situation.raises, *situation.also)}
+    found[0].wrong += [f"{name} on the broker" for name in sorted(of_broker(raised).keys() - due)]
     return found
 
 

@@ -70,6 +70,8 @@ class Stage:
         self.watches = watches
 
     def __enter__(self) -> Self:
+        # Java compiles it while the broker starts.
+        self._process = self._stack.enter_context(CoreProcess(self._folder / "clients", main=MAIN, heap_mb=384))
         folder = self._folder / "broker"
         newest = self._version == NEWEST
         self.broker: Broker = (
@@ -85,7 +87,6 @@ class Stage:
         for agent in self.agents:  # which know the queues before a message
             agent.until(lambda scrape: bool(scrape.find("mq_queue_messages")), expected=True, timeout=60)
         self.settle(2)
-        self._process = self._stack.enter_context(CoreProcess(self._folder / "clients", main=MAIN, heap_mb=384))
         endpoint = self.broker.endpoint()
         account = endpoint.account
         self._process.ask("broker", endpoint.host, str(endpoint.port), account.user, account.password)
