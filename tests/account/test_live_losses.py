@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 POLICY = Policy("b", constants=Constants(persistent=4.0, window=10.0, proof=2.0))
 LASTING = 8.0
-POLLS = 42
+POLLS = 50
 NEW = {"in_doubt", "duplicates_dropped", "unwanted", "unaccounted", "dead_letters_lost"}
 
 
@@ -44,7 +44,7 @@ async def polled(broker: ArtemisBroker, polls: int, meanwhile: Callable[[int], N
     while len(found) < polls:
         found.append(await reader.poll(30))
         await asyncio.to_thread(meanwhile, len(found))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.6)
     await transport.close()
     return found
 

@@ -99,7 +99,7 @@ FAULTS = (
     ),
     Situation(
         "f.dup", [send(40, duplicates=1), take()], truth={"": {"duplicate": "duplicates"}},
-        wide=("duplicate",), also=("duplicates_dropped",), short=True,
+        wide=("duplicate",), unknown=("duplicate",), raises={"duplicates_dropped": 120}, short=True,
     ),
     Situation(
         "f.dup.anonymous", [send(20, duplicates=1, anonymous=1), take()], truth={"": {"duplicate": "duplicates"}},
