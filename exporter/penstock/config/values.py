@@ -111,6 +111,16 @@ def between(least: float, most: float, show: Callable[[Any], str]) -> AfterValid
     return AfterValidator(check)
 
 
+def refusing(check: Callable[[str], object]) -> AfterValidator:
+    """Refuses a text for which `check` raises ValueError, and takes any other as it is."""
+
+    def passed(value: str) -> str:
+        check(value)
+        return value
+
+    return AfterValidator(passed)
+
+
 def shown(value: object) -> str:
     """A value within an error text; never used on what may be secret."""
     text = value if isinstance(value, str) else repr(value)
@@ -161,11 +171,6 @@ def check_origin(value: str) -> str:
     if parts.path not in ("", "/"):
         raise ValueError("must be only scheme://host[:port], as a browser sends it")
     return value.rstrip("/")
-
-
-def check_host_port(value: str) -> str:
-    host_port(value)
-    return value
 
 
 def host_port(value: str) -> tuple[str, int]:
@@ -297,10 +302,10 @@ def read_password(path: Path) -> str:
     return password
 
 
-def one_password(file: Path | None, beside: object) -> Path | None:
+def one_password(file: Path | None, info: ValidationInfo) -> Path | None:
     """A file of a password that can be read, and stands alone."""
     if file is not None:
-        if beside is not None:
+        if info.data.get("inline_password", info.data.get("password")) is not None:
             raise ValueError("stands beside password; give only one of the two")
         read_password(file)
     return file
