@@ -182,6 +182,17 @@ def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:
     return np.fromiter(map(attrgetter(field), rows), np.int64, len(rows))
 
 
+def positive(values: Sequence[float] | Column) -> Column:
+    """NaN in place of 0 and less, by which a broker says that there is none."""
+    found = np.asarray(values, np.float64)
+    return np.where(found > 0, found, np.nan)
+
+
+def seconds(milliseconds: Column) -> Column:
+    """Broker's clock in seconds; 0 means never."""
+    return positive(milliseconds) / 1000
+
+
 def columns_of(names: Iterable[str], numbers: NDArray[np.float64], order: Positions) -> dict[str, Column]:
     """Columns by the model's names in the order of the index; one that is missing for every row is left out."""
     # No copy where they are in it: it is kept for the next poll anyway.

@@ -1,9 +1,8 @@
 """`penstock trends backtest`: the live rules over old polls."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -68,7 +67,7 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
     from penstock.trends.judging import Span  # noqa: PLC0415
     from penstock.trends.session import spark_session  # noqa: PLC0415
 
-    span = Span(seconds(when["first"], -float("inf")), seconds(when["last"], float("inf")))
+    span = Span(when["first"] or -float("inf"), when["last"] or float("inf"))
     plan = job.BacktestPlan(span, when["warm_up"] * 3600.0, when["slice_days"])
     found = job.backtest(spark_session(master), Store(history), policies, plan)
     if form == "json":
@@ -80,10 +79,6 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
         say(*as_lines(found))
 
 
-def seconds(moment: datetime | None, otherwise: float) -> float:
-    return otherwise if moment is None else moment.replace(tzinfo=UTC).timestamp()
-
-
 def policies_of(config: Config) -> Mapping[str, Policy]:
     """By broker; "" for those that the file does not name."""
     other = Policy("", rules=config.compiled_rules(), constants=config.judgement.compiled())
@@ -93,11 +88,9 @@ def policies_of(config: Config) -> Mapping[str, Policy]:
 def lines_of(found: "BacktestResult") -> list[BacktestLine]:
     """By condition, the one that stood longest in all first."""
     by_name: dict[str, list[Episode]] = defaultdict(list)
-    then: dict[str, int] = defaultdict(int)
     for one in found.rules:
         by_name[one.condition].append(one)
-    for one in found.agent:
-        then[one.condition] += 1
+    then = Counter(one.condition for one in found.agent)
     lines = []
     for name in sorted({*by_name, *then}):
         lasting = [one.seconds for one in by_name[name]]

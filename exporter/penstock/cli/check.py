@@ -10,7 +10,7 @@ from penstock.agent import Poller, Result
 from penstock.agent import tables as own
 from penstock.agent.factory import open_reader
 from penstock.agent.process import limit_mib, needed_mb
-from penstock.cli import logs, options
+from penstock.cli import options
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
 from penstock.config import load
@@ -33,7 +33,6 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     Exit status 2 when the configuration is wrong, 1 when a broker cannot be read in full or a source of discovery is
     wrong.
     """
-    logs.set_up("error", "logfmt")
     config = load(config_file)
     valid = [f"{config_file}: valid, {len(config.brokers)} brokers, {len(config.rules)} rules"]
     if authentication := authentication_of(web_config_file):

@@ -11,8 +11,7 @@ from penstock.cli import completion, options
 from penstock.cli.client import ask
 from penstock.config.values import parse_duration
 from penstock.insight.answers import EventList
-from penstock.insight.text import event_line
-from penstock.tui.lines import say, say_json
+from penstock.tui.lines import say
 
 
 def since_when(_: click.Context, __: click.Parameter, value: str | None) -> float:
@@ -47,10 +46,7 @@ async def events(
         url, http_config_file, "/api/v1/events", EventList, broker=broker, queue=queue, since=since, limit=limit
     )
     for event in found.events:
-        if form == "json":
-            say_json(event, indent=None)
-        else:
-            say(event_line(event))
+        options.show_event(event, form)
     if not found.events:
         say("penstock: nothing changed, of what was asked for", err=True)
     return 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from penstock.agent import Result
-from penstock.cli import completion, logs, options
+from penstock.cli import completion, options
 from penstock.cli.client import ask
 from penstock.cli.polling import open_poller, polls_of
 from penstock.config import load
@@ -15,7 +15,6 @@ from penstock.insight.answers import Explanation
 from penstock.insight.explain import NotFound
 from penstock.insight.explain import explain as explain_queue
 from penstock.insight.text import explanation
-from penstock.tui.lines import say, say_json
 
 
 @options.command(
@@ -40,7 +39,6 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
 
     Conditions that last longer than the polls are told only by a running agent. Exit status 1 when it is not healthy.
     """
-    logs.set_up("error", "logfmt")
     if config_file is None:
         found = await ask(
             url,
@@ -54,10 +52,7 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
         )
     else:
         found = await polled(config_file, broker, queue, address, client, polls)
-    if form == "json":
-        say_json(found)
-    else:
-        say(*explanation(found))
+    options.show(found, form, explanation)
     return int(not found.healthy)
 
 

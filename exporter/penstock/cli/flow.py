@@ -21,20 +21,16 @@ class FlowLine:
     text: str
 
 
-class Rate(click.FloatRange):
+def parse_rate(text: str) -> float:
     """Messages a second, more than none."""
-
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True, max=1e9)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if str(value).strip().lower().endswith("nan"):  # compares with nothing
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return super().convert(value, param, ctx)
+    rate = float(text)
+    if not 0 < rate <= 1e9:  # NaN too
+        raise ValueError(f"{text}: give more than 0, at most 1e9")
+    return rate
 
 
 COUNT = click.IntRange(min=1, max=2**31 - 1)
-RATE = Rate()
+RATE = options.Parsed("rate", parse_rate)
 
 
 @click.group()

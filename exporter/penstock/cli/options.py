@@ -4,8 +4,9 @@ import asyncio
 import functools
 import re
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from datetime import UTC
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,8 +18,10 @@ from penstock.cli.main import examples
 from penstock.config import Broker, Config
 from penstock.config.values import parse_duration, parse_size
 from penstock.core.errors import ConfigError, PenstockError
+from penstock.insight.events import Event
+from penstock.insight.text import event_line
 from penstock.server import DEFAULT_ADDRESS
-from penstock.tui.lines import say
+from penstock.tui.lines import say, say_json
 
 T = TypeVar("T")
 
@@ -48,7 +51,15 @@ SIZE = Parsed("size", _size)
 TIME = Parsed("time", parse_duration)
 """Seconds, of `20ms`."""
 
-DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
+
+class Day(click.DateTime):
+    """Seconds since 1970 of a day or minute (UTC)."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(value, param, ctx).replace(tzinfo=UTC).timestamp()
+
+
+DAY = Day(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 config_file = click.option(
@@ -128,6 +139,24 @@ form = click.option("--format", "form", type=click.Choice(["text", "json"]), def
 form_of_lines = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: one object a line."
 )
+
+
+def show(found: Any, form: str, lines: Callable[[Any], Iterable[str]]) -> None:
+    """An answer in the form that `form` asked for; lines: makes text of it."""
+    if form == "json":
+        say_json(found)
+    else:
+        say(*lines(found))
+
+
+def show_event(event: Event, form: str) -> None:
+    """The same in one line, as `form_of_lines` says."""
+    if form == "json":
+        say_json(event, indent=None)
+    else:
+        say(event_line(event))
+
+
 agent_url = click.option(
     "--url",
     "--agent",

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from penstock.agent import Result
-from penstock.cli import logs, options
+from penstock.cli import options
 from penstock.cli.polling import open_poller, polls_of
 from penstock.config import load
 from penstock.config.values import format_size
@@ -34,7 +34,6 @@ async def record(config_file: Path, name: str | None, polls: int, output: Path |
     The file holds no credentials of Penstock's, but names of queues, users and clients; only you can read it. Read it
     back with `transport: recording` and `url: recording:FILE`. Control-C ends early; what was written stays.
     """
-    logs.set_up("error", "logfmt")
     config = load(config_file)
     broker = options.chosen(config, name)
     path = output or Path(f"{_file_name(broker.name)}-{time.strftime('%Y%m%dT%H%M%S')}.jsonl.gz")

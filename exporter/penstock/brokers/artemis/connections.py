@@ -11,7 +11,7 @@ from penstock.brokers.artemis.listings import NO_HASHES, ListingDecoder, Listing
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.rows import Rows, columns_of, lost_rows, matrix
 from penstock.brokers.sight import Sight
-from penstock.core.table import Column, Index, KeyAllocator, Keys, Table
+from penstock.core.table import Column, Index, KeyAllocator, Keys, Table, positions
 from penstock.model import ConnectionRow, ProducerRow
 
 ANONYMOUS = "(anonymous)"
@@ -121,11 +121,7 @@ class ConnectionBuilder:
 
     def keys_of(self, sessions: Sequence[str]) -> Keys:
         """Keys of the connections of `sessions`, -1 where unknown."""
-        asked, known = hashes(sessions), self._session_hashes
-        if not len(known):
-            return np.full(len(asked), -1, np.int64)
-        at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-        return np.where(known[at] == asked, self._session_connections[at], -1)
+        return np.append(self._session_connections, -1)[positions(self._session_hashes, hashes(sessions))]
 
     def producer_table(
         self, pages: Sequence[Rows[wire.ProducerListed]], addresses: Sequence[str]

@@ -25,9 +25,10 @@ from penstock.brokers.artemis.sizes import COLUMNS, Sizes
 from penstock.brokers.artemis.tables import LinkBuilder, LinkState
 from penstock.brokers.budget import Budget
 from penstock.brokers.cadence import Aged, Cadence, read_each
-from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, ValuesLeftOut, left_out, unreadable
+from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, left_out, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
+from penstock.brokers.requests import key_if_any, key_of
 from penstock.brokers.rows import matrix
 from penstock.brokers.sight import Sight
 from penstock.core.errors import BadAnswer, OverBudget, Refused, SourceError, Unreachable
@@ -104,7 +105,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._queue_join, self._connection_join = _Join(), _Join()
 
     async def read(self, poll: Poll) -> Snapshot:
-        about, *links = await poll.begin([ask.brokers(), ask.bridges(), ask.broker_connections()])
+        about, *links = await poll.begin([ask.BROKERS, ask.BRIDGES, ask.BROKER_CONNECTIONS])
         self._name, attributes, missing = _one_broker(about)
         poll.leave_out(missing)
         self._version = versions.parse(attributes.version)
@@ -326,7 +327,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     def _queues_of(self, mbeans: Sequence[str]) -> list[str]:
         """Names of the queues of a pattern read, each parsed once; of an MBean whose name has none it is empty."""
         known = self._queue_names
-        self._queue_names = {one: known.get(one) or intern(ask.key_if_any(one, "queue") or "") for one in mbeans}
+        self._queue_names = {one: known.get(one) or intern(key_if_any(one, "queue") or "") for one in mbeans}
         return list(self._queue_names.values())
 
     async def _sizes_by_name(self, poll: Poll, index: Index[QueueRow], at: Positions) -> str:
@@ -346,7 +347,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             values[:, list(read)] = matrix([row for row, _ in read.values()], COLUMNS)
             self._sizes.found(at, values, np.delete(at, here), poll.now)
             missing = sum(missing for _, missing in read.values())
-            return error or (ValuesLeftOut(left_out(missing)) if missing else "")
+            return error or left_out(missing)
 
         return await poll.work(decode)
 
@@ -379,7 +380,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             if len(found) > 1:
                 names, blocked = _BLOCKED.many(found[1], "BlockedViaManagement")
                 self._blocked = {
-                    ask.key_if_any(n, "address") or "": b.blocked_via_management
+                    key_if_any(n, "address") or "": b.blocked_via_management
                     for n, b in zip(names, blocked.rows, strict=True)
                 }
                 return self._roles_with(dead_letters), unreadable([rows, blocked])
@@ -415,7 +416,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             read, error = read_each(due, found, lambda r, name: wire.settings(r, f"settings of {name!r}"))
             if self._settings.note(due, {name: one for name, (one, _) in read.items()}, poll.now):
                 self._roles = self._roles_with(self._roles.dead_letters)
-            return error or left_out(sum(missing for _, missing in read.values()))
+            return error or str(left_out(sum(missing for _, missing in read.values())))
 
         return None, await poll.work(decode)
 
@@ -461,7 +462,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if queues is None or not counts:
             return (table, None), ""
         messages, missing = await poll.work(in_doubt, counts, at, len(queues))
-        return (table, messages), ValuesLeftOut(left_out(missing)) if missing else ""
+        return (table, messages), left_out(missing)
 
     async def _try_guard(self, poll: Poll, queues: Table[QueueRow]) -> None:
         """Whether the broker lets this account read what it must not; not tried while no queue is empty.
@@ -493,7 +494,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             states += [
                 (name, kind, link)
                 for mbean, link in zip(mbeans, links.rows, strict=True)
-                if (name := ask.key_if_any(mbean, "name"))
+                if (name := key_if_any(mbean, "name"))
             ]
         return await poll.work(self._link_tables.table, states, queues), unreadable(pages)
 
@@ -537,7 +538,7 @@ def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, int]:
     attributes = found.rows[0]
     if not attributes.version:
         raise BadAnswer("the broker does not say its version; may the user read attributes (get*, is*)?")
-    return ask.key_of(names[0], "broker"), attributes, found.unreadable
+    return key_of(names[0], "broker"), attributes, found.unreadable
 
 
 def _broker(attributes: wire.BrokerAttributes) -> Broker:

@@ -17,7 +17,7 @@ from penstock.brokers.artemis.kinds import MIRROR, STORE_AND_FORWARD, Roles, ord
 from penstock.brokers.artemis.listings import NO_HASHES, ListingDecoder, ListingPage, Numbers, NumbersReader
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.replies import Decoder
-from penstock.brokers.rows import Rows, columns_of, integers, lost_rows, matrix, present
+from penstock.brokers.rows import Rows, columns_of, integers, lost_rows, matrix, positive, present, seconds
 from penstock.brokers.sight import Sight
 from penstock.core.table import Column, Index, KeyAllocator, Keys, Positions, Table, looked_up, take_or_fill
 from penstock.model import AddressRow, ConsumerRow, LinkRow, QueueRow
@@ -83,7 +83,7 @@ class ConsumerBuilder:
             columns["leaving"] = np.isin(self._index.keys, self.sight.leaving).astype(np.float64)
         for time in ("last_delivery", "last_acknowledgement"):
             if time in columns:
-                columns[time] = _seconds(columns[time])
+                columns[time] = seconds(columns[time])
         return Table(self._index, columns)
 
     def _values(self, rows: Sequence[wire.ConsumerNumbers]) -> NDArray[np.float64]:
@@ -149,10 +149,8 @@ class QueueBuilder:
         listed = self._numbers.together(pages)
         fresh = {key: text for page in pages for key, text in page.fresh.items()}
         replaced = self._told(fresh) if len(pages) > 1 or lost_rows(pages) else ()
-        if by_size:
-            keys, numbers = self.sight.part(*listed)
-        else:
-            keys, numbers = self.sight.whole([len(page) for page in pages], *listed, replaced, lost=lost_rows(pages))
+        sizes = [len(page) for page in pages]
+        keys, numbers = self.sight.whole(sizes, *listed, replaced, lost=lost_rows(pages), by_size=by_size)
         changed = self._changed(roles, fresh)
         index, order = self._index.advance(keys, lambda new: self._rows([int(keys[i]) for i in new]), changed=changed)
         if index is not self._index:
@@ -311,10 +309,8 @@ class AddressBuilder:
         of queues.
         """
         listed = self._numbers.together(pages)
-        if by_size:
-            keys, numbers = self.sight.part(*listed)
-        else:
-            keys, numbers = self.sight.whole([len(page) for page in pages], *listed, lost=lost_rows(pages))
+        sizes = [len(page) for page in pages]
+        keys, numbers = self.sight.whole(sizes, *listed, lost=lost_rows(pages), by_size=by_size)
         names: list[str] = keys.tolist()
         if names != self._names or settings is not self._told[0] or blocked is not self._told[1]:
             self._advance(names, settings, blocked)
@@ -347,8 +343,8 @@ class AddressBuilder:
         )
         found = [settings.get(row.name) for row in self._index]
         self._said = {
-            "limit_bytes": _limit([s.max_size_bytes if s else np.nan for s in found]),
-            "limit_messages": _limit([s.max_size_messages if s else np.nan for s in found]),
+            "limit_bytes": positive([s.max_size_bytes if s else np.nan for s in found]),
+            "limit_messages": positive([s.max_size_messages if s else np.nan for s in found]),
             **{
                 name: np.array([getattr(one, name) if one else np.nan for one in found], np.float64)
                 for name in SETTINGS_FIELDS
@@ -364,16 +360,6 @@ class AddressBuilder:
 
 def _policy(settings: wire.AddressSettings | None) -> str:
     return settings.address_full_message_policy.lower() if settings else ""
-
-
-def _limit(values: Sequence[float]) -> Column:
-    limits = np.array(values, dtype=np.float64)
-    return np.where(limits > 0, limits, np.nan)
-
-
-def _seconds(milliseconds: Column) -> Column:
-    """Broker's clock in seconds; 0 means never."""
-    return np.where(milliseconds > 0, milliseconds / 1000, np.nan)
 
 
 LinkState = tuple[str, str, BridgeAttributes]

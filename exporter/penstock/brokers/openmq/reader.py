@@ -64,7 +64,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         self._called = tables.DestinationNames()
 
     async def read(self, poll: Poll) -> Snapshot:
-        *about, connections = await poll.begin([*ask.about(), ask.connections()])
+        *about, connections = await poll.begin([*ask.ABOUT, ask.CONNECTIONS])
         said, unreadable = wire.about(about)
         poll.leave_out(unreadable)
         await self._advance_epoch(poll, said)
@@ -146,7 +146,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
     async def _read_consumers(
         self, poll: Poll, connections: Mapping[int, wire.Connection]
     ) -> tuple[tables.Listing, str]:
-        found = await self._listed(poll, ask.consumers(), _CONSUMER, "getConsumerInfo", LISTING_SHARE)
+        found = await self._listed(poll, ask.CONSUMERS, _CONSUMER, "getConsumerInfo", LISTING_SHARE)
         rows = [row for row in found.rows if row.service_name != tables.ADMIN]
         behind: list[tuple[int, int]] = []
         members: list[tables.Member] = []
@@ -221,7 +221,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
 
     async def _read_listings(self, poll: Poll) -> tuple[Rows[wire.Producer] | None, Rows[wire.Transaction] | None]:
         """Both in one call; one that broke because something in it went away is asked again by itself."""
-        requests = [ask.producers(), ask.transactions()]
+        requests = [ask.PRODUCERS, ask.TRANSACTIONS]
         both = asyncio.ensure_future(poll.ask(requests))  # where it fails, it fails for each
 
         async def listed(number: int, decoder: Decoder[RowT], what: str) -> tuple[Rows[RowT], str]:
@@ -284,7 +284,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         if not due:
             return None, ""
         if len(due) > SETTINGS_AT_ONCE and sum(self._depths.cost_of(row) for row in rows) < 0.5:
-            (reply,) = await poll.ask([ask.all_settings()])
+            (reply,) = await poll.ask([ask.ALL_SETTINGS])
             _, found = await poll.work(_SETTINGS.many, reply, "settings")
             read, error = {(one.type, one.name): one for one in found.rows}, ""
         else:
