@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.brokers.artemis import answers as wire
-from penstock.brokers.artemis.listings import NO_HASHES, ListingDecoder, ListingPage, Numbers, NumbersReader
+from penstock.brokers.artemis.listings import ListingDecoder, ListingPage, Numbers, NumbersReader
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.rows import Rows, columns_of, lost_rows, matrix
 from penstock.brokers.sight import Sight
@@ -93,8 +93,7 @@ class ConnectionBuilder:
             for row in found.rows
             if row.connection_id in known
         }
-        none = np.empty((0, len(found)))
-        return Numbers(np.arange(len(found)), none, NO_HASHES, found.total, found.unreadable, found.lost, fresh=rows)
+        return Numbers.of(found, np.arange(len(found)), np.empty((0, len(found))), rows)
 
     def table(self, sessions: Sequence[Numbers], connections: Sequence[Numbers]) -> Table[ConnectionRow]:
         """Connections that carry sessions; Core clients hold others, for the topology, which say nothing."""

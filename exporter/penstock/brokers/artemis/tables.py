@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis.answers import BridgeAttributes
 from penstock.brokers.artemis.kinds import MIRROR, STORE_AND_FORWARD, Roles, ordinary_kind, queue_kind, ring_source
-from penstock.brokers.artemis.listings import NO_HASHES, ListingDecoder, ListingPage, Numbers, NumbersReader
+from penstock.brokers.artemis.listings import ListingDecoder, ListingPage, Numbers, NumbersReader
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.replies import Decoder
 from penstock.brokers.rows import Rows, columns_of, integers, lost_rows, matrix, positive, present, seconds
@@ -139,8 +139,7 @@ class QueueBuilder:
     def attributes(self, reply: wire.Reply) -> Numbers:
         found = self._attributes.many(reply, "queue attributes")[1]
         values, fresh = _attribute_matrix(found.rows, wire.QueueAttributes, QUEUE_FIELDS), {r.id: r for r in found.rows}
-        keys = _ids(found.rows)
-        return Numbers(keys, values, NO_HASHES, found.total, found.unreadable, found.lost, fresh=fresh)
+        return Numbers.of(found, _ids(found.rows), values, fresh)
 
     def table(
         self, pages: Sequence[Numbers], roles: Roles, *, from_attributes: bool, by_size: bool = False
@@ -262,7 +261,7 @@ def _interned(text: QueueText) -> QueueText:
 def address_numbers(found: Rows[wire.AddressAttributes]) -> Numbers:
     """Numbers of addresses out of a pattern read, which has no `temporary`."""
     values = _attribute_matrix(found.rows, wire.AddressAttributes, ADDRESS_FIELDS)
-    return Numbers(_texts_of("address")(found.rows), values, NO_HASHES, found.total, found.unreadable, found.lost)
+    return Numbers.of(found, _texts_of("address")(found.rows), values)
 
 
 class AddressBuilder:
@@ -320,7 +319,8 @@ class AddressBuilder:
         self.retroactive = frozenset(row.name for row in self._index.rows[retroactive > 0])
         percent = columns.get("limit_percent", np.full(len(self._index), np.nan))
         # The broker says 0 % also where there is no limit.
-        columns["memory_used_ratio"] = np.where(self._limited(), percent / 100, np.nan)
+        limited = ~np.isnan(self._said["limit_bytes"]) | ~np.isnan(self._said["limit_messages"])
+        columns["memory_used_ratio"] = np.where(limited, percent / 100, np.nan)
         columns |= self._said
         return Table(self._index, present(columns))
 
@@ -353,9 +353,6 @@ class AddressBuilder:
         if blocked is not None:
             paused = [blocked.get(row.name, np.nan) for row in self._index]
             self._said["producers_paused"] = np.array(paused, dtype=np.float64)
-
-    def _limited(self) -> NDArray[np.bool_]:
-        return ~np.isnan(self._said["limit_bytes"]) | ~np.isnan(self._said["limit_messages"])
 
 
 def _policy(settings: wire.AddressSettings | None) -> str:

@@ -130,10 +130,9 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         )
 
     async def _listed(
-        self, poll: Poll, request: Request, decoder: Decoder[RowT], what: str, share: float = 1.0
+        self, poll: Poll, request: Request, reply: wire.Reply, decoder: Decoder[RowT], what: str, share: float = 1.0
     ) -> Rows[RowT]:
         """The rows of a listing, asked a second time when something in it went away while it was made."""
-        (reply,) = await poll.ask([request], share)
         if reply.worth_a_retry:
             (reply,) = await poll.ask([request], share)
         return await poll.work(decoder.listed, reply, what)
@@ -146,7 +145,8 @@ class OpenMQReader(BrokerReader[wire.Reply]):
     async def _read_consumers(
         self, poll: Poll, connections: Mapping[int, wire.Connection]
     ) -> tuple[tables.Listing, str]:
-        found = await self._listed(poll, ask.CONSUMERS, _CONSUMER, "getConsumerInfo", LISTING_SHARE)
+        (reply,) = await poll.ask([ask.CONSUMERS], LISTING_SHARE)
+        found = await self._listed(poll, ask.CONSUMERS, reply, _CONSUMER, "getConsumerInfo", LISTING_SHARE)
         rows = [row for row in found.rows if row.service_name != tables.ADMIN]
         behind: list[tuple[int, int]] = []
         members: list[tables.Member] = []
@@ -225,10 +225,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         both = asyncio.ensure_future(poll.ask(requests))  # where it fails, it fails for each
 
         async def listed(number: int, decoder: Decoder[RowT], what: str) -> tuple[Rows[RowT], str]:
-            reply = (await both)[number]
-            if reply.worth_a_retry:
-                (reply,) = await poll.ask([requests[number]])
-            found = await poll.work(decoder.listed, reply, what)
+            found = await self._listed(poll, requests[number], (await both)[number], decoder, what)
             return found, unreadable([found])
 
         producers = await poll.collect("producers", listed(0, _PRODUCER, "getProducerInfo"))
