@@ -5,25 +5,20 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from penstock.cli.client import DEFAULT_URL
-from penstock.cli.logs import FORMATS, LEVELS
 from penstock.cli.main import examples
 from penstock.config import Broker, Config
 from penstock.config.values import parse_duration, parse_size
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.insight.events import Event
 from penstock.insight.text import event_line
-from penstock.server import DEFAULT_ADDRESS
 from penstock.tui.lines import say, say_json
-
-T = TypeVar("T")
 
 
 class Parsed(click.ParamType[float]):
@@ -73,68 +68,6 @@ web_config_file = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
-    """Where and for whom the agent serves."""
-
-    listen_addresses: tuple[str, ...]
-    probe_listen_address: str | None
-    lifecycle: bool
-    allowed_hosts: tuple[str, ...]
-    web_config_file: Path | None
-
-
-def server(function: Callable[..., T]) -> Callable[..., T]:
-    """Adds the options that make a `ServerOptions`."""
-    for option in reversed(_SERVER):
-        function = option(function)
-    return function
-
-
-_SERVER = (
-    click.option(
-        "--web.listen-address",
-        "listen_addresses",
-        multiple=True,
-        default=(DEFAULT_ADDRESS,),
-        help="Where to serve: :port, host:port or [::1]:port; may be given several times.",
-    ),
-    click.option(
-        "--web.probe-listen-address",
-        "probe_listen_address",
-        metavar="ADDRESS",
-        help="Serve health and readiness here too, by plain HTTP and without a user, and nothing else: no crowd at the"
-        " other addresses delays these.",
-    ),
-    click.option(
-        "--web.enable-lifecycle",
-        "lifecycle",
-        is_flag=True,
-        help="Let POST /-/reload reload the configuration; where users are configured, only for a user.",
-    ),
-    click.option(
-        "--web.allowed-host",
-        "allowed_hosts",
-        metavar="NAME",
-        multiple=True,
-        help="A host name of this server, beside addresses, localhost and the machine's own; requests under others are"
-        " refused. Without it reads are answered under any name. May be given several times.",
-    ),
-    web_config_file,
-)
-storage_path = click.option(
-    "--storage.path",
-    "storage",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("data"),
-    help="Directory of the state file, the log of changes and the history; made when it is not there.",
-)
-log_level = click.option(
-    "--log.level", "log_level", type=click.Choice(LEVELS), default="info", help="Least level logged."
-)
-log_format = click.option(
-    "--log.format", "log_format", type=click.Choice(FORMATS), default="logfmt", help="Form of the log."
-)
 form = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 form_of_lines = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: one object a line."
