@@ -242,6 +242,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 before,
                 lambda page: before.page(page, refresh=refresh),
                 ask.queues(self._name, ask.QUEUE_ATTRIBUTES),
+                _MESSAGES,
             )
         except Refused:
             await roles()
@@ -249,8 +250,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         await roles()
 
         def build() -> Table[QueueRow]:
-            kept = [page.largest(budget, _MESSAGES) for page in pages] if replaced else pages
-            table = before.table(kept, self._roles, from_attributes=replaced, by_size=budget.was_over)
+            table = before.table(pages, self._roles, from_attributes=replaced, by_size=budget.was_over)
             if table.index is not self._judged[0] or self._roles is not self._judged[1]:
                 self._judged = table.index, self._roles
                 self._unknown_roles = any(row.name not in self._roles.dead_letters for row in table.index)
@@ -264,16 +264,15 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     async def _read_addresses(self, poll: Poll) -> tuple[Table[AddressRow], str]:
         before, settings, blocked = self._addresses, self._settings.values, self._blocked
         budget = self.budgets["addresses"]
-        pages, replaced = await self._unless_locked(
+        pages, _ = await self._unless_locked(
             poll,
             "listAddresses",
             before,
             before.page,
             ask.addresses(self._name),
+            _MEMORY,
             listed=self._version >= versions.FULL_ADDRESS_ROWS,
         )
-        if replaced:
-            pages = [page.largest(budget, _MEMORY) for page in pages]
         table = await poll.work(lambda: before.table(pages, settings, blocked, by_size=budget.was_over))
         poll.note("addresses", before.sight)
         return table, unreadable(pages)
@@ -285,13 +284,14 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         made: tables.QueueBuilder | tables.AddressBuilder,
         decode: Callable[[ListingPage], Numbers],
         pattern: Request,
+        size: int,
         *,
         listed: bool = True,
     ) -> tuple[list[Numbers], bool]:
         """What `operation` lists, or the lock-free read of a pattern in its place; whether the latter.
 
         A pattern read cannot be told to stop: where there are more rows than may be read, nothing takes its place.
-        listed: whether this version's listing says enough.
+        size: the field by which the largest of these are kept. listed: whether this version's listing says enough.
         """
         budget = self._budget(operation)
         if listed and (budget.over or poll.now >= self._avoid.get(operation, -np.inf)):
@@ -304,7 +304,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                     # Each call that waits holds a thread of the broker's web server: do not pile them up.
                     self._avoid[operation] = poll.now + AFTER_LOCK
         (reply,) = await poll.ask([pattern])
-        return [await poll.work(made.attributes, reply)], True
+        return [await poll.work(lambda: made.attributes(reply).largest(budget, size))], True
 
     async def _read_sizes(self, poll: Poll, queues: Table[QueueRow] | None) -> tuple[dict[str, Column], str]:
         if queues is None:
