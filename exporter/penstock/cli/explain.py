@@ -1,7 +1,9 @@
 """`penstock explain`: what holds on a queue, since when, on what evidence, and what to do."""
 
+from collections.abc import Mapping
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -39,26 +41,16 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
 
     Conditions that last longer than the polls are told only by a running agent. Exit status 1 when it is not healthy.
     """
+    named = {"queue": queue, "address": address, "client": client}
     if config_file is None:
-        found = await ask(
-            url,
-            http_config_file,
-            "/api/v1/explain",
-            Explanation,
-            broker=broker,
-            queue=queue,
-            address=address,
-            client=client,
-        )
+        found = await ask(url, http_config_file, "/api/v1/explain", Explanation, broker=broker, **named)
     else:
-        found = await polled(config_file, broker, queue, address, client, polls)
+        found = await polled(config_file, broker, polls, named)
     options.show(found, form, explanation)
     return int(not found.healthy)
 
 
-async def polled(
-    config_file: Path, broker: str, queue: str, address: str | None, client: str | None, polls: int
-) -> Explanation:
+async def polled(config_file: Path, broker: str, polls: int, named: Mapping[str, Any]) -> Explanation:
     """The same by a few polls of our own."""
     config = load(config_file)
     chosen = options.chosen(config, broker)
@@ -69,6 +61,6 @@ async def polled(
                 raise PenstockError(poll.error)
     assert poller.assessor.view is not None  # noqa: S101 - a poll has succeeded
     try:
-        return explain_queue(poller.assessor.view, queue, address=address, client=client)
+        return explain_queue(poller.assessor.view, **named)
     except NotFound as error:
         raise PenstockError(f"{error}; {error.hint}") from None

@@ -1,12 +1,9 @@
 """How the commands ask an agent (`--http.config.file`): user and TLS, in the form that promtool has."""
 
-from pathlib import Path
-
 from pydantic import StrictBool
 from pydantic import field_validator as check
 
 from penstock.config.broker import ClientTls
-from penstock.config.loading import load_as
 from penstock.config.section import Section
 from penstock.config.values import EnvSecret, EnvText, File, one_password, read_password
 
@@ -42,8 +39,3 @@ class HttpConfig(Section):
 
     basic_auth: BasicAuth | None = None
     tls_config: TlsClient = TlsClient()
-
-
-def load_http(path: Path, environ: dict[str, str]) -> HttpConfig:
-    """The file `path`; `environ` fills `${NAME}`. Raises ConfigError, one line per problem with its line number."""
-    return load_as(HttpConfig, path, environ, flag="--http.config.file")

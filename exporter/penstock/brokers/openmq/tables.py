@@ -3,6 +3,7 @@
 A queue destination is an address and its queue; a topic is an address, each of its subscriptions a queue of it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -423,12 +424,8 @@ def queue_columns(rows: Sequence[Destination], depths: Sequence[Carried], held: 
 
 def subscription_columns(rows: Sequence[Consumer], listing: Listing) -> dict[str, Column]:
     """Numbers of topic subscriptions: those of a shared or durable one come with its row, as a consumer's do."""
-    members: dict[int, int] = {}
-    for member in listing.members:
-        if member.subscription is not None:
-            members[member.subscription.consumer_id] = members.get(member.subscription.consumer_id, 0) + 1
-    for row in listing.single:
-        members[row.consumer_id] = 1
+    members = Counter(one.subscription.consumer_id for one in listing.members if one.subscription is not None)
+    members |= Counter(row.consumer_id for row in listing.single)
     sent, pending, taken, settled = matrix(
         rows, ("num_msgs", "num_msgs_pending_acks", "num_msgs_pending", "last_ack_time")
     )
@@ -438,7 +435,7 @@ def subscription_columns(rows: Sequence[Consumer], listing: Listing) -> dict[str
         "delivering": pending,
         "scheduled": np.zeros(len(rows)),
         "removed": np.maximum(unwrapped(sent) - pending, 0.0),
-        "consumers": np.array([float(members.get(row.consumer_id, 0)) for row in rows], np.float64),
+        "consumers": np.array([float(members[row.consumer_id]) for row in rows], np.float64),
         "exact": np.ones(len(rows)),
         "last_acknowledgement": seconds(settled),
         "next_sent": next_sent(rows),
