@@ -39,7 +39,7 @@ class BacktestLine:
 
 
 @options.command("penstock trends backtest --history data/history --rules penstock.yaml --from 2026-11-14")
-@click.option("--history", required=True, help="Where the agent publishes: a directory or s3://BUCKET/PREFIX.")
+@options.history_url
 @click.option(
     "--rules",
     required=True,
@@ -58,7 +58,7 @@ class BacktestLine:
     help="Days judged at a time, side by side, each with a warm-up of its own; default: all in one, as the agent does.",
 )
 @options.form
-@click.option("--master", help="Spark master, such as spark://HOST:7077; default: embedded on all cores.")
+@options.spark_master
 def backtest(history: str, rules: Path, form: str, master: str | None, **when: Any) -> None:
     """How often each condition would have been told with the rules of FILE, for how long, on which queues."""
     policies = policies_of(load_rules(rules))

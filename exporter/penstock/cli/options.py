@@ -115,6 +115,11 @@ http_config_file = click.option(
 )
 
 
+history_url = click.option(
+    "--history", required=True, help="Where the agent publishes: a directory or s3://BUCKET/PREFIX."
+)
+spark_master = click.option("--master", help="Spark master, such as spark://HOST:7077; default: embedded on all cores.")
+
 EXTRAS = {"pyarrow": "history", "pandas": "trends", "pyspark": "trends", "textual": "top"}
 """Package → the extra that brings it."""
 

@@ -132,7 +132,7 @@ class ClientTls(Section):
 
 
 class Tls(ClientTls):
-    """TLS to the broker."""
+    """TLS to the broker; the system's authorities are trusted where nothing else is said."""
 
     insecure: StrictBool = False
     """Trust any certificate. For tests only: whoever is in between reads the password."""
@@ -147,7 +147,7 @@ class QueueMatch(Section):
     """Pattern on the queue."""
 
     def compiled(self) -> flow.Match:
-        return flow.Match(address=self.address, queue=self.queue)
+        return flow.Match(**dict(self))
 
 
 MAX_LABELS = 16

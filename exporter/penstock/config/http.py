@@ -28,7 +28,7 @@ class BasicAuth(Section):
 
 
 class TlsClient(ClientTls):
-    """TLS to the agent."""
+    """TLS to the agent; the system's authorities are trusted where nothing else is said."""
 
     insecure_skip_verify: StrictBool = False
     """Trust any certificate. For tests only: whoever is in between reads the password."""

@@ -39,9 +39,9 @@ def load_targets(path: Path, profiles: Mapping[str, Profile]) -> tuple[Target, .
     return _load(TargetFile, path, reading, flag="discovery.files", regular=True).brokers
 
 
-def load_rules(path: Path, environ: Mapping[str, str] | None = None) -> Config:
+def load_rules(path: Path) -> Config:
     """The rules and constants in a configuration, which need not name a broker. Raises ConfigError as `load` does."""
-    return load_as(RulesFile, path, environ, flag="--rules")
+    return load_as(RulesFile, path, flag="--rules")
 
 
 def load_as(model: type[ModelT], path: Path, environ: Mapping[str, str] | None = None, *, flag: str) -> ModelT:

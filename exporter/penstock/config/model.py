@@ -47,9 +47,6 @@ class RuleMatch(QueueMatch):
     client: Pattern = "*"
     """Pattern on the client; anything but `*` speaks about clients, not about their queues."""
 
-    def compiled(self) -> flow.Match:
-        return flow.Match(self.broker, self.address, self.queue, self.client)
-
 
 class Rule(Section):
     """What is said about the queues and clients that it matches; of each key the first rule that says it counts."""

@@ -35,10 +35,6 @@ _GOODBYE = 1.0
 """Seconds that it gets to end by itself."""
 
 
-def environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-
-
 def find_java(configured: Path | None) -> str:
     """The `java` that is configured, else JAVA_HOME's, else that of PATH. ConfigError when there is none."""
     if configured is not None:
@@ -97,7 +93,7 @@ class Helper:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                env=environment(),
+                env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
                 start_new_session=True,  # a Control-C is for the agent, which ends it then
             )
         except OSError as error:
