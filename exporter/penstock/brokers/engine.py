@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from penstock.brokers.budget import Budget, ListingBudgets, RowBudgets
+from penstock.brokers.budget import Budget, RowBudgets
 from penstock.brokers.clients import NameMap
 from penstock.brokers.replies import Replies, Response
 from penstock.brokers.rows import Paged, lost_rows
@@ -173,11 +173,11 @@ class BrokerReader(ABC, Generic[ReplyT]):
         `Snapshot.collectors`.
         """
         poll = Poll(self._transport, self._executor, timeout, self.replies)
-        for budget in self.budgets:
+        for budget in self.budgets.values():
             budget.begin_poll()
         snapshot = await self.read(poll)
-        left_out = tuple(found for budget in self.budgets if (found := budget.left_out()))
-        late = {budget.what: budget.late for budget in self.budgets if len(budget.late)}
+        left_out = tuple(found for budget in self.budgets.values() if (found := budget.left_out()))
+        late = {budget.what: budget.late for budget in self.budgets.values() if len(budget.late)}
         observation = Observation(self.process, inconsistent=frozenset(poll.inconsistent), left_out=left_out, late=late)
         notes = (*snapshot.notes, *(f"not read: {one}" for one in left_out))
         return replace(snapshot, observation=observation, notes=notes)
@@ -192,7 +192,7 @@ class BrokerReader(ABC, Generic[ReplyT]):
 
     def start_again(self) -> None:
         """Nothing of before is used, nor said to be left out: another process answers, or this one shows no rows."""
-        self.budgets = ListingBudgets(self.options.budgets)
+        self.budgets = self.options.budgets.listings()
         self.forget()
 
     @abstractmethod

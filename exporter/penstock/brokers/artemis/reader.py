@@ -183,7 +183,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             request = ask.listing(self._name, operation, number, rows, largest_first=budget.over)
             body = (await poll.call([request], share)).body
             read = len(body) if number == 1 else read + len(body)
-            self.budgets.check_bytes(operation, read)
+            self.options.budgets.check_bytes(operation, read)
             return await poll.work(listing_page, body)
 
         async def page(number: int, rows: int) -> PageT:

@@ -278,16 +278,12 @@ class AddressBuilder:
         # Sorted by what is not read: what is not listed stays for two polls.
         self.sight = Sight(lambda keys, _: np.zeros(len(keys)), most=3)
         self._index: Index[AddressRow] = Index.empty()
-        self._names: list[str] = []
+        self.names: list[str] = []
+        """Of all addresses that were listed last."""
         self._told: tuple[object, object] = (None, None)
         self._order: Positions = np.empty(0, np.intp)
         self._said: dict[str, Column] = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
         self.retroactive: frozenset[str] = frozenset()
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Of all addresses that were listed last."""
-        return self._names
 
     def page(self, listing: ListingPage) -> Numbers:
         """The keys are the names."""
@@ -311,9 +307,9 @@ class AddressBuilder:
         sizes = [len(page) for page in pages]
         keys, numbers = self.sight.whole(sizes, *listed, lost=lost_rows(pages), by_size=by_size)
         names: list[str] = keys.tolist()
-        if names != self._names or settings is not self._told[0] or blocked is not self._told[1]:
+        if names != self.names or settings is not self._told[0] or blocked is not self._told[1]:
             self._advance(names, settings, blocked)
-            self._names, self._told = names, (settings, blocked)
+            self.names, self._told = names, (settings, blocked)
         columns = columns_of(ADDRESS_FIELDS, numbers, self._order)
         retroactive = columns.pop("retroactive", np.zeros(len(self._index)))
         self.retroactive = frozenset(row.name for row in self._index.rows[retroactive > 0])
@@ -369,19 +365,23 @@ class LinkBuilder:
     def __init__(self) -> None:
         self._index: Index[LinkRow] = Index.empty()
         self._queues: Index[QueueRow] | None = None
+        """By it the positions of queues, and which of them forward to a peer."""
         self._position: dict[str, int] = {}
         self._forwarding: list[str] = []
 
-    def table(self, states: Sequence[LinkState], queues: Table[QueueRow] | None) -> Table[LinkRow]:
+    def table(self, states: Sequence[LinkState], queues: Table[QueueRow]) -> Table[LinkRow]:
         """
         A cluster connection has no state of its own and keeps dead peers in its list: its store-and-forward queue has
         a consumer exactly while the peer is connected. Bridges before 2.41 are judged the same way.
         """
-        self._find(queues.index if queues else Index.empty())
+        if queues.index is not self._queues:
+            self._queues = queues.index
+            self._position = {row.name: position for position, row in enumerate(queues.index)}
+            self._forwarding = [name for name in self._position if name.startswith(STORE_AND_FORWARD)]
         at = self._position
 
         def number(column: str, queue: str) -> float:
-            return float(queues[column][at[queue]]) if queues is not None and queue in at else np.nan
+            return float(queues[column][at[queue]]) if queue in at else np.nan
 
         found: dict[tuple[str, str], tuple[float, float]] = {}
         for name, kind, state in states:
@@ -400,10 +400,3 @@ class LinkBuilder:
             self._index = Index.of(rows)
         values = np.array(list(found.values()), dtype=np.float64).reshape(-1, 2)
         return Table(self._index, {"up": values[:, 0], "pending": values[:, 1]})
-
-    def _find(self, queues: Index[QueueRow]) -> None:
-        """Positions of the queues by name, and which of them forward to a peer; again when queues came or went."""
-        if queues is not self._queues:
-            self._queues = queues
-            self._position = {row.name: position for position, row in enumerate(queues)}
-            self._forwarding = [name for name in self._position if name.startswith(STORE_AND_FORWARD)]

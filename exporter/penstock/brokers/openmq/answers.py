@@ -121,7 +121,6 @@ class Destination(Depth, rename="pascal", gc=False, kw_only=True):
     msg_bytes_in: Count = NAN
     msg_bytes_out: Count = NAN
     num_consumers: Count = NAN
-    num_active_consumers: Count = NAN
     num_producers: Count = NAN
     next_message_id: str | None = msgspec.field(name="NextMessageID", default=None)
 
