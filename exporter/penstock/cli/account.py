@@ -8,6 +8,7 @@ from penstock.cli import completion, options
 from penstock.cli.client import ask
 from penstock.insight.answers import AccountList
 from penstock.insight.text import account_lines
+from penstock.tui.lines import say, say_json
 
 
 @options.command(
@@ -25,5 +26,8 @@ async def account(broker: str, name: str | None, url: str, http_config_file: Pat
     bounds; "unknown" has its reason beside it.
     """
     found = await ask(url, http_config_file, "/api/v1/account", AccountList, broker=broker, name=name)
-    options.show(found, form, account_lines)
+    if form == "json":
+        say_json(found)
+    else:
+        say(*account_lines(found))
     return 0

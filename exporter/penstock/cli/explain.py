@@ -1,14 +1,12 @@
 """`penstock explain`: what holds on a queue, since when, on what evidence, and what to do."""
 
-from collections.abc import Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import click
 
 from penstock.agent import Result
-from penstock.cli import completion, options
+from penstock.cli import completion, logs, options
 from penstock.cli.client import ask
 from penstock.cli.polling import open_poller, polls_of
 from penstock.config import load
@@ -17,6 +15,7 @@ from penstock.insight.answers import Explanation
 from penstock.insight.explain import NotFound
 from penstock.insight.explain import explain as explain_queue
 from penstock.insight.text import explanation
+from penstock.tui.lines import say, say_json
 
 
 @options.command(
@@ -41,16 +40,30 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
 
     Conditions that last longer than the polls are told only by a running agent. Exit status 1 when it is not healthy.
     """
-    named = {"queue": queue, "address": address, "client": client}
+    logs.set_up("error", "logfmt")
     if config_file is None:
-        found = await ask(url, http_config_file, "/api/v1/explain", Explanation, broker=broker, **named)
+        found = await ask(
+            url,
+            http_config_file,
+            "/api/v1/explain",
+            Explanation,
+            broker=broker,
+            queue=queue,
+            address=address,
+            client=client,
+        )
     else:
-        found = await polled(config_file, broker, polls, named)
-    options.show(found, form, explanation)
+        found = await polled(config_file, broker, queue, address, client, polls)
+    if form == "json":
+        say_json(found)
+    else:
+        say(*explanation(found))
     return int(not found.healthy)
 
 
-async def polled(config_file: Path, broker: str, polls: int, named: Mapping[str, Any]) -> Explanation:
+async def polled(
+    config_file: Path, broker: str, queue: str, address: str | None, client: str | None, polls: int
+) -> Explanation:
     """The same by a few polls of our own."""
     config = load(config_file)
     chosen = options.chosen(config, broker)
@@ -61,6 +74,6 @@ async def polled(config_file: Path, broker: str, polls: int, named: Mapping[str,
                 raise PenstockError(poll.error)
     assert poller.assessor.view is not None  # noqa: S101 - a poll has succeeded
     try:
-        return explain_queue(poller.assessor.view, **named)
+        return explain_queue(poller.assessor.view, queue, address=address, client=client)
     except NotFound as error:
         raise PenstockError(f"{error}; {error.hint}") from None

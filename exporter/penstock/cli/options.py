@@ -4,7 +4,7 @@ import asyncio
 import functools
 import re
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -47,14 +47,14 @@ TIME = Parsed("time", parse_duration)
 """Seconds, of `20ms`."""
 
 
-class Day(click.DateTime):
+class Timestamp(click.DateTime):
     """Seconds since 1970 of a day or minute (UTC)."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return super().convert(value, param, ctx).replace(tzinfo=UTC).timestamp()
 
 
-DAY = Day(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
+DAY = Timestamp(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 config_file = click.option(
@@ -74,16 +74,8 @@ form_of_lines = click.option(
 )
 
 
-def show(found: Any, form: str, lines: Callable[[Any], Iterable[str]]) -> None:
-    """An answer in the form that `form` asked for; lines: makes text of it."""
-    if form == "json":
-        say_json(found)
-    else:
-        say(*lines(found))
-
-
 def show_event(event: Event, form: str) -> None:
-    """The same in one line, as `form_of_lines` says."""
+    """In one line, as `form_of_lines` says."""
     if form == "json":
         say_json(event, indent=None)
     else:

@@ -73,7 +73,9 @@ MOST_PROBES = 64
     show_envvar=True,
     help="Watch only this agent's part of the brokers; ORDINAL counts from 0 and may be a pod's name that ends in it.",
 )
-@click.option("--log.level", "log_level", type=click.Choice(logs.LEVELS), default="info", help="Least level logged.")
+@click.option(
+    "--log.level", "log_level", type=click.Choice(logs.LEVELS), default="info", help="Lowest level that is logged."
+)
 @click.option("--log.format", "log_format", type=click.Choice(logs.FORMATS), default="logfmt", help="Form of the log.")
 async def run(
     config_file: Path, storage: Path, shard: str | None, log_level: str, log_format: str, **server: Any

@@ -123,4 +123,8 @@ def prepared_transactions(broker: str) -> Request:
 
 
 def _call(broker: str, operation: str, *arguments: str | int) -> Request:
-    return call(f"{DOMAIN}:broker={quote(broker)}", operation, *arguments)
+    return call(object_name(broker), operation, *arguments)
+
+
+def object_name(broker: str) -> str:
+    return f"{DOMAIN}:broker={quote(broker)}"
