@@ -405,10 +405,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     async def _refresh_settings(self, poll: Poll, addresses: Table[AddressRow]) -> tuple[None, str]:
         """Settings of the addresses that are new or were read longest ago, a bounded number a poll."""
         index = addresses.index
-        due = (await poll.work(lambda: self._settings.due((row.name for row in index), poll.now, index)))[
-            :SETTINGS_AT_ONCE
-        ]
-        if not due:
+        due = await poll.work(lambda: self._settings.due((row.name for row in index), poll.now, index))
+        if not (due := due[:SETTINGS_AT_ONCE]):
             return None, ""
         found = await poll.ask([ask.address_settings(self._name, name) for name in due])
 

@@ -124,6 +124,11 @@ class Destination(Depth, rename="pascal", gc=False, kw_only=True):
     num_producers: Count = NAN
     next_message_id: str | None = msgspec.field(name="NextMessageID", default=None)
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Type (q or t) and name."""
+        return self.type, self.name
+
 
 def sent_at(message_id: str | None) -> float:
     """When a message was sent, by its sender's clock in milliseconds: the end of the id that its client made."""

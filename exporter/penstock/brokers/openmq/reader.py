@@ -264,7 +264,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
 
     async def _read_depths(self, poll: Poll, rows: Sequence[wire.Destination]) -> None:
         """The expensive attributes of those destinations whose turn it is; one that is gone is passed over."""
-        by_name: dict[Name, wire.Destination] = {(row.type, row.name): row for row in rows}
+        by_name: dict[Name, wire.Destination] = {row.key: row for row in rows}
         light, costly = self._depths.due(rows)
         for names in ([light] if light else []) + [[name] for name in costly]:
             began = poll.asked
@@ -277,7 +277,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
 
     async def _refresh_settings(self, poll: Poll, rows: Sequence[wire.Destination]) -> tuple[None, str]:
         """Settings of the destinations that are new or were read longest ago, a bounded number a poll."""
-        due = self._settings.due([(row.type, row.name) for row in rows], poll.now)
+        due = self._settings.due([row.key for row in rows], poll.now)
         if not due:
             return None, ""
         if len(due) > SETTINGS_AT_ONCE and sum(self._depths.cost_of(row) for row in rows) < 0.5:

@@ -269,7 +269,7 @@ class Destinations:
         called: DestinationNames,
     ) -> Table[AddressRow]:
         keys = self._address_keys([f"{row.type} {row.name}" for row in rows])
-        said = [settings.get((row.type, row.name)) for row in rows]
+        said = [settings.get(row.key) for row in rows]
         made: list[AddressRow] = [
             self._once(AddressRow, called.address(row.type, row.name), one.limit_behavior.lower() if one else "")
             for row, one in zip(rows, said, strict=True)
