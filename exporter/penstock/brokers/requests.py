@@ -41,7 +41,7 @@ def key_of(name: str, wanted: str) -> str:
 
 
 def key_if_any(name: str, wanted: str) -> str | None:
-    for key, value in _KEY_PROPERTY.findall(name.partition(":")[2]):
-        if key == wanted:
-            return unquote(value) if value.startswith('"') else value
+    for found in _KEY_PROPERTY.finditer(name, name.find(":") + 1):
+        if found[1] == wanted:
+            return unquote(found[2]) if found[2].startswith('"') else found[2]
     return None
