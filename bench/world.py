@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.brokers.artemis.requests import key_of
+from penstock.brokers.requests import key_of
 from penstock.transports.transport import Answer
 
 BROKER = "bench"

@@ -74,15 +74,20 @@ class Sight:
         gone: Sequence[Any] | Values = (),
         *,
         lost: int = 0,
+        by_size: bool = False,
     ) -> tuple[Values, NDArray[np.float64]]:
         """`keys` and `numbers` (fields, rows) of all pages, each row once, and behind them those of the rows that stay.
 
         sizes: rows of each page. gone: keys that are known to be. lost: rows that could not be read; each that could be
-        read before may be any of those that are missing.
+        read before may be any of those that are missing. by_size: these are some pages of a listing that is sorted
+        otherwise, and what they do not show does not stay.
         """
         torn = lost > self._never_read
-        if (len(sizes) == 1 and not torn) or np.array_equal(keys, self._keys):
-            self._stay, self._counts = keys[:0], np.zeros((2, 0), np.intp)
+        if by_size:
+            self._none_stays()
+            keys, numbers = _once(keys, numbers, ascending(keys)[1])
+        elif (len(sizes) == 1 and not torn) or np.array_equal(keys, self._keys):
+            self._none_stays()
         else:
             listed, first = ascending(keys)
             missing = np.flatnonzero((positions(listed, self._keys) < 0) & ~np.isin(self._keys, gone))
@@ -90,22 +95,18 @@ class Sight:
             keys, numbers = _once(keys, numbers, first)
             if len(stay):
                 keys, numbers = np.concatenate([keys, self._stay]), np.hstack([numbers, self._numbers[:, stay]])
-        if not self.stayed:
+        if not self.stayed and not by_size:
             self._never_read = lost
         self._keys, self._numbers, self.began = keys, numbers, True
         return keys, numbers
 
-    def part(self, keys: Values, numbers: NDArray[np.float64]) -> tuple[Values, NDArray[np.float64]]:
-        """The same of some pages of a listing that is sorted otherwise: what they do not show does not stay."""
-        self._stay, self._counts = keys[:0], np.zeros((2, 0), np.intp)
-        keys, numbers = _once(keys, numbers, ascending(keys)[1])
-        self._keys, self._numbers, self.began = keys, numbers, True
-        return keys, numbers
+    def _none_stays(self) -> None:
+        self._stay, self._counts = self._keys[:0], np.zeros((2, 0), np.intp)
 
     def _staying(self, missing: Positions, pages: Sequence[tuple[Values, NDArray[np.float64]]]) -> Positions:
         """Which of the missing rows stay, and count that. pages: keys and numbers of each."""
         if not len(missing):
-            self._stay, self._counts = self._keys[:0], np.zeros((2, 0), np.intp)
+            self._none_stays()
             return missing
         counts = np.zeros((2, len(missing)), np.intp)
         before = missing - (len(self._keys) - len(self._stay))
