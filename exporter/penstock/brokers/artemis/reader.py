@@ -87,7 +87,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._queues = tables.QueueBuilder()
         self._addresses = tables.AddressBuilder()
         self._connections = ConnectionBuilder(names)
-        self._queue_names: dict[str, str] = {}
+        self._queue_names: dict[int, str] = {}
+        """By hashes of the names of MBeans, which are long."""
         self._sizes = Sizes()
         self._link_tables = LinkBuilder()
         self._prepared = PreparedBuilder()
@@ -327,8 +328,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     def _queues_of(self, mbeans: Sequence[str]) -> list[str]:
         """Names of the queues of a pattern read, each parsed once; of an MBean whose name has none it is empty."""
         known = self._queue_names
-        self._queue_names = {one: known.get(one) or intern(key_if_any(one, "queue") or "") for one in mbeans}
-        return list(self._queue_names.values())
+        names = [known.get(hash(one)) or intern(key_if_any(one, "queue") or "") for one in mbeans]
+        self._queue_names = dict(zip(map(hash, mbeans), names, strict=True))
+        return names
 
     async def _sizes_by_name(self, poll: Poll, index: Index[QueueRow], at: Positions) -> str:
         rows: Sequence[QueueRow] = index.rows[at].tolist()
