@@ -4,6 +4,7 @@ One line that names the format, then zlib over msgpack. Written whole beside the
 published since stands in the journal beside it, which is read with it.
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -29,6 +30,8 @@ FORMAT = 2
 FILE = "state.bin"
 SET_ASIDE = ".unusable"
 """Suffix of a file that could not be read; a later one replaces it."""
+TAKEN = ".taken"
+"""Suffix of the files of a worker process that the agent's own state file has taken over."""
 FORGET_SECONDS = 30 * 86400.0
 """A broker that was not seen for so long is forgotten."""
 MAX_BYTES = 1 << 28
@@ -141,7 +144,7 @@ class StateFile:
 
     def of_node(self, node: str) -> list[Checkpoint]:
         """What is known of a node id, under any name."""
-        return [one for one in self._saved.brokers.values() if one.node == node]
+        return [one for one in self.known() if one.node == node]
 
     def keep(self, checkpoints: Iterable[Checkpoint], now: float) -> None:
         """Take these in; others stay as they are for a month. now: agent's clock."""
@@ -156,6 +159,30 @@ class StateFile:
                 del brokers[node_id]
                 seen.pop(node_id, None)
             self._saved = Saved(brokers, seen)
+
+    def newest(self, checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
+        """Those of which nothing newer is known."""
+        known = self._saved.brokers
+        return [one for one in checkpoints if one.node_id not in known or known[one.node_id].seen < one.seen]
+
+    def drop(self, checkpoints: Iterable[Checkpoint]) -> None:
+        """They are another file's now, unless more is known of a broker since."""
+        with self._lock:
+            gone = {one.node_id for one in checkpoints if self._saved.brokers.get(one.node_id) is one}
+            self._recorded -= gone
+            brokers = {key: one for key, one in self._saved.brokers.items() if key not in gone}
+            self._saved = Saved(brokers, {key: at for key, at in self._saved.seen.items() if key not in gone})
+
+    def known(self) -> list[Checkpoint]:
+        """What is known of all brokers."""
+        return list(self._saved.brokers.values())
+
+    def retire(self) -> None:
+        """What the files say is in another's now: they are kept under other names, and not read again."""
+        self.close()
+        for path in (self._journal.path, self.path):
+            with contextlib.suppress(OSError):
+                path.replace(path.with_name(path.name + TAKEN))
 
     def prepare(self) -> None:
         """Pack what is kept so far: `save` packs the rest. Beside it brokers may be recorded and kept."""

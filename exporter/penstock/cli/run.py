@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.agent import Agent, process
+from penstock.agent.processes.pool import Processes
 from penstock.agent.shard import parse_shard
 from penstock.cli import logs, options
 from penstock.core.errors import PenstockError
@@ -39,10 +41,20 @@ MOST_PROBES = 64
     show_envvar=True,
     help="Watch only this agent's part of the brokers; ORDINAL counts from 0 and may be a pod's name that ends in it.",
 )
+@click.option(
+    "--processes",
+    type=options.Parsed("number", process.worker_processes),
+    default="auto",
+    metavar="auto|NUMBER",
+    envvar="PENSTOCK_PROCESSES",
+    show_envvar=True,
+    help="Worker processes for large brokers, at most so many; auto: one a processor, 0: none. They start when there are"
+    " large brokers.",
+)
 @options.log_level
 @options.log_format
 async def run(
-    config_file: Path, storage: Path, shard: str | None, log_level: str, log_format: str, **server: Any
+    config_file: Path, storage: Path, shard: str | None, processes: int, log_level: str, log_format: str, **server: Any
 ) -> int:
     """Watch the configured brokers and serve /metrics.
 
@@ -50,7 +62,8 @@ async def run(
     """
     process.tune()
     logs.set_up(log_level, log_format)
-    agent = Agent(config_file, storage, parse_shard(shard) if shard else None)
+    command = (sys.executable, "-P", "-m", "penstock.cli.worker", log_level, log_format)
+    agent = Agent(config_file, storage, parse_shard(shard) if shard else None, Processes(command, processes))
     stopping = asyncio.Event()
     last_resort = process.last_resort()
 

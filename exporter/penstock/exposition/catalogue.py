@@ -35,6 +35,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "trend_forecast": ("broker", "address", "queue", "horizon", "bound"),
     "trend_queue": ("broker", "address", "queue"),
     "trend_limit": ("broker", "limit", "bound"),
+    "worker": ("worker",),
     "agent": (),
 }
 """Table → the labels of each of its families: attributes of its row objects, by the same name, in this order."""
@@ -823,6 +824,22 @@ POLLING: Final = (
     ),
 )
 
+WORKER: Final = tuple(
+    Family(name, f"worker.{column}", help_, "Penstock")
+    for name, column, help_ in (
+        ("penstock_worker_up", "up", "1 while the worker process runs and answers, else 0."),
+        ("penstock_worker_brokers", "brokers", "Large brokers that the worker process polls."),
+        ("penstock_worker_starts_total", "starts", "How often the worker process was started: once, unless it ended."),
+        (
+            "penstock_worker_unanswered_total",
+            "unanswered",
+            "Questions to the worker process without an answer in time.",
+        ),
+        ("penstock_worker_cpu_seconds_total", "cpu", "CPU time of the worker process, which process_* does not count."),
+        ("penstock_worker_resident_memory_bytes", "memory", "Memory of the worker process, beside that in process_*."),
+    )
+)
+
 AGENT: Final = (
     Family(
         "penstock_build_info",
@@ -937,6 +954,7 @@ CATALOGUE: Final[tuple[Family, ...]] = (
     *TREND,
     *FINDING,
     *POLLING,
+    *WORKER,
     *AGENT,
 )
 """All families, in the order in which a body shows them."""
