@@ -58,12 +58,12 @@ class Checkpoints:
         return () if self._file is None else self._file.known()
 
     def of(self, names: Collection[str]) -> list[Checkpoint]:
-        """What is known of these brokers, under any name."""
+        """What is known of these brokers, and of those with their node ids."""
         nodes = {one.node for one in self.known() if one.broker in names}
         return [one for one in self.known() if one.node in nodes]
 
     def take_over(self, directory: Path) -> list[Event]:
-        """What an earlier agent's worker process left there is this file's now; as `load`."""
+        """What a worker process of an earlier agent left there is this file's now; as `load`."""
         file = StateFile(directory)
         events = file.load()
         if self._file is not None:
@@ -74,15 +74,15 @@ class Checkpoints:
 
     async def take_in(self, checkpoints: Sequence[Checkpoint], assessors: Sequence[Assessor]) -> None:
         """Those that are newer than what is known, and write it."""
-        if self._file is not None:
+        if self._file is not None and checkpoints:
             await _run(self._workers.small, self._file.keep, self._file.newest(checkpoints), time.time())
             await self.save(assessors)
 
-    async def drop(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Another process keeps them."""
-        if self._file is not None and checkpoints:
-            await _run(self._workers.small, self._file.drop, checkpoints)
-            self.save_soon()
+    def drop(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Another process keeps them. In a thread of its own."""
+        if self._file is not None and self._loop is not None and checkpoints:
+            self._workers.small.submit(self._file.drop, checkpoints).result()
+            self._loop.call_soon_threadsafe(self.save_soon)
 
     def record(self, assessor: Assessor, events: Sequence[Event]) -> None:
         """In the broker's thread, before what a poll means is shown: what no kill of the agent may take back."""

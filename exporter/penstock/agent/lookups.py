@@ -1,13 +1,18 @@
-"""What the server and the terminal ask of a running agent."""
+"""What the server and the terminal ask of a running agent: answered here, or by the process that polls the broker."""
 
+import contextlib
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from penstock.agent.assessor import Result
 from penstock.agent.fleet import Fleet, Polled
 from penstock.agent.journal import Journal
+from penstock.agent.processes.handle import WorkerProcess
 from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values
+from penstock.config import Broker
+from penstock.core.errors import Hinted
 from penstock.exposition.body import Exposition
 from penstock.insight import answers, lists
 from penstock.insight.answers import BrokerState
@@ -15,56 +20,134 @@ from penstock.insight.events import Event
 from penstock.insight.explain import BrokerView, NotFound, explain, findings, near
 from penstock.insight.lists import ListQuery, client_view
 from penstock.insight.sheets import sheets
+from penstock.server.request_limit import Busy
 
 MAX_EVENTS = 2_000
 """Of one queue within an hour that are looked at."""
 
 
+P = ParamSpec("P")
+AnswerT = TypeVar("AnswerT")
+ListT = TypeVar("ListT", bound=answers.AnyList)
+OfOne = Callable[Concatenate["Lookups", str, P], AnswerT]
+OfAll = Callable[Concatenate["Lookups", str, ListQuery, P], ListT]
+
+
+def where_polled(look_up: OfOne[P, AnswerT]) -> OfOne[P, AnswerT]:
+    """Of one broker: asked where it is polled."""
+
+    @wraps(look_up)
+    def answered(self: "Lookups", broker: str, /, *given: P.args, **named: P.kwargs) -> AnswerT:
+        other = self.elsewhere().get(broker)
+        if other is None:
+            return look_up(self, broker, *given, **named)
+        answer: AnswerT = other.ask(look_up.__name__, (broker, *given), named)
+        return answer
+
+    return answered
+
+
+def of_all(look_up: OfAll[P, ListT]) -> OfAll[P, ListT]:
+    """Of all brokers where none is named; one whose process does not answer is left out, as one that is not known."""
+
+    @wraps(look_up)
+    def answered(self: "Lookups", broker: str, query: ListQuery, /, *given: P.args, **named: P.kwargs) -> ListT:
+        others = set(self.elsewhere().values())
+        if broker or not others:
+            return where_polled(look_up)(self, broker, query, *given, **named)
+        first = lists.first_rows(query)
+        parts = [look_up(self, "", first, *given, **named)]
+        for other in others:
+            with contextlib.suppress(Busy):
+                parts.append(other.ask(look_up.__name__, ("", first, *given), named))
+        return lists.merged(parts, query, self._names())
+
+    return answered
+
+
 class Lookups:
     """The agent as the server sees it (`penstock.server.view.AgentView`): answers from what the last polls left.
 
-    It changes nothing and has no state, so that any thread may ask.
+    It changes nothing and has no state, so that any thread may ask. elsewhere: who polls brokers that are not polled
+    here, by their names.
     """
 
     def __init__(
-        self, fleet: Fleet, journal: Journal, exposition: Exposition, reload: Callable[[], Coroutine[Any, Any, None]]
+        self,
+        fleet: Fleet,
+        journal: Journal,
+        exposition: Exposition,
+        reload: Callable[[], Coroutine[Any, Any, None]],
+        elsewhere: Callable[[], Mapping[str, WorkerProcess]] = dict,
     ) -> None:
         self._fleet = fleet
         self._journal = journal
         self.exposition = exposition
         self.reload = reload
+        self.elsewhere = elsewhere
+
+    def _names(self) -> list[str]:
+        return [broker.name for broker in self._fleet.config.brokers]
 
     def ready(self) -> tuple[bool, str]:
         waiting = [name for name, polled in self._fleet.polled.items() if polled.poller.last is None]
+        others = self.elsewhere()
+        waiting += [
+            name for name in self._names() if name in others and not others[name].blocks[name].published.families
+        ]
         return (False, f"waiting for the first poll of {', '.join(sorted(waiting))}") if waiting else (True, "ready")
 
     def masked_config(self) -> str:
         return self._fleet.config.masked_yaml()
 
     def brokers(self) -> Sequence[BrokerState]:
-        return [_state(polled) for polled in self._fleet.in_order()]
+        return [self._state(broker) for broker in self._fleet.config.brokers]
 
+    def _state(self, broker: Broker) -> BrokerState:
+        try:
+            return self.broker(broker.name)
+        except Hinted as error:
+            up = False if isinstance(error, Busy) else None
+            return BrokerState(
+                name=broker.name, kind=broker.kind, version="", role="", up=up, age=None, error=str(error)
+            )
+
+    @where_polled
+    def broker(self, broker: str) -> BrokerState:
+        """NotFound: it is not polled yet."""
+        if (polled := self._fleet.polled.get(broker)) is None:
+            raise NotFound(f"broker {broker} was not asked yet", "it is soon")
+        return _state(polled)
+
+    @of_all
     def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList:
         return lists.queue_list(self._views(broker), query, self._time_series("queue", points))
 
+    @of_all
     def clients(self, broker: str, query: ListQuery, points: int = 0) -> answers.ClientList:
         return lists.client_list(self._views(broker), query, self._time_series("client", points))
 
+    @of_all
     def conditions(self, broker: str, query: ListQuery) -> answers.ConditionList:
         return lists.condition_list(self._views(broker), query)
 
+    @of_all
     def consumers(self, broker: str, query: ListQuery) -> answers.ConsumerList:
         return lists.consumer_list(self._views(broker), query)
 
+    @where_polled
     def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation:
         return explain(self._view(broker), queue, address=address, client=client)
 
+    @where_polled
     def account(self, broker: str, name: str) -> answers.AccountList:
         return sheets(self._view(broker), name)
 
+    @where_polled
     def client(self, broker: str, client: str) -> answers.ClientView:
         return client_view(self._view(broker), client)
 
+    @where_polled
     def recent(self, broker: str, queue: str, address: str | None) -> answers.Recent:
         view = self._view(broker)
         events = self._journal.last(MAX_EVENTS, since=view.snapshot.stamp - HOUR, broker=broker, queue=queue)
@@ -76,7 +159,7 @@ class Lookups:
     def _view(self, broker: str) -> BrokerView:
         polled = self._fleet.polled
         if broker not in polled:
-            raise NotFound(f"there is no broker {broker!r}", near(broker, list(polled), "brokers"))
+            raise NotFound(f"there is no broker {broker!r}", near(broker, self._names(), "brokers"))
         poller = polled[broker].poller
         if (view := poller.assessor.view) is None:
             raise NotFound(

@@ -4,12 +4,10 @@ Only a program that is nothing but an agent sets this: `penstock run`, and the b
 """
 
 import contextlib
-import ctypes
 import gc
 import math
 import os
 import re
-import signal
 import sys
 import threading
 from pathlib import Path
@@ -23,7 +21,6 @@ that stayed, and times that it does that before it looks at everything. To look 
 """
 SWITCH_SECONDS = 0.00005
 """For how long a thread that works may keep one waiting that has something to send."""
-_PR_SET_PDEATHSIG = 1
 EXIT_SECONDS = 3.5
 """After a signal to stop the process ends within this time."""
 
@@ -41,31 +38,17 @@ def tune() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
 
 
-def end_with_parent() -> None:
-    """When the process that started this one ends, however, the kernel kills this one (Linux only)."""
-    parent = os.getppid()
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def processors() -> int:
-    """That this process may use: by its affinity and the limit of its control group (version 2)."""
-    free = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with contextlib.suppress(OSError, ValueError):
+def worker_processes(text: str) -> int:
+    """How many there may be: a number, or `auto`, one a processor that this process may use. Raises ValueError."""
+    if re.fullmatch("[0-9]{1,2}", text):
+        return int(text)
+    if text != "auto":
+        raise ValueError(f"{text!r} is neither auto nor a number from 0 to 99")
+    free = len(os.sched_getaffinity(0))
+    with contextlib.suppress(OSError, ValueError):  # no limit of a control group (version 2)
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
         free = max(min(free, int(quota) // int(period)), 1)
     return free
-
-
-def worker_processes(text: str) -> int:
-    """How many there may be: `auto` or a number. Raises ValueError."""
-    if text == "auto":
-        return processors()
-    if not re.fullmatch("[0-9]{1,2}", text):
-        raise ValueError(f"{text!r} is neither auto nor a number from 0 to 99")
-    return int(text)
 
 
 def last_resort() -> threading.Timer:

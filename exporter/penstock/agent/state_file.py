@@ -178,8 +178,7 @@ class StateFile:
         return list(self._saved.brokers.values())
 
     def retire(self) -> None:
-        """What the files say is in another's now: they are kept under other names, and not read again."""
-        self.close()
+        """Another has what the files say: they get other names, and are not read again."""
         for path in (self._journal.path, self.path):
             with contextlib.suppress(OSError):
                 path.replace(path.with_name(path.name + TAKEN))

@@ -5,7 +5,6 @@ import errno
 import fcntl
 import logging
 import os
-import time
 from pathlib import Path
 
 from penstock.core.errors import ConfigError
@@ -21,10 +20,8 @@ _NOT_OFFERED = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 class StorageLock:
     """Holds `directory` for this agent; it ends with `release`, and with the process however that ends."""
 
-    def __init__(self, directory: Path, wait: float = 0.0) -> None:
-        """
-        Raises ConfigError while another agent holds it, for `wait` seconds. One that cannot be written is not held.
-        """
+    def __init__(self, directory: Path) -> None:
+        """Raises ConfigError while another agent holds it. One that cannot be written is not held."""
         self._descriptor: int | None = None
         try:
             make_directory(directory)
@@ -33,7 +30,7 @@ class StorageLock:
             log.warning("%s cannot be locked (%s): see that no other agent uses it", directory, error.strerror or error)
             return
         try:
-            _lock(descriptor, time.monotonic() + wait)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
             os.close(descriptor)
@@ -57,13 +54,3 @@ class StorageLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
-
-
-def _lock(descriptor: int, until: float) -> None:
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise
-        time.sleep(0.1)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,10 @@ from penstock.agent.journal import Journal
 from penstock.agent.lookups import Lookups
 from penstock.agent.nodes import Nodes
 from penstock.agent.poller import Poller
-from penstock.agent.processes.pool import LOOK_SECONDS, Processes, WorkerPool
-from penstock.agent.processes.spread import SpreadLookups
+from penstock.agent.processes.pool import LOOK_SECONDS, WorkerPool
 from penstock.agent.publisher import Publisher
 from penstock.agent.refused_logins import RefusedLogins
-from penstock.agent.shard import Shard
+from penstock.agent.shard import Given, Shard
 from penstock.agent.storage_lock import StorageLock
 from penstock.agent.trends import Trends
 from penstock.agent.workers import Workers
@@ -39,8 +38,6 @@ log = logging.getLogger(__name__)
 
 MAX_DETAIL = 2_000
 """Characters of an event: a configuration may be refused for very many reasons."""
-PROCESS_END_SECONDS = 5.0
-"""A worker process of an agent that was killed ends within this time."""
 STOP_SECONDS = 2.5
 """A stop takes no longer, whatever is under way: what is shown stands in the journal of the state file by then."""
 
@@ -53,24 +50,22 @@ class Agent:
 
     storage: the directory of the state file and the log of changes; None keeps nothing over a restart.
     shard: the part of the brokers that is this agent's to poll; None: all.
-    processes: what polls the large ones of these; by default the agent itself.
+    worker: the command of a worker process. processes: how many there may be for the large brokers.
     """
 
     def __init__(
         self,
         config_file: Path,
         storage: Path | None = None,
-        shard: Shard | None = None,
-        processes: Processes = Processes(),  # noqa: B008 - frozen
+        shard: Shard | Given | None = None,
+        worker: Sequence[str] = (),
+        processes: int = 0,
     ) -> None:
         self._file = config_file
         self._storage = storage
         self._shard = shard
         self._written = self._load()
         """The configuration as the file has it, without the brokers of discovery."""
-        self._config = self._written
-        """In force, with those that are this agent's."""
-        self._found = FoundBrokers((), {})
         self._discovery = Discovery(config_file.parent, report=partial(self._record, Change.CONFIG_REFUSED))
         self._history = HistorySink()
         self._trends: Trends | None = None
@@ -86,16 +81,10 @@ class Agent:
         self.exposition = Exposition(self._self_metrics.render)
         self._fleet = Fleet(self._written, self._open, self.exposition, self._checkpoints)
         self._nodes = Nodes(self._checkpoints.of_node, lambda: self._fleet.polled)
-        self._pool = WorkerPool(
-            storage,
-            processes,
-            self.exposition,
-            self._checkpoints,
-            self._journal,
-            partial(self._record, Change.WORKER_END),
-        )
-        here = Lookups(self._fleet, self._journal, self.exposition, self.reload)
-        self.lookups = SpreadLookups(here, self._pool, lambda: self._config)
+        most = 0 if storage is None else processes  # a broker could not take along what is known of it
+        self._pool = WorkerPool(storage, worker, most, self.exposition, self._checkpoints, self._journal)
+        self._fleet.elsewhere = lambda: self._pool.assigned
+        self.lookups = Lookups(self._fleet, self._journal, self.exposition, self.reload, lambda: self._pool.assigned)
         self._turns = Turns()
         """Whatever changes what is polled: start, reload, discovery."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -120,7 +109,11 @@ class Agent:
             raise
 
     async def _begin(self) -> None:
-        self._journal.load([*self._checkpoints.load(), *self._taken_over()])
+        events = self._checkpoints.load()
+        if self._storage is not None:
+            for place in sorted(self._storage.glob("worker-*")):
+                events += self._checkpoints.take_over(place)
+        self._journal.load(events)
         if not (self._checkpoints.success and self._journal.success):
             self._self_metrics.state_saved(success=False)
         await self._turns.run("start", self._start)  # a reload may be asked for by now
@@ -132,21 +125,10 @@ class Agent:
         if self._pool.most:
             self._tasks.append(asyncio.create_task(self._spread_regularly(), name="worker processes"))
 
-    def _taken_over(self) -> Iterator[Event]:
-        """The events of what worker processes of an earlier agent left, which is this agent's own now."""
-        for directory in self._pool.directories():
-            lock = StorageLock(directory, PROCESS_END_SECONDS)
-            try:
-                yield from self._checkpoints.take_over(directory)
-            finally:
-                lock.release()
-
     async def _start(self) -> None:
         found = await self._look(self._written)
-        known = self._checkpoints.known()
-        self._pool.assign(
-            self._pool.large_at_start(known, self._written.model_copy(update={"brokers": self._own(found)}))
-        )
+        config = self._written.model_copy(update={"brokers": self._own(found)})
+        self._pool.assign(self._pool.large_by(self._checkpoints.known(), config), {})
         self._commit(await self._plan(self._written, found))
         self._self_metrics.config_loaded(time.time())
         self._record(Change.AGENT_START, f"version {__version__}")
@@ -167,7 +149,7 @@ class Agent:
             async with asyncio.timeout(STOP_SECONDS):
                 await self._turns.close()
                 await end(*self._tasks)
-                stopping = asyncio.create_task(self._pool.stop(), name="stop worker processes")
+                others = asyncio.create_task(asyncio.to_thread(self._pool.stop))
                 self._fleet.drop_all()
                 await self._fleet.settled()
                 if self._tasks:  # else nothing was begun: what an earlier agent saved must stay
@@ -176,7 +158,7 @@ class Agent:
                 # In a worker: threads of other kinds may all wait for a name server.
                 await asyncio.get_running_loop().run_in_executor(self._workers.small, self._history.stop)
                 await self._workers.idle()
-                await stopping
+                await others
         except TimeoutError:
             ended = False
             log.warning(
@@ -214,12 +196,12 @@ class Agent:
             raise refusal from None
         self._written = written
         self._self_metrics.config_loaded(time.time())
-        brokers, rules = len(plan.config.brokers), len(written.rules)
+        brokers, rules = len(plan.fleet.config.brokers), len(written.rules)
         log.info("configuration reloaded from %s: %d brokers", self._file, brokers)
         recorded = self._record(Change.CONFIG_RELOAD, f"{brokers} brokers, {rules} rules")
         await self._fleet.settled()
         await asyncio.wait([recorded])
-        await self._pool.send()
+        await asyncio.to_thread(self._pool.reload)
 
     def _load(self) -> Config:
         return load(self._file)
@@ -236,7 +218,7 @@ class Agent:
         """Watch what is found now; one failed look must not be the last."""
         try:
             found = await self._look(self._written)
-            if self._own(found) == self._config.brokers:
+            if self._own(found) == self._fleet.config.brokers:
                 self._discovery.keep(found)
                 return
             plan = await self._plan(self._written, found)
@@ -249,11 +231,9 @@ class Agent:
             if self._discovery.refused(repr(error)):
                 log.exception("discovery failed unexpectedly; please report this")
             return
-        brokers = len(plan.config.brokers)
+        brokers = len(plan.fleet.config.brokers)
         log.info("discovery: %d brokers are watched now", brokers)
         await asyncio.wait([self._record(Change.CONFIG_RELOAD, f"discovery: {brokers} brokers")])
-        with contextlib.suppress(ConfigError):  # logged
-            await self._pool.send()
 
     async def _look(self, config: Config) -> FoundBrokers:
         return await self._discovery.look(config, time.monotonic())
@@ -265,25 +245,27 @@ class Agent:
 
     async def _spread_regularly(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            await self._pool.look()
-            if large := self._pool.large_now(self._fleet.in_order()):
-                with contextlib.suppress(Stopped):
+            try:
+                await asyncio.to_thread(self._pool.look)
+                await asyncio.sleep(LOOK_SECONDS)
+                if large := self._pool.large_of(self.pollers()):
                     await self._turns.run("move", partial(self._move, large))
+            except Stopped:
+                return
+            except Exception:
+                log.exception("the worker processes could not be looked after; please report this")
 
     async def _move(self, names: Sequence[str]) -> None:
-        """Let worker processes poll these from now on; what they show stays until it is shown from there."""
-        self._pool.assign(names)
+        """Let worker processes poll these from now on; what they show stays until more is shown from there."""
+        shown = {name: one.poller.publisher.blocks.published for name, one in self._fleet.polled.items()}
+        before = self._pool.assigned
+        self._pool.assign(names, shown)
         try:
-            plan = await self._plan(self._written, self._found)
-        except ConfigError as error:  # a file that was there is not
-            self._pool.unassign(names)
-            log.error("%s cannot be polled by a worker process: %s", ", ".join(names), error)  # noqa: TRY400 - expected
-            return
-        self._commit(plan)
+            self._commit(await self._plan(self._written, await self._look(self._written)))
+        except Exception:
+            self._pool.assigned = before
+            raise
         await self._fleet.settled()
-        with contextlib.suppress(ConfigError):  # logged
-            await self._pool.send()
 
     # --- first planned, then done
 
@@ -291,25 +273,17 @@ class Agent:
         """All that `config` needs with what is `found`. Whatever is raised, nothing has changed."""
         history = await asyncio.to_thread(self._history.plan, config.history, self._storage)
         trends = self._trends_of(config.history)
-        brokers, elsewhere = self._own(found), self._pool.assigned
-        config = config.model_copy(update={"brokers": brokers})
-        for broker in brokers:
-            if broker.name in elsewhere and broker not in self._config.brokers:
-                await open_reader(config, broker).close()  # a ConfigError here is one of the file
         # The last, because it opens connections, which are in use as soon as the plan is carried out.
-        here = tuple(broker for broker in brokers if broker.name not in elsewhere)
-        fleet = self._fleet.plan(config.model_copy(update={"brokers": here}))
-        return ReloadPlan(found, config, history, trends, fleet)
+        fleet = self._fleet.plan(config.model_copy(update={"brokers": self._own(found)}))
+        return ReloadPlan(found, history, trends, fleet)
 
     def _commit(self, plan: "ReloadPlan") -> None:
         """Do it, in one step: nothing of it is refused, and nobody is cancelled halfway."""
-        shown = {name: one.poller.publisher.blocks.published for name, one in self._fleet.polled.items()}
         self._history.switch(plan.history)
         self._fleet.switch(plan.fleet)
-        self._config, self._found = plan.config, plan.found
-        self._pool.commit(plan.config, shown)
+        self._pool.show(plan.fleet.config)
         self._discovery.keep(plan.found)
-        self._self_metrics.watched({broker.name: broker.labels for broker in plan.config.brokers})
+        self._self_metrics.watched({broker.name: broker.labels for broker in plan.fleet.config.brokers})
         if plan.trends is not self._trends:
             self._trends = plan.trends
             # Beside the brokers; a broker's name is never empty.
@@ -381,7 +355,6 @@ class ReloadPlan:
     """What a configuration needs, all that can be refused done."""
 
     found: FoundBrokers
-    config: Config
     history: HistoryPlan
     trends: Trends | None
     fleet: Switch

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.agent import Agent, process
-from penstock.agent.processes.pool import Processes
 from penstock.agent.shard import parse_shard
 from penstock.cli import logs, options
 from penstock.core.errors import PenstockError
@@ -43,13 +42,11 @@ MOST_PROBES = 64
 )
 @click.option(
     "--processes",
-    type=options.Parsed("number", process.worker_processes),
+    type=options.Parsed("auto|number", process.worker_processes),
     default="auto",
-    metavar="auto|NUMBER",
     envvar="PENSTOCK_PROCESSES",
     show_envvar=True,
-    help="Worker processes for large brokers, at most so many; auto: one a processor, 0: none. They start when there are"
-    " large brokers.",
+    help="How many worker processes there may be for large brokers; auto: one a processor. They start when needed.",
 )
 @options.log_level
 @options.log_format
@@ -62,8 +59,8 @@ async def run(
     """
     process.tune()
     logs.set_up(log_level, log_format)
-    command = (sys.executable, "-P", "-m", "penstock.cli.worker", log_level, log_format)
-    agent = Agent(config_file, storage, parse_shard(shard) if shard else None, Processes(command, processes))
+    worker = (sys.executable, "-P", "-m", "penstock.cli.worker", log_level, log_format, str(config_file))
+    agent = Agent(config_file, storage, parse_shard(shard) if shard else None, worker, processes)
     stopping = asyncio.Event()
     last_resort = process.last_resort()
 

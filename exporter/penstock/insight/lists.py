@@ -53,6 +53,7 @@ CLIENT_SORTS: Final = (WORST, "client", "queue", *columns(Client))
 CONSUMER_SORTS: Final = (WORST, "client", "queue", "consumer", *columns(Consumer))
 
 RowT = TypeVar("RowT")
+AnyListT = TypeVar("AnyListT", bound=answers.AnyList)
 Conditions = Mapping[int, Sequence[ActiveCondition]]
 SeriesOf = Callable[[BrokerView, int], answers.TimeSeries | UnsetType | None]
 """The last values of the row at a position."""
@@ -159,33 +160,31 @@ def _fits(one: ActiveCondition, query: ListQuery) -> bool:
 
 # --- of several processes
 
-ListT = TypeVar("ListT", answers.QueueList, answers.ClientList, answers.ConsumerList, answers.ConditionList)
-
 
 def first_rows(query: ListQuery) -> ListQuery:
-    """What each part of the brokers is asked, so that `merged` can give what `query` asks of all."""
+    """What each is asked of its brokers, so that `merged` can give what `query` asks of all."""
     return replace(query, offset=0, limit=query.offset + query.limit)
 
 
-def merged(parts: Sequence[ListT], query: ListQuery, brokers: Sequence[str]) -> ListT:
-    """One list of those that `first_rows` gave of several parts; `brokers`: all, in the order of the configuration."""
-    rows: list[Any] = [row for part in parts for row in part.rows]
-    place = {name: n for n, name in enumerate(brokers)}
-    rows.sort(key=lambda row: place.get(row.broker, len(place)))
+def merged(parts: Sequence[AnyListT], query: ListQuery, brokers: Sequence[str]) -> AnyListT:
+    """One list of those that `first_rows` gave. brokers: all, in the order in which equal rows are."""
     name = query.sort.removeprefix("-")
     ascends = (name in NAMES) != query.sort.startswith("-")
     sign = 1.0 if ascends else -1.0
+    key: Callable[[Any], Any]
     if isinstance(parts[0], answers.ConditionList):
-        rows.sort(key=lambda row: (-_worst([row], query), row.since, row.queue))
+        ascends, key = True, lambda row: (-Severity[row.severity.upper()], row.since, row.queue)
     elif name in NAMES:
-        rows.sort(
-            key=lambda row: (getattr(row, name).casefold(), row.queue, getattr(row, "client", "")), reverse=not ascends
-        )
+        key = lambda row: (getattr(row, name).casefold(), row.queue, getattr(row, "client", ""))  # noqa: E731
     elif name == WORST:
         held = "messages" if isinstance(parts[0], answers.QueueList) else "buffered"
-        rows.sort(key=lambda row: (sign * _worst(row.conditions, query), sign * _known(row, held, 0.0)))
+        ascends, key = True, lambda row: (sign * _worst(row.conditions, query), sign * np.nan_to_num(_known(row, held)))
     else:
-        rows.sort(key=lambda row: (np.isnan(value := _known(row, name, np.nan)), np.nan_to_num(sign * value)))
+        ascends, key = True, lambda row: (np.isnan(value := _known(row, name)), np.nan_to_num(sign * value))
+    place = {broker: n for n, broker in enumerate(brokers)}
+    rows: list[Any] = [row for part in parts for row in part.rows]
+    rows.sort(key=lambda row: place.get(row.broker, len(place)))
+    rows.sort(key=key, reverse=not ascends)
     return type(parts[0])(rows[query.offset : query.offset + query.limit], sum(part.total for part in parts))
 
 
@@ -196,9 +195,9 @@ def _worst(conditions: Sequence[answers.ConditionSummary], query: ListQuery) -> 
     return max((Severity[one.severity.upper()] + 1 for one in counted), default=0)
 
 
-def _known(row: Any, column: str, missing: float) -> float:
+def _known(row: Any, column: str) -> float:
     value = getattr(row, column)
-    return missing if value is None or value is UNSET else float(value)
+    return np.nan if value is None or value is UNSET else float(value)
 
 
 # --- choosing and sorting

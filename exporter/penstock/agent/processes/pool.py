@@ -1,58 +1,46 @@
-"""The worker processes of an agent: which brokers are large, and which process has them."""
+"""The worker processes of an agent: which brokers are large, and which process polls them."""
 
-import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from msgspec.structs import replace
 
 from penstock.agent import tables as own
 from penstock.agent.assessor import Result
-from penstock.agent.checkpoint import Checkpoint, node_of
+from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.checkpoints import Checkpoints
-from penstock.agent.fleet import Polled
-from penstock.agent.history import PUBLISHED
 from penstock.agent.journal import Journal
-from penstock.agent.processes.handle import GIVE_SECONDS, HUNG_SECONDS, WorkerProcess
-from penstock.agent.processes.wire import RemoteBlocks
+from penstock.agent.poller import Poller
+from penstock.agent.processes.handle import WorkerProcess
 from penstock.agent.recent import HOUR
-from penstock.agent.workers import Lane
 from penstock.config import Config
-from penstock.config.discovery import Discovery
-from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.errors import PenstockError
 from penstock.core.table import Index, Table
 from penstock.exposition.body import Exposition
 from penstock.exposition.render import BrokerBlocks, Published
-from penstock.insight.answers import BrokerState
-from penstock.insight.events import Event
+from penstock.insight.events import Change, Event
 from penstock.series.last_good import keep_seconds
 
 log = logging.getLogger(__name__)
 
 LARGE = 0.03
-"""CPU seconds of work a second of its interval: a broker that takes more is polled by a worker process."""
+"""CPU seconds of work a second: a broker that takes more is polled by a worker process."""
 ROW_SECONDS = 9e-6
 """CPU that a poll takes for a queue or a consumer, where only a state file says how many there are."""
 POLLS = 3
 """Over which a broker is measured; the first, which reads every text, is none of them."""
 LOOK_SECONDS = 2.0
+GIVE_SECONDS = 60.0
+STOP_SECONDS = 2.0
+HUNG_SECONDS = 30.0
+"""One that has answered nothing for so long is killed."""
 MOST_EVENTS = 2_000
-"""Of a broker that moves: of its last hour."""
-DIRECTORY = "worker-{}"
 SHOWN = "\0workers"
 """Name of their metrics beside those of brokers, none of which has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Processes:
-    """command: starts one, to which a descriptor and a directory are added. most: of them."""
-
-    command: Sequence[str] = ()
-    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,77 +49,63 @@ class WorkerSeries:
 
 
 @dataclass(slots=True)
-class Measured:
-    """What the jobs of a broker took up to a poll."""
-
-    lane: Lane
-    polls: int
-    used: float
-
-
-@dataclass(slots=True)
 class WorkerPool:
-    """Belongs to the event loop; `workers` and `assigned` are replaced, so that any thread may read them.
+    """`look` and `reload` run in a thread, everything else in the event loop; any thread may read `assigned`.
 
-    record: notes as an event of the agent that a process ended.
+    storage: of the agent. command: starts a process, to which a directory and a descriptor are added. most: of them.
     """
 
     storage: Path | None
-    processes: Processes
+    command: Sequence[str]
+    most: int
     exposition: Exposition
     checkpoints: Checkpoints
     journal: Journal
-    record: Callable[[str], object]
     assigned: Mapping[str, WorkerProcess] = field(default_factory=dict)
-    """By the broker's name; of brokers that are no longer there, too."""
+    """By the broker's name; also of brokers that are no longer there."""
     workers: Sequence[WorkerProcess] = ()
+    intervals: Mapping[str, float] = field(default_factory=dict)
+    """Of the brokers that there are."""
+    _given: dict[str, object] = field(default_factory=dict)
+    """What each worker knows: which start of it, which brokers."""
     _shares: dict[str, float] = field(default_factory=dict)
     """What each broker takes of a processor."""
+    _measured: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Polls of each, and the CPU seconds they took, when it was measured last."""
     _nodes: dict[str, str] = field(default_factory=dict)
-    """The node id of each, as it was last known."""
-    _measured: dict[str, Measured] = field(default_factory=dict)
     _metrics: BrokerBlocks = field(default_factory=BrokerBlocks)
-
-    @property
-    def most(self) -> int:
-        """Of processes; none where nothing is kept: a broker could not take its state along."""
-        return 0 if self.storage is None else self.processes.most
-
-    def directories(self) -> list[Path]:
-        return [] if self.storage is None else sorted(self.storage.glob(DIRECTORY.format("*")))
 
     # --- which are large
 
-    def large_at_start(self, known: Iterable[Checkpoint], config: Config) -> list[str]:
-        """Those of the configuration that are large by what an earlier agent left, the largest first."""
-        brokers = {broker.name: broker for broker in config.brokers}
+    def large_by(self, known: Iterable[Checkpoint], config: Config) -> list[str]:
+        """Those of the configuration that are large by what an earlier agent left."""
+        intervals = {broker.name: config.interval_of(broker) for broker in config.brokers}
         for one in known:
-            if one.broker in brokers:
+            if one.broker in intervals:
                 rows = len(one.queue_keys) + len(one.consumer_keys)
-                self._shares[one.broker] = rows * ROW_SECONDS / config.interval_of(brokers[one.broker])
+                self._shares[one.broker] = rows * ROW_SECONDS / intervals[one.broker]
                 self._nodes[one.broker] = one.node
-        return self._large(brokers)
+        return self._large(intervals)
 
-    def large_now(self, polled: Iterable[Polled]) -> list[str]:
+    def large_of(self, pollers: Iterable[Poller]) -> list[str]:
         """Those that have turned out to be."""
-        here = {one.broker.name: one.poller for one in polled}
-        for name, poller in here.items():
+        names = []
+        for poller in pollers:
+            name, lane, node = poller.name, poller.assessor.lane, poller.assessor.node
             done = poller.polls[Result.OK] + poller.polls[Result.PARTIAL]
-            lane, snapshot = poller.assessor.lane, poller.assessor.snapshot
-            if snapshot is None or snapshot.broker is None or lane is None:
+            if lane is None or not node:
                 continue
-            self._nodes[name] = node_of(snapshot.broker, name)
-            before = self._measured.get(name)
-            if before is not None and before.lane is lane and done - before.polls >= POLLS:
-                self._shares[name] = (lane.used - before.used) / (done - before.polls) / poller.interval
-            if before is None or before.lane is not lane or done - before.polls >= POLLS:
-                self._measured[name] = Measured(lane, done, lane.used)
-        return self._large(here)
+            names.append(name)
+            self._nodes[name] = node
+            at, used = self._measured.setdefault(name, (done, lane.used))
+            if done - at >= POLLS:
+                self._shares[name] = (lane.used - used) / (done - at) / poller.interval
+            if not 0 <= done - at < POLLS:
+                self._measured[name] = done, lane.used
+        return self._large(names)
 
     def _large(self, names: Collection[str]) -> list[str]:
-        """Of these, and those that serve a node id with one of them, or with one that has a process: they are judged
-        together.
-        """
+        """Of these, the largest first, with those that serve the node id of one that is polled elsewhere."""
         if not self.most:
             return []
         found = {name for name in names if self._shares.get(name, 0.0) > LARGE} | self.assigned.keys()
@@ -139,149 +113,98 @@ class WorkerPool:
         found |= {name for name in names if self._nodes.get(name) in nodes}
         return sorted(found.intersection(names) - self.assigned.keys(), key=lambda name: -self._shares.get(name, 0.0))
 
-    def assign(self, names: Iterable[str]) -> None:
-        """To the process that has least to do, or a new one, to be polled there from the next `commit` on."""
+    def assign(self, names: Iterable[str], shown: Mapping[str, Published]) -> None:
+        """To the process that has least to do, or a new one. shown: stays shown until that one shows more."""
         for name in names:
-            node = self._nodes.get(name, name)
-            mates = (worker for other, worker in self.assigned.items() if self._nodes.get(other, other) == node)
+            node = self._nodes.get(name)
+            mates = (worker for other, worker in self.assigned.items() if node and self._nodes.get(other) == node)
             worker = next(mates, None) or self._least()
+            worker.blocks[name].published = shown.get(name, Published())
             self.assigned = {**self.assigned, name: worker}
-            log.info("broker %s is large (%.0f %% of a processor): %s polls it from now on", name,
-                     100 * self._shares.get(name, 0.0), worker.name)  # fmt: skip
+            share = 100 * self._shares.get(name, 0.0)
+            log.info("broker %s takes %.0f %% of a processor: %s polls it from now on", name, share, worker.name)
 
     def _least(self) -> WorkerProcess:
         if len(self.workers) < self.most and self.storage is not None:
-            directory = self.storage / DIRECTORY.format(len(self.workers) + 1)
-            worker = WorkerProcess(directory, self.processes.command, self._give, self._take_events, self._ended)
-            self.workers = [*self.workers, worker]
-            return worker
-        return min(
-            self.workers, key=lambda one: sum(self._shares.get(n, 0.0) for n, w in self.assigned.items() if w is one)
+            place = self.storage / f"worker-{len(self.workers) + 1}"
+            self.workers = [*self.workers, WorkerProcess(place, self.command, self.journal.add_missing, self._ended)]
+            return self.workers[-1]
+        shares = dict.fromkeys(self.workers, 0.0)
+        for name, worker in self.assigned.items():
+            shares[worker] += self._shares.get(name, 0.0)
+        return min(shares, key=shares.__getitem__)
+
+    # --- what they poll, and how they are
+
+    def show(self, config: Config) -> None:
+        """Of these brokers those that they poll."""
+        self.intervals = {broker.name: config.interval_of(broker) for broker in config.brokers}
+        for name, worker in self.assigned.items():
+            if name in self.intervals:
+                self.exposition.set_broker(name, worker.blocks[name])
+            else:
+                self.exposition.remove_broker(name)
+        if self.workers:
+            self.exposition.set_broker(SHOWN, self._metrics)
+
+    def reload(self) -> None:
+        """Let each read the configuration. Raises ConfigError; one that is not there does so when it starts."""
+        for worker in self.workers:
+            worker.ask("reload", seconds=GIVE_SECONDS)
+
+    def look(self) -> None:
+        """Give each what it does not have, ask how it is, end what hangs, withdraw what is too old."""
+        for worker in self.workers:
+            names = [name for name, other in self.assigned.items() if other is worker]
+            try:
+                self._give(worker, names)
+                worker.nodes, worker.numbers = worker.ask("status")
+                self._nodes |= worker.nodes
+            except PenstockError as error:
+                log.debug("%s", error)
+                if time.monotonic() - worker.answered > HUNG_SECONDS and np.isinf(worker.ended):
+                    worker.kill()
+            for name in names:
+                if time.monotonic() - worker.ended > keep_seconds(self.intervals.get(name, 0.0)):
+                    worker.blocks[name].published = down(name)
+        numbers = [
+            (np.isinf(one.ended) and not one.silent, one.starts, one.unanswered, *one.used()) for one in self.workers
+        ]
+        columns = zip(("up", "starts", "unanswered", "cpu", "memory"), np.array(numbers, np.float64).T, strict=False)
+        self._metrics.update(
+            {"worker": Table(Index.of([WorkerSeries(one.name) for one in self.workers]), dict(columns))}
         )
 
-    def unassign(self, names: Collection[str]) -> None:
-        self.assigned = {name: worker for name, worker in self.assigned.items() if name not in names}
-
-    # --- what they poll
-
-    def commit(self, config: Config, shown: Mapping[str, Published]) -> None:
-        """Of `config` its own brokers to each, sent by `send`. shown: of brokers that come here, what they show now."""
-        history = config.history
-        for worker in self.workers:
-            brokers = tuple(broker for broker in config.brokers if self.assigned.get(broker.name) is worker)
-            names = {broker.name for broker in brokers}
-            for name in worker.blocks.keys() - names:
-                self.exposition.remove_broker(name)
-            for name in names:
-                blocks = worker.blocks.setdefault(name, RemoteBlocks())
-                blocks.published = shown.get(name, blocks.published)
-                self.exposition.set_broker(name, blocks)
-            url = history.url or str(self.storage and self.storage / PUBLISHED)
-            own_history = {"url": url, "agent": f"{history.agent}-{worker.name}", "trends": None}
-            worker.config = config.model_copy(
-                update={
-                    "brokers": brokers, "discovery": Discovery(), "history": history.model_copy(update=own_history)
-                }
-            )  # fmt: skip
-
-    async def send(self) -> None:
-        """Let each process poll so. Raises ConfigError: one cannot; another that is not there gets it when it is."""
-        for found in await asyncio.gather(*map(self._give, self.workers), return_exceptions=True):
-            if isinstance(found, ConfigError):
-                raise ConfigError("the configuration is in force, but not in every worker process", *found.args)
-
-    async def _give(self, worker: WorkerProcess) -> None:
-        """Its configuration, and what is known here of its brokers, which is its own from then on."""
-        if worker.config is None:
+    def _give(self, worker: WorkerProcess, names: Sequence[str]) -> None:
+        wanted = worker.starts, tuple(names)
+        if self._given.get(worker.name) == wanted:
             return
-        names = [broker.name for broker in worker.config.brokers]
         known = self.checkpoints.of(names)
-        events = [
-            one for name in names for one in self.journal.last(MOST_EVENTS, since=time.time() - HOUR, broker=name)
-        ]
-        try:
-            await worker.asked("give", worker.config, known, events if known else (), seconds=GIVE_SECONDS)
-        except PenstockError as error:
-            log.warning("%s did not take its brokers: %s", worker.name, error)
-            raise
-        await self.checkpoints.drop(known)
-
-    def _take_events(self, events: Sequence[Event]) -> None:
-        asyncio.get_running_loop().run_in_executor(None, self.journal.add_missing, events)
+        since = time.time() - HOUR
+        events = [one for name in names for one in self.journal.last(MOST_EVENTS, since=since, broker=name)]
+        worker.ask("give", (names, known, events), seconds=GIVE_SECONDS)
+        self.checkpoints.drop(known)
+        self._given[worker.name] = wanted
 
     def _ended(self, worker: WorkerProcess, why: str) -> None:
-        names = [broker.name for broker in worker.config.brokers] if worker.config else []
+        names = [name for name, other in self.assigned.items() if other is worker]
         for name in names:  # what it showed last stays for a while, as after a poll that failed
             blocks = worker.blocks[name]
             blocks.published = Published({**blocks.published.families, **down(name).families})
-        self.record(f"{worker.name} ended ({why}): {', '.join(names)}")
+        self.journal.add([Event(time.time(), Change.WORKER_END, detail=f"{worker.name}: {why}; {', '.join(names)}")])
 
-    # --- how they are
-
-    async def look(self) -> None:
-        """Ask each how it is; end what hangs, withdraw what is too old, and show all of it."""
-        await asyncio.gather(*map(self._look, self.workers))
-        columns: dict[str, list[float]] = {
-            name: [] for name in ("up", "brokers", "starts", "unanswered", "cpu", "memory")
-        }
-        for worker in self.workers:
-            brokers = len(worker.config.brokers) if worker.config else 0
-            up = worker.ended is None and not worker.silent
-            for name, value in zip(
-                columns, (up, brokers, worker.starts, worker.unanswered, *worker.used()), strict=True
-            ):
-                columns[name].append(float(value))
-        index = Index.of([WorkerSeries(worker.name) for worker in self.workers])
-        if self.workers:
-            self._metrics.update({"worker": Table(index, {name: np.array(of) for name, of in columns.items()})})
-            self.exposition.set_broker(SHOWN, self._metrics)
-
-    async def _look(self, worker: WorkerProcess) -> None:
-        if worker.ended is None:
-            try:
-                status = await worker.asked("status")
-            except PenstockError:
-                if worker.ended is None and time.monotonic() - worker.answered > HUNG_SECONDS:
-                    log.error("%s hangs: it has answered nothing for %g s", worker.name, HUNG_SECONDS)
-                    worker.kill()
-                return
-            worker.states = {state.name: (time.monotonic(), state) for state in status.brokers}
-            worker.nodes, worker.numbers = status.nodes, status.numbers
-            self._nodes |= status.nodes
-        elif worker.config is not None:
-            for broker in worker.config.brokers:
-                if time.monotonic() - worker.ended > keep_seconds(worker.config.interval_of(broker)):
-                    worker.blocks[broker.name].published = down(broker.name)
-
-    def states(self) -> list[BrokerState]:
-        """Of the brokers that are polled elsewhere."""
-        found = []
-        now = time.monotonic()
-        for worker in self.workers:
-            gone = (
-                "ended and is started again" if worker.ended is not None else "does not answer" if worker.silent else ""
-            )
-            for broker in worker.config.brokers if worker.config else ():
-                at, state = worker.states.get(broker.name) or (now, BrokerState(
-                    name=broker.name, kind=broker.kind, version="", role="", up=None, age=None))  # fmt: skip
-                age = None if state.age is None else state.age + now - at
-                state = replace(state, age=age)
-                if gone:
-                    state = replace(state, up=False, error=f"its process, {worker.name}, {gone}")
-                found.append(state)
-        return found
-
-    def numbers(self, here: Mapping[str, float]) -> Mapping[str, float]:
-        """The agent's own metrics with what the processes count: of what succeeded, or was last, the least; sums of all else."""
+    def numbers(self, here: Mapping[str, float]) -> dict[str, float]:
+        """The agent's own metrics with what they count: of what is a time or a success the least, of others the sum."""
         found = dict(here)
-        for worker in self.workers:
-            for name, value in worker.numbers.items():
-                least = name.endswith(("success", "timestamp"))
-                found[name] = min(found.get(name, value), value) if least else found.get(name, 0.0) + value
+        for name, value in (pair for worker in self.workers for pair in worker.numbers.items()):
+            least = name.endswith(("success", "timestamp"))
+            found[name] = min(found.get(name, value), value) if least else found.get(name, 0.0) + value
         return found
 
-    async def stop(self) -> None:
-        await asyncio.gather(*(worker.stop() for worker in self.workers))
+    def stop(self) -> None:
+        if self.workers:
+            with ThreadPoolExecutor(len(self.workers)) as threads:
+                list(threads.map(lambda worker: worker.stop(STOP_SECONDS), self.workers))
 
 
 def down(broker: str) -> Published:

@@ -3,133 +3,107 @@
 import asyncio
 import logging
 import os
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from penstock.agent.checkpoint import Checkpoint, node_of
-from penstock.agent.processes.wire import changed, read, write
+from penstock.agent.checkpoint import Checkpoint
+from penstock.agent.history import PUBLISHED
+from penstock.agent.processes.blocks import changed
 from penstock.agent.recent import HOUR
+from penstock.agent.shard import Given
 from penstock.agent.supervisor import Agent
 from penstock.config import Config
-from penstock.config.model import RulesFile
 from penstock.core.errors import PenstockError
-from penstock.core.tasks import end
 from penstock.exposition.render import Published
-from penstock.insight.answers import BrokerState
 from penstock.insight.events import Event
 
 log = logging.getLogger(__name__)
 
 MOST_EVENTS = 2_000
-QUESTIONS = ("queues", "clients", "conditions", "consumers", "explain", "account", "client", "recent")
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerStatus:
-    """nodes: the node id of each broker that was read. numbers: of the agent's own metrics, what this process counts."""
-
-    brokers: Sequence[BrokerState]
-    nodes: Mapping[str, str]
-    numbers: Mapping[str, float]
+"""That this process may have recorded and not sent, or that a broker brings along: those of the last hour."""
 
 
 class WorkerAgent(Agent):
-    """Its configuration is what it was given last. storage: its own, below that of the agent."""
+    """Polls the brokers of `config_file` that it is given. storage: its own, below that of the agent."""
 
-    def __init__(self, storage: Path, writer: asyncio.StreamWriter) -> None:
-        self._given: Config = RulesFile()
-        super().__init__(Path(storage.name), storage)
-        self._writer = writer
-        self._events: list[Event] = []
+    def __init__(self, config_file: Path, storage: Path, connection: Connection) -> None:
+        self._given = Given()
+        self._place = storage
+        super().__init__(config_file, storage, self._given)
+        self._connection = connection
+        self._sending = threading.Lock()
         self._sent: dict[str, Published] = {}
-        self._changed = asyncio.Event()
+        self._stopped = asyncio.Event()
 
     def _load(self) -> Config:
-        return self._given
+        """Its history goes where the agent's goes."""
+        config, place = super()._load(), self._place
+        agent, url = f"{config.history.agent}-{place.name}", config.history.url or str(place.parent / PUBLISHED)
+        history = config.history.model_copy(update={"agent": agent, "url": url, "trends": None})
+        return config.model_copy(update={"history": history})
+
+    async def serve(self) -> None:
+        """Until it is told to stop; when the agent ends otherwise, so does this process, at once."""
+        await self.start()
+        threading.Thread(target=self._answer, daemon=True).start()
+        await self._stopped.wait()
+
+    def _answer(self) -> None:
+        """One question after the other, as the server asks them."""
+        try:
+            while True:
+                number, what, arguments, named = self._connection.recv()
+                try:
+                    value = self._answered(what, arguments, named)
+                except PenstockError as error:
+                    value = error
+                except Exception as error:
+                    log.exception("a question could not be answered; please report this")
+                    value = PenstockError(f"unexpected {type(error).__name__}; the log has the details")
+                with self._sending:
+                    self._connection.send(("answer", number, value))
+                if what == "stop":
+                    self._loop.call_soon_threadsafe(self._stopped.set)
+        except (EOFError, OSError):
+            os._exit(1)  # what no kill may take back is in the files
+
+    def _answered(self, what: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        if what in ("give", "reload", "stop"):
+            return asyncio.run_coroutine_threadsafe(getattr(self, what)(*arguments), self._loop).result()
+        return getattr(self if what == "status" else self.lookups, what)(*arguments, **named)
+
+    async def give(self, names: Collection[str], known: Sequence[Checkpoint], events: Sequence[Event]) -> None:
+        """Poll these; known, events: of those that come here."""
+        await self._checkpoints.take_in(known, self._assessors())
+        await asyncio.to_thread(self._journal.add_missing, events)
+        self._given.names = names
+        await self._turns.run("give", self._discover)
+        recorded = self._journal.last(MOST_EVENTS, since=time.time() - HOUR)
+        await asyncio.to_thread(self._send, [event for event in recorded if event.broker])
+
+    def status(self) -> tuple[Mapping[str, str], Mapping[str, float]]:
+        """The node ids of its brokers; what it counts of the agent's own metrics."""
+        saved = float(self._checkpoints.success and self._journal.success)
+        nodes = {poller.name: node for poller in self.pollers() if (node := poller.assessor.node)}
+        return nodes, {"state_save_success": saved, **self._history.numbers()}
 
     def _on_change(self, events: Iterable[Event]) -> None:
         found = list(events)
         super()._on_change(found)
-        self._loop.call_soon_threadsafe(self._note, found)
+        self._send(found)
 
-    def _note(self, events: Sequence[Event]) -> None:
-        self._events += events
-        self._changed.set()
-
-    async def serve(self, reader: asyncio.StreamReader) -> None:
-        """Until it is told to stop. When the agent ends without that, so does this process, at once: what no kill may take
-        back is in the files.
-        """
-        await self.start()
-        # What the process before this one recorded, and may not have sent.
-        self._note([one for one in self._journal.last(MOST_EVENTS, since=time.time() - HOUR) if one.broker])
-        sending, answering = asyncio.create_task(self._send()), set[asyncio.Task[None]]()
-        try:
-            while True:
-                number, what, arguments = await read(reader)
-                if what == "stop":
-                    break
-                answering.add(task := asyncio.create_task(self._answer(number, what, arguments)))
-                task.add_done_callback(answering.discard)
-        except (asyncio.IncompleteReadError, OSError):
-            os._exit(1)
-        await self.stop()
-        await end(sending, *answering)
-        write(self._writer, "answer", number, None, None)
-        await self._writer.drain()
-
-    async def _answer(self, number: int, what: str, arguments: Sequence[Any]) -> None:
-        value, problem = None, None
-        try:
-            if what == "give":
-                await self._give(*arguments)
-            elif what == "status" or what in QUESTIONS:
-                value = await asyncio.to_thread(getattr(self if what == "status" else self.lookups, what), *arguments)
-        except PenstockError as error:
-            problem = error
-        except Exception as error:
-            log.exception("a question could not be answered; please report this")
-            problem = PenstockError(f"unexpected {type(error).__name__}; the log has the details")
-        write(self._writer, "answer", number, value, problem)
-
-    async def _give(self, config: Config, checkpoints: Sequence[Checkpoint], events: Sequence[Event]) -> None:
-        """Poll as `config` says; of brokers that come here, what is known."""
-        if checkpoints:
-            await asyncio.get_running_loop().run_in_executor(self._workers.small, self._journal.add_missing, events)
-            await self._checkpoints.take_in(checkpoints, self._assessors())
-        self._given = config
-        await self.reload()
-        self._changed.set()  # where a broker is polled anew, what it showed goes
-
-    def status(self) -> WorkerStatus:
-        nodes = {
-            poller.name: node_of(snapshot.broker, poller.name)
-            for poller in self.pollers()
-            if (snapshot := poller.assessor.snapshot) is not None and snapshot.broker is not None
-        }
-        saved = float(self._checkpoints.success and self._journal.success)
-        return WorkerStatus(self.lookups.brokers(), nodes, {"state_save_success": saved, **self._history.numbers()})
-
-    async def _send(self) -> None:
-        """What changed of what is shown, then the events of it."""
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            events, self._events = self._events, []
-            pollers = self.pollers()
-            for name in self._sent.keys() - {poller.name for poller in pollers}:
-                del self._sent[name]
-                write(self._writer, "published", name, ())
-            for poller in pollers:
-                now, before = poller.publisher.blocks.published, self._sent.get(poller.name, Published())
+    def _send(self, events: Sequence[Event]) -> None:
+        with self._sending:
+            shown = {poller.name: poller.publisher.blocks.published for poller in self.pollers()}
+            for name in {**self._sent, **shown}:
+                before, now = self._sent.get(name, Published()), shown.get(name, Published())
                 if now is not before:
-                    for parts in changed(before, now):
-                        write(self._writer, "family", poller.name, *parts)
-                        await self._writer.drain()
-                    write(self._writer, "published", poller.name, tuple(now.families))
-                    self._sent[poller.name] = now
-            if events:
-                write(self._writer, "events", events)
+                    for family in changed(before, now):
+                        self._connection.send(("family", name, *family))
+                    self._connection.send(("published", name, tuple(now.families)))
+            self._sent = shown
+            self._connection.send(("events", events))
