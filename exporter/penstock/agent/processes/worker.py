@@ -101,7 +101,7 @@ class WorkerAgent(Agent):
             shown = {poller.name: poller.publisher.blocks.published for poller in self.pollers()}
             for name in {**self._sent, **shown}:
                 before, now = self._sent.get(name, Published()), shown.get(name, Published())
-                if now is not before:
+                if now is not before and (now.families or before.families):
                     for family in changed(before, now):
                         self._connection.send(("family", name, *family))
                     self._connection.send(("published", name, tuple(now.families)))
