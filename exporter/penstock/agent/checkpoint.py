@@ -134,11 +134,6 @@ class Checkpoint:
         return self.node_id.removesuffix(f" {self.broker}")
 
     @property
-    def seen(self) -> float:
-        """When, by the file or the journal."""
-        return float(np.fmax(self.now, self.recorded))
-
-    @property
     def was_active(self) -> bool:
         """Whether more is known than that it is passive."""
         return self.role is Role.ACTIVE or not np.isnan(self.interval)

@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from penstock.agent.assessor import Result
 from penstock.agent.fleet import Fleet, Polled
@@ -28,39 +28,30 @@ MAX_EVENTS = 2_000
 
 P = ParamSpec("P")
 AnswerT = TypeVar("AnswerT")
-ListT = TypeVar("ListT", bound=answers.AnyList)
-OfOne = Callable[Concatenate["Lookups", str, P], AnswerT]
-OfAll = Callable[Concatenate["Lookups", str, ListQuery, P], ListT]
+Look = Callable[Concatenate["Lookups", str, P], AnswerT]
 
 
-def where_polled(look_up: OfOne[P, AnswerT]) -> OfOne[P, AnswerT]:
-    """Of one broker: asked where it is polled."""
+def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
+    """Asked of the process that polls the broker; a list of all brokers of all, but for one that does not answer, whose
+    brokers are not known then.
+    """
 
     @wraps(look_up)
     def answered(self: "Lookups", broker: str, /, *given: P.args, **named: P.kwargs) -> AnswerT:
-        other = self.elsewhere().get(broker)
-        if other is None:
-            return look_up(self, broker, *given, **named)
-        answer: AnswerT = other.ask(look_up.__name__, (broker, *given), named)
-        return answer
-
-    return answered
-
-
-def of_all(look_up: OfAll[P, ListT]) -> OfAll[P, ListT]:
-    """Of all brokers where none is named; one whose process does not answer is left out, as one that is not known."""
-
-    @wraps(look_up)
-    def answered(self: "Lookups", broker: str, query: ListQuery, /, *given: P.args, **named: P.kwargs) -> ListT:
-        others = set(self.elsewhere().values())
+        others, what = self.elsewhere(), look_up.__name__
+        if broker in others:
+            answer: AnswerT = others[broker].ask(what, broker, *given, named=named)
+            return answer
         if broker or not others:
-            return where_polled(look_up)(self, broker, query, *given, **named)
+            return look_up(self, broker, *given, **named)
+        query, *more = cast("tuple[Any, ...]", given)
         first = lists.first_rows(query)
-        parts = [look_up(self, "", first, *given, **named)]
-        for other in others:
+        parts = [cast("Any", look_up)(self, "", first, *more, **named)]
+        for other in set(others.values()):
             with contextlib.suppress(Busy):
-                parts.append(other.ask(look_up.__name__, ("", first, *given), named))
-        return lists.merged(parts, query, self._names())
+                parts.append(other.ask(what, "", first, *more, named=named))
+        merged: AnswerT = lists.merged(parts, query, self._names())
+        return merged
 
     return answered
 
@@ -119,19 +110,19 @@ class Lookups:
             raise NotFound(f"broker {broker} was not asked yet", "it is soon")
         return _state(polled)
 
-    @of_all
+    @where_polled
     def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList:
         return lists.queue_list(self._views(broker), query, self._time_series("queue", points))
 
-    @of_all
+    @where_polled
     def clients(self, broker: str, query: ListQuery, points: int = 0) -> answers.ClientList:
         return lists.client_list(self._views(broker), query, self._time_series("client", points))
 
-    @of_all
+    @where_polled
     def conditions(self, broker: str, query: ListQuery) -> answers.ConditionList:
         return lists.condition_list(self._views(broker), query)
 
-    @of_all
+    @where_polled
     def consumers(self, broker: str, query: ListQuery) -> answers.ConsumerList:
         return lists.consumer_list(self._views(broker), query)
 

@@ -1,7 +1,6 @@
 """Which of several agents watches a broker: exactly one does, and a change of their number moves few brokers."""
 
 import re
-from collections.abc import Container
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -21,16 +20,6 @@ class Shard:
         """Rendezvous hashing: of all ordinals, the one that weighs most with this name."""
         weight = {n: blake2b(f"{n}:{broker}".encode(), digest_size=8).digest() for n in range(self.count)}
         return max(weight, key=weight.__getitem__) == self.ordinal
-
-
-@dataclass(slots=True)
-class Given:
-    """The brokers that a worker process is given."""
-
-    names: Container[str] = ()
-
-    def owns(self, broker: str) -> bool:
-        return broker in self.names
 
 
 def parse_shard(text: str) -> Shard:

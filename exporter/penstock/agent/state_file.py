@@ -163,7 +163,7 @@ class StateFile:
     def newest(self, checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
         """Those of which nothing newer is known."""
         known = self._saved.brokers
-        return [one for one in checkpoints if one.node_id not in known or known[one.node_id].seen < one.seen]
+        return [one for one in checkpoints if (mine := known.get(one.node_id)) is None or _seen(mine) < _seen(one)]
 
     def drop(self, checkpoints: Iterable[Checkpoint]) -> None:
         """They are another file's now, unless more is known of a broker since."""
@@ -236,6 +236,10 @@ class StateFile:
                 error.strerror or error,
             )
         self.success = False
+
+
+def _seen(one: Checkpoint) -> float:
+    return max(one.now, one.recorded)  # which may be NaN
 
 
 def replayed(saved: Saved, records: Sequence[Record], now: float) -> Saved:

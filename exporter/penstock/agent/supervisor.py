@@ -23,7 +23,7 @@ from penstock.agent.poller import Poller
 from penstock.agent.processes.pool import LOOK_SECONDS, WorkerPool
 from penstock.agent.publisher import Publisher
 from penstock.agent.refused_logins import RefusedLogins
-from penstock.agent.shard import Given, Shard
+from penstock.agent.shard import Shard
 from penstock.agent.storage_lock import StorageLock
 from penstock.agent.trends import Trends
 from penstock.agent.workers import Workers
@@ -57,7 +57,7 @@ class Agent:
         self,
         config_file: Path,
         storage: Path | None = None,
-        shard: Shard | Given | None = None,
+        shard: Shard | None = None,
         worker: Sequence[str] = (),
         processes: int = 0,
     ) -> None:

@@ -3,24 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, Protocol
+from typing import Final
 
 from penstock.exposition.catalogue import CATALOGUE
 from penstock.exposition.gzip_stream import CODEC, HEADER, Checksum, Codec, Fragment, trailer
 from penstock.exposition.negotiate import FamilyFilter, families
-from penstock.exposition.render import Published
+from penstock.exposition.render import BrokerBlocks, Published
 from penstock.exposition.syntax import END, Format, header
 
 ALL: Final = FamilyFilter()
 PIECE: Final = 256 * 1024
 """The most bytes that are handed to the network at once."""
-
-
-class Blocks(Protocol):
-    """Of one broker; `published` is replaced by one assignment."""
-
-    @property
-    def published(self) -> Published: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,10 +38,10 @@ class Exposition:
         self._headers = {
             form: [(family.name, codec.compress(header(family, form))) for family in CATALOGUE] for form in Format
         }
-        self._brokers: dict[str, Blocks] = {}
+        self._brokers: dict[str, BrokerBlocks] = {}
         self._assembled: dict[Format, _Assembled] = {}
 
-    def set_broker(self, name: str, blocks: Blocks) -> None:
+    def set_broker(self, name: str, blocks: BrokerBlocks) -> None:
         """Show what `blocks` publishes, now and later, in place of what the broker of that name showed."""
         self._brokers = {**self._brokers, name: blocks}
 

@@ -244,9 +244,6 @@ LISTS: Mapping[str, type[BrokerList | ListPage]] = {
 }  # fmt: skip
 
 
-AnyList: TypeAlias = ListPage | ConditionList
-
-
 class EventList(Struct, frozen=True):
     events: Sequence[Event]
 

@@ -53,7 +53,6 @@ CLIENT_SORTS: Final = (WORST, "client", "queue", *columns(Client))
 CONSUMER_SORTS: Final = (WORST, "client", "queue", "consumer", *columns(Consumer))
 
 RowT = TypeVar("RowT")
-AnyListT = TypeVar("AnyListT", bound=answers.AnyList)
 Conditions = Mapping[int, Sequence[ActiveCondition]]
 SeriesOf = Callable[[BrokerView, int], answers.TimeSeries | UnsetType | None]
 """The last values of the row at a position."""
@@ -166,7 +165,7 @@ def first_rows(query: ListQuery) -> ListQuery:
     return replace(query, offset=0, limit=query.offset + query.limit)
 
 
-def merged(parts: Sequence[AnyListT], query: ListQuery, brokers: Sequence[str]) -> AnyListT:
+def merged(parts: Sequence[Any], query: ListQuery, brokers: Sequence[str]) -> Any:
     """One list of those that `first_rows` gave. brokers: all, in the order in which equal rows are."""
     name = query.sort.removeprefix("-")
     ascends = (name in NAMES) != query.sort.startswith("-")

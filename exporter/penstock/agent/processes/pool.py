@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.agent import tables as own
 from penstock.agent.assessor import Result
 from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.checkpoints import Checkpoints
 from penstock.agent.journal import Journal
 from penstock.agent.poller import Poller
+from penstock.agent.processes.blocks import NOTHING
 from penstock.agent.processes.handle import WorkerProcess
 from penstock.agent.recent import HOUR
 from penstock.config import Config
@@ -22,7 +22,6 @@ from penstock.core.errors import PenstockError
 from penstock.core.table import Index, Table
 from penstock.exposition.body import Exposition
 from penstock.exposition.render import BrokerBlocks, Published
-from penstock.insight.events import Change, Event
 from penstock.series.last_good import keep_seconds
 
 log = logging.getLogger(__name__)
@@ -33,9 +32,7 @@ ROW_SECONDS = 9e-6
 """CPU that a poll takes for a queue or a consumer, where only a state file says how many there are."""
 POLLS = 3
 """Over which a broker is measured; the first, which reads every text, is none of them."""
-LOOK_SECONDS = 2.0
-GIVE_SECONDS = 60.0
-STOP_SECONDS = 2.0
+LOOK_SECONDS, GIVE_SECONDS, STOP_SECONDS = 2.0, 60.0, 2.0
 HUNG_SECONDS = 30.0
 """One that has answered nothing for so long is killed."""
 MOST_EVENTS = 2_000
@@ -50,9 +47,9 @@ class WorkerSeries:
 
 @dataclass(slots=True)
 class WorkerPool:
-    """`look` and `reload` run in a thread, everything else in the event loop; any thread may read `assigned`.
+    """`look`, `reload` and `stop` run in a thread, everything else in the event loop; any thread may read `assigned`.
 
-    storage: of the agent. command: starts a process, to which a directory and a descriptor are added. most: of them.
+    storage: of the agent. command: starts a process. most: of them.
     """
 
     storage: Path | None
@@ -64,7 +61,7 @@ class WorkerPool:
     assigned: Mapping[str, WorkerProcess] = field(default_factory=dict)
     """By the broker's name; also of brokers that are no longer there."""
     workers: Sequence[WorkerProcess] = ()
-    intervals: Mapping[str, float] = field(default_factory=dict)
+    _intervals: Mapping[str, float] = field(default_factory=dict)
     """Of the brokers that there are."""
     _given: dict[str, object] = field(default_factory=dict)
     """What each worker knows: which start of it, which brokers."""
@@ -73,6 +70,7 @@ class WorkerPool:
     _measured: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Polls of each, and the CPU seconds they took, when it was measured last."""
     _nodes: dict[str, str] = field(default_factory=dict)
+    _numbers: dict[str, Mapping[str, float]] = field(default_factory=dict)
     _metrics: BrokerBlocks = field(default_factory=BrokerBlocks)
 
     # --- which are large
@@ -80,29 +78,25 @@ class WorkerPool:
     def large_by(self, known: Iterable[Checkpoint], config: Config) -> list[str]:
         """Those of the configuration that are large by what an earlier agent left."""
         intervals = {broker.name: config.interval_of(broker) for broker in config.brokers}
-        for one in known:
-            if one.broker in intervals:
-                rows = len(one.queue_keys) + len(one.consumer_keys)
-                self._shares[one.broker] = rows * ROW_SECONDS / intervals[one.broker]
-                self._nodes[one.broker] = one.node
+        for one in (one for one in known if one.broker in intervals):
+            rows = len(one.queue_keys) + len(one.consumer_keys)
+            self._shares[one.broker] = rows * ROW_SECONDS / intervals[one.broker]
+            self._nodes[one.broker] = one.node
         return self._large(intervals)
 
     def large_of(self, pollers: Iterable[Poller]) -> list[str]:
         """Those that have turned out to be."""
-        names = []
-        for poller in pollers:
-            name, lane, node = poller.name, poller.assessor.lane, poller.assessor.node
-            done = poller.polls[Result.OK] + poller.polls[Result.PARTIAL]
-            if lane is None or not node:
-                continue
-            names.append(name)
-            self._nodes[name] = node
-            at, used = self._measured.setdefault(name, (done, lane.used))
-            if done - at >= POLLS:
-                self._shares[name] = (lane.used - used) / (done - at) / poller.interval
-            if not 0 <= done - at < POLLS:
-                self._measured[name] = done, lane.used
-        return self._large(names)
+        read = {poller.name: poller for poller in pollers if poller.assessor.node}
+        for name, poller in read.items():
+            self._nodes[name] = poller.assessor.node
+            lane, done = poller.assessor.lane, poller.polls[Result.OK] + poller.polls[Result.PARTIAL]
+            used = lane.used if lane else 0.0
+            polls, before = self._measured.setdefault(name, (done, used))
+            if done - polls >= POLLS:
+                self._shares[name] = (used - before) / (done - polls) / poller.interval
+            if not 0 <= done - polls < POLLS:
+                self._measured[name] = done, used
+        return self._large(read)
 
     def _large(self, names: Collection[str]) -> list[str]:
         """Of these, the largest first, with those that serve the node id of one that is polled elsewhere."""
@@ -119,7 +113,7 @@ class WorkerPool:
             node = self._nodes.get(name)
             mates = (worker for other, worker in self.assigned.items() if node and self._nodes.get(other) == node)
             worker = next(mates, None) or self._least()
-            worker.blocks[name].published = shown.get(name, Published())
+            worker.blocks[name].published = shown.get(name, NOTHING)
             self.assigned = {**self.assigned, name: worker}
             share = 100 * self._shares.get(name, 0.0)
             log.info("broker %s takes %.0f %% of a processor: %s polls it from now on", name, share, worker.name)
@@ -127,7 +121,7 @@ class WorkerPool:
     def _least(self) -> WorkerProcess:
         if len(self.workers) < self.most and self.storage is not None:
             place = self.storage / f"worker-{len(self.workers) + 1}"
-            self.workers = [*self.workers, WorkerProcess(place, self.command, self.journal.add_missing, self._ended)]
+            self.workers = [*self.workers, WorkerProcess(place, self.command, self.journal)]
             return self.workers[-1]
         shares = dict.fromkeys(self.workers, 0.0)
         for name, worker in self.assigned.items():
@@ -138,9 +132,9 @@ class WorkerPool:
 
     def show(self, config: Config) -> None:
         """Of these brokers those that they poll."""
-        self.intervals = {broker.name: config.interval_of(broker) for broker in config.brokers}
+        self._intervals = {broker.name: config.interval_of(broker) for broker in config.brokers}
         for name, worker in self.assigned.items():
-            if name in self.intervals:
+            if name in self._intervals:
                 self.exposition.set_broker(name, worker.blocks[name])
             else:
                 self.exposition.remove_broker(name)
@@ -148,29 +142,29 @@ class WorkerPool:
             self.exposition.set_broker(SHOWN, self._metrics)
 
     def reload(self) -> None:
-        """Let each read the configuration. Raises ConfigError; one that is not there does so when it starts."""
+        """Let each read the configuration. Raises ConfigError; Busy: one that is not there does so when it starts."""
         for worker in self.workers:
             worker.ask("reload", seconds=GIVE_SECONDS)
 
     def look(self) -> None:
         """Give each what it does not have, ask how it is, end what hangs, withdraw what is too old."""
+        rows = []
         for worker in self.workers:
             names = [name for name, other in self.assigned.items() if other is worker]
+            used = np.nan, np.nan
             try:
                 self._give(worker, names)
-                worker.nodes, worker.numbers = worker.ask("status")
-                self._nodes |= worker.nodes
+                nodes, self._numbers[worker.name], *used = worker.ask("status")
+                self._nodes |= nodes
             except PenstockError as error:
                 log.debug("%s", error)
                 if time.monotonic() - worker.answered > HUNG_SECONDS and np.isinf(worker.ended):
                     worker.kill()
             for name in names:
-                if time.monotonic() - worker.ended > keep_seconds(self.intervals.get(name, 0.0)):
-                    worker.blocks[name].published = down(name)
-        numbers = [
-            (np.isinf(one.ended) and not one.silent, one.starts, one.unanswered, *one.used()) for one in self.workers
-        ]
-        columns = zip(("up", "starts", "unanswered", "cpu", "memory"), np.array(numbers, np.float64).T, strict=False)
+                if time.monotonic() - worker.ended > keep_seconds(self._intervals.get(name, 0.0)):
+                    worker.withdraw(name)
+            rows.append((np.isinf(worker.ended) and not worker.silent, worker.starts, worker.unanswered, *used))
+        columns = zip(("up", "starts", "unanswered", "cpu", "memory"), np.array(rows, np.float64).T, strict=False)
         self._metrics.update(
             {"worker": Table(Index.of([WorkerSeries(one.name) for one in self.workers]), dict(columns))}
         )
@@ -179,24 +173,16 @@ class WorkerPool:
         wanted = worker.starts, tuple(names)
         if self._given.get(worker.name) == wanted:
             return
-        known = self.checkpoints.of(names)
-        since = time.time() - HOUR
+        known, since = self.checkpoints.of(names), time.time() - HOUR
         events = [one for name in names for one in self.journal.last(MOST_EVENTS, since=since, broker=name)]
-        worker.ask("give", (names, known, events), seconds=GIVE_SECONDS)
+        worker.ask("give", names, known, events, seconds=GIVE_SECONDS)
         self.checkpoints.drop(known)
         self._given[worker.name] = wanted
-
-    def _ended(self, worker: WorkerProcess, why: str) -> None:
-        names = [name for name, other in self.assigned.items() if other is worker]
-        for name in names:  # what it showed last stays for a while, as after a poll that failed
-            blocks = worker.blocks[name]
-            blocks.published = Published({**blocks.published.families, **down(name).families})
-        self.journal.add([Event(time.time(), Change.WORKER_END, detail=f"{worker.name}: {why}; {', '.join(names)}")])
 
     def numbers(self, here: Mapping[str, float]) -> dict[str, float]:
         """The agent's own metrics with what they count: of what is a time or a success the least, of others the sum."""
         found = dict(here)
-        for name, value in (pair for worker in self.workers for pair in worker.numbers.items()):
+        for name, value in (pair for numbers in self._numbers.copy().values() for pair in numbers.items()):
             least = name.endswith(("success", "timestamp"))
             found[name] = min(found.get(name, value), value) if least else found.get(name, 0.0) + value
         return found
@@ -205,10 +191,3 @@ class WorkerPool:
         if self.workers:
             with ThreadPoolExecutor(len(self.workers)) as threads:
                 list(threads.map(lambda worker: worker.stop(STOP_SECONDS), self.workers))
-
-
-def down(broker: str) -> Published:
-    """What is shown of a broker whose process ended."""
-    blocks = BrokerBlocks()
-    blocks.update({"broker": own.with_poll({}, broker, {"up": 0.0})})
-    return blocks.published
