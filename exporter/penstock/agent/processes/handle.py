@@ -54,9 +54,7 @@ class WorkerProcess:
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._thread.start()
 
-    def ask(
-        self, what: str, *given: Any, seconds: float = ANSWER_SECONDS, named: Mapping[str, Any] | None = None
-    ) -> Any:
+    def ask(self, what: str, *given: Any, seconds: float = 0.0, named: Mapping[str, Any] | None = None) -> Any:
         """Raises Busy: there is no answer in time; or what the worker raised."""
         number, future = next(self._numbers), Future[Any]()
         self._waiting[number] = future
@@ -65,11 +63,11 @@ class WorkerProcess:
                 if self._connection is None or (self.silent and what != "status"):
                     raise BlockingIOError
                 self._connection.send((number, what, given, named or {}))
-            value = future.result(seconds)
+            value = future.result(seconds or ANSWER_SECONDS)
         except OSError as error:
             if late := isinstance(error, TimeoutError):
                 self.silent, self.unanswered = True, self.unanswered + 1
-            why = f"did not answer within {seconds:g} s" if late else "has ended, or does not answer"
+            why = "did not answer in time" if late else "has ended, or does not answer"
             raise Busy(f"{self.name}, the process that polls this, {why}", "try again in some seconds") from None
         finally:
             del self._waiting[number]
@@ -124,6 +122,7 @@ class WorkerProcess:
                 command = (*self._command, str(theirs.fileno()))
                 self._process = process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
             self._received.clear()
+            self.silent = False
             self.starts, self.answered, self.ended, self._connection = self.starts + 1, time.monotonic(), np.inf, ours
             try:
                 while True:

@@ -153,9 +153,9 @@ class WorkerPool:
             names = [name for name, other in self.assigned.items() if other is worker]
             used = np.nan, np.nan
             try:
-                self._give(worker, names)
                 nodes, self._numbers[worker.name], *used = worker.ask("status")
                 self._nodes |= nodes
+                self._give(worker, names)
             except PenstockError as error:
                 log.debug("%s", error)
                 if time.monotonic() - worker.answered > HUNG_SECONDS and np.isinf(worker.ended):
