@@ -2,7 +2,7 @@
 `python docs/generate.py [DIRECTORY]`: write what pages of the documentation have from the code.
 
 metrics.md: the catalogue; cli.md: the commands' own help; conditions.md: a section for each condition, below a mark;
-findings.md: the table of rules, between two marks.
+findings.md: the table of rules, between two marks; actions.md: all actions, below a mark.
 """
 
 import re
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from penstock.actions.catalogue import ACTIONS, ActionTemplate
 from penstock.cli.main import main
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Condition, Scope
@@ -120,14 +121,14 @@ def about(condition: Condition) -> Iterator[str]:
     yield f"- **Raised when** {in_words(condition.when)}."
     yield f"- **Quiet on** {in_words(condition.quiet_on)}."
     if condition.causes:
-        yield f"- **Possible causes**: {'; '.join(condition.causes)}."
+        yield f"- **Possible causes**: {'; '.join(condition.causes.values())}."
     yield f"- **Advice**: {with_numbers(condition.action)}."
     for kind, variant in condition.variants.items():
         parts = []
         if variant.when is not None:
             parts.append(f"raised when {in_words(variant.when)}.")
         if variant.causes is not None:
-            parts.append(f"possible causes: {'; '.join(variant.causes)}.")
+            parts.append(f"possible causes: {'; '.join(variant.causes.values())}.")
         if variant.action is not None:
             parts.append(f"advice: {with_numbers(variant.action)}.")
         if parts:
@@ -175,11 +176,49 @@ def kinds(rule: FindingRule) -> Iterable[BrokerKind]:
     return BROKER_KINDS.values() if rule.brokers is None else rule.brokers
 
 
+# --- actions.md
+
+ACTIONS_MARK = (
+    "<!-- Below this line: made from exporter/penstock/actions/catalogue.toml by `python docs/generate.py`. -->\n"
+)
+
+
+def actions(text: str) -> str:
+    """The page with all actions below the mark."""
+    head, mark, _ = text.partition(ACTIONS_MARK)
+    if not mark:
+        raise SystemExit(f"actions.md has no line {ACTIONS_MARK.strip()}")
+    return head + mark + "".join("\n" + "".join(f"{line}\n" for line in one_action(one)) for one in ACTIONS)
+
+
+def one_action(one: ActionTemplate) -> Iterator[str]:
+    yield f"### {one.name}"
+    yield ""
+    links = ", ".join(f"[{name}](conditions.md#{name})" for name in sorted(one.conditions))
+    only = ", ".join([*map(called, sorted(one.brokers)), *sorted(one.protocols)])
+    yield f"For {links}{f' ({only})' if only else ''}. {in_capitals(one.do)}."
+    yield ""
+    for call in one.calls:
+        yield f"- **Call** on the {call.on.replace('_', '-')}: `{call.operation}`"
+    if one.command:
+        yield f"- **Command**: `{in_capitals(one.command)}`"
+    yield f"- **Effect on messages**: {in_capitals(one.effect)}"
+    yield f"- **Check**: {in_capitals(one.check)}"
+    if one.never:
+        yield f"- **Do not**: {in_capitals(one.never)}"
+
+
+def in_capitals(text: str) -> str:
+    """With the names in braces as capitals."""
+    return re.sub(r"\{(\w+)\}", lambda one: "" if one[1] == "at_risk" else one[1].upper(), text)
+
+
 PAGES: Mapping[str, Callable[[str], str]] = {
     "metrics.md": metrics,
     "cli.md": commands,
     "conditions.md": conditions,
     "findings.md": findings,
+    "actions.md": actions,
 }
 """By page: what it is to be, of what it is."""
 

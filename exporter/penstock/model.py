@@ -135,6 +135,8 @@ class Broker:
     heap_limit_bytes: float = np.nan
     resource_state: float = np.nan
     """A `ResourceState` (OpenMQ)."""
+    object_name: str = ""
+    """Of its management (Artemis)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,10 +37,10 @@ TOY = Condition(
     when="more than three messages wait for {proof}",
     quiet_on="three",
     evidence=lambda poll, at: {"ready": poll.found.ready[at]},
-    causes=("a toy",),
+    causes={"toy": "a toy"},
     action="take {ready:.0f} messages",
     alert=Alert(name="PenstockToy", description="{queue.ready} messages of {in_queue} wait.", runbook="queues"),
-    variants={"openmq": Variant(causes=("another toy",))},
+    variants={"openmq": Variant(causes={"toy": "another toy"})},
 )
 
 
@@ -71,7 +71,7 @@ def test_a_registered_condition_is_found_everywhere(toy: Condition) -> None:
     ]
     view = BrokerView(world.state, world.tables, world.snapshot(), world.policy, 15.0)
     (active,) = [one for one in explain(view, "q").conditions if one.condition == toy.name]
-    assert (active.rule, active.causes) == ("more than three messages wait for 15 s", ["a toy"])
+    assert (active.rule, [str(one) for one in active.causes]) == ("more than three messages wait for 15 s", ["a toy"])
     assert active.advice == "take 5 messages"
     assert active.evidence["ready"] == Evidence(5, "messages")
     assert condition_list([view], ListQuery(condition=toy.name)).total == 1
@@ -85,8 +85,8 @@ def test_a_registered_condition_is_found_everywhere(toy: Condition) -> None:
 
 
 def test_a_variant_is_of_its_kind_of_broker_only(toy: Condition) -> None:
-    assert for_kind("openmq")[toy.name].causes == ("another toy",)
-    assert for_kind("artemis")[toy.name].causes == ("a toy",)
+    assert for_kind("openmq")[toy.name].causes == {"toy": "another toy"}
+    assert for_kind("artemis")[toy.name].causes == {"toy": "a toy"}
 
 
 def test_what_a_kind_of_broker_does_not_have_silences_nothing_there() -> None:
@@ -104,11 +104,11 @@ def test_what_a_kind_of_broker_does_not_have_silences_nothing_there() -> None:
 def test_a_silence_asks_for_the_rule_of_the_same_kind() -> None:
     """`Condition.on` resolves the conditions that silence it, too."""
     first = Condition(
-        name="first", scope=Scope.QUEUE, title="", when="", quiet_on="", causes=(), action="", rule=many,
+        name="first", scope=Scope.QUEUE, title="", when="", quiet_on="", causes={}, action="", rule=many,
         variants={"openmq": Variant(rule=at_none)},
     )  # fmt: skip
     second = Condition(
-        name="second", scope=Scope.QUEUE, title="", when="", quiet_on="", causes=(), action="", rule=many,
+        name="second", scope=Scope.QUEUE, title="", when="", quiet_on="", causes={}, action="", rule=many,
         silenced_by=(first,),
     )  # fmt: skip
     assert [other.rule for other in second.on("openmq").silenced_by] == [at_none]

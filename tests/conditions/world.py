@@ -102,7 +102,7 @@ class Judged:
     skew: float = 0.0
     step: float = 15.0
     role: Role = Role.ACTIVE
-    about: dict[str, float] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
     """Further numbers of the broker: disk, memory."""
     state: State = field(default_factory=State)
     tables: Tables = field(default_factory=dict)

@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from aiohttp import ClientSession
 
@@ -14,6 +15,8 @@ from agent.test_restart import busy, work
 from agent.test_state_file import Reader, until_polled
 from agent.world import World
 from penstock.agent import Agent, supervisor
+from penstock.core.table import Index, Table
+from penstock.model import AddressRow, ConnectionRow, Snapshot
 from penstock.server import make_app, serve
 
 SCRIPT = "<script>alert(1)</script>"
@@ -105,9 +108,29 @@ def works(world: World) -> None:
     world.now -= 15
 
 
+class Connected(World):
+    """With the addresses of its queues, and one connection."""
+
+    def snapshot(self) -> Snapshot:
+        found = super().snapshot()
+        keys = list(self.rows)
+        addresses = [AddressRow(self.rows[key].address, "BLOCK") for key in keys]
+        self.places = self.__dict__.get("places", Index.empty()).advance(
+            np.array(keys, np.int64), lambda new: [addresses[i] for i in new]
+        )[0]
+        self.only = self.__dict__.get("only") or Index.of([ConnectionRow("c1", "stuck", "CORE", "u", "h")])
+        return replace(
+            found,
+            addresses=Table(self.places, {"limit_percent": np.full(len(keys), 20.0)}),
+            connections=Table(self.only, {"sessions": np.array([1.0])}),
+            consumer_connection=np.full(len(found.consumer_connection), self.only.keys[0]),
+        )
+
+
 def troubled() -> World:
     """A busy broker with faults, and a queue with an evil name and a client of the same."""
-    world = busy()
+    found = busy()
+    world = Connected(**{one.name: getattr(found, one.name) for one in fields(found) if one.init})
     world.queue(99, EVIL, messages=3, added=3, delivering=1)
     world.consumer(990, 99, EVIL, buffered=1, delivered=1)
     return world

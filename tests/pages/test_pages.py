@@ -24,7 +24,8 @@ EVIL_QUEUE = "queue?" + urlencode({"broker": "b1", "address": EVIL, "queue": EVI
 EVIL_CLIENT = "client?" + urlencode({"broker": "b1", "client": EVIL})
 PAGES = ("", "queues", "clients", "events", "broker?broker=b1", "api", "queue?broker=b1&queue=orders",
          "account?broker=b1", "account?broker=b1&name=ring", "queue?broker=b1&queue=ring",
-         "client?broker=b1&client=stuck", EVIL_QUEUE, EVIL_CLIENT)  # fmt: skip
+         "client?broker=b1&client=stuck", "address?broker=b1&address=orders", "connection?broker=b1&connection=c1",
+         EVIL_QUEUE, EVIL_CLIENT)  # fmt: skip
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -110,11 +111,11 @@ async def test_filter_search_and_pages(tmp_path: Path) -> None:
 async def test_of_a_healthy_broker(tmp_path: Path) -> None:
     world = World()
     world.queue(1, "calm", messages=0, added=0)
-    async with served(world, tmp_path, rests, polls=3) as page:
+    async with served(world, tmp_path, rests, polls=25) as page:
         found = await page.get("")
         assert "All well" in found.text
         assert "No condition holds on any queue or client." in found.text
-        assert "Nothing holds that needs attention." in (await page.get("queue?broker=b1&queue=calm")).text
+        assert "conditions, judged at" in (await page.get("queue?broker=b1&queue=calm")).text
         assert "Nobody consumes from it." in (await page.get("queue?broker=b1&queue=calm")).text
 
 
@@ -136,7 +137,8 @@ async def test_of_a_broker_that_is_down(tmp_path: Path, monkeypatch: pytest.Monk
         found = await page.get("")
         assert "Nothing is known of it now." in found.text
         assert "Of what could be read no condition holds." in found.text
-        assert "nothing is known of broker b1 now" in (await page.get("queue?broker=b1&queue=orders", 404)).text.lower()
+        assert "Stale since" in (await page.get("queue?broker=b1&queue=orders")).text
+        assert "nothing is known of broker b1 now" in (await page.get("queues?broker=b1", 404)).text.lower()
         assert "There is no data of it now." in (await page.get("broker?broker=b1")).text
 
 

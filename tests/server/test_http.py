@@ -85,7 +85,7 @@ class Agent:
         self.asked_in.add(threading.get_ident())
         return {}
 
-    client = recent = account = explain
+    client = recent = account = thing = explain
 
     def events(self, **_: object) -> Sequence[Event]:
         self.asked_in.add(threading.get_ident())

@@ -68,6 +68,8 @@ class Assessor:
     """Called with each poll as it was read, and what it was judged to mean; must be quick."""
     view: BrokerView | None = None
     """All that is known after the last poll, failed parts as they last were; None: nothing is fresh enough."""
+    last_view: BrokerView | None = None
+    """The same, however old."""
     recent: Recent = field(default_factory=Recent)
     state: State = field(default_factory=State)
     collectors: Mapping[str, Collector] = field(default_factory=dict)
@@ -145,7 +147,7 @@ class Assessor:
                 ),
             }
         self._last_good = last_good
-        self.view = BrokerView(self.state, tables, completed, self.policy, self.interval)
+        self.view = self.last_view = BrokerView(self.state, tables, completed, self.policy, self.interval)
         # Not every part is read at every poll: the others stay as they were last.
         self.collectors = {**({} if is_passive(snapshot) else self.collectors), **snapshot.collectors}
         self.recent.add(snapshot.stamp, tables)

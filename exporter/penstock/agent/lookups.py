@@ -2,22 +2,26 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+import numpy as np
 
 from penstock.agent.assessor import Result
 from penstock.agent.fleet import Fleet, Polled
 from penstock.agent.journal import Journal
+from penstock.agent.poller import Poller
 from penstock.agent.processes.handle import WorkerProcess
 from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values
 from penstock.config import Broker
 from penstock.core.errors import Hinted
 from penstock.exposition.body import Exposition
-from penstock.insight import answers, lists
-from penstock.insight.answers import BrokerState
+from penstock.insight import answers, lists, objects
+from penstock.insight.answers import BrokerState, Related
 from penstock.insight.events import Event
 from penstock.insight.explain import BrokerView, NotFound, explain, findings, near
+from penstock.insight.knowledge import Failing
 from penstock.insight.lists import ListQuery, client_view
 from penstock.insight.sheets import sheets
 from penstock.server.request_limit import Busy
@@ -39,19 +43,19 @@ def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
     @wraps(look_up)
     def answered(self: "Lookups", broker: str, /, *given: P.args, **named: P.kwargs) -> AnswerT:
         others, what = self.elsewhere(), look_up.__name__
+        answer: AnswerT
         if broker in others:
-            answer: AnswerT = others[broker].ask(what, broker, *given, named=named)
+            answer = others[broker].ask(what, broker, *given, named=named)
             return answer
         if broker or not others:
             return look_up(self, broker, *given, **named)
         query, *more = cast("tuple[Any, ...]", given)
+        if not isinstance(query, ListQuery):
+            return look_up(self, broker, *given, **named)
         first = lists.first_rows(query)
-        parts = [cast("Any", look_up)(self, "", first, *more, **named)]
-        for other in set(others.values()):
-            with contextlib.suppress(Busy):
-                parts.append(other.ask(what, "", first, *more, named=named))
-        merged: AnswerT = lists.merged(parts, query, self._names())
-        return merged
+        here = cast("Any", look_up)(self, "", first, *more, **named)
+        answer = lists.merged([here, *self.asked(what, "", first, *more, named=named)], query, self._names())
+        return answer
 
     return answered
 
@@ -124,15 +128,47 @@ class Lookups:
 
     @where_polled
     def consumers(self, broker: str, query: ListQuery) -> answers.ConsumerList:
-        return lists.consumer_list(self._views(broker), query)
+        return lists.consumer_list([self._last_view(broker)[0]] if broker else self._views(""), query)
 
     @where_polled
     def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation:
-        return explain(self._view(broker), queue, address=address, client=client)
+        view, failing = self._last_view(broker)
+        return explain(view, queue, address=address, client=client, failing=failing)
+
+    def asked(self, what: str, *given: Any, named: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        """The answers of the other processes that give one."""
+        for other in set(self.elsewhere().values()):
+            with contextlib.suppress(Busy):
+                yield other.ask(what, *given, named=named)
+
+    def address_sums(self, address: str) -> objects.AddressSums:
+        """Over the brokers of this process."""
+        return objects.address_sums(self._views(""), address)
+
+    @where_polled
+    def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
+        if not broker:
+            return objects.sum_of_address(self._views(""), name, self.asked("address_sums", name))
+        view, failing = self._last_view(broker)
+        if kind == "address":
+            return objects.explain_address(view, name, failing)
+        if kind == "connection":
+            return objects.explain_connection(view, name, failing)
+        return objects.explain_broker(view, failing, self._pair(broker, view))
+
+    def _pair(self, broker: str, view: BrokerView) -> Iterator[Related]:
+        """Other brokers that serve the node id of this one."""
+        node_id = view.snapshot.broker.node_id if view.snapshot.broker else ""
+        for other, polled in self._fleet.polled.items():
+            last = polled.poller.assessor.last_view
+            about = last.snapshot.broker if last else None
+            if node_id and other != broker and about is not None and about.node_id == node_id:
+                down = "" if np.isnan(polled.poller.failing_since) else ", down"
+                yield Related("serves the same node id as", "broker", other, f"{about.role}{down}")
 
     @where_polled
     def account(self, broker: str, name: str) -> answers.AccountList:
-        return sheets(self._view(broker), name)
+        return sheets(self._last_view(broker)[0], name)
 
     @where_polled
     def client(self, broker: str, client: str) -> answers.ClientView:
@@ -140,7 +176,7 @@ class Lookups:
 
     @where_polled
     def recent(self, broker: str, queue: str, address: str | None) -> answers.Recent:
-        view = self._view(broker)
+        view, _ = self._last_view(broker)
         events = self._journal.last(MAX_EVENTS, since=view.snapshot.stamp - HOUR, broker=broker, queue=queue)
         return queue_recent(self._recent(broker), view, queue, address, events)
 
@@ -148,14 +184,25 @@ class Lookups:
         return self._journal.last(limit, since=since, broker=broker, queue=queue)
 
     def _view(self, broker: str) -> BrokerView:
+        return self._known(broker, self._poller(broker).assessor.view)
+
+    def _last_view(self, broker: str) -> tuple[BrokerView, Failing | None]:
+        """What was known last, however old; and why that is not how it is now."""
+        poller = self._poller(broker)
+        view, last, since = self._known(broker, poller.assessor.last_view), poller.last, poller.failing_since
+        return view, None if last is None or np.isnan(since) else Failing(since, last.error, view.snapshot.stamp)
+
+    def _poller(self, broker: str) -> Poller:
         polled = self._fleet.polled
         if broker not in polled:
             raise NotFound(f"there is no broker {broker!r}", near(broker, self._names(), "brokers"))
-        poller = polled[broker].poller
-        if (view := poller.assessor.view) is None:
-            raise NotFound(
-                f"nothing is known of broker {broker} now", poller.last.error if poller.last else "it was not asked yet"
-            )
+        return polled[broker].poller
+
+    def _known(self, broker: str, view: BrokerView | None) -> BrokerView:
+        if view is None:
+            last = self._poller(broker).last
+            why = last.error if last else "it was not asked yet"
+            raise NotFound(f"nothing is known of broker {broker} now", why)
         return view
 
     def _views(self, broker: str) -> list[BrokerView]:

@@ -48,6 +48,8 @@ class Poller:
         self.timeout = timeout
         self.last: PollResult | None = None
         """How the last poll went; None before the first."""
+        self.failing_since = np.nan
+        """When the first of the polls ended that have failed since; NaN where the last did not."""
         self.polls = dict.fromkeys(Result, 0)
         """So far, by their result."""
         self.glances = 0
@@ -105,6 +107,10 @@ class Poller:
         self.polls[poll.result] += 1
         poll = await self._show(self.publisher.publish, replace(poll, seconds=self._seconds))
         self._log_change(poll)
+        if poll.result is not Result.FAILED:
+            self.failing_since = np.nan
+        elif np.isnan(self.failing_since):
+            self.failing_since = time.time()
         self.last = poll
         return poll
 

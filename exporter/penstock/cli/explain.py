@@ -11,60 +11,65 @@ from penstock.cli.client import ask
 from penstock.cli.polling import open_poller, polls_of
 from penstock.config import load
 from penstock.core.errors import PenstockError
-from penstock.insight.answers import Explanation
-from penstock.insight.explain import NotFound
+from penstock.insight.answers import Explanation, ObjectView
+from penstock.insight.explain import HEALTHY, BrokerView, NotFound
 from penstock.insight.explain import explain as explain_queue
-from penstock.insight.text import explanation
+from penstock.insight.objects import explain_address, explain_broker, explain_connection
+from penstock.insight.text import explanation, object_lines
 from penstock.tui.lines import say, say_json
 
 
 @options.command(
+    "penstock explain demo",
     "penstock explain demo stock.updates",
+    "penstock explain demo --address stock.updates",
     "penstock explain demo stock.updates stock-service --format json",
     "penstock explain demo stock.updates --config.file penstock.yaml --polls 2",
 )
 @click.argument("broker", shell_complete=completion.brokers)
-@click.argument("queue", shell_complete=completion.queues)
+@click.argument("queue", required=False, shell_complete=completion.queues)
 @click.argument("client", required=False, shell_complete=completion.clients)
-@click.option("--address", help="Its address, where several queues have this name.")
+@click.option("--address", help="An address; of a QUEUE its own, where several queues have this name.")
+@click.option("--connection", help="A connection, by the broker's id of it.")
 @options.agent_url
 @options.http_config_file
 @options.in_place_of_agent
 @click.option("--polls", type=click.IntRange(min=1, max=1000), default=3, help="Polls of the broker itself.")
 @options.form
 async def explain(  # noqa: PLR0913, PLR0917 - the command's options
-    broker: str, queue: str, client: str | None, address: str | None, url: str, http_config_file: Path | None,
-    config_file: Path | None, polls: int, form: str,
+    broker: str, queue: str | None, client: str | None, address: str | None, connection: str | None, url: str,
+    http_config_file: Path | None, config_file: Path | None, polls: int, form: str,
 ) -> int:  # fmt: skip
-    """Tell what is known of a QUEUE of a BROKER, or of one CLIENT of it: conditions with evidence and advice.
+    """Tell what is known of a BROKER, of a QUEUE, an address or a connection of it, or of one CLIENT of a queue:
+    whether it is healthy and how sure that is, conditions with evidence and advice.
 
-    Conditions that last longer than the polls are told only by a running agent. Exit status 1 when it is not healthy.
+    Conditions that last longer than the polls are told only by a running agent. Exit status 1 where it is not healthy,
+    or that cannot be said.
     """
     logs.set_up("error", "logfmt")
-    if config_file is None:
-        found = await ask(
-            url,
-            http_config_file,
-            "/api/v1/explain",
-            Explanation,
-            broker=broker,
-            queue=queue,
-            address=address,
-            client=client,
-        )
+    kind, name = ("connection", connection) if connection else ("address", address) if address else ("broker", None)
+    found: Explanation | ObjectView
+    if config_file is not None:
+        view = await polled(config_file, broker, polls)
+        try:
+            found = explained(view, queue, address, client, connection)
+        except NotFound as error:
+            raise PenstockError(f"{error}; {error.hint}") from None
+    elif queue is not None:
+        given = {"queue": queue, "address": address, "client": client}
+        found = await ask(url, http_config_file, "/api/v1/explain", Explanation, broker=broker, **given)
     else:
-        found = await polled(config_file, broker, queue, address, client, polls)
+        given = {} if name is None else {kind: name}
+        found = await ask(url, http_config_file, f"/api/v1/{kind}", ObjectView, broker=broker, **given)
     if form == "json":
         say_json(found)
     else:
-        say(*explanation(found))
-    return int(not found.healthy)
+        say(*(explanation(found) if isinstance(found, Explanation) else object_lines(found)))
+    return int(found.knowledge.state not in HEALTHY)
 
 
-async def polled(
-    config_file: Path, broker: str, queue: str, address: str | None, client: str | None, polls: int
-) -> Explanation:
-    """The same by a few polls of our own."""
+async def polled(config_file: Path, broker: str, polls: int) -> BrokerView:
+    """What a few polls of our own show."""
     config = load(config_file)
     chosen = options.chosen(config, broker)
     poller = open_poller(config, chosen)
@@ -73,7 +78,14 @@ async def polled(
             if poll.result is Result.FAILED:
                 raise PenstockError(poll.error)
     assert poller.assessor.view is not None  # noqa: S101 - a poll has succeeded
-    try:
-        return explain_queue(poller.assessor.view, queue, address=address, client=client)
-    except NotFound as error:
-        raise PenstockError(f"{error}; {error.hint}") from None
+    return poller.assessor.view
+
+
+def explained(
+    view: BrokerView, queue: str | None, address: str | None, client: str | None, connection: str | None
+) -> Explanation | ObjectView:
+    if queue is not None:
+        return explain_queue(view, queue, address=address, client=client)
+    if connection is not None:
+        return explain_connection(view, connection, None)
+    return explain_broker(view, None) if address is None else explain_address(view, address, None)

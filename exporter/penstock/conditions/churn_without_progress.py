@@ -26,7 +26,7 @@ CHURN_WITHOUT_PROGRESS = Condition(
     when="consumers of one client come and go for longer than its patience, at least {churn_ids} of them and more than"
     " twice those present, while the queue settles nothing",
     quiet_on="short-lived consumers while the queue settles anything; one reconnect",
-    causes=("a client that reconnects and fails each time",),
+    causes={"reconnects": "a client that reconnects and fails each time"},
     action="{consumers_seen:.0f} consumers came and went in {age:.0f} s, nothing was settled: look at the client's log",
     alert=Alert(
         name="PenstockChurnWithoutProgress",

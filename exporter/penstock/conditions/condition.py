@@ -29,6 +29,23 @@ class Severity(IntEnum):
     CRITICAL = 2
 
 
+class CauseState(StrEnum):
+    """What is known of a cause: what the broker shows proves it, leaves it open, or cannot be with it."""
+
+    PROVEN = "proven"
+    POSSIBLE = "possible"
+    EXCLUDED = "excluded"
+
+
+class Verdict(NamedTuple):
+    """On one cause of an active condition. fact: what says so; of one that is possible what is missing, and when it
+    will be known.
+    """
+
+    state: CauseState
+    fact: str
+
+
 class Scope(StrEnum):
     """What the rows of a rule are: queues, or the consumers of a client; of a broker the one row is itself."""
 
@@ -69,6 +86,8 @@ class ActiveCondition(NamedTuple):
     """By a rule of the operator: shown when asked for, and not exported."""
     why: str = ""
     """What is behind it, where that is known: it is told in place of the causes."""
+    verdicts: Mapping[str, Verdict] = {}
+    """By cause; those that are not here are possible, and nothing is known of them."""
 
 
 class Reported(NamedTuple):
@@ -93,6 +112,8 @@ Blockers = Callable[["RuleInputs", Positions], tuple[tuple[int, str], ...]]
 """Of queues: connections by key, and the client that uses up each one's limit."""
 Why = Callable[["RuleInputs", int], str]
 """What is behind it in a row, in words."""
+Decide = Callable[["RuleInputs", int], Mapping[str, Verdict]]
+"""Of a row in which it is active: what is known of its causes, by name."""
 Window = Callable[[Constants, float], float]
 """Seconds that a rule looks back, by the constants and the seconds between two polls."""
 
@@ -131,11 +152,12 @@ class Variant:
 
     rule: Rule | None = None
     when: str | None = None
-    causes: tuple[str, ...] | None = None
+    causes: Mapping[str, str] | None = None
     action: str | None = None
     evidence: Evidence | None = None
     window: Window | None = None
     why: Why | None = None
+    decide: Decide | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -143,7 +165,7 @@ class Condition:
     """One condition.
 
     title: one sentence, also the summary of the alert. when, quiet_on: for people; `{name}` is a constant of the rules.
-    causes: what looks like this at the broker; several where it cannot tell them apart. action: what to do, with the
+    causes: what looks like this at the broker, by a name that actions and incidents know. action: what to do, with the
     names of the evidence in braces.
     """
 
@@ -152,7 +174,7 @@ class Condition:
     title: str
     when: str
     quiet_on: str
-    causes: tuple[str, ...]
+    causes: Mapping[str, str]
     action: str
     rule: Rule | None = None
     """None: it is reported, or looked up on request only."""
@@ -167,6 +189,7 @@ class Condition:
     silenced_by: tuple["Condition", ...] = ()
     why: Why | None = None
     """What is behind it in a row, in words, where that is known; not of clients."""
+    decide: Decide | None = None
     by_consumer: bool = False
     """Only the numbers of each consumer can say it."""
     of_address: bool = False

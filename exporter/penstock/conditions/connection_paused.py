@@ -41,7 +41,10 @@ CONNECTION_PAUSED = Condition(
     quiet_on="connections without a limit of their own (`imqConnectionFlowLimitEnabled`); a consumer that is paused by"
     " its own limit, or still gets messages",
     evidence=evidence,
-    causes=("a consumer on the same connection uses up the connection's flow limit (imqConnectionFlowLimit)",),
+    causes={
+        "connection_limit": "a consumer on the same connection uses up the connection's flow limit"
+        " (imqConnectionFlowLimit)"
+    },
     action="{ready:.0f} messages wait while {held:.0f} lie unread with another consumer of the same connection: give"
     " that one a connection of its own, or limit it by imqConsumerFlowLimit",
     silenced_by=(PAUSED,),

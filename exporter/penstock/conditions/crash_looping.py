@@ -34,7 +34,9 @@ CRASH_LOOPING = Condition(
     " settles no more than its other consumers do",
     quiet_on="rollouts, consumers that acknowledge before they close, short pollers that leave what they prefetched, a"
     " pool that stops once; queues that settle nothing at all: churn_without_progress",
-    causes=("a client that fails at each message that it gets, or shortly after its start, and is started again",),
+    causes={
+        "crashes": "a client that fails at each message that it gets, or shortly after its start, and is started again"
+    },
     action="{consumers_seen:.0f} consumers came and went within {age:.0f} s, acknowledged nothing and gave back at"
     " least {given_back:.0f} messages: look at the client's log",
     may_be_critical=False,

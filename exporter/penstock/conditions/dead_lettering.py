@@ -19,7 +19,10 @@ DEAD_LETTERING = Condition(
     when="messages are given up in both halves of the window",
     quiet_on="one purge",
     evidence=rate("d_killed"),
-    causes=("deliveries fail max-delivery-attempts times", "an operator removes messages"),
+    causes={
+        "attempts_used_up": "deliveries fail max-delivery-attempts times",
+        "purged": "an operator removes messages",
+    },
     action="{rate:.2f} messages a second go to the dead letters",
     notice=always,
     may_be_critical=False,

@@ -46,10 +46,10 @@ DEAD_LETTERS_LOST = Condition(
     quiet_on="purges and messages that an operator removes; dead letters that arrive; a dead-letter address whose queue"
     " the broker creates when the first comes",
     evidence=evidence,
-    causes=(
-        "the queue has no dead-letter address, or that has no queue",
-        "the address of dead letters or expired messages is full, and its policy is DROP",
-    ),
+    causes={
+        "no_dead_letter_queue": "the queue has no dead-letter address, or that has no queue",
+        "dead_letter_address_full": "the address of dead letters or expired messages is full, and its policy is DROP",
+    },
     why=why,
     action="{lost:.0f} messages are gone for good: set dead-letter-address in the address settings and create its"
     " queue, or make room in it and have it page (address-full-policy)",

@@ -37,7 +37,9 @@ DELIVERED_TO_NONE = Condition(
     " transaction has received any",
     quiet_on="durable subscriptions without a consumer, consumers that went a moment ago, transactions that could not"
     " be read",
-    causes=("the members of a shared, non-durable subscription closed with messages in their buffers",),
+    causes={
+        "left_in_buffers": "the members of a shared, non-durable subscription closed with messages in their buffers"
+    },
     why=why,
     may_be_critical=False,
     action="No client gets these messages any more, not after a restart either: purge the destination when it holds"

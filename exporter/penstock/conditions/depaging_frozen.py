@@ -41,7 +41,7 @@ DEPAGING_FROZEN = Condition(
     " nothing moves for {proof}",
     quiet_on="paging at work",
     evidence=evidence,
-    causes=("one consumer holds more unacknowledged bytes than the queue may read from its pages",),
+    causes={"page_limit": "one consumer holds more unacknowledged bytes than the queue may read from its pages"},
     action="{delivering_bytes:.0f} bytes are unacknowledged, the queue reads pages up to {limit_bytes:.0f}: all its"
     " consumers wait for the one that holds most",
     brokers=ARTEMIS,

@@ -50,10 +50,10 @@ DUPLICATES_DROPPED = Condition(
     quiet_on="a client that sends once more after a failover; addresses that others than listed producers send to, or"
     f" producers that name an address with each message. A notice while less than {FEW:.0%} of what was sent is",
     evidence=evidence,
-    causes=(
-        "a producer sets the same duplicate id on different messages",
-        "a producer sends everything again, for instance after an error that it takes for a failure",
-    ),
+    causes={
+        "same_id": "a producer sets the same duplicate id on different messages",
+        "sends_again": "a producer sends everything again, for instance after an error that it takes for a failure",
+    },
     why=why,
     action="{lost:.0f} messages or more ({share:.0f} % of those sent) were dropped as duplicates, and their producer"
     " got no error: have it set an id of its own on each message (_AMQ_DUPL_ID), or none",

@@ -49,7 +49,7 @@ FALLING_BEHIND = Condition(
     quiet_on="what a stalled consumer is given (OpenMQ), bursts that are worked off, a spike (each quarter must have a"
     " tenth of the growth, and the backlog must not have turned), the saw-teeth of batches, rings",
     evidence=evidence,
-    causes=("more comes than the consumers work off",),
+    causes={"too_few_consumers": "more comes than the consumers work off"},
     action="{rate_in:.1f} come and {rate_out:.1f} go each second: {consumers_needed:.0f} consumers at this pace keep"
     " up",
     window=trend,

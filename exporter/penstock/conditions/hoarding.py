@@ -70,7 +70,7 @@ HOARDING = Condition(
     quiet_on="one message in hand, a burst that is gone in {proof}, the standby of exclusive and grouped queues,"
     " selectors",
     evidence=evidence,
-    causes=("a consumer prefetched nearly everything while its peers have nothing",),
+    causes={"prefetch": "a consumer prefetched nearly everything while its peers have nothing"},
     action="one consumer holds {most:.0f} of {held:.0f} messages: a smaller consumerWindowSize (or prefetch) shares"
     " them",
     by_consumer=True,

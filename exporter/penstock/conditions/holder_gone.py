@@ -21,7 +21,7 @@ HOLDER_GONE = Condition(
     when=f"a consumer went away that had held messages for {LONG:.0f} s or more without settling any, and they went"
     " back to the queue",
     quiet_on="consumers that settle and close",
-    causes=("its connection died and the broker ended it",),
+    causes={"connection_died": "its connection died and the broker ended it"},
     action="a consumer went away that held {held:.0f} messages for {age:.0f} s; {returned:.0f} went back to the queue",
     notice=always,
     may_be_critical=False,

@@ -70,10 +70,11 @@ IN_DOUBT = Condition(
     when=f"the same distributed (XA) transaction has been prepared for {LASTING / 60:.0f} min or longer",
     quiet_on="clients that commit seconds after they prepare, however many; bridges; a transaction manager that"
     " recovers within that time; accounts that may not call `listPreparedTransactions`",
-    causes=(
-        "the application ended or was cut off after it had prepared, and its transaction manager has not recovered",
-        "a transaction manager lost its log",
-    ),
+    causes={
+        "not_recovered": "the application ended or was cut off after it had prepared, and its transaction"
+        " manager has not recovered",
+        "log_lost": "a transaction manager lost its log",
+    },
     why=why,
     may_be_critical=False,
     action="Restart the application whose transaction manager prepared them, so that it recovers. If it is gone, end"
@@ -86,7 +87,7 @@ IN_DOUBT = Condition(
             rule=openmq_rule,
             why=openmq_why,
             when=f"the same transaction has been prepared for {LASTING / 60:.0f} min or longer",
-            causes=("the client or its transaction manager went away between prepare and commit",),
+            causes={"not_recovered": "the client or its transaction manager went away between prepare and commit"},
             action="Start its transaction manager, which decides; else imqcmd commit txn or imqcmd rollback txn: until"
             " then no client gets these messages, also after a restart of the broker",
         )

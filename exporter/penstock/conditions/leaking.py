@@ -53,10 +53,10 @@ LEAKING = Condition(
     quiet_on="acknowledgement in batches or transactions, DUPS_OK_ACKNOWLEDGE, pools that acknowledge out of order, a"
     " buffer that was empty once, consumers more than 2 % too slow, OpenMQ queues that remove messages at a limit",
     evidence=evidence,
-    causes=(
-        "a path through the client that does not acknowledge: an exception, an early return, a filter",
-        "while nothing is proven: a consumer that is slightly too slow",
-    ),
+    causes={
+        "leaks": "a path through the client that does not acknowledge: an exception, an early return, a filter",
+        "too_slow": "while nothing is proven: a consumer that is slightly too slow",
+    },
     action="{leak_text}",
     notice=suspicion,
     may_be_critical=False,

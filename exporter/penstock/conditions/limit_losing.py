@@ -25,7 +25,7 @@ LIMIT_LOSING = Condition(
     quiet_on="a destination below its limit, REJECT_NEWEST and FLOW_CONTROL; the dead message queue, which keeps the"
     " newest 1,000",
     evidence=full_destination,
-    causes=("the destination is full and its limit behaviour removes messages",),
+    causes={"limit": "the destination is full and its limit behaviour removes messages"},
     action="at least {evicted:.0f} messages were removed before a client acknowledged them, {removed:.0f} in the last"
     " poll{removed_text}: raise the limit, or have producers wait (FLOW_CONTROL)",
     of_address=True,

@@ -53,7 +53,11 @@ NO_CONSUMER = Condition(
     " learned, the minute after the broker's start; outside of business hours; where none are expected. It is a notice"
     " where nobody ever read the queue and nobody is expected",
     evidence=evidence,
-    causes=("the consuming application is down", "it listens to another queue", "nobody was meant to read it"),
+    causes={
+        "application_down": "the consuming application is down",
+        "other_queue": "it listens to another queue",
+        "meant_for_nobody": "nobody was meant to read it",
+    },
     action="{ready:.0f} messages wait and nobody reads them, {rate:.1f} come each second",
     notice=notice,
     alert=Alert(

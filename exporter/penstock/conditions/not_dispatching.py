@@ -19,14 +19,14 @@ NOT_DISPATCHING = Condition(
     " every few minutes once learned, leftovers that no selector wants; a queue that is paused or frozen in depaging,"
     " or that may be non-destructive",
     evidence=undelivered,
-    causes=(
-        "a selector that matches nothing here",
-        "no AMQP credit",
-        "a connection that is not started",
-        "a large message under way",
-        "a socket that cannot be written",
-        "message groups owned by another consumer",
-    ),
+    causes={
+        "selector": "a selector that matches nothing here",
+        "no_credit": "no AMQP credit",
+        "not_started": "a connection that is not started",
+        "large_message": "a large message under way",
+        "socket_full": "a socket that cannot be written",
+        "groups": "message groups owned by another consumer",
+    },
     action="{ready:.0f} messages wait, {consumers:.0f} consumers take none for {age:.0f} s{dispatch_text}",
     silenced_by=(PAUSED, DEPAGING_FROZEN, CONNECTION_PAUSED),
     by_consumer=True,
@@ -37,12 +37,13 @@ NOT_DISPATCHING = Condition(
     ),
     variants={
         BrokerKind.OPENMQ.name: Variant(
-            causes=(
-                "a selector that matches nothing here",
-                "a connection that is not started",
-                "prefetch is off (imqConsumerFlowLimitPrefetch) and the application does not call receive()",
-                "the flow limit of the connection, filled by another of its consumers",
-            ),
+            causes={
+                "selector": "a selector that matches nothing here",
+                "not_started": "a connection that is not started",
+                "never_receives": "prefetch is off (imqConsumerFlowLimitPrefetch) and the application does not"
+                " call receive()",
+                "connection_limit": "the flow limit of the connection, filled by another of its consumers",
+            },
             action="{ready:.0f} messages wait, {consumers:.0f} consumers take none for {age:.0f} s{paused_text}",
         )
     },

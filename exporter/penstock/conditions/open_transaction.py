@@ -39,7 +39,10 @@ OPEN_TRANSACTION = Condition(
     " patience",
     quiet_on="transactions that are committed between two polls, whatever their size",
     evidence=evidence.buffered,
-    causes=("an AMQP, STOMP or XA transaction that is not committed", "Core with acknowledgements sent at once"),
+    causes={
+        "never_commits": "an AMQP, STOMP or XA transaction that is not committed",
+        "acknowledges_one_by_one": "Core with acknowledgements sent at once",
+    },
     action="has {uncommitted:.0f} messages acknowledged and uncommitted for {age:.0f} s: commit or close it",
     by_consumer=True,
     alert=Alert(
@@ -53,10 +56,11 @@ OPEN_TRANSACTION = Condition(
             rule=openmq_rule,
             when="the transaction of a consumer's connection holds acknowledgements and the consumer settled none for"
             " longer than its client's patience, or the broker says for {proof} that the transaction has failed",
-            causes=(
-                "a transaction that is not committed",
-                "one that has failed: more than imq.transaction.consumer.maxNumMsgs (100) messages in it",
-            ),
+            causes={
+                "never_commits": "a transaction that is not committed",
+                "transaction_failed": "one that has failed: more than imq.transaction.consumer.maxNumMsgs (100)"
+                " messages in it",
+            },
         )
     },
 )

@@ -22,9 +22,8 @@ ORPHANED = Condition(
     when="the broker says that a consumer which got or holds messages is orphaned: its session is gone",
     quiet_on="browsers, which are listed with the consumers and count nothing",
     evidence=evidence.buffered,
-    causes=("its session is gone and the broker has kept the consumer",),
-    action="holds {held:.0f} messages and its session is gone: close it by the broker's management"
-    " (closeConsumerWithID), which returns them{at_risk_text}",
+    causes={"session_gone": "its session is gone and the broker has kept the consumer"},
+    action="holds {held:.0f} messages and its session is gone: closing its connection returns them{at_risk_text}",
     by_consumer=True,
     brokers=ARTEMIS,
     alert=Alert(

@@ -22,10 +22,10 @@ OVER_BUDGET = Condition(
     when="the broker has more queues, addresses, consumers, connections, sessions or producers than its budgets let"
     " Penstock read, or makes more series than they let it show",
     quiet_on="consumers and connections that are not shown one by one by choice (`series` in the configuration)",
-    causes=(
-        "a client creates queues, addresses or connections without end",
-        "the broker is larger than the defaults are made for: a broker of 100,000 queues fits in",
-    ),
+    causes={
+        "creates": "a client creates queues, addresses or connections without end",
+        "large": "the broker is larger than the defaults are made for: a broker of 100,000 queues fits in",
+    },
     why=why,
     may_be_critical=False,
     action="Look for the client that creates them; raise these budgets of the broker where they are meant to be there,"

@@ -41,7 +41,10 @@ PRODUCER_TRANSACTION_OPEN = Condition(
     " longer than the patience",
     quiet_on="commits, also when their rhythm fits that of the polls",
     evidence=evidence,
-    causes=("a producer has sent in a transaction and does not commit", "its process is frozen"),
+    causes={
+        "never_commits": "a producer has sent in a transaction and does not commit",
+        "frozen": "its process is frozen",
+    },
     action="{uncommitted:.0f} messages were sent {age:.0f} s ago and are not committed; nobody can read them, and the"
     " broker ends the transaction at imq.transaction.producer.maxNumMsgs",
     brokers=OPENMQ,

@@ -56,11 +56,11 @@ PRODUCERS_BLOCKED = Condition(
     " broker's disk or memory is full",
     quiet_on="throttled producers, whose messages still come in",
     evidence=full_address,
-    causes=(
-        "the address is full and its policy is BLOCK",
-        "an operator blocks it",
-        "disk or memory of the broker is full",
-    ),
+    causes={
+        "address_full": "the address is full and its policy is BLOCK",
+        "operator": "an operator blocks it",
+        "broker_full": "disk or memory of the broker is full",
+    },
     action="producers wait; see the stalled or absent consumer beside it",
     of_address=True,
     alert=Alert(
@@ -76,10 +76,10 @@ PRODUCERS_BLOCKED = Condition(
             when="nothing comes in for {proof} while the destination is full and its behaviour is FLOW_CONTROL, or an"
             " operator closed it to producers; or for longer than the patience while it is within a batch of each"
             " producer of its limit",
-            causes=(
-                "the destination is full by count or by bytes and its behaviour is FLOW_CONTROL",
-                "an operator closed it to producers",
-            ),
+            causes={
+                "address_full": "the destination is full by count or by bytes and its behaviour is FLOW_CONTROL",
+                "operator": "an operator closed it to producers",
+            },
             action="{producers:.0f} producers wait at {ready:.0f} waiting messages, the limit is {limit:.0f}; see the"
             " stalled or absent consumer beside it",
             evidence=full_destination,

@@ -67,7 +67,12 @@ REDELIVERY_LOOP = Condition(
     " dead letters, or while what comes back is about two in a hundred deliveries (and three standard deviations above:"
     " few failures vary)",
     evidence=evidence,
-    causes=("rollback", "recover", "AMQP release", "an exception in the listener"),
+    causes={
+        "rolls_back": "rollback",
+        "recovers": "recover",
+        "releases": "AMQP release",
+        "listener_fails": "an exception in the listener",
+    },
     action="{returned:.0f} of {delivered:.0f} deliveries came back, {settled:.0f} were settled: set"
     " max-delivery-attempts and a redelivery delay, look at the message in front",
     notice=notice,
@@ -82,7 +87,7 @@ REDELIVERY_LOOP = Condition(
     variants={
         BrokerKind.OPENMQ.name: Variant(
             rule=openmq_rule,
-            causes=("rollback", "recover", "an exception in the listener"),
+            causes={"rolls_back": "rollback", "recovers": "recover", "listener_fails": "an exception in the listener"},
             action="{returned:.0f} of {delivered:.0f} deliveries came back, {settled:.0f} were settled: by default"
             " nothing ends that, look at the message in front and at the client's log",
         )

@@ -28,7 +28,7 @@ REJECTING = Condition(
     when="the address is at its limit and has no pages: its policy drops or refuses messages",
     quiet_on="paging, and a limit that is reached for the first time and pages",
     evidence=full_address,
-    causes=("the address is full and its policy is DROP or FAIL",),
+    causes={"address_full": "the address is full and its policy is DROP or FAIL"},
     action="the address is full at {limit_percent:.0f} % of its limit; under DROP messages vanish silently",
     of_address=True,
     alert=Alert(
@@ -44,10 +44,10 @@ REJECTING = Condition(
             when="messages come in, are counted, and are neither there nor have left: in both halves of the window, at"
             f" {PERSISTENT_POLLS} polls or more, and more than the noise of reading; below the limit not while the dead"
             " message queue takes in as many: those had expired when they came",
-            causes=(
-                "the destination is full and its behaviour is REJECT_NEWEST",
-                "messages are larger than MaxBytesPerMsg",
-            ),
+            causes={
+                "address_full": "the destination is full and its behaviour is REJECT_NEWEST",
+                "too_large": "messages are larger than MaxBytesPerMsg",
+            },
             action="{rejected:.0f} messages were refused since the agent watches, {ready:.0f} wait, the limit is"
             " {limit:.0f}; those that are not persistent vanish silently",
             evidence=full_destination,

@@ -33,7 +33,11 @@ REMOVED_UNSETTLED = Condition(
     quiet_on="reads that are not atomic, short-lived consumers; destinations whose limit removes (that is"
     " `limit_losing`)",
     evidence=evidence,
-    causes=("messages expire before they are read", "an operator purges", "messages are dead after failed deliveries"),
+    causes={
+        "time_to_live": "messages expire before they are read",
+        "purged": "an operator purges",
+        "attempts_used_up": "messages are dead after failed deliveries",
+    },
     action="{rate:.2f} messages a second leave unread: hold their time to live against the time to drain. With UseDMQ"
     " those that expired or failed are in mq.sys.dmq, until that has more than its limit (1,000)",
     notice=always,

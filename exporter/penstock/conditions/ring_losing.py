@@ -61,7 +61,7 @@ RING_LOSING = Condition(
     " values that are replaced. It is a warning with `ring_loss: alert`, or while the ring covers less than"
     " `ring_retention`",
     evidence=evidence,
-    causes=("more comes than the ring holds until it is read",),
+    causes={"ring_too_small": "more comes than the ring holds until it is read"},
     why=why,
     action="{evicted:.0f} messages were evicted unread, {rate:.1f} each second: make the ring larger or its consumers"
     " faster if they are wanted",

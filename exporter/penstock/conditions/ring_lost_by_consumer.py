@@ -66,7 +66,7 @@ RING_LOST_BY_CONSUMER = Condition(
     when="messages were evicted in an interval in which a consumer went or rolled back, and more than arrivals explain",
     quiet_on="overflow by arrivals; scheduled messages that fall due",
     evidence=evidence,
-    causes=("a consumer closed, lost its connection or rolled back, and what it returned did not fit",),
+    causes={"returned": "a consumer closed, lost its connection or rolled back, and what it returned did not fit"},
     why=who_returned,
     action="{lost:.0f} messages or more came back to a full ring and were evicted: give the client a smaller window or"
     " prefetch, or make the ring larger than all that its clients buffer",

@@ -48,13 +48,13 @@ STALLED = Condition(
     quiet_on="long jobs once they are learned (or `patience` is configured), a commit every 25 s, an idle client, one"
     " that the broker shows as flow-controlled while it works",
     evidence=evidence.buffered,
-    causes=(
-        "a listener that is blocked",
-        "CLIENT_ACKNOWLEDGE or individual acknowledgement that never comes",
-        "a Core transaction that is not committed (its acknowledgements stay in the client)",
-        "a process that is frozen or cut off, until its connection times out",
-        "a job longer than any before",
-    ),
+    causes={
+        "listener_hangs": "a listener that is blocked",
+        "never_acknowledges": "CLIENT_ACKNOWLEDGE or individual acknowledgement that never comes",
+        "never_commits": "a Core transaction that is not committed (its acknowledgements stay in the client)",
+        "frozen": "a process that is frozen or cut off, until its connection times out",
+        "long_job": "a job longer than any before",
+    },
     action="holds {held:.0f} messages for {age:.0f} s, usual are {patience:.0f} s; closing it returns them"
     "{at_risk_text}",
     silenced_by=(LEAKING,),
@@ -69,14 +69,15 @@ STALLED = Condition(
     variants={
         BrokerKind.OPENMQ.name: Variant(
             rule=openmq_rule,
-            causes=(
-                "a listener that is blocked",
-                "receive() that is not called",
-                "CLIENT_ACKNOWLEDGE that never comes, or that a reconnect has made invalid until recover()",
-                "a process that is frozen",
-                "a STOMP reader that has stopped, acknowledges nothing, or leaves a transaction open",
-                "a job longer than any before",
-            ),
+            causes={
+                "listener_hangs": "a listener that is blocked",
+                "never_receives": "receive() that is not called",
+                "never_acknowledges": "CLIENT_ACKNOWLEDGE that never comes, or that a reconnect has made invalid"
+                " until recover()",
+                "frozen": "a process that is frozen",
+                "stomp_reader": "a STOMP reader that has stopped, acknowledges nothing, or leaves a transaction open",
+                "long_job": "a job longer than any before",
+            },
         )
     },
 )

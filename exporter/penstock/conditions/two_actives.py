@@ -26,10 +26,10 @@ TWO_ACTIVES = Condition(
     " as one and the same process",
     quiet_on="failovers, in which the one is passive, gone or another process when it is seen again; one broker that is"
     " watched under two names",
-    causes=(
-        "a copy of its data directory was started as another broker",
-        "the two brokers of a pair lost sight of each other, and share no lock",
-    ),
+    causes={
+        "copied": "a copy of its data directory was started as another broker",
+        "split": "the two brokers of a pair lost sight of each other, and share no lock",
+    },
     why=why,
     action="Decide which of the two is right and stop the other, keeping its data: each accepts messages that the other"
     " never sees, and neither goes on with what is known of the other",

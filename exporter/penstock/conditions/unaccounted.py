@@ -29,11 +29,11 @@ UNACCOUNTED = Condition(
     quiet_on="everything that the [account](account.md) explains: rings, last values, messages that expire on arrival,"
     " restarts, paging, counters that an operator sets back",
     evidence=evidence,
-    causes=(
-        "the broker lost messages, or delivered some twice, for instance after damage to its journal",
-        "an operation of management that Penstock does not know of",
-        "a case that Penstock's account does not know of",
-    ),
+    causes={
+        "broker_lost": "the broker lost messages, or delivered some twice, for instance after damage to its journal",
+        "operation": "an operation of management that Penstock does not know of",
+        "unknown_case": "a case that Penstock's account does not know of",
+    },
     action="Compare `penstock account` of the queue with what its clients count, and look into the broker's log:"
     " {lost:.0f} messages are in question. Please report it with a recording (`penstock record`)",
     event=True,

@@ -11,7 +11,7 @@ UNKNOWN = Condition(
     " judged: temporary, internal and retroactive ones and those of links",
     quiet_on="everything that is judged, also for {verdicts} after a poll that failed: until then the conditions before"
     " it stay. A condition that the broker's own times prove is raised at the second poll",
-    causes=(),
+    causes={},
     action="wait for more polls; if it stays, see what is not known of the queue, and `penstock check`",
     notice=always,
     may_be_critical=False,

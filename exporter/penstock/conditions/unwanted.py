@@ -34,7 +34,10 @@ UNWANTED_MESSAGES = Condition(
     quiet_on="topics (multicast), whose subscribers choose what they want; a queue without a filter on the address; the"
     " selector of a consumer, which leaves messages in the queue; producer transactions that are open",
     evidence=evidence,
-    causes=("the queue has a filter that does not match what is sent", "a producer does not set the property"),
+    causes={
+        "filter": "the queue has a filter that does not match what is sent",
+        "property_missing": "a producer does not set the property",
+    },
     why=why,
     action="{lost:.0f} messages ({share:.0f} % of those sent) were dropped without an error: compare the filter with"
     " the properties that the producer sets, or add a queue without a filter",

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
-from msgspec.structs import fields
+from msgspec import UNSET, Meta, Struct, UnsetType, field, json
+from msgspec.structs import asdict, fields
 
 from penstock.conditions.catalogue import CONDITIONS
-from penstock.conditions.condition import Severity
+from penstock.conditions.condition import CauseState, Severity
 from penstock.findings.finding import FindingScope
 from penstock.insight.events import Event
 from penstock.insight.formatting import duration
@@ -74,15 +74,60 @@ class ConditionSummary(Struct, frozen=True):
     since: Time
 
 
+class Cause(Struct, frozen=True):
+    """What may be behind a condition. name: empty where it is told in words only. fact: what proves or excludes it; of
+    one that is possible what is missing, where that is known.
+    """
+
+    name: str
+    state: Annotated[str, _one_of(CauseState)]
+    text: str
+    fact: str
+
+    def __str__(self) -> str:
+        known = "" if self.state == CauseState.POSSIBLE else f"{self.state}: "
+        return known + self.text + (f" ({self.fact})" if self.fact else "")
+
+
+class ManagementCall(Struct, frozen=True):
+    """An operation of Artemis' management, with its types, on an MBean."""
+
+    mbean: str
+    operation: str
+    arguments: list[str]
+
+    def __str__(self) -> str:
+        """The body of a POST to Jolokia."""
+        return json.encode({"type": "exec", **asdict(self)}).decode()
+
+
+class Action(Struct, frozen=True):
+    """What an operator can do; Penstock does not. do: an imperative sentence. effect: on messages. check: how it shows.
+    never: what not to do in its place. right: that it needs. calls, commands: in this order.
+    """
+
+    name: str
+    do: str
+    effect: str
+    check: str
+    never: str
+    right: str
+    calls: list[ManagementCall]
+    commands: list[str]
+
+
 class Condition(ConditionSummary, frozen=True):
-    """consumers: how many of the client's consumers are in it. rule: what it means. advice: what to do."""
+    """causes: proven first, excluded last. consumers: how many of the client's are in it. rule: what it means. advice:
+    what to do. actions: in the order in which to try them; not in lists.
+    """
 
     consumers: int
     completeness: Completeness
     evidence: dict[str, Evidence]
     rule: str
-    causes: list[str]
+    causes: list[Cause]
     advice: str
+    actions: list[Action]
 
 
 class ListedCondition(Condition, frozen=True):
@@ -316,9 +361,54 @@ class Unknown(Struct, frozen=True):
     why: str
 
 
+class Watched(Struct, frozen=True):
+    """What holds, and is a condition if it lasts. condition: its name, or `window`. seconds: of those that are needed.
+    proves: what it is, and what would end it.
+    """
+
+    condition: str
+    client: str
+    seconds: Number
+    needed: Number
+    proves: str
+
+
+class Knowledge(Struct, frozen=True):
+    """How sure it is what is said of an object. why: on what it was judged healthy, or why that cannot be said.
+
+    state: healthy (judged, on fresh data), watching (so far, and something in `watched` may change that), unhealthy,
+    unknown (not judged), stale (what is said is of an earlier poll: the broker cannot be read, `since` then).
+    """
+
+    state: Literal["healthy", "watching", "unhealthy", "unknown", "stale"]
+    why: str
+    since: Time | None
+    watched: list[Watched]
+
+
+class Fact(Struct, frozen=True):
+    """Something that the broker says of an object. value: null where it does not."""
+
+    name: str
+    value: str | Number | None
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return self.value if isinstance(self.value, str) else str(Evidence(self.value, self.unit))
+
+
+class Related(Struct, frozen=True):
+    """Another object. role: what it is to this one, as a verb. told: what is known of that, in words."""
+
+    role: str
+    kind: str
+    name: str
+    told: str
+
+
 class Explanation(OnQueue, frozen=True):
     """
-    All that is known of a queue. healthy: no warning and nothing critical that is not silenced. account: its sheet and
+    All that is known of a queue. healthy: `knowledge` says healthy or watching. account: its sheet and
     its address's; empty where there is no account.
     """
 
@@ -327,6 +417,7 @@ class Explanation(OnQueue, frozen=True):
     routing_type: str
     stamp: Time
     healthy: bool
+    knowledge: Knowledge
     conditions: list[Condition]
     numbers: Numbers
     rate_in: Number | None
@@ -339,6 +430,23 @@ class Explanation(OnQueue, frozen=True):
     clients_left_out: int
     findings: list[Finding]
     unknown: list[Unknown]
+    account: list["AccountSheet"]
+    related: list[Related]
+
+
+class ObjectView(Struct, frozen=True):
+    """All that is known of an object that is no queue. broker: empty for an address over all brokers. conditions: on
+    it, the worst first. account: of an address.
+    """
+
+    broker: str
+    kind: Literal["broker", "address", "connection"]
+    name: str
+    stamp: Time
+    knowledge: Knowledge
+    facts: list[Fact]
+    conditions: list[ListedCondition]
+    related: list[Related]
     account: list["AccountSheet"]
 
 

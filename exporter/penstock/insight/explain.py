@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from penstock.assessment.assess import State, Tables
 from penstock.conditions.catalogue import on
-from penstock.conditions.condition import ActiveCondition, Severity
+from penstock.conditions.condition import ActiveCondition, CauseState, Condition, Scope, Verdict
 from penstock.conditions.evidence import UNITS
 from penstock.conditions.wording import action, rule
 from penstock.core.errors import Hinted
@@ -20,19 +20,33 @@ from penstock.core.table import Column, Index, Table
 from penstock.findings.finding import Finding
 from penstock.insight import answers
 from penstock.insight import unknown as undecided
+from penstock.insight.actions import Actions
 from penstock.insight.answers import ConditionSummary, Evidence, Number, QueueClient, StallThreshold
 from penstock.insight.flow_control import connections_of, flow_of
+from penstock.insight.knowledge import (
+    OF_BROKER,
+    Failing,
+    judged,
+    knowledge,
+    speaks_of_queue,
+    watched_of_broker,
+    watched_of_clients,
+    watched_of_queue,
+)
+from penstock.insight.related import dead_letters
 from penstock.learned.timeout import FEW, MANY
 from penstock.model import BrokerKind, RingSource, Snapshot
 from penstock.observation.activity import FLOW_IN, FLOW_OUT
+from penstock.observation.facts import PARKED
 from penstock.series.labels import ClientSeries, QueueSeries
 from penstock.settings.policy import Policy
 from penstock.settings.rules import KEYS, Resolved
 
 NEAR = 2000
 """Names among which similar ones are looked for."""
-OF_BROKER = ("", "")
-"""Address and queue of a condition of the broker itself: it concerns every queue."""
+HEALTHY = frozenset({"healthy", "watching"})
+WITH_ACTIONS = 20
+"""Conditions of one object that are told with what to do, the worst."""
 MAX_CLIENTS = 200
 """Clients of one queue that are shown one by one, those with a condition first."""
 
@@ -82,7 +96,7 @@ def summary(one: ActiveCondition) -> ConditionSummary:
     return ConditionSummary(one.name, one.severity.name.lower(), one.silenced, one.client, round(one.since, 3))
 
 
-def condition_in_full(one: ActiveCondition, view: BrokerView) -> answers.Condition:
+def condition_in_full(one: ActiveCondition, view: BrokerView, actions: Actions | None = None) -> answers.Condition:
     about = on(view.kind.name, one.name)
     return answers.Condition(
         **asdict(summary(one)),
@@ -90,9 +104,22 @@ def condition_in_full(one: ActiveCondition, view: BrokerView) -> answers.Conditi
         completeness=completeness(one, view),
         evidence=evidence(one.evidence, UNITS),
         rule=rule(about, view.policy.constants),
-        causes=[one.why] if one.why else list(about.causes),
+        causes=causes(one, about),
         advice=action(about, one.evidence),
+        actions=actions.of(one, about) if actions else [],
     )
+
+
+def causes(one: ActiveCondition, about: Condition) -> list[answers.Cause]:
+    if one.why:
+        return [answers.Cause("", CauseState.PROVEN, one.why, "")]
+    unknown = Verdict(CauseState.POSSIBLE, "")
+    told = [answers.Cause(name, *_told(text, one.verdicts.get(name, unknown))) for name, text in about.causes.items()]
+    return sorted(told, key=lambda cause: list(CauseState).index(CauseState(cause.state)))
+
+
+def _told(text: str, verdict: Verdict) -> tuple[CauseState, str, str]:
+    return verdict.state, text, verdict.fact
 
 
 def completeness(one: ActiveCondition, view: BrokerView) -> answers.Completeness:
@@ -141,16 +168,15 @@ def findings_of(view: BrokerView, series: QueueSeries) -> list[Finding]:
 # --- one queue
 
 
-def speaks_of_queue(condition: ActiveCondition) -> bool:
-    """Whether it makes the queue that it is shown with unhealthy; a warning of the broker is none of its queues'."""
-    of_broker = (condition.address, condition.queue) == OF_BROKER
-    return condition.severity > (Severity.WARNING if of_broker else Severity.INFO)
-
-
 def explain(
-    view: BrokerView, queue: str, *, address: str | None = None, client: str | None = None
+    view: BrokerView,
+    queue: str,
+    *,
+    address: str | None = None,
+    client: str | None = None,
+    failing: Failing | None = None,
 ) -> answers.Explanation:
-    """All about a queue, or about one of its clients. NotFound says which names are near."""
+    """All about a queue, or about one of its clients, as of the last poll. NotFound says which names are near."""
     from penstock.insight.sheets import sheets_of  # noqa: PLC0415 - which asks for the view and the errors of this
 
     series, i = find_queue(view, queue, address)
@@ -161,6 +187,8 @@ def explain(
     clients, left_out = clients_of(view, series, client, {one.client for one in here})
     here += unknown_conditions(view, series, [one.client for one in clients])
     flow = {name: json_number(column[i]) for name, column in rates(view).items()}
+    actions = Actions(view.snapshot, view.state.consumers.clients)
+    known = knowledge_of_queue(view, i, here, clients, failing)
     return answers.Explanation(
         broker=series.broker,
         address=series.address,
@@ -169,8 +197,12 @@ def explain(
         kind=str(series.kind),
         routing_type=series.routing_type,
         stamp=round(view.snapshot.stamp, 3),
-        healthy=not any(speaks_of_queue(one) for one in here if not one.silenced),
-        conditions=[condition_in_full(one, view) for one in sorted(here, key=lambda one: (-one.severity, one.since))],
+        healthy=known.state in HEALTHY,
+        knowledge=known,
+        conditions=[
+            condition_in_full(one, view, actions if i < WITH_ACTIONS else None)
+            for i, one in enumerate(sorted(here, key=lambda one: (-one.severity, one.since)))
+        ],
         numbers=numbers_at(table, QUEUE_NUMBERS, i),
         rate_in=flow.get("rate_in"),
         rate_out=flow.get("rate_out"),
@@ -183,7 +215,21 @@ def explain(
         findings=findings(findings_of(view, series)),
         unknown=[answers.Unknown(what, why) for what, why in unknown(view, series, i)],
         account=sheets_of(view, series.address, series.queue),
+        related=dead_letters(table, series.address, series.queue),
     )
+
+
+def knowledge_of_queue(
+    view: BrokerView, i: int, here: Sequence[ActiveCondition], clients: Sequence[QueueClient], failing: Failing | None
+) -> answers.Knowledge:
+    """Of the queue that is shown as row i; here: what is active on it."""
+    state, policy, interval = view.state, view.policy, view.interval
+    watched = [*watched_of_clients(clients, here, view.snapshot.stamp)]
+    if not watched and view.tables["queue"].index.rows[i].kind not in PARKED:
+        watched += watched_of_queue(state, policy, i, interval, here)
+    watched += watched_of_broker(state, policy, interval)
+    bad = [one for one in here if speaks_of_queue(one)]
+    return knowledge(here, bad, watched, judged(state, view.kind.name, interval, Scope.QUEUE, Scope.CLIENT), failing)
 
 
 def unknown_conditions(view: BrokerView, series: QueueSeries, clients: Sequence[str] = ()) -> Iterator[ActiveCondition]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from penstock.account.fates import HANDLED, LOSSES, UNCOMMITTED
-from penstock.conditions.unknown import UNKNOWN
 from penstock.insight import answers
 from penstock.insight.answers import AccountList, AccountSheet
 from penstock.insight.events import Change, Event
@@ -15,15 +14,15 @@ def explanation(found: answers.Explanation) -> Iterator[str]:
     address = f" of address {found.address}" if found.address != found.queue else ""
     yield f"{found.broker} / {found.queue}{address}   {found.kind}, {found.routing_type}"
     yield ""
+    yield from knowledge_lines(found.knowledge)
+    yield ""
     for condition in found.conditions:
         yield from condition_lines(condition, found.stamp)
-    if found.healthy:
-        yield verdict(found.conditions)
-    yield ""
     yield from number_lines(found)
     yield from ring_lines(found.ring)
     for sheet in found.account:
         yield from balance_lines(sheet)
+    yield from related_lines(found.related)
     yield from flow_lines(found.flow, found.connections)
     for client in found.clients:
         yield from client_lines(client, found.stamp)
@@ -41,17 +40,45 @@ def explanation(found: answers.Explanation) -> Iterator[str]:
         yield from (f"  {one.what}: {one.why}" for one in found.unknown)
 
 
-def verdict(conditions: Sequence[answers.Condition]) -> str:
-    """Of a queue on which nothing holds that is unhealthy."""
-    if any(one.condition == UNKNOWN.name and not one.client for one in conditions):
-        return "Not known to be healthy."
-    return "Nothing to act on." if conditions else "Healthy: nothing holds that needs attention."
+def object_lines(found: answers.ObjectView) -> Iterator[str]:
+    """All about an object that is no queue, line by line."""
+    yield found.name if found.name == found.broker else f"{found.broker or 'all brokers'} / {found.kind} {found.name}"
+    yield ""
+    yield from knowledge_lines(found.knowledge)
+    yield ""
+    for condition in found.conditions:
+        where = "" if found.name == condition.queue else f"{condition.queue}: "
+        yield from condition_lines(condition, found.stamp, where)
+    width = max((len(one.name) for one in found.facts), default=0)
+    yield from (f"  {one.name:{width}}  {one}" for one in found.facts)
+    yield from related_lines(found.related)
+    for sheet in found.account:
+        yield from balance_lines(sheet)
 
 
-def condition_lines(condition: answers.Condition, now: float) -> Iterator[str]:
+def related_lines(related: Sequence[answers.Related]) -> Iterator[str]:
+    if related:
+        yield "Beside it"
+    for one in related:
+        yield f"  {one.role} {one.kind} {one.name}" + (f": {one.told}" if one.told else "")
+
+
+def knowledge_lines(known: answers.Knowledge) -> Iterator[str]:
+    """First of all what is sure."""
+    since = "" if known.since is None else f" since {moment(known.since)}"
+    yield f"{known.state.upper()}{since}: {known.why}."
+    if known.state == "stale":
+        yield "What follows is as it was then."
+    for one in known.watched:
+        client = f" of client {one.client}" if one.client else ""
+        seconds = f"{duration(one.seconds)} of the {duration(one.needed)} that it takes"
+        yield f"  watching  {one.condition}{client}: {seconds}; {one.proves}"
+
+
+def condition_lines(condition: answers.Condition, now: float, where: str = "") -> Iterator[str]:
     on = f" on client {condition.client}" if condition.client else ""
     silenced = ", silenced by a rule" if condition.silenced else ""
-    yield f"{condition.severity.upper()}  {condition.condition}{on}{silenced}"
+    yield f"{condition.severity.upper()}  {where}{condition.condition}{on}{silenced}"
     yield f"  since     {moment(condition.since)}, {duration(now - condition.since)}"
     yield f"  rule      {condition.rule}"
     evidence = [f"{name} {one}" for name, one in condition.evidence.items()]
@@ -63,7 +90,22 @@ def condition_lines(condition: answers.Condition, now: float) -> Iterator[str]:
     if len(condition.causes) > 1:
         yield from (f"            - {cause}" for cause in condition.causes)
     yield f"  advice    {condition.advice}"
+    for number, action in enumerate(condition.actions, 1):
+        yield from action_lines(number, action)
     yield ""
+
+
+def action_lines(number: int, action: answers.Action) -> Iterator[str]:
+    yield f"  {'do' if number == 1 else '  '} {number:2}.    {action.do}."
+    parts = {
+        "call": [str(call) for call in action.calls],
+        "command": action.commands,
+        "effect": [action.effect],
+        "needs": [action.right] if action.right else [],
+        "check": [action.check],
+        "do not": [action.never] if action.never else [],
+    }
+    yield from (f"            {name:7}  {text}" for name, texts in parts.items() for text in texts)
 
 
 def number_lines(found: answers.Explanation) -> Iterator[str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.core.table import Column
 from penstock.core.windows import Mask
-from penstock.model import Broker, LeftOut
+from penstock.model import Broker, LeftOut, Snapshot
 from penstock.observation.activity import Activity, Returns, Trend
 from penstock.observation.buffers import Buffers
 from penstock.observation.facts import Facts
@@ -35,6 +35,7 @@ class Groups:
 class RuleInputs:
     """All that the rules of one poll read."""
 
+    snapshot: Snapshot
     found: Facts
     unacked: Unacked
     timers: QueueTimers

@@ -246,6 +246,7 @@ def rule_inputs(
     per_consumer = consumer_patience(groups, found, now.patience_of_clients)
     eager = np.empty(0) if openmq is None else eager_patience(now.patience, groups.clients, found, constants)
     return RuleInputs(
+        snapshot=snapshot,
         found=found,
         unacked=now.unacked,
         timers=now.timers,

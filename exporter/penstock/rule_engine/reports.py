@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.conditions.catalogue import for_kind
-from penstock.conditions.condition import ActiveCondition, Condition, Scope, Severity
+from penstock.conditions.condition import ActiveCondition, Condition, Scope, Severity, Verdict
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.learned.churn import Churn
@@ -18,6 +18,8 @@ from penstock.series.labels import Grouping
 
 SEVERITIES = tuple(Severity)
 """By number."""
+DECIDED = 200
+"""Rows of one condition whose causes are decided at a poll, those that began first."""
 
 
 def active_conditions(
@@ -59,11 +61,24 @@ def of_rows(
     severities = severity(condition, poll.found.consumer.queue[at] if of_clients else at, poll, critical)
     begins, numbers = (since - clock.applied).tolist(), evidence(condition, poll, at, since)
     whys = [condition.why(poll, i) if condition.why else "" for i in at.tolist()]
-    for of, how, begin, found, consumers, why in zip(
-        series, severities, begins, numbers, count.tolist(), whys, strict=True
+    known = verdicts(condition, at, since, poll)
+    for row, of, how, begin, found, consumers, why in zip(
+        at.tolist(), series, severities, begins, numbers, count.tolist(), whys, strict=True
     ):
         where = (of.broker, of.address, of.queue, of.client if of_clients else "")
-        yield ActiveCondition(condition.name, *where, how, begin, found, consumers, why=why)
+        yield ActiveCondition(
+            condition.name, *where, how, begin, found, consumers, why=why, verdicts=known.get(row, {})
+        )
+
+
+def verdicts(
+    condition: Condition, at: Positions, since: Column, poll: RuleInputs
+) -> Mapping[int, Mapping[str, Verdict]]:
+    """What is known of the causes, by row."""
+    if condition.decide is None:
+        return {}
+    first = at[np.argsort(since, kind="stable")[:DECIDED]]
+    return {row: condition.decide(poll, row) for row in first.tolist()}
 
 
 def shown_as(scope: Scope, poll: RuleInputs) -> Grouping[Any]:

@@ -48,6 +48,11 @@ class AgentView(Protocol):
     def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation:
         """All that is known of a queue. NotFound: no such broker, queue or client."""
 
+    def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
+        """All that is known of the broker itself, or of its address or connection (`kind`) of this name; of an address
+        over all brokers where `broker` is empty. NotFound: there is none.
+        """
+
     def account(self, broker: str, name: str) -> answers.AccountList:
         """What became of the messages of the queues and addresses of this name. NotFound: there is none."""
 

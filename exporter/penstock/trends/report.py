@@ -103,7 +103,7 @@ def view(facts: Plain) -> Plain:
         "quiet_hour": f"{charts.DAYS[quiet // 24]} {quiet % 24:02d}:00 UTC",
         "stalls": stopped,
         "behind": [
-            (name, CONDITIONS[name].causes)
+            (name, tuple(CONDITIONS[name].causes.values()))
             for name in sorted({row["condition"] for row in stopped[:20]} & CONDITIONS.keys())
         ],
         "rings": [q for q in queues if q["ring"] is not None],

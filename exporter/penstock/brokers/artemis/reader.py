@@ -150,7 +150,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             queues = Table(queues.index, {**queues.columns, "in_doubt": prepared[1]})
         return Snapshot(
             stamp=poll.now,
-            broker=replace(broker, unguarded=self._unguarded),
+            broker=replace(broker, unguarded=self._unguarded, object_name=ask.object_name(self._name)),
             addresses=addresses,
             queues=queues,
             consumers=consumers,

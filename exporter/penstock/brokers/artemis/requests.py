@@ -136,12 +136,11 @@ def prepared_transactions(broker: str) -> Request:
 
 
 def _call(broker: str, operation: str, arguments: Sequence[str | int]) -> Request:
-    return {
-        "type": "exec",
-        "mbean": f"{DOMAIN}:broker={quote(broker)}",
-        "operation": operation,
-        "arguments": list(arguments),
-    }
+    return {"type": "exec", "mbean": object_name(broker), "operation": operation, "arguments": list(arguments)}
+
+
+def object_name(broker: str) -> str:
+    return f"{DOMAIN}:broker={quote(broker)}"
 
 
 def quote(text: str) -> str:

@@ -17,7 +17,20 @@ ROWS = 50
 CONDITIONS = 20
 EVENTS = 100
 """Rows of a page."""
-PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "name", "sort", "limit", "offset", "reload")
+PARAMETERS = (
+    "text",
+    "broker",
+    "condition",
+    "address",
+    "queue",
+    "client",
+    "connection",
+    "name",
+    "sort",
+    "limit",
+    "offset",
+    "reload",
+)
 """That pages take and pass on."""
 EVENTS_OFFSET = integer("offset", "Events to pass over.", 0, 10_000)
 CONSUMERS = 50
@@ -112,6 +125,18 @@ def client(agent: AgentView, given: Given) -> tuple[str, Context]:
     }
 
 
+def thing(kind: str) -> View:
+    """The page of an address or a connection."""
+
+    def shown(agent: AgentView, given: Given) -> tuple[str, Context]:
+        broker, name = required(given, "broker", kind)
+        return "object.html", {
+            **_frame(given, agent.brokers()), "title": name, "found": agent.thing(broker, kind, name)
+        }  # fmt: skip
+
+    return shown
+
+
 def broker(agent: AgentView, given: Given) -> tuple[str, Context]:
     (name,) = required(given, "broker")
     brokers = agent.brokers()
@@ -158,6 +183,8 @@ VIEWS: Mapping[str, View] = {
     "/queue": queue,
     "/client": client,
     "/broker": broker,
+    "/address": thing("address"),
+    "/connection": thing("connection"),
     "/account": account,
     "/events": events,
     "/api": api,

@@ -1,0 +1,56 @@
+"""The actions of `catalogue.toml`, and those that fit a condition."""
+
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+import msgspec
+
+from penstock.conditions.condition import CauseState, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class CallTemplate:
+    """An operation of Artemis' management. on: broker, address, queue or dead_letters (the dead-letter queue)."""
+
+    on: str
+    operation: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionTemplate:
+    """As `catalogue.toml` has it. Empty causes, brokers and protocols: of any."""
+
+    name: str
+    do: str
+    effect: str
+    check: str
+    never: str = ""
+    calls: tuple[CallTemplate, ...] = ()
+    command: str = ""
+    conditions: frozenset[str] = frozenset()
+    causes: frozenset[str] = frozenset()
+    brokers: frozenset[str] = frozenset()
+    protocols: frozenset[str] = frozenset()
+
+    def fits(
+        self, condition: str, verdicts: Mapping[str, Verdict], known: Collection[str], kind: str, protocol: str
+    ) -> bool:
+        """known: the causes that the condition may have. protocol: of its client, empty where there is none."""
+        causes = self.causes & frozenset(known)
+        excluded = {name for name, verdict in verdicts.items() if verdict.state is CauseState.EXCLUDED}
+        return (
+            condition in self.conditions
+            and (not self.brokers or kind in self.brokers)
+            and (not self.protocols or not protocol or protocol in self.protocols)
+            and (not causes or not causes <= excluded)
+            and (not self.causes or not known or bool(causes))
+        )
+
+
+ACTIONS = msgspec.convert(
+    tomllib.loads(files(__package__).joinpath("catalogue.toml").read_text(encoding="utf-8"))["action"],
+    tuple[ActionTemplate, ...],
+)

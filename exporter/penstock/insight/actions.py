@@ -1,0 +1,163 @@
+"""What an operator can do about a condition, with the ids of this broker filled in."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+import numpy as np
+
+from penstock.actions.catalogue import ACTIONS, ActionTemplate
+from penstock.brokers.artemis.requests import quote
+from penstock.conditions.condition import ActiveCondition, Condition
+from penstock.conditions.wording import KNOBS
+from penstock.insight import answers
+from penstock.model import QueueRow, Snapshot, TransactionState
+from penstock.series.labels import ClientSeries, Grouping
+
+ATTEMPTS = 10
+"""Delivery attempts where the address settings do not say."""
+MOST_XIDS = 5
+"""Prepared transactions for which a call is written out."""
+
+Names = Mapping[str, str]
+"""What stands in braces."""
+
+
+class Actions:
+    """What can be done on one broker after a poll; looks up what it needs once."""
+
+    def __init__(self, snapshot: Snapshot, clients: Grouping[ClientSeries]) -> None:
+        self._snapshot = snapshot
+        self._clients = clients
+
+    def of(self, one: ActiveCondition, about: Condition) -> list[answers.Action]:
+        """In the order in which they should be tried. about: the condition as it is on this kind of broker."""
+        broker = self._snapshot.broker
+        if broker is None:
+            return []
+        names, mbeans = self._names(one), self._mbeans(one)
+        fitting = [
+            action
+            for action in ACTIONS
+            if action.fits(one.name, one.verdicts, about.causes, broker.kind.name, names.get("protocol", ""))
+        ]
+        return [filled for action in fitting for filled in _filled(action, names, mbeans)]
+
+    # --- what is known
+
+    def _names(self, one: ActiveCondition) -> dict[str, str]:
+        names = {"broker": one.broker, "address": one.address, "queue": one.queue, "limited": one.address}
+        names |= {"attempts": f"{ATTEMPTS}", "type": "q", "ready": "waiting", "at_risk": ""}
+        names |= self._of_address(one) | self._of_consumer(one)
+        if one.client:
+            names["client"] = one.client
+        if "ready" in one.evidence:
+            names["ready"] = f"{one.evidence['ready']:,.0f}"
+        if "held" in one.evidence:
+            names["held"] = f"{one.evidence['held'] + one.evidence.get('uncommitted', 0.0):,.0f}"
+        if (at_risk := one.evidence.get("at_risk", 0.0)) > 0:
+            names["at_risk"] = f", and {at_risk:,.0f} of them are evicted from the full ring"
+        transactions = self._snapshot.transactions
+        if transactions is not None:
+            prepared = np.flatnonzero(transactions["state"] == TransactionState.PREPARED).tolist()
+            names |= {"xid": " ".join(transactions.index.rows[i].id for i in prepared)} if prepared else {}
+        return names
+
+    def _of_address(self, one: ActiveCondition) -> dict[str, str]:
+        found, addresses, i = {}, self._snapshot.addresses, self._addresses.get(one.address)
+        if addresses is not None and i is not None:
+            if "max_delivery_attempts" in addresses and not np.isnan(addresses["max_delivery_attempts"][i]):
+                attempts = addresses["max_delivery_attempts"][i]
+                found["attempts"] = "any number of" if attempts < 0 else f"{attempts:.0f}"
+            if "topic" in addresses and addresses["topic"][i] > 0:
+                found["type"] = "t"
+        row = self._queues.get((one.address, one.queue))
+        if row is not None and row.dead_letter_address:
+            found["dead_letters"] = row.dead_letter_address
+        return found
+
+    def _of_consumer(self, one: ActiveCondition) -> dict[str, str]:
+        """Of the client's consumer that buffers most; of the queue's where the condition is the queue's."""
+        consumers, connections, clients = self._snapshot.consumers, self._snapshot.connections, self._clients
+        if consumers is None or not one.queue or clients.source is not consumers.index:
+            return {}
+        wanted = [
+            (row.address, row.queue) == (one.address, one.queue) and one.client in ("", row.client)
+            for row in clients.index
+        ]
+        rows = np.flatnonzero(np.array([*wanted, False])[clients.member])
+        if not len(rows):
+            return {}
+        buffered = np.nan_to_num(consumers["buffered"][rows]) if "buffered" in consumers else np.zeros(len(rows))
+        i = int(rows[np.argmax(buffered)])
+        row, protocol = consumers.index.rows[i], consumers.index.rows[i].protocol.upper()
+        at = -1 if connections is None else int(connections.index.positions(self._snapshot.consumer_connection[[i]])[0])
+        found = {
+            "client": clients.index.rows[clients.member[i]].client,
+            "host": row.remote_host or "its host",
+            "session": row.session,
+            "consumer": row.id,
+            "protocol": protocol,
+            "knob": KNOBS.get(protocol, ""),
+            "held": f"{buffered.max():,.0f}",
+            "connection": connections.index.rows[at].id if connections is not None and at >= 0 else "",
+        }
+        return {name: text for name, text in found.items() if text}
+
+    def _mbeans(self, one: ActiveCondition) -> dict[str, str]:
+        """The objects of Artemis' management, by what a call is on."""
+        broker = self._snapshot.broker.object_name if self._snapshot.broker else ""
+        row = self._queues.get((one.address, one.queue))
+        found = {"broker": broker, "address": f"{broker},component=addresses,address={quote(one.address)}"}
+        if row is not None:
+            found["queue"] = _queue_object(broker, row)
+            if (dead := self._queue_of.get(row.dead_letter_address)) is not None:
+                found["dead_letters"] = _queue_object(broker, dead)
+        return found if broker else {}
+
+    @cached_property
+    def _addresses(self) -> dict[str, int]:
+        return {row.name: i for i, row in enumerate(self._snapshot.addresses.index if self._snapshot.addresses else ())}
+
+    @cached_property
+    def _queues(self) -> dict[tuple[str, str], QueueRow]:
+        queues = self._snapshot.queues
+        return {} if queues is None else {(row.address, row.name): row for row in queues.index}
+
+    @cached_property
+    def _queue_of(self) -> dict[str, QueueRow]:
+        """One of each address."""
+        return {row.address: row for row in self._queues.values()}
+
+
+def _filled(action: ActionTemplate, names: Names, mbeans: Names) -> Iterator[answers.Action]:
+    """Nothing where it needs what is not known."""
+    try:
+        do, effect, check = (text.format_map(names) for text in (action.do, action.effect, action.check))
+        commands = [action.command.format_map(each) for each in _each(action.command, names) if action.command]
+        calls = [
+            answers.ManagementCall(mbeans[call.on], call.operation, [text.format_map(each) for text in call.arguments])
+            for call in action.calls
+            for each in _each(call.arguments, names)
+        ]
+    except KeyError:
+        return
+    methods = dict.fromkeys(call.operation.partition("(")[0] for call in action.calls)
+    right = (
+        f"a role that may call {', '.join(methods)}" if methods else "an administrator of imqcmd" if commands else ""
+    )
+    yield answers.Action(action.name, do, effect, check, action.never, right, calls, commands)
+
+
+def _each(arguments: str | tuple[str, ...], names: Names) -> Iterator[Names]:
+    """Once; of prepared transactions once for each of the first."""
+    if "{xid}" in arguments:
+        yield from ({**names, "xid": xid} for xid in names["xid"].split()[:MOST_XIDS])
+    else:
+        yield names
+
+
+def _queue_object(broker: str, row: QueueRow) -> str:
+    return (
+        f"{broker},component=addresses,address={quote(row.address)},subcomponent=queues,"
+        f"routing-type={quote(row.routing_type.lower())},queue={quote(row.name)}"
+    )

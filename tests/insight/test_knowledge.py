@@ -1,0 +1,140 @@
+"""Healthy, watching, unhealthy, unknown or stale: what may be said of a queue, and on what."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agent.test_restart import busy, work, work_once
+from agent.test_state_file import Reader
+from agent.world import World
+from pages.served import served, troubled
+from penstock.agent import supervisor
+from penstock.core.errors import Unreachable
+from penstock.insight.answers import Explanation
+from penstock.insight.explain import BrokerView, explain
+from penstock.insight.text import explanation
+from penstock.model import QueueKind, Snapshot
+from penstock.settings.constants import Constants
+from penstock.settings.policy import Policy
+
+
+def told(world: World, queue: str, client: str | None = None) -> Explanation:
+    view = BrokerView(world.state, world.tables, world.snapshot(), world.policy, 15.0)
+    return explain(view, queue, client=client)
+
+
+@pytest.fixture
+def world() -> World:
+    """A queue that works, for long enough to judge all of it."""
+    world = World(Policy("b1", constants=Constants(cold=300.0)))
+    world.queue(1, "q", messages=1, added=1)
+    world.consumer(1, 1, "good")
+    return world
+
+
+def works(world: World, polls: int) -> None:
+    for _ in range(polls):
+        world.queues[1]["added"] += 10
+        world.queues[1]["acknowledged"] += 10
+        one = world.consumers[1]
+        one["delivered"] += 10
+        one["acknowledged"] += 10
+        one["last_delivery"] = one["last_acknowledgement"] = world.now + 14
+        world.poll()
+
+
+def test_healthy_says_on_what(world: World) -> None:
+    works(world, 25)
+    found = told(world, "q")
+    assert (found.knowledge.state, found.healthy, found.knowledge.watched) == ("healthy", True, [])
+    assert "conditions, judged at 21 of the 21 polls in the last 5 min" in found.knowledge.why
+    assert "HEALTHY: " in "\n".join(explanation(found))
+
+
+def test_a_young_agent_watches_until_it_has_seen_a_window(world: World) -> None:
+    works(world, 5)
+    known = told(world, "q").knowledge
+    assert (known.state, [one.condition for one in known.watched]) == ("watching", ["window"])
+    assert (known.watched[0].seconds, known.watched[0].needed) == (60, 300)
+
+
+def test_a_client_that_settles_nothing_is_watched_until_its_patience_ends(world: World) -> None:
+    works(world, 30)
+    world.consumer(2, 1, "quiet", buffered=3, delivered=3, last_delivery=world.now + 1)
+    states = []
+    for _ in range(21):
+        works(world, 1)
+        found = told(world, "q")
+        states.append(found.knowledge.state)
+        if found.knowledge.watched:
+            (one,) = found.knowledge.watched
+            assert (one.condition, one.client, one.needed) == ("stalled", "quiet", 300)
+            assert "holds 3 messages" in one.proves
+    first = states.index("watching")
+    assert states == ["healthy"] * first + ["watching"] * states.count("watching") + ["unhealthy"]
+    assert 2 <= first <= 6  # a quarter of 300 s, at polls each 15 s
+
+
+def test_what_waits_for_nobody_is_watched(world: World) -> None:
+    works(world, 30)
+    world.queue(2, "left", messages=4, added=4)
+    world.queue(3, "dead", messages=4, added=4, row={"kind": QueueKind.DEAD_LETTER})
+    for _ in range(9):
+        works(world, 1)
+    assert [one.condition for one in told(world, "left").knowledge.watched] == ["no_consumer"]
+    assert told(world, "dead").knowledge.state == "healthy"
+
+
+def test_what_is_not_judged_is_unknown_and_not_healthy() -> None:
+    world = World()
+    world.queue(1, "link", messages=4, row={"kind": QueueKind.LINK})
+    for _ in range(4):
+        world.poll()
+    found = told(world, "link")
+    assert (found.knowledge.state, found.healthy) == ("unknown", False)
+    assert found.knowledge.why == "queues of kind link are not judged"
+
+
+def test_a_condition_is_unhealthy_and_named() -> None:
+    world = busy()
+    work(world, 20)
+    known = told(world, "orders").knowledge
+    assert known.state == "unhealthy"
+    assert "stalled" in known.why
+
+
+async def test_what_is_known_of_a_dead_broker_is_stale_and_says_so_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also hours later; the explanation stays, with what was known last."""
+    world, down = troubled(), SimpleNamespace(on=False)
+
+    async def poll(self: Reader, timeout: float) -> Snapshot:
+        if down.on:
+            raise Unreachable("connection refused")
+        found: Snapshot = await read(self, timeout)
+        return found
+
+    read = Reader.poll
+    monkeypatch.setattr(Reader, "poll", poll)
+    monkeypatch.setattr(supervisor, "open_reader", lambda *_: Reader(world))
+    async with served(world, tmp_path, work_once) as page:
+        (poller,) = page.agent.pollers()
+        before = page.agent.lookups.explain("b1", "orders", None, None)
+        down.on = True
+        poller.publisher.withdraw(await poller.poll(), poller.polls)
+        found = page.agent.lookups.explain("b1", "orders", None, None)
+        lines = list(explanation(found))
+        assert (found.knowledge.state, found.healthy) == ("stale", False)
+        assert found.knowledge.since is not None
+        assert found.knowledge.since > 0
+        assert lines[2].startswith("STALE since ")
+        assert "connection refused; last read at" in lines[2]
+        assert lines[3] == "What follows is as it was then."
+        assert [one.condition for one in found.conditions] == [one.condition for one in before.conditions]
+        assert "Stale" in (await page.get("queue?broker=b1&queue=orders")).text
+        assert page.agent.lookups.thing("b1", "broker", "b1").knowledge.state == "stale"
+        down.on = False
+        await poller.poll()
+        assert page.agent.lookups.explain("b1", "orders", None, None).knowledge.state == "unhealthy"
