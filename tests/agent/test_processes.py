@@ -44,7 +44,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def written(file: Path, brokers: dict[str, Broker], more: str = "") -> Path:
     lines = [f"  - {{name: {name}, kind: artemis, url: '{broker.url}'}}\n" for name, broker in brokers.items()]
-    file.write_text("interval: 1s\nbrokers:\n" + "".join(lines) + more)
+    file.write_text("interval: 2s\nbrokers:\n" + "".join(lines) + more)
     return file
 
 
@@ -59,9 +59,9 @@ async def running_agent(file: Path, storage: Path, processes: int = 1) -> AsyncI
         await agent.stop()
 
 
-async def until(holds: Callable[[], Any], seconds: float = 20.0) -> None:
+async def until(holds: Callable[[], Any], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
-        while not await asyncio.to_thread(holds):
+        while not await asyncio.to_thread(holds):  # noqa: ASYNC110 - what is waited for sets no event
             await asyncio.sleep(0.02)
 
 
@@ -174,7 +174,7 @@ async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Br
         assert not agent._checkpoints.take_over(tmp_path / "data" / "worker-1")
 
 
-async def test_a_worker_that_is_killed_is_started_again(
+async def test_a_worker_that_is_killed_or_hangs_is_started_again(
     tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = written(tmp_path / "p.yml", brokers)
@@ -189,6 +189,8 @@ async def test_a_worker_that_is_killed_is_started_again(
         await until(lambda: steady(samples(agent, "one")) == steady(before))
         (event,) = [one for one in agent._journal.last(100) if one.change is Change.WORKER_END]
         assert event.detail == "worker-1: killed by signal 9"
+        await hangs(agent, monkeypatch)
+        await reloads(agent, file, brokers)
         # One that does not come back: what it showed goes.
         agent._pool.workers[0]._command = ("/does/not/exist",)
         monkeypatch.setattr(pool, "keep_seconds", lambda _: 0.0)
@@ -202,53 +204,43 @@ async def test_a_worker_that_is_killed_is_started_again(
         assert (await asyncio.to_thread(agent.lookups.queues, "", ListQuery())).total == 40, "of the other broker"
 
 
-async def test_a_worker_that_hangs_delays_nobody(
-    tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = written(tmp_path / "p.yml", brokers)
-    async with running_agent(file, tmp_path / "data") as agent:
-        await moved(agent, "one")
-        monkeypatch.setattr(handle, "ANSWER_SECONDS", 0.3)
+async def hangs(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It delays nobody, and is killed."""
+    with monkeypatch.context() as patched:
+        patched.setattr(handle, "ANSWER_SECONDS", 0.3)
+        starts = agent._pool.workers[0].starts
         os.kill(pid(agent), signal.SIGSTOP)
         began = time.monotonic()
-        with pytest.raises(Busy, match="did not answer in time|does not answer"):
+        with pytest.raises(Busy, match=r"did not answer in time|does not answer"):
             await asyncio.to_thread(agent.lookups.queues, "one", ListQuery())
-        assert (await asyncio.to_thread(agent.lookups.queues, "", ListQuery())).total == 40
-        assert time.monotonic() - began < 2
-        text = b"".join(agent.exposition.chunks(Format.TEXT, gzip=False)).decode()
+        assert (await asyncio.to_thread(agent.lookups.queues, "", ListQuery())).total == 40, "of the other broker"
+        assert time.monotonic() - began < 3
+        assert samples(agent, "one")['mq_up{broker="one"}'] == 1
         await until(lambda: agent._pool.workers[0].unanswered > 0)
-        monkeypatch.setattr(handle, "ANSWER_SECONDS", 5.0)
-        monkeypatch.setattr(pool, "HUNG_SECONDS", 0.5)
-        assert 'mq_up{broker="one"} 1' in text
-        last = stamp(agent, "one")
-        await until(lambda: agent._pool.workers[0].starts == 2)
-        monkeypatch.setattr(pool, "HUNG_SECONDS", 30.0)
-        await until(lambda: stamp(agent, "one") > last)
+        patched.setattr(pool, "HUNG_SECONDS", 0.5)
+        await until(lambda: agent._pool.workers[0].starts > starts)
+    last = stamp(agent, "one")
+    await until(lambda: stamp(agent, "one") > last)
 
 
-async def test_a_reload_reaches_the_workers(tmp_path: Path, brokers: dict[str, Broker]) -> None:
-    file = written(tmp_path / "p.yml", brokers)
-    async with running_agent(file, tmp_path / "data") as agent:
-        await moved(agent, "one")
-        written(file, brokers, "rules: [{owner: me}]\n")
+async def reloads(agent: Agent, file: Path, brokers: dict[str, Broker]) -> None:
+    """They reach the worker."""
+    written(file, brokers, "rules: [{owner: me}]\n")
+    await agent.reload()
+    await until(lambda: any('owner="me"' in name for name in samples(agent, "one")))
+    shown = agent.lookups.masked_config()
+    written(file, brokers, "rules: [{owner: [}]\n")
+    with pytest.raises(ConfigError):
         await agent.reload()
-        await until(lambda: any('owner="me"' in name for name in samples(agent, "one")))
-        shown = agent.lookups.masked_config()
-        written(file, brokers, "rules: [{owner: [}]\n")
-        with pytest.raises(ConfigError):
-            await agent.reload()
-        assert agent.lookups.masked_config() == shown
-        file.write_text(
-            file.read_text().partition("rules")[0].replace("artemis, url: '", "artemis, password_file: /none, url: '")
-        )
-        written(file, {"two": brokers["two"]})
-        await agent.reload()
-        assert samples(agent, "one") == {}
-        assert [one.name for one in await asyncio.to_thread(agent.lookups.brokers)] == ["two"]
-        written(file, brokers)
-        await agent.reload()
-        await until(lambda: len(counters(samples(agent, "one"))) > 50)
-        assert list(agent._fleet.polled) == ["two"], "large until the agent starts again"
+    assert agent.lookups.masked_config() == shown
+    written(file, {"two": brokers["two"]})
+    await agent.reload()
+    assert samples(agent, "one") == {}
+    assert [one.name for one in await asyncio.to_thread(agent.lookups.brokers)] == ["two"]
+    written(file, brokers)
+    await agent.reload()
+    await until(lambda: len(counters(samples(agent, "one"))) > 50)
+    assert list(agent._fleet.polled) == ["two"], "large until the agent starts again"
 
 
 def children(of: int) -> list[int]:
@@ -257,11 +249,12 @@ def children(of: int) -> list[int]:
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_the_agent(tmp_path: Path, brokers: dict[str, Broker], ending: int) -> None:
-    file = written(tmp_path / "p.yml", brokers, "# the password is hunter2\n")
-    # What it left last time was large.
-    code = "from penstock.agent.processes import pool; pool.LARGE = 1e-9; pool.POLLS = 1; from penstock.cli import main; main()"
+    file = written(tmp_path / "p.yml", brokers)
+    file.write_text(file.read_text().replace("artemis,", "artemis, username: me, password: '${SECRET}',"))
+    large = "pool.LARGE, pool.POLLS = 1e-9, 1"
+    code = f"from penstock.agent.processes import pool; {large}; from penstock.cli import main; main()"
     command = [sys.executable, "-c", code, "run", "--config.file", str(file), "--storage.path", str(tmp_path / "data")]
-    environment = {**os.environ, "PENSTOCK_PROCESSES": "1"}
+    environment = {**os.environ, "PENSTOCK_PROCESSES": "1", "SECRET": "hunter2"}
     with subprocess.Popen([*command, "--web.listen-address", "127.0.0.1:0"], env=environment) as process:
         try:
             until_true(lambda: children(process.pid) and (tmp_path / "data" / "worker-1" / "state.bin").exists())

@@ -73,11 +73,14 @@ AGENT_SERIES, SIDECAR_SERIES = 3_750_000, 750_000
 """What the limits of chart and unit, and of the sidecars, hold: 100,000 and 20,000 queues with a consumer each."""
 
 
-def needed_mb(series: int) -> float:
-    """Peak resident memory in MB of an agent that shows so many series, of all its brokers, while it is scraped."""
-    return PROGRAM_MB + series * SERIES_KB / 1000
+def needed_mb(series: int, others: int = 0) -> float:
+    """Peak resident memory in MB of an agent that shows so many series, of all its brokers, while it is scraped.
+
+    others: worker processes of it.
+    """
+    return PROGRAM_MB * (1 + others) + series * SERIES_KB / 1000
 
 
-def limit_mib(series: int) -> int:
+def limit_mib(series: int, others: int = 0) -> int:
     """The memory in MiB that a container or unit should be allowed."""
-    return math.ceil(needed_mb(series) * (1 + SPARE) * 1e6 / 2**20 / STEP_MIB) * STEP_MIB
+    return math.ceil(needed_mb(series, others) * (1 + SPARE) * 1e6 / 2**20 / STEP_MIB) * STEP_MIB

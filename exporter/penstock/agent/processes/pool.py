@@ -40,6 +40,11 @@ SHOWN = "\0workers"
 """Name of their metrics beside those of brokers, none of which has it."""
 
 
+def share_of(rows: int, interval: float) -> float:
+    """What a broker of so many queues and consumers takes of a processor, by what others of its size take."""
+    return rows * ROW_SECONDS / interval
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerSeries:
     worker: str
@@ -79,8 +84,7 @@ class WorkerPool:
         """Those of the configuration that are large by what an earlier agent left."""
         intervals = {broker.name: config.interval_of(broker) for broker in config.brokers}
         for one in (one for one in known if one.broker in intervals):
-            rows = len(one.queue_keys) + len(one.consumer_keys)
-            self._shares[one.broker] = rows * ROW_SECONDS / intervals[one.broker]
+            self._shares[one.broker] = share_of(len(one.queue_keys) + len(one.consumer_keys), intervals[one.broker])
             self._nodes[one.broker] = one.node
         return self._large(intervals)
 
