@@ -66,10 +66,10 @@ class Checkpoints:
         """What a worker process of an earlier agent left there is this file's now; as `load`."""
         file = StateFile(directory)
         events = file.load()
-        if self._file is not None:
+        if self._file is not None and file.known():  # else it may be unreadable
             self._file.keep(self._file.newest(file.known()), time.time())
             if self._file.save():
-                file.retire()
+                file.remove()
         return events
 
     async def take_in(self, checkpoints: Sequence[Checkpoint], assessors: Sequence[Assessor]) -> None:

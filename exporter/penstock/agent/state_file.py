@@ -30,8 +30,6 @@ FORMAT = 2
 FILE = "state.bin"
 SET_ASIDE = ".unusable"
 """Suffix of a file that could not be read; a later one replaces it."""
-TAKEN = ".taken"
-"""Suffix of the files of a worker process that the agent's own state file has taken over."""
 FORGET_SECONDS = 30 * 86400.0
 """A broker that was not seen for so long is forgotten."""
 MAX_BYTES = 1 << 28
@@ -177,11 +175,11 @@ class StateFile:
         """What is known of all brokers."""
         return list(self._saved.brokers.values())
 
-    def retire(self) -> None:
-        """Another has what the files say: they get other names, and are not read again."""
+    def remove(self) -> None:
+        """Another file has what they say."""
         for path in (self._journal.path, self.path):
             with contextlib.suppress(OSError):
-                path.replace(path.with_name(path.name + TAKEN))
+                path.unlink(missing_ok=True)
 
     def prepare(self) -> None:
         """Pack what is kept so far: `save` packs the rest. Beside it brokers may be recorded and kept."""

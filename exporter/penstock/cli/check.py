@@ -10,7 +10,7 @@ from penstock.agent import Poller, Result
 from penstock.agent import tables as own
 from penstock.agent.factory import open_reader
 from penstock.agent.process import limit_mib, needed_mb, worker_processes
-from penstock.agent.processes.pool import LARGE, share_of
+from penstock.agent.processes.pool import LARGE, rows, share_of
 from penstock.cli import logs, options
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
@@ -69,7 +69,7 @@ def memory_of(pollers: Iterable[Poller]) -> dict[str, int] | None:
     if not found or any(poller.assessor.snapshot is None for poller in found):
         return None
     series = sum(own.series(poller.assessor.tables) for poller in found)
-    others = min(sum(map(is_large, found)), worker_processes("auto"))
+    others = min(sum(map(is_large, found)), worker_processes("auto")) if len(found) > 1 else 0
     return {
         "series": series, "needed_mb": round(needed_mb(series, others)), "limit_mib": limit_mib(series, others)
     }  # fmt: skip
@@ -122,7 +122,7 @@ def report(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"finding   {finding.rule}, {finding.scope} {finding.object}: {finding.says}"
         yield f"          {finding.advice}"
     if found["large"]:
-        yield "large     penstock run polls it in a worker process, unless --processes forbids it"
+        yield "large     beside other brokers penstock run polls it in a worker process, unless --processes forbids it"
     beyond = found["series_beyond_budget"]
     yield f"export    {found['series'] - beyond} series, {found['series_held_back']} held back by the series limits"
     if beyond:
@@ -130,8 +130,7 @@ def report(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def is_large(poller: Poller) -> bool:
-    rows = {} if poller.assessor.snapshot is None else rows_of(poller.assessor.snapshot)
-    return share_of(rows.get("queues", 0) + rows.get("consumers", 0), poller.interval) > LARGE
+    return share_of(rows(poller.assessor.snapshot), poller.interval) > LARGE
 
 
 def rows_of(snapshot: Snapshot) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """The worker processes of an agent: which brokers are large, and which process polls them."""
 
+import gc
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,10 +19,12 @@ from penstock.agent.processes.blocks import NOTHING
 from penstock.agent.processes.handle import WorkerProcess
 from penstock.agent.recent import HOUR
 from penstock.config import Config
+from penstock.core import allocator
 from penstock.core.errors import PenstockError
 from penstock.core.table import Index, Table
 from penstock.exposition.body import Exposition
 from penstock.exposition.render import BrokerBlocks, Published
+from penstock.model import Snapshot
 from penstock.series.last_good import keep_seconds
 
 log = logging.getLogger(__name__)
@@ -29,7 +32,7 @@ log = logging.getLogger(__name__)
 LARGE = 0.03
 """CPU seconds of work a second: a broker that takes more is polled by a worker process."""
 ROW_SECONDS = 9e-6
-"""CPU that a poll takes for a queue or a consumer, where only a state file says how many there are."""
+"""CPU that a poll takes for a queue or a consumer, until it is measured."""
 POLLS = 3
 """Over which a broker is measured; the first, which reads every text, is none of them."""
 LOOK_SECONDS, GIVE_SECONDS, STOP_SECONDS = 2.0, 60.0, 2.0
@@ -43,6 +46,11 @@ SHOWN = "\0workers"
 def share_of(rows: int, interval: float) -> float:
     """What a broker of so many queues and consumers takes of a processor, by what others of its size take."""
     return rows * ROW_SECONDS / interval
+
+
+def rows(snapshot: Snapshot | None) -> int:
+    tables = () if snapshot is None else (snapshot.queues, snapshot.consumers)
+    return sum(len(table) for table in tables if table is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ class WorkerPool:
 
     def large_by(self, known: Iterable[Checkpoint], config: Config) -> list[str]:
         """Those of the configuration that are large by what an earlier agent left."""
-        intervals = {broker.name: config.interval_of(broker) for broker in config.brokers}
+        self._intervals = intervals = {broker.name: config.interval_of(broker) for broker in config.brokers}
         for one in (one for one in known if one.broker in intervals):
             self._shares[one.broker] = share_of(len(one.queue_keys) + len(one.consumer_keys), intervals[one.broker])
             self._nodes[one.broker] = one.node
@@ -93,6 +101,8 @@ class WorkerPool:
         read = {poller.name: poller for poller in pollers if poller.assessor.node}
         for name, poller in read.items():
             self._nodes[name] = poller.assessor.node
+            by_rows = share_of(rows(poller.assessor.snapshot), poller.interval)  # the first poll tells, too
+            self._shares[name] = max(self._shares.get(name, 0.0), by_rows)
             lane, done = poller.assessor.lane, poller.polls[Result.OK] + poller.polls[Result.PARTIAL]
             used = lane.used if lane else 0.0
             polls, before = self._measured.setdefault(name, (done, used))
@@ -103,8 +113,11 @@ class WorkerPool:
         return self._large(read)
 
     def _large(self, names: Collection[str]) -> list[str]:
-        """Of these, the largest first, with those that serve the node id of one that is polled elsewhere."""
-        if not self.most:
+        """Of these, the largest first, with those that serve the node id of one that is polled elsewhere.
+
+        One that is alone keeps none waiting but those who scrape it, and has no need of more memory.
+        """
+        if not self.most or len(self._intervals) < 2:
             return []
         found = {name for name in names if self._shares.get(name, 0.0) > LARGE} | self.assigned.keys()
         nodes = {self._nodes[name] for name in found if name in self._nodes}
@@ -181,6 +194,9 @@ class WorkerPool:
         events = [one for name in names for one in self.journal.last(MOST_EVENTS, since=since, broker=name)]
         worker.ask("give", names, known, events, seconds=GIVE_SECONDS)
         self.checkpoints.drop(known)
+        del known
+        gc.collect()
+        allocator.give_back()  # what a large broker took is the worker's to take now
         self._given[worker.name] = wanted
 
     def numbers(self, here: Mapping[str, float]) -> dict[str, float]:
