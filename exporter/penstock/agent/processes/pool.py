@@ -101,7 +101,7 @@ class WorkerPool:
         read = {poller.name: poller for poller in pollers if poller.assessor.node}
         for name, poller in read.items():
             self._nodes[name] = poller.assessor.node
-            by_rows = share_of(rows(poller.assessor.snapshot), poller.interval)  # the first poll tells, too
+            by_rows = share_of(rows(poller.assessor.snapshot), poller.interval)
             self._shares[name] = max(self._shares.get(name, 0.0), by_rows)
             lane, done = poller.assessor.lane, poller.polls[Result.OK] + poller.polls[Result.PARTIAL]
             used = lane.used if lane else 0.0
