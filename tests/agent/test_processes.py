@@ -264,7 +264,7 @@ def test_workers_end_with_the_agent(tmp_path: Path, brokers: dict[str, Broker], 
             process.send_signal(ending)
             assert process.wait(10) == (0 if ending == signal.SIGTERM else -9)
             until_true(lambda: not running_process(worker))
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 8  # 5 s where the machine is not busy
         finally:
             process.kill()
 

@@ -147,9 +147,9 @@ class Agent:
         ended, unwritten = True, "what was learned since the last save is lost"
         try:
             async with asyncio.timeout(STOP_SECONDS):
+                others = asyncio.create_task(asyncio.to_thread(self._pool.stop))
                 await self._turns.close()
                 await end(*self._tasks)
-                others = asyncio.create_task(asyncio.to_thread(self._pool.stop))
                 self._fleet.drop_all()
                 await self._fleet.settled()
                 if self._tasks:  # else nothing was begun: what an earlier agent saved must stay
