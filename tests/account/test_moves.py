@@ -1,5 +1,6 @@
 """What an operator moved is not acknowledged; what looks like a move, and is none."""
 
+import random
 from typing import Any
 
 import pytest
@@ -157,3 +158,142 @@ def test_beside_producers_without_an_address_a_move_has_bounds(calm: int, lag: f
     low, high = broker.fate("moved")
     assert low <= 10 <= high
     assert broker.fate("acknowledged")[0] == 0
+
+
+# --- beside producers without an address, what rows say later explains what they had not said
+
+
+class Beside:
+    """
+    A queue with one consumer, beside a producer without an address that always sends.
+
+    settled, moved, in_vain: so many, by the consumer, by an operator, and of what the consumer rolled back. unread: of
+    what it settled, acknowledged only after the rows of consumers were read.
+    """
+
+    def __init__(self, *, counts_attempts: bool = True) -> None:
+        self.broker, self.consumer, self.settled, self.moved, self.in_vain, self.sent = Broker(), "c", 0, 0, 0, 0
+        self._earlier = 0
+        self.attempts = counts_attempts
+        self.poll()
+
+    def poll(self, settled: int = 0, moved: int = 0, in_vain: int = 0, *, unread: int = 0, strangers: int = 50) -> None:
+        self.settled, self.moved, self.in_vain = self.settled + settled, self.moved + moved, self.in_vain + in_vain
+        self.sent += strangers
+        k = float(self.settled + self.moved)
+        numbers = {"Att": k + self.in_vain} if self.attempts else {}
+        rows = {"q": queue(9000, 9000 - k, K=k, consumers=float(bool(self.consumer)), **numbers)}
+        other = {"to": queue(self.sent + self.moved, self.sent + self.moved)}
+        done = float(self.settled + self.in_vain - unread - self._earlier)
+        takers = {self.consumer: {"queue": "q", "N": done, "C": done, "T": 0.0}} if self.consumer else {}
+        senders = {"p": ("(anonymous)", float(self.sent)), "gone": ("to", 0.0)}
+        self.broker.see(rows | other, consumers=takers, senders=senders)
+
+    def goes(self, then: str = "") -> None:
+        self._earlier, self.consumer = self.settled + self.in_vain, then
+
+    @property
+    def told(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Acknowledged and moved, at least and at most."""
+        low, high = self.broker.fate("acknowledged")
+        assert (low, high) == tuple(self.settled + self.moved - n for n in reversed(self.broker.fate("moved")))
+        return (low, high), self.broker.fate("moved")
+
+
+def test_batches_that_are_acknowledged_between_the_reads_are_acknowledged_in_the_end() -> None:
+    """At four polls of five a batch of fifty was acknowledged just after the rows had been read."""
+    queue = Beside()
+    for n in range(30):
+        queue.poll(settled=100, unread=50 if n % 5 else 0)
+        assert queue.told[0][0] >= queue.settled - 50
+    queue.poll()
+    assert queue.told == ((3000, 3000), (0, 0))
+
+
+def test_what_was_in_hand_when_a_consumer_went_is_all_that_has_bounds() -> None:
+    queue = Beside()
+    for n in range(20):
+        queue.poll(settled=100, unread=100 if n % 3 else 0)
+    queue.poll()
+    queue.settled += 30
+    queue.goes()
+    for _ in range(6):
+        queue.poll()
+    assert queue.told == ((2000, 2030), (0, 30))
+
+
+def test_what_consumers_roll_back_hides_no_move() -> None:
+    """Both were told as acknowledged: their sum is what the rows of the consumers say."""
+    queue = Beside()
+    queue.poll(settled=40)
+    for _ in range(12):
+        queue.poll(settled=10, in_vain=15)
+        queue.poll(settled=10, in_vain=5, moved=5)
+        assert queue.told[0][0] <= queue.settled
+    queue.poll()
+    (low, high), (_, moved) = queue.told
+    assert low <= 280 <= high
+    assert queue.moved <= moved
+
+
+def test_retries_now_and_then_leave_the_rest_exact() -> None:
+    queue = Beside()
+    for n in range(60):
+        queue.poll(settled=20, in_vain=3 * (n % 25 == 20), unread=10 * (n % 2))
+    queue.poll()
+    assert queue.told[0][1] == 1200
+    assert queue.told[0][0] >= 1200 - 2 * 2 * 3
+
+
+def test_a_move_within_the_noise_is_not_acknowledged_when_strangers_end() -> None:
+    queue = Beside()
+    for _ in range(10):
+        queue.poll(settled=50)
+    queue.poll(settled=50, moved=3)
+    for _ in range(12):
+        queue.poll(settled=50, strangers=0)
+    assert queue.told == ((1150, 1153), (0, 3))
+
+
+@pytest.mark.parametrize(("seed", "attempts"), [(1, True), (4, True), (5, True), (2, False)])
+def test_nothing_that_was_moved_is_ever_acknowledged(seed: int, *, attempts: bool) -> None:
+    dice, queue = random.Random(seed), Beside(counts_attempts=attempts)  # noqa: S311 - no secret
+    rolls_back = 3 * (attempts and seed % 2)
+    queue.poll(5, in_vain=rolls_back)
+    for n in range(60):
+        if not dice.randrange(15):
+            queue.settled += dice.randrange(10)
+            queue.goes(then=f"c{n}")
+        batch = dice.choice([0, 5, 50])
+        moved, strangers, unread = dice.choice([0, 0, 0, 7]), dice.choice([0, 20]), dice.choice([0, batch])
+        queue.poll(batch, moved, rolls_back * (n % 7 == 0), unread=unread, strangers=strangers)
+        (low, _), (_, most) = queue.told
+        assert low <= queue.settled
+        assert queue.moved <= most
+    for _ in range(6):
+        queue.poll()
+    assert queue.told[0][0] <= queue.settled <= queue.told[0][1]
+
+
+def test_while_attempts_are_not_read_nothing_is_taken_back() -> None:
+    queue = Beside()
+    for _ in range(5):
+        queue.poll(settled=10)
+    queue.poll(settled=10, moved=10)
+    queue.poll()
+    assert queue.told[0][0] == 60
+    for known in (False, True, True, True, True, True, True):
+        queue.attempts = known
+        queue.poll(settled=10 * (not known), in_vain=10 * (not known))
+    assert queue.told[0][0] <= 70 <= queue.told[0][1]
+
+
+def test_a_restart_of_the_agent_keeps_what_it_was_not_sure_of() -> None:
+    queue = Beside()
+    for _ in range(5):
+        queue.poll(settled=10)
+    queue.poll(settled=10, moved=10)
+    queue.broker.restart_agent()
+    for _ in range(6):
+        queue.poll(settled=10)
+    assert queue.told == ((120, 130), (0, 10))

@@ -51,7 +51,7 @@ def test_no_labels() -> None:
     ],
 )
 def test_type_line(name: str, form: Format, lines: bytes) -> None:
-    family = Family(name, "agent.x", "Help.", "here")
+    family = Family(name, "Help.", "here")
     assert header(family, form).splitlines()[1] == lines
 
 
@@ -60,7 +60,7 @@ def test_type_line(name: str, form: Format, lines: bytes) -> None:
     [(Format.TEXT, rb'A "b" \\ \nc. Source: d.'), (Format.OPENMETRICS, rb"A \"b\" \\ \nc. Source: d.")],
 )
 def test_help_line(form: Format, escaped: bytes) -> None:
-    family = Family("x", "agent.x", 'A "b" \\ \nc.', "d")
+    family = Family("x", 'A "b" \\ \nc.', "d")
     assert header(family, form) == b"# HELP x " + escaped + b"\n# TYPE x gauge\n"
     (metric,) = parse(form, header(family, form) + b"x 1\n" + END[form])
     assert metric.documentation == family.documentation

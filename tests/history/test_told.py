@@ -161,12 +161,12 @@ def test_in_one_run_nothing_is_told_otherwise_than_before() -> None:
         before, hour = now, stamp // 3600
 
 
-def row(event: str, at: float, seen: float | None, since: float = 100.0) -> dict[str, object]:
+def row(event: str, at: float, seen: float, since: float = 100.0) -> dict[str, object]:
     def moment(seconds: float) -> datetime:
         return datetime.fromtimestamp(seconds, UTC)
 
     names = {"broker": "b", "address": "a", "queue": "q", "client": "c", "condition": "stalled", "severity": "warning"}
-    return {**names, "event": event, "stamp": moment(at), "since": moment(since), "seen": seen and moment(seen)}
+    return {**names, "event": event, "stamp": moment(at), "since": moment(since), "seen": moment(seen)}
 
 
 @pytest.mark.parametrize(
@@ -177,9 +177,8 @@ def row(event: str, at: float, seen: float | None, since: float = 100.0) -> dict
          41 * DAY, (3700, False, False)),
         ([row("enter", 160, 160), row("hold", 3600, 3600)], 40 * DAY, (3600, False, False)),
         ([row("enter", 160, 160), row("hold", 3600, 3600)], 7500, (7500, True, True)),
-        # Of an older agent, which did not say when it saw it last.
-        ([row("enter", 160, None), row("leave", 40 * DAY, None)], 41 * DAY, (160, False, False)),
-        ([row("enter", 160, None), row("leave", 300, None)], 41 * DAY, (300, False, True)),
+        ([row("enter", 160, 160), row("leave", 40 * DAY, 160)], 41 * DAY, (160, False, False)),
+        ([row("enter", 160, 160), row("leave", 300, 160)], 41 * DAY, (300, False, True)),
         # An hour without a poll, and it stood before and after since the same time.
         ([row("enter", 160, 160), row("hold", 9000, 9000), row("leave", 9100, 9000)], DAY, (9100, False, True)),
     ],

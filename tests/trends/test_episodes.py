@@ -18,7 +18,8 @@ from penstock_demo.history import Fleet, generate
 
 def told(event: str, at: float, since: float = 100.0, severity: str = "warning") -> dict[str, Any]:
     names = {"broker": "b", "address": "a", "queue": "q", "client": "c", "condition": "stalled"}
-    times = {"stamp": datetime.fromtimestamp(at, UTC), "since": datetime.fromtimestamp(since, UTC)}
+    moments = {"stamp": at, "since": since, "seen": at}
+    times = {name: datetime.fromtimestamp(seconds, UTC) for name, seconds in moments.items()}
     return {**names, **times, "event": event, "severity": severity}
 
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from textual.containers import VerticalScroll
 from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -322,3 +323,11 @@ async def test_pause_help_events_and_the_end(source: Made) -> None:
         assert "1970-01-01 00:00:00  broker up  b1  x" in page(pilot)
         await press(pilot, "escape", "q")
         assert not pilot.app.is_running
+
+
+async def test_a_page_hides_what_is_under_it(source: Made) -> None:
+    async with shown(source) as pilot:
+        await press(pilot, "question_mark")
+        screen = pilot.app.screen
+        assert screen.styles.background.a == 1
+        assert screen.query_one(VerticalScroll).styles.padding.width == 2

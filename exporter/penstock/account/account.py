@@ -86,6 +86,8 @@ class MessageAccount:
             np.where(self.placeless(found, snapshot), self.books.killed, np.nan),
             np.where(drops, of.dropped, np.nan) if compared else nothing,
             np.where(gap > np.where(moves, SKEW, 0.0), gap, 0.0 * gap),
+            self.rollbacks.rolled_back if self.rollbacks.index is found.queues else nothing,
+            self.dead_letters.reindexed(found.queues).purged,
         )
         came = of.routed if compared else self.books.came
         prepared = in_doubt.since if in_doubt.read else {}
@@ -105,7 +107,7 @@ class MessageAccount:
         return placeless
 
     def without_addresses(self, found: Facts, snapshot: Snapshot) -> "MessageAccount":
-        moves = self.moves.advance(found, snapshot, self.books, None)
+        moves = self.moves.advance(found, snapshot, self.books, None, self.returns.pages(found))
         return replace(self, moves=moves, dead_letters=self.dead_letters.unsure(found.queues))
 
     def with_operators(
@@ -120,7 +122,8 @@ class MessageAccount:
             found, has_address, self.books, last, visits, watched=watched, unlisted=unlisted
         )
         visits = visits.with_strangers(letters.dead) if len(sent) else visits
-        moves = self.moves.advance(found, snapshot, self.books, visits if len(sent) else None)
+        known, pages = visits if len(sent) else None, self.returns.pages(found)
+        moves = self.moves.advance(found, snapshot, self.books, known, pages)
         rollbacks = self.rollbacks.advance(found, snapshot, join, self.address_books, self.duplicates.producers, visits)
         if moves.proven:
             visits = replace(visits, grew=np.zeros_like(visits.grew))

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
-from penstock.account.reading import left_by, meanwhile, read
+from penstock.account.reading import attempted_in_vain, left_by, meanwhile
 from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column
+from penstock.core.windows import Mask
 from penstock.model import Snapshot
 from penstock.observation.facts import Facts, Seen, or_zero
 
@@ -44,10 +45,9 @@ class GivenBack(RowState):
         """last: as seen at the poll before. moves: of this poll. watched: as of `QueueBooks.advance`."""
         before = self.reindexed(found.queues)
         left = found.settled + found.expired + found.killed
-        open_ = found.of_queue(found.consumer.uncommitted) + np.fmax(or_zero(books.unheld[-1]), 0.0)
         hidden = any(one.what == "consumers" for one in snapshot.observation.left_out)  # who is not listed is not gone
-        attempts = np.nan if hidden or read(snapshot, snapshot.queues, "sizes") is None else found.attempts
-        now = attempts - left - or_zero(books.lost) - open_
+        now = attempted_in_vain(found, snapshot, books) - found.killed - np.fmax(or_zero(books.unheld[-1]), 0.0)
+        now = now + (np.nan if hidden else 0.0)
         still = (now == before.attempted[2]) & (found.d_settled == 0)
         begins = np.isnan(before.attempted0) | found.set_back
         older = books.since < found.now  # than this poll: what was given back meanwhile is not known
@@ -59,9 +59,9 @@ class GivenBack(RowState):
         ahead = meanwhile(found, snapshot, or_zero(found.d_settled), "queues", "sizes")
         surely = np.where(still, now, np.min(attempted, axis=0) - ahead) - attempted0
         # Fewer attempts than messages that left: some of them were in page files.
-        paged = np.where((found.address.paging > 0) | (still & (attempts < left)), 1.0, before.paged)
+        paged = np.where((found.address.paging > 0) | (still & (found.attempts < left)), 1.0, before.paged)
         went, held = left_by(found, last)
-        rows = np.fmax(held - np.fmax(moves.unseen[2] - moves.unseen[0], 0.0) - or_zero(found.d_expired), 0.0)
+        rows = np.fmax(held - np.fmax(moves.unseen[-1] - moves.unseen[-3], 0.0) - or_zero(found.d_expired), 0.0)
         from_rows = before.from_rows + np.where(found.known & (not hidden), rows, 0.0)
         others = found.consumer.index.column("not_core", lambda row: row.protocol != CORE)
         return GivenBack(
@@ -73,6 +73,11 @@ class GivenBack(RowState):
             attempted=attempted,
             attempted0=attempted0,
         )
+
+    def pages(self, found: Facts) -> Mask:
+        """Queues that have paged, so that the broker attempts less than it settles."""
+        pages: Mask = (self.reindexed(found.queues).paged > 0) | (found.address.paging > 0)
+        return pages
 
     @property
     def most(self) -> Column:

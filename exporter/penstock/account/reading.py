@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from penstock.account.queue_books import QueueBooks
 from penstock.core.table import Column, RowT, Table
 from penstock.core.windows import Mask
 from penstock.model import ProducerRow, Snapshot
@@ -32,6 +33,13 @@ def meanwhile(found: Facts, snapshot: Snapshot, moved: Column, first: str, secon
 
 def anonymous(producers: Table[ProducerRow]) -> Mask:
     return producers.index.column("anonymous", lambda row: row.address == ANONYMOUS) > 0
+
+
+def attempted_in_vain(found: Facts, snapshot: Snapshot, books: QueueBooks) -> Column:
+    """Attempts to acknowledge that settled no message, and are not open with a consumer; NaN: not read."""
+    attempts = np.nan if read(snapshot, snapshot.queues, "sizes") is None else found.attempts
+    left = found.settled + found.expired + or_zero(books.lost)
+    return attempts - left - found.of_queue(found.consumer.uncommitted)
 
 
 def left_by(found: Facts, last: Seen) -> tuple[Mask, Column]:

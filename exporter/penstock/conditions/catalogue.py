@@ -25,8 +25,10 @@ from penstock.conditions.open_transaction import OPEN_TRANSACTION
 from penstock.conditions.orphaned import ORPHANED
 from penstock.conditions.over_budget import OVER_BUDGET
 from penstock.conditions.paused import PAUSED
+from penstock.conditions.producer_rolls_back import PRODUCER_ROLLS_BACK
 from penstock.conditions.producer_transaction_open import PRODUCER_TRANSACTION_OPEN
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
+from penstock.conditions.purged import MESSAGES_PURGED
 from penstock.conditions.redelivery_loop import REDELIVERY_LOOP
 from penstock.conditions.rejecting import REJECTING
 from penstock.conditions.removed_unsettled import REMOVED_UNSETTLED
@@ -43,8 +45,9 @@ _ALL = (
     STALLED, OPEN_TRANSACTION, ORPHANED, REDELIVERY_LOOP, CHURN_WITHOUT_PROGRESS, CRASH_LOOPING, LEAKING,
     NOT_DISPATCHING, NO_CONSUMER, TOO_FEW_CONSUMERS, PAUSED, DEPAGING_FROZEN, PRODUCERS_BLOCKED, REJECTING,
     RING_LOSING, RING_LOST_BY_CONSUMER, EXPIRING, DEAD_LETTERING, DEAD_LETTERS_LOST, DUPLICATES_DROPPED,
-    UNWANTED_MESSAGES, UNACCOUNTED, FALLING_BEHIND, HOARDING, CONNECTION_PAUSED, PRODUCER_TRANSACTION_OPEN,
-    LIMIT_LOSING, REMOVED_UNSETTLED, IN_DOUBT, DELIVERED_TO_NONE, HOLDER_GONE, TWO_ACTIVES, OVER_BUDGET, UNKNOWN,
+    UNWANTED_MESSAGES, PRODUCER_ROLLS_BACK, MESSAGES_PURGED, UNACCOUNTED, FALLING_BEHIND, HOARDING,
+    CONNECTION_PAUSED, PRODUCER_TRANSACTION_OPEN, LIMIT_LOSING, REMOVED_UNSETTLED, IN_DOUBT, DELIVERED_TO_NONE,
+    HOLDER_GONE, TWO_ACTIVES, OVER_BUDGET, UNKNOWN,
 )  # fmt: skip
 
 CONDITIONS: dict[str, Condition] = {condition.name: condition for condition in _ALL}

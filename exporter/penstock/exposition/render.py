@@ -43,7 +43,6 @@ class Layout:
         return cls(index, np.arange(len(index)), np.zeros(len(index), np.int64), in_order=True)
 
     def __len__(self) -> int:
-        """The number of places."""
         return len(self.rows)
 
     def advance(self, index: Index[Any]) -> tuple["Layout", Mask]:

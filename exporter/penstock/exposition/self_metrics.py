@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics, genera
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.process_collector import ProcessCollector
 
-from penstock.exposition.catalogue import AGENT, Family
+from penstock.exposition.catalogue import AGENT
 from penstock.exposition.render import sample_lines
 from penstock.exposition.syntax import END, Format, header, label_text, label_texts
 
@@ -65,23 +65,18 @@ class SelfMetrics:
         own = []
         for family in AGENT:
             if family.column == LABELS:
-                own.append(self._labels(family, form))
-            elif not np.isnan(values.get(family.column, np.nan)):
-                labels = np.array(label_texts(family.label_names, [self]), np.object_)
-                own.append(
-                    header(family, form) + sample_lines(family.name, labels, np.array([values[family.column]]))[0]
-                )
+                texts = [
+                    label_text({"broker": name} | {f"label_{key}": text for key, text in labels.items()})
+                    for name, labels in self._labelled.items()
+                ]
+                numbers = np.ones(len(texts))
+            else:
+                texts = label_texts(family.label_names, [self])
+                numbers = np.array([values.get(family.column, np.nan)])
+            lines, shown = sample_lines(family.name, np.array(texts, np.object_), numbers)
+            if shown:
+                own.append(header(family, form) + lines)
         return b"".join(own) + self._registered(form)
-
-    def _labels(self, family: Family, form: Format) -> bytes:
-        """The family whose labels differ from row to row."""
-        rows = [
-            label_text({"broker": name} | {f"label_{key}": text for key, text in labels.items()})
-            for name, labels in self._labelled.items()
-        ]
-        if not rows:
-            return b""
-        return header(family, form) + sample_lines(family.name, np.array(rows, np.object_), np.ones(len(rows)))[0]
 
     def _registered(self, form: Format) -> bytes:
         if form is Format.TEXT:

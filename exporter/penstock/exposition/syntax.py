@@ -12,8 +12,6 @@ from penstock.exposition.catalogue import Family
 
 
 class Format(Enum):
-    """What a body is written in."""
-
     TEXT = "text 0.0.4"
     OPENMETRICS = "OpenMetrics 1.0"
 

@@ -4,10 +4,10 @@ from penstock.findings.finding import FindingRule
 from penstock.findings.rules import addresses, clients, openmq
 
 RULES: tuple[FindingRule, ...] = (
-    addresses.RING_ON_PAGING_ADDRESS, addresses.NO_DEAD_LETTER_ADDRESS, addresses.NO_EXPIRY_ADDRESS,
-    addresses.DEAD_LETTER_ADDRESS_UNBOUND, addresses.EXPIRY_ADDRESS_UNBOUND, addresses.UNLIMITED_DELIVERY_ATTEMPTS,
-    clients.WINDOW_EXCEEDS_RING, clients.SLOW_CONSUMER_POLICY, clients.CONSUMER_PER_MESSAGE,
-    clients.PREFETCH_EXCEEDS_QUEUE, addresses.MANAGEMENT_GUARD_OFF, clients.SESSION_OVERLOADED,
-    openmq.FLOW_THRESHOLD_EXTREME, openmq.FLOW_LIMIT_EXCEEDS_MEMORY, openmq.CONNECTION_LIMIT_ADVISED,
-    openmq.CONNECTION_COUNT_ADVISED, openmq.LIMIT_BELOW_BUFFER,
+    addresses.ring_on_paging_address, addresses.no_dead_letter_address, addresses.no_expiry_address,
+    addresses.dead_letter_address_unbound, addresses.expiry_address_unbound, addresses.unlimited_delivery_attempts,
+    clients.window_exceeds_ring, clients.slow_consumer_policy, clients.consumer_per_message,
+    clients.prefetch_exceeds_queue, addresses.management_guard_off, clients.session_overloaded,
+    openmq.flow_threshold_extreme, openmq.flow_limit_exceeds_memory, openmq.connection_limit_advised,
+    openmq.connection_count_advised, openmq.limit_below_buffer,
 )  # fmt: skip

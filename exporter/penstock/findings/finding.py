@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +50,11 @@ class FindingRule:
     @property
     def units(self) -> Mapping[str, str]:
         return {name: unit for unit, names in self.evidence.items() for name in names.split()}
+
+
+def finding_rule(**fields: Any) -> Callable[[Callable[[FindingRule, FindingContext], "Found"]], FindingRule]:
+    """Makes a rule of the function that finds it, and names it after that."""
+    return lambda find: FindingRule(name=find.__name__, find=find, **fields)
 
 
 @dataclass(frozen=True, slots=True)

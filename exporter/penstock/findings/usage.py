@@ -1,6 +1,5 @@
-"""
-What connections and sessions do from one evaluation to the next: how many consumers they have, how fast they are fed,
-whether all of their consumers stay behind; and their flow control on OpenMQ, per consumer and per connection.
+"""What connections and sessions do from one evaluation to the next: how many consumers they have, how fast they are
+fed, whether all of their consumers stay behind; and their flow control on OpenMQ, per consumer and per connection.
 
 OpenMQ does not show limits: they are measured, or those of the destination, which a client can only lower.
 """
@@ -29,9 +28,8 @@ VARIES = 2
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCounts:
-    """
-    Columns by `keys`, ascending: consumers now, the fewest and the most of them; evaluations at which their number had
-    changed; consumers that came after the first one; messages a second since the one before (NaN at first).
+    """Columns by `keys`, ascending: consumers now, the fewest and the most of them; evaluations at which their number
+    had changed; consumers that came after the first one; messages a second since the one before (NaN at first).
     """
 
     keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.exposition.catalogue import CATALOGUE
 from penstock.history.publish import directory, in_order
-from penstock.history.schema import BROKER, QUEUE, TEXT, RowType, series_id
-from penstock.history.snapshots import arrow_column, constant
+from penstock.history.schema import BROKER, COUNT, QUEUE, TEXT, RowType, series_id
+from penstock.history.snapshots import WHOLE
 from penstock.history.store import Store
 
 TIMEOUT = 120.0
@@ -277,40 +277,22 @@ def with_polls(brokers: Rows, queues: Rows) -> Rows:
 
 
 def table_of(kind: RowType, found: Rows, lives: Lives) -> Any:
-    """Rows of a kind; columns that nobody told are null."""
-    cells = [
-        (name, stamp, values, interval_of(rows))
-        for name, rows in sorted(found.items())
-        for stamp, values in sorted(rows.items())
-    ]
-    stamps = np.array([stamp for _, stamp, *_ in cells])
-    texts = {"broker": [name[0] for name, *_ in cells]}
-    whole: dict[str, list[int]] = {}
-    if kind is QUEUE:
-        texts |= {"address": [name[1] for name, *_ in cells], "queue": [name[2] for name, *_ in cells]}
-        sids = {name: series_id(*name) for name in found}
-        whole = {"sid": [sids[name] for name, *_ in cells], "inc": [lives.of(n, at, v) for n, at, v, _ in cells]}
-        whole["key"] = whole["sid"]
-    given = {column for *_, values, _ in cells for column in values}
-    arrays = []
-    for one in kind.schema:
-        if one.name == "stamp":
-            arrays.append(pa.array(np.rint(stamps * 1e6).astype(np.int64)).cast(one.type))
-        elif one.name in texts:
-            arrays.append(pa.array(texts[one.name]).dictionary_encode())
-        elif one.name in whole:
-            arrays.append(pa.array(whole[one.name], pa.int64()))
-        elif one.name == "interval":
-            arrays.append(pa.array([every for *_, every in cells]).cast(one.type))
-        elif one.name == "agent_clock":
-            arrays.append(pa.array(stamps))
-        elif one.name in given:
-            arrays.append(arrow_column(np.array([values.get(one.name, np.nan) for *_, values, _ in cells]), one.type))
-        elif one.type == TEXT and one.name != "parts":
-            arrays.append(constant("", len(cells)))
-        else:
-            arrays.append(pa.nulls(len(cells), one.type))
-    return pa.table(arrays, schema=kind.schema)
+    """Rows of a kind; numbers that nobody told are null."""
+    counts = {one.name for one in kind.schema if one.type == COUNT}
+    unknown = {one.name: "" for one in kind.schema if one.type == TEXT and one.name != "parts"}
+    rows = []
+    for name, polls in sorted(found.items()):
+        same: dict[str, Any] = unknown | dict(zip(("broker", "address", "queue"), name, strict=False))
+        same["interval"] = interval_of(polls)
+        if kind is QUEUE:
+            same["sid"] = same["key"] = series_id(*name)
+        for stamp, values in sorted(polls.items()):
+            row = {**same, **values, "stamp": round(stamp * 1e6), "agent_clock": stamp}
+            row |= {column: round(min(values[column], WHOLE[1])) for column in counts & values.keys()}
+            if kind is QUEUE:
+                row["inc"] = lives.of(name, stamp, values)
+            rows.append(row)
+    return pa.Table.from_pylist(rows, kind.schema)
 
 
 def interval_of(rows: Mapping[float, Any]) -> float:

@@ -16,10 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.history.publish import ALL_DAY, RAW, give_back, in_order
+from penstock.history.publish import ALL_DAY, RAW, give_back, in_order, sortable
 from penstock.history.publish import directory as hour_directory
 from penstock.history.schema import CONDITION, ROW_TYPES, RowType, fitted
 from penstock.history.store import Store, StoredFile, StoreError
@@ -42,11 +43,6 @@ class Note:
 
 Notes = Mapping[str, Note]
 """By name of the note."""
-
-
-def write_note(store: Store, note: Note) -> None:
-    """Before the joined file: without that a note says nothing."""
-    store.write_bytes(note.name, json.dumps(asdict(note)).encode())
 
 
 def read_notes(store: Store) -> Notes:
@@ -207,7 +203,8 @@ def join(store: Store, entries: Sequence[StoredFile], now: float) -> None:
     target = f"{RAW}/kind={kind}/dt={dt}/hour={hour}/joined-{name}.parquet"
     sources = tuple(entry.path for entry in entries)
     rows = distinct(read(store, sources, ROW_TYPES[kind]), ROW_TYPES[kind])
-    write_note(store, Note(target, sources, now))
+    note = Note(target, sources, now)
+    store.write_bytes(note.name, json.dumps(asdict(note)).encode())  # without the joined file it says nothing
     store.write_table(target, rows)
 
 
@@ -248,13 +245,8 @@ def distinct(rows: Any, kind: RowType) -> Any:
     rows = in_order(rows, kind).combine_chunks()
     if not len(rows) or kind.name == "condition":
         return rows if not len(rows) else rows.group_by(rows.column_names, use_threads=False).aggregate([])
-    same = None
-    for name in kind.order:
-        column = rows[name].combine_chunks() if hasattr(rows[name], "combine_chunks") else rows[name]
-        column = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
-        alike = pa.compute.equal(column.slice(1), column.slice(0, len(column) - 1))
-        same = alike if same is None else pa.compute.and_(same, alike)
-    return rows.filter(pa.concat_arrays([pa.array([True]), pa.compute.invert(same)]))
+    differs = [np.diff(sortable(rows[name])) != 0 for name in kind.order]
+    return rows.filter(pa.array(np.append(True, np.any(differs, axis=0))))
 
 
 def is_too_old(dt: str, keep: Keep, now: float) -> bool:

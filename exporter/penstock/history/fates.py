@@ -1,6 +1,5 @@
-"""
-The account of each poll as rows of history: how many messages of a queue or an address had which fate, and how many a
-client lost.
+"""The account of each poll as rows of history: how many messages of a queue or an address had which fate, and how many
+a client lost.
 
 Totals of one account are one life (`inc`). Each has the total of the poll before beside it (`before`): what is counted
 for the first time then counts in full, and what is older than the history not at all.

@@ -68,8 +68,7 @@ def by_hour(rows: Any) -> list[tuple[int, Any]]:
 
 
 def in_order(rows: Any, kind: RowType) -> Any:
-    """Series order."""
-    return rows.take(pa.array(np.lexsort([_sortable(rows[name]) for name in reversed(kind.order)])))
+    return rows.take(pa.array(np.lexsort([sortable(rows[name]) for name in reversed(kind.order)])))
 
 
 def give_back() -> None:
@@ -78,7 +77,8 @@ def give_back() -> None:
     allocator.give_back()
 
 
-def _sortable(column: Any) -> Any:
+def sortable(column: Any) -> Any:
+    """Whole numbers in the order of the values."""
     if pa.types.is_dictionary(column.type):
         return pc.rank(column.cast(pa.string()).combine_chunks(), tiebreaker="dense").to_numpy()
     return column.cast(pa.int64()).to_numpy()

@@ -37,17 +37,17 @@ KEY: Final = pa.int64()
 
 @dataclass(frozen=True, slots=True)
 class RowType:
-    """
-    One kind of row. row: class of the row objects. texts: field of these → column. numbers: columns of the table, with
-    their type. joins: attribute of the Snapshot that holds a key of another table per row → column. identity: the
-    fields that name its series. counters: columns that never fall in one life.
+    """One kind of row. row: class of the row objects. texts: field of these → column. numbers: columns of the table,
+    with their type. flags: which texts are true or false instead. joins: attribute of the Snapshot that holds a key of
+    another table per row → column. identity: the fields that name its series. counters: columns that never fall in one
+    life.
     """
 
     name: str
     row: type
     texts: Mapping[str, str]
     numbers: Mapping[str, Any]
-    types: Mapping[str, Any]
+    flags: frozenset[str] = frozenset()
     identity: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
     extra: tuple[tuple[str, Any], ...] = ()
@@ -58,7 +58,7 @@ class RowType:
         own = [("stamp", STAMP), ("broker", TEXT)]
         if self.identity:
             own += [("sid", KEY), ("key", KEY), ("inc", KEY)]
-        texts = [(column, self.types[name]) for name, column in self.texts.items()]
+        texts = [(column, pa.bool_() if name in self.flags else TEXT) for name, column in self.texts.items()]
         columns = [*own, *texts, *self.numbers.items(), *self.extra, *((name, KEY) for name in self.joins.values())]
         return pa.schema([pa.field(name, kind) for name, kind in columns], {VERSION_KEY: str(VERSION).encode()})
 
@@ -69,12 +69,12 @@ class RowType:
 
 
 def _of(row: type, **renamed: str) -> dict[str, Any]:
-    """The texts of a row class and their types; numbers of the broker's own row are left to its columns."""
+    """The texts and flags of a row class; numbers of the broker's own row are left to its columns."""
     named = [field for field in fields(row) if field.type is not float]
     return {
         "row": row,
         "texts": {field.name: renamed.get(field.name, field.name) for field in named},
-        "types": {field.name: pa.bool_() if field.type is bool else TEXT for field in named},
+        "flags": frozenset(field.name for field in named if field.type is bool),
     }
 
 
@@ -200,7 +200,6 @@ CONDITION: Final = RowType(
     dict,
     # event: enter, leave, severity (it became another), or hold: it stands at the first poll of an hour or of the agent
     texts={name: name for name in ("event", "condition", "address", "queue", "client", "severity", "evidence")},
-    types=dict.fromkeys(("event", "condition", "address", "queue", "client", "severity", "evidence"), TEXT),
     # seen: when it was last seen to stand; of one that ended it may be long ago, if nobody looked
     numbers={"since": TIME, "consumers": COUNT, "seen": TIME},
 )

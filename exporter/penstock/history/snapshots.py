@@ -48,7 +48,7 @@ class Texts:
         sids = np.fromiter((series_id(broker, *one) for one in zip(*names, strict=True)), np.int64, len(rows))
         columns = {
             column: pa.array([getattr(row, name) for row in rows], pa.bool_())
-            if kind.types[name] != TEXT
+            if name in kind.flags
             else pa.array([str(getattr(row, name)) for row in rows], pa.string()).dictionary_encode()
             for name, column in kind.texts.items()
         }

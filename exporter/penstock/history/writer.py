@@ -27,8 +27,8 @@ from penstock.history.epoch import CounterEpochs
 from penstock.history.exported import Exported, Told
 from penstock.history.fates import Fates
 from penstock.history.publish import give_back, publish
-from penstock.history.schema import BROKER, CONDITION, FATE, TABLES, TIME
-from penstock.history.snapshots import Texts, arrow_column, broker_batch, constant, extra_columns, stamps, table_batch
+from penstock.history.schema import BROKER, CONDITION, FATE, TABLES
+from penstock.history.snapshots import MICRO, MILLI, Texts, broker_batch, extra_columns, table_batch
 from penstock.history.spool import Spool
 from penstock.history.store import Store, StoreError
 from penstock.model import Snapshot
@@ -144,10 +144,6 @@ class HistoryWriter:
         """Publish everything, without a thread; for a writer that was never started."""
         self._stopping = True
         self.step(None)
-
-    @property
-    def keep(self) -> Keep:
-        return self._settings.keep
 
     def numbers(self) -> Mapping[str, float]:
         """What the agent shows of it, by the columns of the catalogue's table `agent`."""
@@ -306,22 +302,18 @@ def conditions_batch(poll: PollRecord, told: Sequence[Told]) -> Any:
     """What is told at this poll, None where that is nothing."""
     if not told:
         return None
-    conditions = [one.condition for one in told]
-    texts = {
-        "event": [one.event for one in told],
-        "condition": [c.name for c in conditions],
-        "address": [c.address for c in conditions],
-        "queue": [c.queue for c in conditions],
-        "client": [c.client for c in conditions],
-        "severity": [c.severity.name.lower() for c in conditions],
-        "evidence": [msgspec.json.encode(c.evidence, order="sorted").decode() for c in conditions],
-    }
-    columns = {
-        "stamp": stamps(poll.snapshot.stamp, len(told)),
-        "broker": constant(poll.broker, len(told)),
-        **{name: pa.array(values, pa.string()).dictionary_encode() for name, values in texts.items()},
-        "since": arrow_column(np.array([c.since for c in conditions], np.float64), TIME),
-        "consumers": pa.array([c.consumers for c in conditions], pa.int64()),
-        "seen": arrow_column(np.array([one.seen for one in told], np.float64), TIME),
-    }
-    return pa.record_batch([columns[name] for name in CONDITION.schema.names], schema=CONDITION.schema)
+    rows = [
+        {
+            **{name: getattr(one.condition, name) for name in ("address", "queue", "client", "consumers")},
+            "stamp": round(poll.snapshot.stamp * MICRO),
+            "broker": poll.broker,
+            "event": one.event,
+            "condition": one.condition.name,
+            "severity": one.condition.severity.name.lower(),
+            "evidence": msgspec.json.encode(one.condition.evidence, order="sorted").decode(),
+            "since": None if np.isnan(one.condition.since) else round(one.condition.since * MILLI),
+            "seen": round(one.seen * MILLI),
+        }
+        for one in told
+    ]
+    return pa.RecordBatch.from_pylist(rows, CONDITION.schema)

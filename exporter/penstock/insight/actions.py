@@ -13,8 +13,8 @@ from penstock.insight import answers
 from penstock.model import QueueRow, Snapshot, TransactionState
 from penstock.series.labels import ClientSeries, Grouping
 
-ATTEMPTS = 10
-"""Delivery attempts where the address settings do not say."""
+ATTEMPTS = "10 (unless set otherwise)"
+"""Delivery attempts where the address settings are not known."""
 MOST_XIDS = 5
 """Prepared transactions for which a call is written out."""
 
@@ -46,7 +46,7 @@ class Actions:
 
     def _names(self, one: ActiveCondition) -> dict[str, str]:
         names = {"broker": one.broker, "address": one.address, "queue": one.queue, "limited": one.address}
-        names |= {"attempts": f"{ATTEMPTS}", "type": "q", "ready": "waiting", "at_risk": ""}
+        names |= {"attempts": ATTEMPTS, "type": "q", "ready": "waiting", "at_risk": ""}
         names |= self._of_address(one) | self._of_consumer(one)
         if one.client:
             names["client"] = one.client

@@ -96,7 +96,7 @@ def watched_of_queue(
         if np.isnan(absent)
         else (NO_CONSUMER.name, absent, judgement.absence)
     )
-    needed, lasts = float(learned.seconds_of(rows, constants, interval)[0]), float(now - max(ready, since))
+    needed, lasts = float(learned.seconds(constants, interval, rows=rows)[0]), float(now - max(ready, since))
     if EARLY * needed < lasts < needed:
         yield Watched(name, "", json_seconds(lasts), json_seconds(needed), WAITS[name])
 

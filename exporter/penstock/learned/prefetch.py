@@ -93,10 +93,6 @@ class ConsumerArrivals:
             self.swept,
         )
 
-    def of(self, which: int) -> Column:
-        """A number of each client: SEEN, NEW and so on."""
-        return self.numbers[which]
-
 
 def halved(numbers: NDArray[np.float64], now: float) -> NDArray[np.float64]:
     """Half as much over half the time: what is older counts less and less."""

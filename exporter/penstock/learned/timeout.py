@@ -120,14 +120,14 @@ class LearnedTimeout(RowState):
         weight, longest, q98 = (float(column[row]) for column in (self.weight, self.longest, self.q98))
         return Learned(self.histograms(np.array([row]))[0], weight, longest, q98, self.long_gaps[:, row].copy())
 
-    def seconds(self, constants: Constants, interval: float, configured: Column | None = None) -> Column:
-        """The patience of each row; a configured one (not NaN) wins."""
-        return self.seconds_of(slice(None), constants, interval, configured)
-
-    def seconds_of(
-        self, rows: Positions | slice, constants: Constants, interval: float, configured: Column | None = None
+    def seconds(
+        self,
+        constants: Constants,
+        interval: float,
+        configured: Column | None = None,
+        rows: Positions | slice = slice(None),
     ) -> Column:
-        """The same of some rows; `configured` is of all."""
+        """The patience of `rows`; a configured one (not NaN; of all rows) wins."""
         weight = self.weight[rows]
         factor, cold = constants.factor, constants.cold
         usual = factor * np.where(weight < FEW, self.longest[rows], self.q98[rows])
@@ -268,7 +268,7 @@ def learned_from(
     patience: LearnedTimeout, ended: Mask, gaps: Column, constants: Constants, interval: float
 ) -> LearnedTimeout:
     at = np.flatnonzero(ended & (gaps > 0))
-    return patience.learn(at, gaps[at], patience.seconds_of(at, constants, interval), constants)
+    return patience.learn(at, gaps[at], patience.seconds(constants, interval, rows=at), constants)
 
 
 def advance_patience(
@@ -279,7 +279,7 @@ def advance_patience(
     configured = clients.index.column("patience", lambda series: number_or_nan(series.said.patience))
     learns = np.flatnonzero(~np.isnan(unacked.gaps) & (clients.member >= 0))
     at = clients.member[learns]
-    before_these = patience.seconds_of(at, constants, found.interval, configured)
+    before_these = patience.seconds(constants, found.interval, configured, at)
     patience = patience.learn(at, unacked.gaps[learns], before_these, constants)
     return patience, patience.seconds(constants, found.interval, configured)
 

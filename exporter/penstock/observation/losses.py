@@ -15,10 +15,10 @@ from penstock.settings.constants import Constants
 
 POLLS = 3
 """At which a loss must have grown before it is no accident."""
-LINES = 5
-DUPLICATE, UNWANTED, PLACELESS, TARGET, UNEXPLAINED = range(LINES)
+LINES = 7
+DUPLICATE, UNWANTED, PLACELESS, TARGET, UNEXPLAINED, ROLLED_BACK, PURGED = range(LINES)
 """Sent twice; wanted by no filter; killed without a place for dead letters; dropped by an address that dead letters or
-expired messages are sent to; for no reason that is known."""
+expired messages are sent to; for no reason that is known; rolled back by producers; purged by operators."""
 
 
 @dataclass(frozen=True, slots=True)

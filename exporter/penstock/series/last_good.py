@@ -1,6 +1,6 @@
 """What of an earlier snapshot stays in use when a part of the present one could not be read."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,23 +9,15 @@ import numpy as np
 from penstock.core.table import Table
 from penstock.model import Role, Snapshot
 
-# Which collector reads which tables, and which columns of a table another one adds.
-_TABLES = {
-    "addresses": ("addresses",),
-    "queues": ("queues",),
-    "consumers": ("consumers",),
-    "connections": ("connections", "producers"),
-    "producers": ("producers",),
-    "transactions": ("transactions",),
-    "links": ("links",),
-}
+# Which tables collectors read, which reads a further one, and which columns of a table another one adds.
+_TABLES = ("addresses", "queues", "consumers", "connections", "producers", "transactions", "links")
+_ALSO = {"connections": "producers"}
 _JOINS = {
     "consumers": ("consumer_queue", "consumer_connection"),
     "producers": ("producer_connection",),
     "transactions": ("transaction_connection",),
 }
 _ADDED_COLUMNS = {"sizes": ("queues", ("bytes", "delivering_bytes", "acknowledge_attempts"))}
-
 
 KEEP_POLLS = 3
 KEEP_SECONDS = 60.0
@@ -59,19 +51,17 @@ def keep_last_good(kept: LastGood, snapshot: Snapshot, seconds: float) -> tuple[
             if result.success or snapshot.stamp - stamps.get(collector, -np.inf) > seconds:
                 continue
             if collector in _TABLES:
-                snapshot = with_tables(snapshot, before, _TABLES[collector])
+                snapshot = with_tables(snapshot, before, {collector, _ALSO.get(collector, collector)})
             elif collector in _ADDED_COLUMNS:
                 snapshot = with_columns(snapshot, before, *_ADDED_COLUMNS[collector])
     return LastGood(snapshot, stamps), snapshot
 
 
-def with_tables(snapshot: Snapshot, before: Snapshot, names: tuple[str, ...]) -> Snapshot:
+def with_tables(snapshot: Snapshot, before: Snapshot, names: Collection[str]) -> Snapshot:
     """Tables of before where there are none now, with what joins them to others."""
-    missing: dict[str, Any] = {name: getattr(before, name) for name in names if getattr(snapshot, name) is None}
-    for name in names:
-        if name in missing:
-            missing |= {join: getattr(before, join) for join in _JOINS.get(name, ())}
-    return replace(snapshot, **missing)
+    missing = [name for name in names if getattr(snapshot, name) is None]
+    joins = [join for name in missing for join in _JOINS.get(name, ())]
+    return replace(snapshot, **{name: getattr(before, name) for name in (*missing, *joins)})
 
 
 def with_columns(snapshot: Snapshot, before: Snapshot, table: str, columns: tuple[str, ...]) -> Snapshot:

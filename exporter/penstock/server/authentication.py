@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
 
 from penstock.config.web import OPENSSL_NAMES, VERSIONS, ClientAuth, RateLimit, TlsServer, WebConfig, load_web
 from penstock.core.errors import ConfigError
@@ -21,8 +22,6 @@ log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 1.0
 """Between two checks of the files."""
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class RefusedLogin(Protocol):

@@ -7,10 +7,11 @@ only a few do in one turn of the event loop, so that a crowd that comes at the s
 import asyncio
 import resource
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from enum import Enum
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 MOST = 500
 RESERVE = 64
@@ -164,9 +165,7 @@ class ConnectionLimit:
         connection.hand_over(self._new_handler())
 
     @web.middleware
-    async def middleware(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Notes that a request of the connection is under way."""
         connection = None if request.transport is None else self._handled.get(request.transport)
         if connection is None:
@@ -192,8 +191,6 @@ class ConnectionLimit:
 
 
 class _Use(Enum):
-    """What a connection with a handler does."""
-
     BEGINS = "the first request is there, its handling has not begun"
     BUSY = "a request is under way"
     IDLE = "waits for the next request"

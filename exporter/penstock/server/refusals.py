@@ -3,9 +3,10 @@
 import ipaddress
 import re
 import socket
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 
 from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
 
 from penstock.server.connection_limit import PROBE_PATHS
 
@@ -13,8 +14,6 @@ _READS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
 _OWN_SITE = frozenset({"same-origin", "none"})
 """What a browser says of a request that a person or a page of this server caused."""
 _PORT = re.compile(r":\d*$")
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Refusals:

@@ -5,7 +5,6 @@ None without a day of evidence. Polls see what lasts: a buffer that runs dry for
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from penstock.findings.limits import ARTEMIS_WINDOW, DEFAULT_LIMIT, DEFAULT_THRESHOLD, limit_for_memory, window_for_ring
@@ -29,22 +28,10 @@ CORE: Final = "CORE"
 BACKLOG: Final = "limit of the backlog"
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """evidence: what was seen, with its numbers; do: what to set, with the arithmetic."""
-
-    subject: str
-    broker: str
-    queue: str
-    client: str
-    evidence: str
-    do: str
-
-
 def advise(queues: Sequence[Plain], clients: Sequence[Plain]) -> list[Plain]:
     """Of all queues and clients, clients with most traffic first; limits of backlogs, which any queue has, last."""
     by_queue = {(q["broker"], q["address"], q["queue"]): q for q in queues}
-    found: list[tuple[bool, float, Advice]] = []
+    found: list[tuple[bool, float, Plain]] = []
     for client in clients:
         queue = by_queue.get((client["broker"], client["address"], client["queue"]))
         if queue is not None and client["hours"] >= LEAST_HOURS and client["settled"]:
@@ -52,8 +39,8 @@ def advise(queues: Sequence[Plain], clients: Sequence[Plain]) -> list[Plain]:
     for queue in queues:
         if queue["last"] - queue["first"] >= LEAST_HOURS * 3600:
             depth = queue["needed"] or 0.0
-            found += [(one.subject == BACKLOG, depth, one) for one in of_queue(queue)]
-    return [asdict(one) for *_, one in sorted(found, key=lambda one: (one[0], -one[1], one[2].subject))]
+            found += [(one["subject"] == BACKLOG, depth, one) for one in of_queue(queue)]
+    return [one for *_, one in sorted(found, key=lambda one: (one[0], -one[1], one[2]["subject"]))]
 
 
 def utilised(clients: Sequence[Plain], queues: Sequence[Plain]) -> None:
@@ -66,7 +53,7 @@ def utilised(clients: Sequence[Plain], queues: Sequence[Plain]) -> None:
         client["utilisation"] = None if rate is None or able is None else rate / able
 
 
-def of_client(client: Mapping[str, Any], queue: Mapping[str, Any]) -> Iterator[Advice]:
+def of_client(client: Mapping[str, Any], queue: Mapping[str, Any]) -> Iterator[Plain]:
     starved, waiting = queue["starved_share"] or 0.0, queue["backlog_share"] or 0.0
     if starved >= STARVED and waiting >= 0.01:
         yield starving(client, starved)
@@ -78,11 +65,13 @@ def of_client(client: Mapping[str, Any], queue: Mapping[str, Any]) -> Iterator[A
     yield from (one for one in found if one is not None)
 
 
-def told(subject: str, client: Mapping[str, Any], evidence: str, do: str) -> Advice:
-    return Advice(subject, client["broker"], client["queue"], client["client"], evidence, do)
+def told(subject: str, of: Mapping[str, Any], evidence: str, do: str) -> Plain:
+    """of: a client or a queue. evidence: what was seen, with its numbers; do: what to set, with the arithmetic."""
+    about = {"broker": of["broker"], "queue": of["queue"], "client": of.get("client", "")}
+    return {"subject": subject, **about, "evidence": evidence, "do": do}
 
 
-def starving(client: Mapping[str, Any], starved: float) -> Advice:
+def starving(client: Mapping[str, Any], starved: float) -> Plain:
     """Messages wait and the buffers are empty: batches are too small, or too late."""
     pace, held = client["pace"], client["most_held"] or 0.0
     reserve = RESERVE * pace * ROUND_TRIP
@@ -108,7 +97,7 @@ def starving(client: Mapping[str, Any], starved: float) -> Advice:
     return told("too little in the buffer", client, evidence, do)
 
 
-def too_slow(client: Mapping[str, Any], queue: Mapping[str, Any], waiting: float) -> Advice:
+def too_slow(client: Mapping[str, Any], queue: Mapping[str, Any], waiting: float) -> Plain:
     """Messages wait and the buffers are full: what the consumers do is what limits."""
     pace, rate, there = client["pace"], queue["busiest_rate"], client["consumers"]
     needed = max(math.ceil(NEAR * rate / pace), math.ceil(there) + 1) if pace else math.ceil(there) + 1
@@ -123,7 +112,7 @@ def too_slow(client: Mapping[str, Any], queue: Mapping[str, Any], waiting: float
     return told("too few consumers", client, evidence, do)
 
 
-def hoarding(client: Mapping[str, Any], waiting: float) -> Advice | None:
+def hoarding(client: Mapping[str, Any], waiting: float) -> Plain | None:
     """One consumer held far more than it works off in LIES, while others are there that could."""
     pace, most = client["pace"], client["most_held"] or 0.0
     fair = max(math.ceil(pace * LIES), 10) if pace else 0
@@ -141,7 +130,7 @@ def hoarding(client: Mapping[str, Any], waiting: float) -> Advice | None:
     return told("too much in the buffer", client, evidence, do)
 
 
-def heavy(client: Mapping[str, Any]) -> Advice | None:
+def heavy(client: Mapping[str, Any]) -> Plain | None:
     """Buffers that weigh on the client's memory."""
     size, limit = client["size"], client["limit"]
     most = max(client["most_bytes"] or 0.0, (limit or 0.0) * (size or 0.0)) * client["consumers"]
@@ -156,7 +145,7 @@ def heavy(client: Mapping[str, Any]) -> Advice | None:
     return told("memory of the client", client, evidence, do)
 
 
-def beside_ring(client: Mapping[str, Any], queue: Mapping[str, Any]) -> Advice | None:
+def beside_ring(client: Mapping[str, Any], queue: Mapping[str, Any]) -> Plain | None:
     """What consumers hold of a ring comes back when they go, and what does not fit is lost."""
     size, there = client["size"], max(math.ceil(client["consumers"]), 1)
     held = (client["most_held"] or 0.0) * there
@@ -171,7 +160,7 @@ def beside_ring(client: Mapping[str, Any], queue: Mapping[str, Any]) -> Advice |
     return told("buffer beside a ring", client, evidence, do)
 
 
-def of_queue(queue: Mapping[str, Any]) -> Iterator[Advice]:
+def of_queue(queue: Mapping[str, Any]) -> Iterator[Plain]:
     advice, needed, size = queue["ring_advice"], queue["needed"], queue["size"]
     if advice:
         covers = (
@@ -179,15 +168,15 @@ def of_queue(queue: Mapping[str, Any]) -> Iterator[Advice]:
             if advice["covers_hours"] is None
             else f" At the busiest it covers {duration(advice['covers_hours'] * 3600)}."
         )
-        yield Advice(
-            "ring size", queue["broker"], queue["queue"], "",
+        yield told(
+            "ring size", queue,
             f"A ring of {queue['ring']:.0f} threw {advice['lost']:.0f} messages away unread.{covers}",
             f"ring-size {advice['size']:.0f}: what 99.9 % of the hours lost at most, on top of the present size.",
         )  # fmt: skip
     elif not queue["ring"] and needed and needed >= 100 and size:
         limit = HEADROOM * needed
-        yield Advice(
-            BACKLOG, queue["broker"], queue["queue"], "",
+        yield told(
+            BACKLOG, queue,
             f"In 99.9 % of the hours at most {needed:.0f} messages were there, {size:.0f} bytes each.",
             f"Room for {round_up(limit)} messages (MaxNumMsgs) or {bytes_text(limit * size)} (max-size-bytes) is"
             f" {HEADROOM} times that; less would have stopped producers or paged.",

@@ -263,9 +263,8 @@ def broker_facts(rows: Columns) -> Plain:
 
 
 def fate_facts(rows: Columns) -> Plain:
-    """
-    messages: at least so many had this fate. uncertain: may be so many more, at the end; None where no most is known.
-    daily: day number since 1970 and messages.
+    """messages: at least so many had this fate. uncertain: may be so many more, at the end; None where no most is
+    known. daily: day number since 1970 and messages.
     """
     grown = increases(rows, "messages")
     last = np.flatnonzero(rows["start"] == rows["start"].max())[-1]

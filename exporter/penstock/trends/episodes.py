@@ -35,9 +35,8 @@ RANK = {"info": 0, "warning": 1, "critical": 2}
 
 
 def episodes(rows: Iterable[Mapping[str, Any]], until: float) -> list[Episode]:
-    """
-    rows: of kind condition, in any order, also twice; stamp, since and seen are datetimes or None. until: end of what
-    is known.
+    """rows: of kind condition, in any order, also twice; stamp, since and seen are datetimes or None. until: end of
+    what is known.
 
     What stands is told every hour: where that does not come (the agent was killed, or away), it ended when it was last
     seen, unless it stands later since the same time.
@@ -66,8 +65,7 @@ def _of_one(name: Name, told: list[Mapping[str, Any]], until: float) -> Iterable
         if begin >= 0:
             severity = max(severity, row["severity"], key=RANK.__getitem__)
             if row["event"] == "leave":
-                # Rows of older versions do not say when it was last seen.
-                seen = max(_time(row, "seen") if row.get("seen") is not None else last, last)
+                seen = max(_time(row, "seen"), last)
                 known = stamp - seen <= UNSEEN
                 yield Episode(*name, severity, begin, stamp if known else seen, open=False, end_known=known)
                 begin = -1.0

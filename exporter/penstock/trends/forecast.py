@@ -61,9 +61,8 @@ def week_medians(y: Series, horizon: int) -> Series:
 
 @dataclass(frozen=True, slots=True)
 class Ridge:
-    """
-    days, weeks: how many of the nearest days and whole weeks back are looked at; half_life: weeks after which an hour
-    of the past counts half; penalty: on standardised values.
+    """days, weeks: how many of the nearest days and whole weeks back are looked at; half_life: weeks after which an
+    hour of the past counts half; penalty: on standardised values.
     """
 
     days: int
@@ -236,9 +235,8 @@ CONFIDENCE: Final = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """
-    slope: units per week, with Sen's limits low and high; level: of the last week; step: hour of the last step change,
-    -1 without one; the slope is that of the time after it. weeks: how long that is.
+    """slope: units per week, with Sen's limits low and high; level: of the last week; step: hour of the last step
+    change, -1 without one; the slope is that of the time after it. weeks: how long that is.
     """
 
     slope: float

@@ -149,9 +149,8 @@ def forecast_table(queues: Sequence[Plain]) -> Any:
 
 
 def fate_table(fates: Sequence[Plain]) -> Any:
-    """
-    One row per day, queue or address (queue empty), fate and client (empty: none is known), so that sums of `messages`
-    count each once. uncertain: may be so many more in all, null where no most is known.
+    """One row per day, queue or address (queue empty), fate and client (empty: none is known), so that sums of
+    `messages` count each once. uncertain: may be so many more in all, null where no most is known.
     """
     rows = [
         {

@@ -250,8 +250,13 @@ def histogram(values: Column, edges: NDArray[np.intp], size: int) -> dict[str, N
     group = np.repeat(np.arange(len(edges)), np.diff(np.append(edges, size)))
     here = ~np.isnan(values)
     code, count = np.unique(group[here] * MAX_BINS + bins(values[here]), return_counts=True)
-    lengths = np.bincount(code // MAX_BINS, minlength=len(edges))
-    return {"hist_at": code % MAX_BINS, "hist_n": count, "hist_len": lengths}
+    return binned(code, count, len(edges))
+
+
+def binned(code: NDArray[np.int64], counts: NDArray[np.int64], groups: int) -> dict[str, NDArray[Any]]:
+    """code: MAX_BINS times the group, and the bin."""
+    lengths = np.bincount(code // MAX_BINS, minlength=groups)
+    return {"hist_at": code % MAX_BINS, "hist_n": counts, "hist_len": lengths}
 
 
 def merged(tier: Tier, rows: Columns, seconds: int = DAY) -> dict[str, NDArray[Any]]:
@@ -269,18 +274,13 @@ def merged(tier: Tier, rows: Columns, seconds: int = DAY) -> dict[str, NDArray[A
         group = np.repeat(np.repeat(np.arange(len(edges)), np.diff(np.append(edges, len(start)))), rows["hist_len"])
         code, at = np.unique(group * MAX_BINS + rows["hist_at"], return_inverse=True)
         counts = np.bincount(at, weights=rows["hist_n"], minlength=len(code)).astype(np.int64)
-        found |= {
-            "hist_at": code % MAX_BINS,
-            "hist_n": counts,
-            "hist_len": np.bincount(code // MAX_BINS, minlength=len(edges)),
-        }
+        found |= binned(code, counts, len(edges))
     return found
 
 
 def increases(rows: Columns, counter: str) -> Column:
-    """
-    How much a counter grew in each row, with the step from the row before where that is of the same life: a step over
-    rows of another agent's life would count what those have counted.
+    """How much a counter grew in each row, with the step from the row before where that is of the same life: a step
+    over rows of another agent's life would count what those have counted.
 
     rows: ascending by sid, inc, start; NaN where the counter was not there.
     """

@@ -199,8 +199,8 @@ class Top(App[None]):
     #told { height: auto; max-height: 4; }
     Grid { height: 1fr; }
     Input { height: 1; border: none; padding: 0; display: none; }
-    Page { background: $background; }
-    Page VerticalScroll { padding: 0 1; }
+    TextPage { background: $background; }
+    TextPage VerticalScroll { padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,right", "open", "Open"),

@@ -16,7 +16,7 @@ GAP = 2
 POINTS = 30
 """Values of a sparkline, at most."""
 MARKS: Final = {"critical": "!!", "warning": "! ", "info": "i "}
-STYLES: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan", "down": "bold red", "quiet": "dim"}
+STYLES: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan", "down": "bold red"}
 
 Listed: TypeAlias = Queue | Client | Consumer
 Row: TypeAlias = BrokerState | Listed

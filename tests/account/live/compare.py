@@ -171,9 +171,11 @@ class Comparison:
         if low == high == truth:
             verdict = EXACT
         elif low <= truth <= high:
-            # Beside senders that name no address an acknowledged message may have been moved by an operator.
-            allowed = (*situation.unknown, *((*situation.wide, "acknowledged") if value is not None else ()))
-            verdict = (BOUNDS if value is not None else UNKNOWN) if lawful or name in allowed or not truth else WRONG
+            allowed = (*situation.unknown, *(situation.wide if value is not None else ()))
+            # Beside senders that name no address what a consumer settled as it went may have been moved by an operator.
+            in_hand = name in {"acknowledged", "moved"} and high - low <= situation.in_hand
+            lawful = lawful or name in allowed or in_hand or not truth
+            verdict = (BOUNDS if value is not None else UNKNOWN) if lawful else WRONG
         else:
             more = unseen if name == "there" else self._unsure  # what was acknowledged just then comes once more
             verdict = SHORT if self.lawful.unseen and low - more <= truth <= high + unseen else WRONG

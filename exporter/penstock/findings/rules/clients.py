@@ -9,15 +9,27 @@ from penstock.findings.finding import (
     FindingRule,
     FindingScope,
     Found,
+    finding_rule,
     of_client,
     of_clients,
     of_connection,
 )
 from penstock.findings.usage import FindingContext, ready, sessions
-from penstock.learned import prefetch as arrivals
 from penstock.model import ConsumerRow, Snapshot
 
 
+@finding_rule(
+    scope=FindingScope.CLIENT,
+    brokers=ARTEMIS,
+    when="the window of a client, times the consumers of the queue, is more than the ring. When they close or roll"
+    " back, what does not fit is lost",
+    says="what the consumers hold does not fit into the ring: when they close or roll back, up to {at_risk:.0f}"
+    " messages are lost",
+    advice="{knob}: a window of {window:.0f} messages for each of {consumers:.0f} consumers makes {held_most:.0f}, in a"
+    " ring of {ring:.0f}; {advised:.0f} messages each fit ({advised_bytes:.0f} bytes)",
+    arithmetic="window, consumers, ring; the window that fits, in messages and bytes",
+    evidence={"messages": "window ring held_most at_risk advised", "consumers": "consumers", "bytes": "advised_bytes"},
+)
 def window_exceeds_ring(rule: FindingRule, context: FindingContext) -> Found:
     """All consumers of the queue are taken to have windows like those of this client."""
     if (clients := context.clients) is None:
@@ -40,22 +52,17 @@ def window_exceeds_ring(rule: FindingRule, context: FindingContext) -> Found:
     )
 
 
-WINDOW_EXCEEDS_RING = FindingRule(
-    name="window_exceeds_ring",
+@finding_rule(
     scope=FindingScope.CLIENT,
     brokers=ARTEMIS,
-    find=window_exceeds_ring,
-    when="the window of a client, times the consumers of the queue, is more than the ring. When they close or roll"
-    " back, what does not fit is lost",
-    says="what the consumers hold does not fit into the ring: when they close or roll back, up to {at_risk:.0f}"
-    " messages are lost",
-    advice="{knob}: a window of {window:.0f} messages for each of {consumers:.0f} consumers makes {held_most:.0f}, in a"
-    " ring of {ring:.0f}; {advised:.0f} messages each fit ({advised_bytes:.0f} bytes)",
-    arithmetic="window, consumers, ring; the window that fits, in messages and bytes",
-    evidence={"messages": "window ring held_most at_risk advised", "consumers": "consumers", "bytes": "advised_bytes"},
+    when="slow-consumer-policy is KILL, and its threshold is faster than the longest gap that the client has shown"
+    " while healthy",
+    says="the broker cuts off consumers slower than {slow_rate:.3g} messages a second, and this client lawfully takes"
+    " {gap:.1f} s for one",
+    advice="set slow-consumer-policy NOTIFY, or slow-consumer-threshold below {rate:.3g} a second",
+    arithmetic="threshold, gap, the rate that this gap is",
+    evidence={"messages/second": "slow_rate rate", "seconds": "gap period"},
 )
-
-
 def slow_consumer_policy(rule: FindingRule, context: FindingContext) -> Found:
     if (clients := context.clients) is None:
         return
@@ -66,21 +73,6 @@ def slow_consumer_policy(rule: FindingRule, context: FindingContext) -> Found:
     yield from of_clients(rule, clients, gap * limit > 1, slow_rate=limit, gap=gap, rate=1 / gap, period=period)
 
 
-SLOW_CONSUMER_POLICY = FindingRule(
-    name="slow_consumer_policy",
-    scope=FindingScope.CLIENT,
-    brokers=ARTEMIS,
-    find=slow_consumer_policy,
-    when="slow-consumer-policy is KILL, and its threshold is faster than the longest gap that the client has shown"
-    " while healthy",
-    says="the broker cuts off consumers slower than {slow_rate:.3g} messages a second, and this client lawfully takes"
-    " {gap:.1f} s for one",
-    advice="set slow-consumer-policy NOTIFY, or slow-consumer-threshold below {rate:.3g} a second",
-    arithmetic="threshold, gap, the rate that this gap is",
-    evidence={"messages/second": "slow_rate rate", "seconds": "gap period"},
-)
-
-
 LEAST_POLLS = 5
 PER_MESSAGE = 2
 """Messages that a new consumer had got, at most."""
@@ -88,22 +80,8 @@ NEW_SHARE = 0.8
 """Of the consumers seen, those that were new, at least."""
 
 
-def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
-    if context.clients is None:
-        return
-    came = context.clients.arrivals
-    new, begin, last = came.of(arrivals.NEW), came.of(arrivals.BEGIN), came.of(arrivals.LAST)
-    each = came.of(arrivals.DELIVERED) / np.maximum(new, 1)
-    often = (new >= FEW) & (came.of(arrivals.POLLS) >= LEAST_POLLS) & (new >= NEW_SHARE * came.of(arrivals.SEEN))
-    for i in np.flatnonzero(often & (each <= PER_MESSAGE)).tolist():
-        evidence = {"new": float(new[i]), "seconds": float(last[i] - begin[i]), "each": float(each[i])}
-        yield of_client(rule, came.clients[i], evidence, {})
-
-
-CONSUMER_PER_MESSAGE = FindingRule(
-    name="consumer_per_message",
+@finding_rule(
     scope=FindingScope.CLIENT,
-    find=consumer_per_message,
     when=f"within some minutes, at {LEAST_POLLS} polls or more, at least {FEW} consumers of a client came,"
     f" {100 * NEW_SHARE:.0f} % of those seen were new, and had got {PER_MESSAGE} messages at most",
     says="the client opens a consumer for each message: {new:.0f} came in {seconds:.0f} s, each got {each:.1f}"
@@ -112,8 +90,28 @@ CONSUMER_PER_MESSAGE = FindingRule(
     arithmetic="consumers, seconds, messages each",
     evidence={"consumers": "new", "seconds": "seconds", "messages": "each"},
 )
+def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
+    if context.clients is None:
+        return
+    came = context.clients.arrivals
+    begin, seen, new, delivered, polls, last = came.numbers
+    each = delivered / np.maximum(new, 1)
+    often = (new >= FEW) & (polls >= LEAST_POLLS) & (new >= NEW_SHARE * seen)
+    for i in np.flatnonzero(often & (each <= PER_MESSAGE)).tolist():
+        evidence = {"new": float(new[i]), "seconds": float(last[i] - begin[i]), "each": float(each[i])}
+        yield of_client(rule, came.clients[i], evidence, {})
 
 
+@finding_rule(
+    scope=FindingScope.CLIENT,
+    when="what one consumer takes ahead, times the consumers, is more than the queue ever held, and at least"
+    f" {FEW}: the first to come takes all. Not on exclusive or grouped queues",
+    says="one consumer can take all: it takes {prefetch:.0f} messages ahead, times {consumers:.0f} consumers that is"
+    " {taken_most:.0f}, and the queue never held more than {deepest:.0f}",
+    advice="{knob}: at most {advised:.0f} messages each would share what there is",
+    arithmetic="prefetch, consumers, the deepest ever seen, the prefetch that would share it",
+    evidence={"messages": "prefetch taken_most deepest advised", "consumers": "consumers"},
+)
 def prefetch_exceeds_queue(rule: FindingRule, context: FindingContext) -> Found:
     if (clients := context.clients) is None:
         return
@@ -127,20 +125,6 @@ def prefetch_exceeds_queue(rule: FindingRule, context: FindingContext) -> Found:
     yield from of_clients(
         rule, clients, holds, prefetch=prefetch, consumers=consumers, taken_most=most, deepest=deepest, advised=advised
     )
-
-
-PREFETCH_EXCEEDS_QUEUE = FindingRule(
-    name="prefetch_exceeds_queue",
-    scope=FindingScope.CLIENT,
-    find=prefetch_exceeds_queue,
-    when="what one consumer takes ahead, times the consumers, is more than the queue ever held, and at least"
-    f" {FEW}: the first to come takes all. Not on exclusive or grouped queues",
-    says="one consumer can take all: it takes {prefetch:.0f} messages ahead, times {consumers:.0f} consumers that is"
-    " {taken_most:.0f}, and the queue never held more than {deepest:.0f}",
-    advice="{knob}: at most {advised:.0f} messages each would share what there is",
-    arithmetic="prefetch, consumers, the deepest ever seen, the prefetch that would share it",
-    evidence={"messages": "prefetch taken_most deepest advised", "consumers": "consumers"},
-)
 
 
 EVALUATIONS = 5
@@ -157,6 +141,17 @@ TEXTS = {
 }
 
 
+@finding_rule(
+    scope=FindingScope.CONNECTION,
+    when=f"at {EVALUATIONS} evaluations in a row all consumers of one session"
+    f" ({LEAST_CONSUMERS[True]} or more) hold messages while more wait, and take some. OpenMQ does not"
+    f" show sessions: there {LEAST_CONSUMERS[False]} consumers or more of one connection, as an estimate",
+    says="all {consumers:.0f} consumers of one {what} have {held:.0f} messages in hand while {waiting:.0f} more wait,"
+    " at {looks:.0f} looks in a row: a session handles one message at a time",
+    advice="spread consumers and producers over more sessions, sessions over more connections{remark}",
+    arithmetic="consumers, producers of the connection, messages in hand, messages that wait",
+    evidence={"consumers": "consumers", "messages": "held waiting", "producers": "producers", "looks": "looks"},
+)
 def session_overloaded(rule: FindingRule, context: FindingContext) -> Found:
     snapshot, behind, shown = context.snapshot, context.usage.behind, context.broker.kind.shows_sessions
     if (consumers := snapshot.consumers) is None or not behind:
@@ -192,18 +187,3 @@ def producers_of(snapshot: Snapshot, members: Positions) -> float:
         return np.nan
     (at,) = connections.index.positions(keys)
     return float(connections["producers"][at]) if at >= 0 else np.nan
-
-
-SESSION_OVERLOADED = FindingRule(
-    name="session_overloaded",
-    scope=FindingScope.CONNECTION,
-    find=session_overloaded,
-    when=f"at {EVALUATIONS} evaluations in a row all consumers of one session"
-    f" ({LEAST_CONSUMERS[True]} or more) hold messages while more wait, and take some. OpenMQ does not"
-    f" show sessions: there {LEAST_CONSUMERS[False]} consumers or more of one connection, as an estimate",
-    says="all {consumers:.0f} consumers of one {what} have {held:.0f} messages in hand while {waiting:.0f} more wait,"
-    " at {looks:.0f} looks in a row: a session handles one message at a time",
-    advice="spread consumers and producers over more sessions, sessions over more connections{remark}",
-    arithmetic="consumers, producers of the connection, messages in hand, messages that wait",
-    evidence={"consumers": "consumers", "messages": "held waiting", "producers": "producers", "looks": "looks"},
-)

@@ -50,8 +50,7 @@ def overview(agent: AgentView, given: Given) -> tuple[str, Context]:
     query = list_query(given, (WORST,), CONDITIONS)
     found = agent.conditions(given.get("broker", ""), query)
     return "overview.html", {
-        **_frame(given, brokers),
-        "title": _headline(brokers),
+        **_frame(given, brokers, _headline(brokers)),
         "conditions": found.rows,
         **_pages("./", given, query, found.total),
     }
@@ -71,8 +70,7 @@ def _listed(
     agent: AgentView, given: Given, name: str, query: ListQuery, found: QueueList | ClientList
 ) -> tuple[str, Context]:
     return f"{name}.html", {
-        **_frame(given, agent.brokers()),
-        "title": name.capitalize(),
+        **_frame(given, agent.brokers(), name.capitalize()),
         "rows": found.rows,
         "sort": query.sort,
         **_pages(name, given, query, found.total),
@@ -86,8 +84,7 @@ def queue(agent: AgentView, given: Given) -> tuple[str, Context]:
     recent = agent.recent(broker, name, found.address)
     events = agent.events(since=0, limit=CONSUMERS, broker=broker, queue=name)
     return "queue.html", {
-        **_frame(given, agent.brokers()),
-        "title": name,
+        **_frame(given, agent.brokers(), name),
         "found": found,
         "consumers": consumers,
         "recent": recent,
@@ -106,8 +103,7 @@ def _most(clients: Sequence[RecentClient]) -> float:
 def account(agent: AgentView, given: Given) -> tuple[str, Context]:
     (broker,), name = required(given, "broker"), given.get("name", "")
     return "account.html", {
-        **_frame(given, agent.brokers()),
-        "title": f"Account of {name or broker}",
+        **_frame(given, agent.brokers(), f"Account of {name or broker}"),
         "found": agent.account(broker, name),
         "name": name,
     }
@@ -117,8 +113,7 @@ def client(agent: AgentView, given: Given) -> tuple[str, Context]:
     broker, name = required(given, "broker", "client")
     found = agent.client(broker, name)
     return "client.html", {
-        **_frame(given, agent.brokers()),
-        "title": name,
+        **_frame(given, agent.brokers(), name),
         "found": found,
         "rows": agent.clients(broker, ListQuery(client=name, limit=ROWS), points=POINTS).rows,
         "consumers": agent.consumers(broker, ListQuery(client=name, limit=CONSUMERS)),
@@ -130,9 +125,7 @@ def thing(kind: str) -> View:
 
     def shown(agent: AgentView, given: Given) -> tuple[str, Context]:
         broker, name = required(given, "broker", kind)
-        return "object.html", {
-            **_frame(given, agent.brokers()), "title": name, "found": agent.thing(broker, kind, name)
-        }  # fmt: skip
+        return "object.html", {**_frame(given, agent.brokers(), name), "found": agent.thing(broker, kind, name)}
 
     return shown
 
@@ -144,8 +137,7 @@ def broker(agent: AgentView, given: Given) -> tuple[str, Context]:
     if state is None:
         raise NotFound(f"there is no broker {name!r}", f"brokers: {', '.join(one.name for one in brokers)}")
     return "broker.html", {
-        **_frame(given, brokers),
-        "title": name,
+        **_frame(given, brokers, name),
         "state": state,
         "conditions": [one for own in OF_BROKER for one in told(agent, own) if one.broker == name],
         "findings": state.findings[:FINDINGS],
@@ -164,8 +156,7 @@ def events(agent: AgentView, given: Given) -> tuple[str, Context]:
     last = offset + EVENTS
     found = agent.events(since=0, limit=last + 1, broker=given.get("broker", ""), queue=given.get("queue", ""))
     return "events.html", {
-        **_frame(given, agent.brokers()),
-        "title": "Events",
+        **_frame(given, agent.brokers(), "Events"),
         "events": found[::-1][offset:last],
         "newer": max(offset - EVENTS, 0) if offset else None,
         "older": last if len(found) > last else None,
@@ -173,7 +164,7 @@ def events(agent: AgentView, given: Given) -> tuple[str, Context]:
 
 
 def api(_: AgentView, given: Given) -> tuple[str, Context]:
-    return "api.html", {**_frame(given, ()), "title": "API", "routes": ROUTES}
+    return "api.html", {**_frame(given, (), "API"), "routes": ROUTES}
 
 
 VIEWS: Mapping[str, View] = {
@@ -194,10 +185,10 @@ VIEWS: Mapping[str, View] = {
 # --- what they share
 
 
-def _frame(given: Given, brokers: Sequence[BrokerState]) -> Context:
+def _frame(given: Given, brokers: Sequence[BrokerState], title: str) -> Context:
     """What the frame of each page needs. reloads: whether a browser without scripts loads it again by itself."""
     known = {name: given[name] for name in PARAMETERS if given.get(name)}
-    return {"given": known, "brokers": brokers, "reloads": given.get("reload") != "off"}
+    return {"given": known, "brokers": brokers, "title": title, "reloads": given.get("reload") != "off"}
 
 
 def _headline(brokers: Sequence[BrokerState]) -> str:

@@ -1,0 +1,55 @@
+"""`producer_rolls_back`: producers roll back much of what they send to an address."""
+
+from collections.abc import Mapping
+
+from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
+from penstock.conditions.duplicates_dropped import senders
+from penstock.conditions.evidence import window
+from penstock.conditions.in_doubt import some
+from penstock.core.table import Column, Positions
+from penstock.observation.losses import ROLLED_BACK
+from penstock.observation.poll import RuleInputs
+
+MANY = 0.1
+"""Share of what was sent: to roll back and retry now and then is what transactions are for; nobody retries each tenth
+message without a cause that stays."""
+
+
+def rule(poll: RuleInputs) -> Raised:
+    losses = poll.losses
+    many = losses.share(ROLLED_BACK) >= MANY
+    return Raised(many & losses.go_on(ROLLED_BACK, poll.found, poll.constants), losses.since[ROLLED_BACK])
+
+
+def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+    return {"lost": poll.losses.lost[ROLLED_BACK][at], "share": 100 * poll.losses.share(ROLLED_BACK)[at]}
+
+
+def why(poll: RuleInputs, queue: int) -> str:
+    clients = sorted(poll.of(senders).get(poll.found.queues.rows[queue].address, ()))
+    return f"producers of the address: {some(clients)}" if clients else ""
+
+
+PRODUCER_ROLLS_BACK = Condition(
+    name="producer_rolls_back",
+    scope=Scope.QUEUE,
+    title="Producers roll back much of what they send.",
+    rule=rule,
+    when=f"at least {MANY:.0%} of what came to the address was rolled back by its producers, which grew at three polls"
+    " or more, over {persistent} or longer, the last of them within the window",
+    quiet_on="a transaction that is rolled back and sent again now and then; transactions that are open; several"
+    " producers, of which it is not known what they rolled back until they are at rest",
+    evidence=evidence,
+    causes={
+        "service_fails": "a service that the producer calls in its transaction fails",
+        "timeout": "its transactions run into a timeout",
+    },
+    why=why,
+    action="{lost:.0f} messages ({share:.0f} % of those sent) were sent and rolled back; none is lost by that. Look for"
+    " the error in the log of the producer",
+    notice=always,
+    may_be_critical=False,
+    of_address=True,
+    window=window,
+    brokers=ARTEMIS,
+)
