@@ -37,6 +37,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "trend_forecast": ("broker", "address", "queue", "horizon", "bound"),
     "trend_queue": ("broker", "address", "queue"),
     "trend_limit": ("broker", "limit", "bound"),
+    "worker": ("worker",),
     "agent": (),
 }
 """Table → the labels of each of its families: attributes of its row objects, by the same name, in this order."""
@@ -430,6 +431,15 @@ CATALOGUE: Final[tuple[Family, ...]] = (
     Family("penstock_rows_dropped",
            "Queues, addresses, consumers, connections, sessions and producers of the broker that are not read, as"
            " there are more than its budgets allow.", at="broker.rows_dropped"),
+    Family("penstock_worker_up", "1 while the worker process runs and answers, else 0.", at="worker.up"),
+    Family("penstock_worker_starts_total", "How often the worker process was started: once, unless it ended.",
+           at="worker.starts"),
+    Family("penstock_worker_unanswered_total", "Questions to the worker process that it did not answer in time.",
+           at="worker.unanswered"),
+    Family("penstock_worker_cpu_seconds_total", "CPU time of the worker process, which process_* does not count.",
+           at="worker.cpu"),
+    Family("penstock_worker_resident_memory_bytes", "Memory of the worker process, which process_* does not count.",
+           at="worker.memory"),
     # --- the agent itself
     Family("penstock_build_info", "Which Penstock this is; always 1.", labels=("version", "revision", "pythonversion")),
     Family("penstock_config_last_reload_successful",
