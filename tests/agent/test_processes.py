@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -10,16 +11,24 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from bench.broker import Broker, running
 
-from penstock.agent import Agent
+from penstock.agent import Agent, Result
+from penstock.agent.journal import Journal
 from penstock.agent.processes import handle, pool
+from penstock.agent.processes.blocks import NOTHING, applied, changed
+from penstock.agent.tables import PollSeries
 from penstock.core.errors import ConfigError
+from penstock.core.table import Index, Table
+from penstock.exposition.render import BrokerBlocks
 from penstock.exposition.syntax import Format
 from penstock.insight.events import Change
 from penstock.insight.lists import ListQuery
@@ -241,6 +250,88 @@ async def reloads(agent: Agent, file: Path, brokers: dict[str, Broker]) -> None:
     await agent.reload()
     await until(lambda: len(counters(samples(agent, "one"))) > 50)
     assert list(agent._fleet.polled) == ["two"], "large until the agent starts again"
+
+
+@dataclass
+class Polled:
+    """A poller, as far as the pool looks at it."""
+
+    name: str
+    node: str
+    interval: float = 15.0
+    used: float = 0.0
+    done: int = 1
+
+    @property
+    def assessor(self) -> Any:
+        return SimpleNamespace(node=self.node, lane=self, snapshot=None)
+
+    @property
+    def polls(self) -> dict[Result, int]:
+        return {Result.OK: self.done, Result.PARTIAL: 0}
+
+    def polled(self, times: int, seconds: float) -> None:
+        self.done, self.used = self.done + times, self.used + times * seconds
+
+
+@pytest.fixture
+def idle_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pool.WorkerPool:
+    """Its processes are never started."""
+    monkeypatch.setattr(pool, "POLLS", 3)
+    monkeypatch.setattr(handle.threading.Thread, "start", lambda _: None)
+    found = pool.WorkerPool(tmp_path, (), 2, None, None, Journal())  # type: ignore[arg-type]
+    found._intervals = dict.fromkeys("abcd", 15.0)
+    return found
+
+
+def test_who_takes_much_is_large(idle_pool: Any) -> None:
+    """Above 0.03 of a processor over three polls; the first poll, which reads every text, does not count."""
+    a, b = Polled("a", "n1", used=9.0), Polled("b", "n2", used=0.1)
+    assert idle_pool.large_of([a, b]) == []
+    a.polled(2, 0.5)
+    b.polled(3, 0.4)
+    assert idle_pool.large_of([a, b]) == []
+    a.polled(1, 0.5)
+    b.polled(3, 0.4)
+    assert idle_pool.large_of([a, b]) == ["a"]
+    idle_pool._intervals = {"a": 15.0}
+    assert idle_pool.large_of([a]) == [], "alone it keeps nobody waiting"
+
+
+def test_no_processes_no_large_ones(idle_pool: Any) -> None:
+    idle_pool.most, idle_pool._shares = 0, {"a": 1.0}
+    assert idle_pool.large_of([Polled("a", "n1"), Polled("b", "n2")]) == []
+
+
+def test_who_serves_one_node_id_goes_together(idle_pool: Any) -> None:
+    pollers = [Polled("a", "n1"), Polled("b", "n1"), Polled("c", "n3"), Polled("d", "n4")]
+    idle_pool._shares = {"a": 0.5, "c": 0.4, "d": 0.2}
+    assert idle_pool.large_of(pollers) == ["a", "c", "d", "b"]
+    idle_pool.assign(["a", "c", "d"], {})
+    names = {name: worker.name for name, worker in idle_pool.assigned.items()}
+    assert names == {"a": "worker-1", "c": "worker-2", "d": "worker-2"}, "to the one that has least to do"
+    # A backup learns its node id when it has copied: it follows then.
+    assert idle_pool.large_of([pollers[1]]) == ["b"]
+    idle_pool.assign(["b"], {})
+    assert idle_pool.assigned["b"] is idle_pool.assigned["a"]
+
+
+def test_only_what_changed_is_sent() -> None:
+    blocks = BrokerBlocks()
+    rows = Index.of([PollSeries("b", str(n)) for n in range(5000)])
+    columns = [np.arange(5000.0), np.arange(5000.0), np.arange(5000.0)]
+    columns[1][4999] = 7.0
+    before = shown = NOTHING
+    sizes = []
+    for column in columns:
+        blocks.update({"poll": Table(rows, {"polls": column})})
+        parts = changed(before, blocks.published)
+        sizes.append(len(pickle.dumps(parts)))
+        before, shown = blocks.published, applied(shown, pickle.loads(pickle.dumps(parts)))  # noqa: S301 - as it is sent
+        assert [one.fragments for one in shown.families.values()] == [one.fragments for one in before.families.values()]
+        assert shown.samples == before.samples == 5000
+    assert sizes[1] < sizes[0] / 2, "one block of three"
+    assert applied(shown, changed(before, NOTHING)).families == {}
 
 
 def children(of: int) -> list[int]:
