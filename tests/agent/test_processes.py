@@ -278,7 +278,7 @@ class Polled:
 def idle_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pool.WorkerPool:
     """Its processes are never started."""
     monkeypatch.setattr(pool, "POLLS", 3)
-    monkeypatch.setattr(handle.threading.Thread, "start", lambda _: None)
+    monkeypatch.setattr("threading.Thread.start", lambda _: None)
     found = pool.WorkerPool(tmp_path, (), 2, None, None, Journal())  # type: ignore[arg-type]
     found._intervals = dict.fromkeys("abcd", 15.0)
     return found
