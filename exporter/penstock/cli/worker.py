@@ -1,6 +1,7 @@
 """A worker process of `penstock run`, which starts it."""
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from penstock.agent import process
 from penstock.agent.processes.worker import WorkerAgent
 from penstock.cli import logs
+from penstock.core.errors import PenstockError
 
 NICENESS = 5
 """The small brokers, and whoever asks, come first where processors are short."""
@@ -25,4 +27,8 @@ if __name__ == "__main__":
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # the agent may get them too, and says what to do
         signal.signal(number, signal.SIG_IGN)
     logs.set_up(*sys.argv[1:3])
-    asyncio.run(work(*sys.argv[3:]))
+    try:
+        asyncio.run(work(*sys.argv[3:]))
+    except PenstockError as error:
+        logging.getLogger(__spec__.name).error("cannot start: %s", error)  # noqa: TRY400 - expected
+        sys.exit(1)

@@ -1,5 +1,6 @@
 """The worker processes of an agent: which brokers are large, and which process polls them."""
 
+import contextlib
 import gc
 import logging
 import time
@@ -26,6 +27,7 @@ from penstock.exposition.body import Exposition
 from penstock.exposition.render import BrokerBlocks, Published
 from penstock.model import Snapshot
 from penstock.series.last_good import keep_seconds
+from penstock.server.request_limit import Busy
 
 log = logging.getLogger(__name__)
 
@@ -159,9 +161,10 @@ class WorkerPool:
             self.exposition.set_broker(SHOWN, self._metrics)
 
     def reload(self) -> None:
-        """Let each read the configuration. Raises ConfigError; Busy: one that is not there does so when it starts."""
+        """Let each read the configuration; one that is not there does so when it starts. Raises ConfigError."""
         for worker in self.workers:
-            worker.ask("reload", seconds=GIVE_SECONDS)
+            with contextlib.suppress(Busy):
+                worker.ask("reload", seconds=GIVE_SECONDS)
 
     def look(self) -> None:
         """Give each what it does not have, ask how it is, end what hangs, withdraw what is too old."""
