@@ -41,6 +41,8 @@ LOOK_SECONDS, GIVE_SECONDS, STOP_SECONDS = 2.0, 60.0, 2.0
 HUNG_SECONDS = 30.0
 """One that has answered nothing for so long is killed."""
 MOST_EVENTS = 2_000
+TIDY = 5
+"""Looks after a move at which memory is given back."""
 SHOWN = "\0workers"
 """Name of their metrics beside those of brokers, none of which has it."""
 
@@ -86,6 +88,8 @@ class WorkerPool:
     """Polls of each, and the CPU seconds they took, when it was measured last."""
     _nodes: dict[str, str] = field(default_factory=dict)
     _numbers: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    _tidy: int = 0
+    """At so many looks more memory is given back."""
     _metrics: BrokerBlocks = field(default_factory=BrokerBlocks)
 
     # --- which are large
@@ -168,6 +172,10 @@ class WorkerPool:
 
     def look(self) -> None:
         """Give each what it does not have, ask how it is, end what hangs, withdraw what is too old."""
+        if self._tidy:  # what a large broker took is the worker's to take now; a job of it may still be under way
+            gc.collect()
+            allocator.give_back()
+            self._tidy -= 1
         rows = []
         for worker in self.workers:
             names = [name for name, other in self.assigned.items() if other is worker]
@@ -197,9 +205,7 @@ class WorkerPool:
         events = [one for name in names for one in self.journal.last(MOST_EVENTS, since=since, broker=name)]
         worker.ask("give", names, known, events, seconds=GIVE_SECONDS)
         self.checkpoints.drop(known)
-        del known
-        gc.collect()
-        allocator.give_back()  # what a large broker took is the worker's to take now
+        self._tidy = TIDY
         self._given[worker.name] = wanted
 
     def numbers(self, here: Mapping[str, float]) -> dict[str, float]:
