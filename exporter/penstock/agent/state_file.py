@@ -4,7 +4,9 @@ One line that names the format, then zlib over msgpack. Written whole beside the
 published since stands in the journal beside it, which is read with it.
 """
 
+import contextlib
 import logging
+import math
 import threading
 import time
 import zlib
@@ -147,8 +149,7 @@ class StateFile:
 
     def of_node(self, node: str) -> list[Checkpoint]:
         """What is known of a node id, under any name."""
-        found = [one for one in self._brokers.copy().values() if one.node == node]
-        return [unpack(b"".join(one.pieces()), Checkpoint) if isinstance(one, Packed) else one for one in found]
+        return [_unpacked(one) for one in self._brokers.copy().values() if one.node == node]
 
     def keep(self, checkpoints: Iterable[Checkpoint], now: float) -> None:
         """Take these in; others stay as they are for a month. now: agent's clock."""
@@ -163,6 +164,30 @@ class StateFile:
                 del brokers[node_id]
                 seen.pop(node_id, None)
             self._brokers, self._seen = brokers, seen
+
+    def newest(self, checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
+        """Those of which nothing newer is known."""
+        known = {one.node_id: _seen(one) for one in self.known()}
+        return [one for one in checkpoints if known.get(one.node_id, -math.inf) < _seen(one)]
+
+    def drop(self, checkpoints: Iterable[Checkpoint]) -> None:
+        """They are another file's now, unless more is known of a broker since."""
+        given = {one.node_id: _seen(one) for one in checkpoints}
+        with self._lock:
+            gone = {one.node_id for one in self.known() if _seen(one) <= given.get(one.node_id, -math.inf)}
+            self._recorded -= gone
+            self._brokers = {key: one for key, one in self._brokers.items() if key not in gone}
+            self._seen = {key: at for key, at in self._seen.items() if key not in gone}
+
+    def known(self) -> list[Checkpoint]:
+        """What is known of all brokers."""
+        return [_unpacked(one) for one in self._brokers.copy().values()]
+
+    def remove(self) -> None:
+        """Another file has what they say."""
+        for path in (self._journal.path, self.path):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
 
     def prepare(self) -> None:
         """Pack what is kept so far: `save` packs the rest. Beside it brokers may be recorded and kept."""
@@ -219,6 +244,14 @@ class StateFile:
                 error.strerror or error,
             )
         self.success = False
+
+
+def _unpacked(one: "Checkpoint | PackedBroker") -> Checkpoint:
+    return unpack(b"".join(one.pieces()), Checkpoint) if isinstance(one, Packed) else one
+
+
+def _seen(one: Checkpoint) -> float:
+    return max(one.now, one.recorded)  # which may be NaN
 
 
 def replayed(saved: Saved, records: Sequence[Record], now: float) -> Saved:

@@ -9,7 +9,8 @@ import click
 from penstock.agent import Poller, Result
 from penstock.agent import tables as own
 from penstock.agent.factory import open_reader
-from penstock.agent.process import limit_mib, needed_mb
+from penstock.agent.process import limit_mib, needed_mb, worker_processes
+from penstock.agent.processes.pool import LARGE, rows, share_of
 from penstock.cli import options
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
@@ -64,7 +65,8 @@ def memory_of(pollers: Sequence[Poller]) -> dict[str, int] | None:
     if not pollers or any(poller.assessor.snapshot is None for poller in pollers):
         return None
     series = sum(own.series(poller.assessor.tables) for poller in pollers)
-    return {"series": series, "needed_mb": round(needed_mb(series)), "limit_mib": limit_mib(series)}
+    others = min(sum(map(is_large, pollers)), worker_processes("auto")) if len(pollers) > 1 else 0
+    return {"series": series, "needed_mb": round(needed_mb(series, others)), "limit_mib": limit_mib(series, others)}
 
 
 def found_of(url: str, poller: Poller) -> dict[str, Any]:
@@ -92,6 +94,7 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
         "series": own.series(assessor.tables),
         "series_held_back": own.series_of_hidden(assessor.hidden()),
         "series_beyond_budget": poller.publisher.budget.dropped,
+        "large": is_large(poller),
     }
 
 
@@ -112,10 +115,16 @@ def report(found: Mapping[str, Any]) -> Iterator[str]:
     for finding in found["findings"]:
         yield f"finding   {finding.rule}, {finding.scope} {finding.object}: {finding.says}"
         yield f"          {finding.advice}"
+    if found["large"]:
+        yield "large     beside other brokers penstock run polls it in a worker process, unless --processes forbids it"
     beyond = found["series_beyond_budget"]
     yield f"export    {found['series'] - beyond} series, {found['series_held_back']} held back by the series limits"
     if beyond:
         yield f"over      {beyond} more series are beyond budgets.series; the smallest healthy queues are not shown"
+
+
+def is_large(poller: Poller) -> bool:
+    return share_of(rows(poller.assessor.snapshot), poller.interval) > LARGE
 
 
 def rows_of(snapshot: Snapshot) -> dict[str, int]:

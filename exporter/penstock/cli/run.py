@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -74,11 +75,19 @@ MOST_PROBES = 64
     help="Watch only this agent's part of the brokers; ORDINAL counts from 0 and may be a pod's name that ends in it.",
 )
 @click.option(
+    "--processes",
+    type=options.Parsed("auto|number", process.worker_processes),
+    default="auto",
+    envvar="PENSTOCK_PROCESSES",
+    show_envvar=True,
+    help="How many worker processes there may be for large brokers; auto: one a processor. They start when needed.",
+)
+@click.option(
     "--log.level", "log_level", type=click.Choice(logs.LEVELS), default="info", help="Lowest level that is logged."
 )
 @click.option("--log.format", "log_format", type=click.Choice(logs.FORMATS), default="logfmt", help="Form of the log.")
 async def run(
-    config_file: Path, storage: Path, shard: str | None, log_level: str, log_format: str, **server: Any
+    config_file: Path, storage: Path, shard: str | None, processes: int, log_level: str, log_format: str, **server: Any
 ) -> int:
     """Watch the configured brokers and serve /metrics.
 
@@ -86,7 +95,8 @@ async def run(
     """
     process.tune()
     logs.set_up(log_level, log_format)
-    agent = Agent(config_file, storage, parse_shard(shard) if shard else None)
+    worker = (sys.executable, "-P", "-m", "penstock.cli.worker", log_level, log_format, str(config_file))
+    agent = Agent(config_file, storage, parse_shard(shard) if shard else None, worker, processes)
     stopping = asyncio.Event()
     last_resort = process.last_resort()
 

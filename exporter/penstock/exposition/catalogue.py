@@ -41,6 +41,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "trend_forecast": ("broker", "address", "queue", "horizon", "bound"),
     "trend_queue": ("broker", "address", "queue"),
     "trend_limit": ("broker", "limit", "bound"),
+    "worker": ("worker",),
     "agent": (),
 }
 """Table → the labels of each of its families: attributes of its row objects, by the same name, in this order."""

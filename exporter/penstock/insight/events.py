@@ -44,6 +44,8 @@ class Change(StrEnum):
     CONFIG_REFUSED = "config_refused"
     LOGIN_REFUSED = "login_refused"
     """One or more, at most once a minute."""
+    WORKER_END = "worker_end"
+    """A worker process ended; its brokers are polled again when it has been started again."""
 
 
 @dataclass(frozen=True, slots=True)
