@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from penstock.causes import backlog
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import ago, trend
 from penstock.conditions.stalled import openmq_rule as stalled_rule
@@ -27,15 +28,11 @@ def openmq_rule(poll: RuleInputs) -> Raised:
 
 
 def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    """consumers_needed: as many as keep up at the pace of those that are there."""
-    consumers, rate_in, rate_out = poll.found.consumers[at], poll.trend.rate_in[at], poll.trend.rate_out[at]
-    needed = np.ceil(consumers * rate_in / np.where(rate_out > 0, rate_out, np.nan))
     return {
         "growth": poll.trend.growth[at],
-        "rate_in": rate_in,
-        "rate_out": rate_out,
-        "consumers": consumers,
-        "consumers_needed": np.where(rate_out > 0, needed, consumers),
+        "rate_in": poll.trend.rate_in[at],
+        "rate_out": poll.trend.rate_out[at],
+        "consumers": poll.found.consumers[at],
     }
 
 
@@ -49,9 +46,16 @@ FALLING_BEHIND = Condition(
     quiet_on="what a stalled consumer is given (OpenMQ), bursts that are worked off, a spike (each quarter must have a"
     " tenth of the growth, and the backlog must not have turned), the saw-teeth of batches, rings",
     evidence=evidence,
-    causes={"too_few_consumers": "more comes than the consumers work off"},
-    action="{rate_in:.1f} come and {rate_out:.1f} go each second: {consumers_needed:.0f} consumers at this pace keep"
-    " up",
+    causes={
+        "too_few_consumers": "more comes than the consumers process: add consumers",
+        "exclusive": "an exclusive queue is processed by one consumer: make that one faster",
+        "max_consumers": "the queue takes no more consumers: raise max-consumers, or make them faster",
+        "selector": "all consumers have a selector, and what none selects grows: add a consumer that selects the rest",
+        "holders": "consumers buffer messages and acknowledge none: mend these before any is added",
+        "slowed": "the consumers became slower: find what slows them, as more consumers add load to it",
+    },
+    decide=backlog.grows,
+    action="{rate_in:.1f} come and {rate_out:.1f} go each second: its causes say whether more consumers help",
     window=trend,
     alert=Alert(
         name="PenstockFallingBehind",

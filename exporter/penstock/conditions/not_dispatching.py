@@ -1,5 +1,6 @@
 """`not_dispatching`: messages wait although a free consumer is there."""
 
+from penstock.causes import undelivered as deciding
 from penstock.conditions.condition import Alert, Condition, Scope, Variant
 from penstock.conditions.connection_paused import CONNECTION_PAUSED
 from penstock.conditions.depaging_frozen import DEPAGING_FROZEN
@@ -23,11 +24,15 @@ NOT_DISPATCHING = Condition(
         "selector": "a selector that matches nothing here",
         "no_credit": "no AMQP credit",
         "not_started": "a connection that is not started",
-        "large_message": "a large message under way",
-        "socket_full": "a socket that cannot be written",
+        "never_receives": "consumerWindowSize=0 (OpenWire: prefetch 0), and receive() is not called",
+        "consumers_before_dispatch": "the queue waits for more consumers (consumers-before-dispatch)",
         "groups": "message groups owned by another consumer",
+        "exclusive": "an exclusive queue whose one consumer takes none",
+        "browser": "a browser, which takes nothing",
+        "socket_full": "a socket that cannot be written",
     },
-    action="{ready:.0f} messages wait, {consumers:.0f} consumers take none for {age:.0f} s{dispatch_text}",
+    decide=deciding.decide,
+    action="{ready:.0f} messages wait, {consumers:.0f} consumers take none for {age:.0f} s",
     silenced_by=(PAUSED, DEPAGING_FROZEN, CONNECTION_PAUSED),
     by_consumer=True,
     alert=Alert(
@@ -44,7 +49,7 @@ NOT_DISPATCHING = Condition(
                 " call receive()",
                 "connection_limit": "the flow limit of the connection, filled by another of its consumers",
             },
-            action="{ready:.0f} messages wait, {consumers:.0f} consumers take none for {age:.0f} s{paused_text}",
+            decide=deciding.decide_openmq,
         )
     },
 )

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from penstock.causes import stalled
 from penstock.conditions import evidence, openmq
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import nearly
@@ -40,9 +41,12 @@ OPEN_TRANSACTION = Condition(
     quiet_on="transactions that are committed between two polls, whatever their size",
     evidence=evidence.buffered,
     causes={
-        "never_commits": "an AMQP, STOMP or XA transaction that is not committed",
-        "acknowledges_one_by_one": "Core with acknowledgements sent at once",
+        "never_commits": "a transaction that is not committed",
+        "never_acknowledges": "CLIENT_ACKNOWLEDGE without acknowledge() (Core, after 1 MiB)",
+        "acknowledges_one_by_one": "a small transactionBatchSize (Core) that shows acknowledgements, and no commit",
+        "listener_hangs": "a listener that is blocked within a transaction",
     },
+    decide=stalled.decide_uncommitted,
     action="has {uncommitted:.0f} messages acknowledged and uncommitted for {age:.0f} s: commit or close it",
     by_consumer=True,
     alert=Alert(
@@ -61,6 +65,7 @@ OPEN_TRANSACTION = Condition(
                 "transaction_failed": "one that has failed: more than imq.transaction.consumer.maxNumMsgs (100)"
                 " messages in it",
             },
+            decide=stalled.decide_openmq_uncommitted,
         )
     },
 )

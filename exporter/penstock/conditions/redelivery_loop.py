@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from penstock.causes import failures
 from penstock.conditions import openmq
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import window, window_begin
@@ -73,6 +74,7 @@ REDELIVERY_LOOP = Condition(
         "releases": "AMQP release",
         "listener_fails": "an exception in the listener",
     },
+    decide=failures.comes_back,
     action="{returned:.0f} of {delivered:.0f} deliveries came back, {settled:.0f} were settled: set"
     " max-delivery-attempts and a redelivery delay, look at the message in front",
     notice=notice,

@@ -1,5 +1,6 @@
 """`rejecting`: a full address drops or refuses messages."""
 
+from penstock.causes import limits
 from penstock.conditions import openmq
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import at_this_poll, full_address, full_destination, window, window_begin
@@ -29,7 +30,8 @@ REJECTING = Condition(
     quiet_on="paging, and a limit that is reached for the first time and pages",
     evidence=full_address,
     causes={"address_full": "the address is full and its policy is DROP or FAIL"},
-    action="the address is full at {limit_percent:.0f} % of its limit; under DROP messages vanish silently",
+    decide=limits.refused,
+    action="the address is full at {limit_percent:.0f} % of its limit",
     of_address=True,
     alert=Alert(
         name="PenstockRejecting",

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from penstock.causes import stalled as deciding
 from penstock.conditions import evidence, openmq
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import nearly
@@ -11,9 +12,29 @@ from penstock.core.windows import Mask, longer
 from penstock.model import BrokerKind
 from penstock.observation.poll import RuleInputs
 
+MEANWHILE = 20
+"""Messages that others settle while one hangs, at least, before that counts."""
+
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(overdue(poll, nearly(poll, poll.client_patience)), poll.unacked.unacked_since, poll.client_patience)
+    threshold = np.where(hangs(poll), poll.eager, poll.client_patience)
+    return Raised(overdue(poll, nearly(poll, threshold)), poll.unacked.unacked_since, threshold)
+
+
+def hangs(poll: RuleInputs) -> Mask:
+    """Messages wait and it gets none, while others of its client and connection work, or a full ring evicts them.
+
+    The others must settle so many messages in the time that a job as long as any before explains no silence.
+    """
+    found, consumer, keys = poll.found, poll.found.consumer, poll.snapshot.consumer_connection
+    flat = np.maximum(consumer.last_delivery, consumer.at_queue(poll.timers.ready, np.nan))
+    mask = longer(np.maximum(flat, poll.unacked.unacked_since), found.now, nearly(poll, poll.constants.proof))
+    if not mask.any() or len(keys) != len(mask):
+        return mask & consumer.at_queue(poll.evictions.grew > 0, np.False_)
+    together = np.where(keys >= 0, poll.groups.clients.member.astype(np.int64) << 32 | keys, -1)
+    works = longer(poll.unacked.settled, found.now, 0.0) & ~longer(poll.unacked.settled, found.now, 2 * found.interval)
+    works &= (poll.service_rate * poll.constants.proof >= MEANWHILE) & (together >= 0)
+    return mask & (consumer.at_queue(poll.evictions.grew > 0, np.False_) | np.isin(together, together[works]))
 
 
 def overdue(poll: RuleInputs, threshold: Column) -> Mask:
@@ -44,17 +65,23 @@ STALLED = Condition(
     title="A client holds messages and settles none.",
     rule=rule,
     when="a consumer holds messages, has acknowledged none for longer than its client's patience, and none of them is"
-    " acknowledged and uncommitted",
+    " acknowledged and uncommitted; while little is learned after {proof} in which messages wait and it gets none, if"
+    " others of its client and connection work or a full ring evicts",
     quiet_on="long jobs once they are learned (or `patience` is configured), a commit every 25 s, an idle client, one"
     " that the broker shows as flow-controlled while it works",
     evidence=evidence.buffered,
     causes={
         "listener_hangs": "a listener that is blocked",
-        "never_acknowledges": "CLIENT_ACKNOWLEDGE or individual acknowledgement that never comes",
-        "never_commits": "a Core transaction that is not committed (its acknowledgements stay in the client)",
-        "frozen": "a process that is frozen or cut off, until its connection times out",
         "long_job": "a job longer than any before",
+        "never_receives": "receive() that is not called",
+        "never_acknowledges": "an acknowledgement that never comes (CLIENT_ACKNOWLEDGE, individual, AMQP, STOMP)",
+        "never_commits": "a transaction that is not committed: its acknowledgements stay in the client",
+        "puback_missing": "an MQTT acknowledgement (PUBACK) that never comes, as of a callback that does not return",
+        "blocked_in_send": "a send to a full address of this broker that does not return",
+        "outside": "something outside that several clients wait for: a database, a service, a host",
+        "frozen": "a process that is frozen or cut off, until its connection times out",
     },
+    decide=deciding.decide,
     action="holds {held:.0f} messages for {age:.0f} s, usual are {patience:.0f} s; closing it returns them"
     "{at_risk_text}",
     silenced_by=(LEAKING,),
@@ -78,6 +105,7 @@ STALLED = Condition(
                 "stomp_reader": "a STOMP reader that has stopped, acknowledges nothing, or leaves a transaction open",
                 "long_job": "a job longer than any before",
             },
+            decide=deciding.decide_openmq,
         )
     },
 )

@@ -266,6 +266,7 @@ class AddressSettings(msgspec.Struct, rename="camel", frozen=True):
     old_dead_letter_address: str | None = msgspec.field(name="DLA", default=None)
     expiry_address: str | None = None
     max_delivery_attempts: Setting = 10
+    expiry_delay: Setting = -1
     non_destructive: bool = named("defaultNonDestructive", default=False)
     makes_dead_letter_queues: bool = named("autoCreateDeadLetterResources", default=False)
     makes_expiry_queues: bool = named("autoCreateExpiryResources", default=False)
