@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from causes.world import excluded, possible, proven, states, verdicts
+from penstock.brokers.artemis.answers import AddressSettings
 from penstock.causes.verdict import Verdict
 
 
@@ -77,3 +79,10 @@ def test_without_an_expiry_delay_it_is_the_time_to_live(delay: float, found: Any
         return {"queues": queues, "addresses": {"q": {"expiry_delay": delay}}}
 
     assert states(verdicts("expiring", said, polls=24)) == found
+
+
+@pytest.mark.parametrize(
+    ("said", "delay"), [("{}", -1), ('{"expiryDelay": 5000}', 5000), ('{"maxExpiryDelay": 7000}', 7000)]
+)
+def test_a_message_without_a_time_to_live_gets_either_delay(said: str, delay: float) -> None:
+    assert msgspec.json.decode(said, type=AddressSettings).expiry_delay == delay

@@ -4,8 +4,9 @@ import numpy as np
 
 from penstock.causes import stalled
 from penstock.conditions import evidence, openmq
-from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import nearly
+from penstock.conditions.texts import texts
 from penstock.core.table import Column
 from penstock.core.windows import Mask, longer
 from penstock.model import BrokerKind
@@ -34,27 +35,10 @@ def openmq_rule(poll: RuleInputs) -> Raised:
 OPEN_TRANSACTION = Condition(
     name="open_transaction",
     scope=Scope.CLIENT,
-    title="A client has acknowledged messages and does not commit.",
     rule=rule,
-    when="a consumer has acknowledged messages without committing them, and settled none for longer than its client's"
-    " patience",
-    quiet_on="transactions that are committed between two polls, whatever their size",
     evidence=evidence.buffered,
-    causes={
-        "never_commits": "a transaction that is not committed",
-        "never_acknowledges": "CLIENT_ACKNOWLEDGE without acknowledge() (Core, after 1 MiB)",
-        "acknowledges_one_by_one": "a small transactionBatchSize (Core) that shows acknowledgements, and no commit",
-        "listener_hangs": "a listener that is blocked within a transaction",
-    },
     decide=stalled.decide_uncommitted,
-    action="has {uncommitted:.0f} messages acknowledged and uncommitted for {age:.0f} s: commit or close it",
     by_consumer=True,
-    alert=Alert(
-        name="PenstockOpenTransaction",
-        description="{client} has {client.uncommitted} messages of {in_queue} acknowledged and uncommitted for"
-        " {client.blocked_since|age}; usual are {client.patience}. Consumers in this state: {value}.",
-        runbook="clients",
-    ),
     variants={
         BrokerKind.OPENMQ.name: Variant(
             rule=openmq_rule,
@@ -68,4 +52,5 @@ OPEN_TRANSACTION = Condition(
             decide=stalled.decide_openmq_uncommitted,
         )
     },
+    **texts("open_transaction"),
 )

@@ -3,8 +3,9 @@
 from penstock.causes import limits
 from penstock.causes.surroundings import full_broker
 from penstock.conditions import openmq
-from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import full_address, full_destination, nearly, proof
+from penstock.conditions.texts import texts
 from penstock.core.windows import Mask, longer
 from penstock.model import BrokerKind
 from penstock.observation.facts import Facts
@@ -45,28 +46,10 @@ def openmq_rule(poll: RuleInputs) -> Raised:
 PRODUCERS_BLOCKED = Condition(
     name="producers_blocked",
     scope=Scope.QUEUE,
-    title="Producers are blocked.",
     rule=rule,
-    when="nothing comes in for {proof} while the address is full and does not page, an operator blocks it, or the"
-    " broker's disk or memory is full",
-    quiet_on="throttled producers, whose messages still come in",
     evidence=full_address,
-    causes={
-        "address_full": "the address is full and its policy is BLOCK",
-        "operator": "an operator blocks it",
-        "memory_full": "the memory of the broker is full",
-        "disk_full": "the disk of the broker is full",
-    },
     decide=limits.blocked,
-    action="producers wait; see the stalled or absent consumer beside it",
     of_address=True,
-    alert=Alert(
-        name="PenstockProducersBlocked",
-        description="Nothing comes in for {in_address}: it is full or closed. It uses {address.memory_used_ratio} of"
-        " its limit; {address.messages} messages are there, {address.producers} producers.",
-        runbook="brokers",
-        dashboard="penstock-broker",
-    ),
     variants={
         BrokerKind.OPENMQ.name: Variant(
             rule=openmq_rule,
@@ -82,4 +65,5 @@ PRODUCERS_BLOCKED = Condition(
             evidence=full_destination,
         )
     },
+    **texts("producers_blocked"),
 )

@@ -4,9 +4,10 @@ import numpy as np
 
 from penstock.causes import stalled as deciding
 from penstock.conditions import evidence, openmq
-from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import nearly
 from penstock.conditions.leaking import LEAKING
+from penstock.conditions.texts import texts
 from penstock.core.table import Column
 from penstock.core.windows import Mask, longer
 from penstock.model import BrokerKind
@@ -62,37 +63,11 @@ def full_and_untouched(poll: RuleInputs) -> Mask:
 STALLED = Condition(
     name="stalled",
     scope=Scope.CLIENT,
-    title="A client holds messages and settles none.",
     rule=rule,
-    when="a consumer holds messages, has acknowledged none for longer than its client's patience, and none of them is"
-    " acknowledged and uncommitted; while little is learned after {proof} in which messages wait and it gets none, if"
-    " others of its client and connection work or a full ring evicts",
-    quiet_on="long jobs once they are learned (or `patience` is configured), a commit every 25 s, an idle client, one"
-    " that the broker shows as flow-controlled while it works",
     evidence=evidence.buffered,
-    causes={
-        "listener_hangs": "a listener that is blocked",
-        "long_job": "a job longer than any before",
-        "never_receives": "receive() that is not called",
-        "never_acknowledges": "an acknowledgement that never comes (CLIENT_ACKNOWLEDGE, individual, AMQP, STOMP)",
-        "never_commits": "a transaction that is not committed: its acknowledgements stay in the client",
-        "puback_missing": "an MQTT acknowledgement (PUBACK) that never comes, as of a callback that does not return",
-        "blocked_in_send": "a send to a full address of this broker that does not return",
-        "outside": "something outside that several clients wait for: a database, a service, a host",
-        "frozen": "a process that is frozen or cut off, until its connection times out",
-    },
     decide=deciding.decide,
-    action="holds {held:.0f} messages for {age:.0f} s, usual are {patience:.0f} s; closing it returns them"
-    "{at_risk_text}",
     silenced_by=(LEAKING,),
     by_consumer=True,
-    alert=Alert(
-        name="PenstockClientBlocked",
-        description="{client} holds {client.buffered} messages of {in_queue} and has settled none for"
-        " {client.blocked_since|age}; usual are {client.patience}. Blocked consumers: {value} of {client.consumers};"
-        " {queue.ready} messages wait.",
-        runbook="clients",
-    ),
     variants={
         BrokerKind.OPENMQ.name: Variant(
             rule=openmq_rule,
@@ -108,4 +83,5 @@ STALLED = Condition(
             decide=deciding.decide_openmq,
         )
     },
+    **texts("stalled"),
 )
