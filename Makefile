@@ -33,6 +33,7 @@ help:
 	@echo "make test-trust, fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (20 min; 1 h)"
 	@echo "make check-consumers  clients that leak, crash and settle in any order on a real Artemis: who is named, the oldest message (5 min)"
 	@echo "make test-account [DURATION=360 ONLY=...]  50 situations on a real Artemis: every message booked to its true reason (15 min)"
+	@echo "make test-causes [ONLY=...]  situations of known cause on a real Artemis: what is proven is true, what is true is not excluded (4 min)"
 	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
@@ -142,6 +143,11 @@ test-account: DURATION ?= 360
 test-account: $(VENV)/.test  # 50 situations on a real Artemis: truth of the clients against the account (15 min)
 	$(if $(ONLY),,$(BIN)/pytest tests/account/live/rare_check.py)
 	@PYTHONPATH=tests $(BIN)/python -m account.live --seconds "$(DURATION)" --only "$(ONLY)"
+
+.PHONY: test-causes
+
+test-causes: $(VENV)/.test  # situations of known cause on a real Artemis: none that is proven is untrue, none that is true excluded
+	@PYTHONPATH=tests $(BIN)/python -m causes.live --only "$(ONLY)"
 
 COUNT ?= 20
 

@@ -12,8 +12,9 @@ from agent.test_restart import busy, work
 from agent.world import World
 from penstock.actions.catalogue import ACTIONS, ActionTemplate
 from penstock.brokers.requests import quote
+from penstock.causes.verdict import CauseState, Verdict
 from penstock.conditions.catalogue import CONDITIONS, for_kind, on
-from penstock.conditions.condition import ActiveCondition, CauseState, Severity, Verdict
+from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.core.table import Index, Table
 from penstock.insight import answers
 from penstock.insight.actions import MOST_XIDS, Actions

@@ -110,6 +110,7 @@ public final class CoreClients {
         private Connection connection;
         private Session session;
         private MessageConsumer consumer;
+        private MessageProducer replies;
         private Thread puller;
 
         Client(Map<String, String> options) {
@@ -159,6 +160,13 @@ public final class CoreClients {
                     session.createTopic(options.get("queue")), options.get("durable"));
             } else {
                 consumer = session.createConsumer(queue, options.get("selector"));
+            }
+            if (options.containsKey("reply")) {
+                replies = session.createProducer(session.createQueue(options.get("reply")));
+            }
+            if (options.containsKey("beside")) { // another consumer of this connection, which works
+                Session other = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
+                other.createConsumer(other.createQueue(options.get("beside"))).setMessageListener(message -> rest());
             }
             if (options.containsKey("pull_ms")) {
                 pull(this::receive);
@@ -243,11 +251,20 @@ public final class CoreClients {
             }
         }
 
+        private void rest() {
+            try {
+                ending.await(number("beside_work", 0), TimeUnit.MILLISECONDS);
+            } catch (InterruptedException ended) {
+                Thread.currentThread().interrupt();
+            }
+        }
+
         private int acknowledgeMode() {
             switch (mode) {
                 case "client": return Session.CLIENT_ACKNOWLEDGE;
                 case "individual": return 101;
                 case "transacted": return Session.SESSION_TRANSACTED;
+                case "dups": return Session.DUPS_OK_ACKNOWLEDGE;
                 default: return Session.AUTO_ACKNOWLEDGE;
             }
         }
@@ -319,6 +336,10 @@ public final class CoreClients {
             if (work > 0 && ending.await(work, TimeUnit.MILLISECONDS)) {
                 return;
             }
+            if (replies != null) {
+                replies.send(session.createTextMessage("x".repeat((int) number("size", 0))));
+                sent.incrementAndGet();
+            }
             if (comesBack(message)) {
                 lastReturn = System.currentTimeMillis();
                 returned.addAndGet(open + 1);
@@ -331,7 +352,7 @@ public final class CoreClients {
             boolean due = commitMillis > 0
                 ? System.currentTimeMillis() - lastCommit >= commitMillis
                 : batch > 0 && open >= batch;
-            if (due) {
+            if (due && count <= number("settles", Long.MAX_VALUE)) {
                 settle(message);
             }
         }

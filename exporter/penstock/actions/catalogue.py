@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import msgspec
 
-from penstock.conditions.condition import CauseState, Verdict
+from penstock.causes.verdict import CauseState, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from penstock.causes.verdict import Verdict, Verdicts
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
 from penstock.model import BrokerKind
@@ -27,23 +28,6 @@ class Severity(IntEnum):
     INFO = 0
     WARNING = 1
     CRITICAL = 2
-
-
-class CauseState(StrEnum):
-    """What is known of a cause: what the broker shows proves it, leaves it open, or cannot be with it."""
-
-    PROVEN = "proven"
-    POSSIBLE = "possible"
-    EXCLUDED = "excluded"
-
-
-class Verdict(NamedTuple):
-    """On one cause of an active condition. fact: what says so; of one that is possible what is missing, and when it
-    will be known.
-    """
-
-    state: CauseState
-    fact: str
 
 
 class Scope(StrEnum):
@@ -87,7 +71,6 @@ class ActiveCondition(NamedTuple):
     why: str = ""
     """What is behind it, where that is known: it is told in place of the causes."""
     verdicts: Mapping[str, Verdict] = {}
-    """By cause; those that are not here are possible, and nothing is known of them."""
 
 
 class Reported(NamedTuple):
@@ -112,7 +95,7 @@ Blockers = Callable[["RuleInputs", Positions], tuple[tuple[int, str], ...]]
 """Of queues: connections by key, and the client that uses up each one's limit."""
 Why = Callable[["RuleInputs", int], str]
 """What is behind it in a row, in words."""
-Decide = Callable[["RuleInputs", int], Mapping[str, Verdict]]
+Decide = Callable[["RuleInputs", int], Verdicts]
 """Of a row in which it is active: what is known of its causes, by name."""
 Window = Callable[[Constants, float], float]
 """Seconds that a rule looks back, by the constants and the seconds between two polls."""
@@ -210,6 +193,8 @@ class Condition:
         variant = self.variants.get(kind, Variant())
         own: dict[str, Any] = {one.name: getattr(variant, one.name) for one in fields(Variant)}
         given = {name: value for name, value in own.items() if value is not None}
+        if "causes" in given:  # what decides elsewhere knows others
+            given.setdefault("decide", None)
         silenced_by = tuple(other.on(kind) for other in self.silenced_by if other.exists_on(kind))
         return replace(self, silenced_by=silenced_by, **given)
 

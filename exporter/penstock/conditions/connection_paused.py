@@ -4,17 +4,23 @@ import numpy as np
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import OPENMQ, Condition, Raised, Scope
-from penstock.conditions.evidence import undelivered
+from penstock.conditions.evidence import dispatch_timeout, undelivered
 from penstock.conditions.paused import PAUSED
-from penstock.conditions.starving import starving
+from penstock.conditions.starving import starving_for
 from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.observation.poll import RuleInputs
 
 
 def rule(poll: RuleInputs) -> Raised:
-    """A consumer that could take the messages shares its connection with one that may use up its limit."""
-    starves, connection = poll.of(starving), openmq.facts(poll).connection
+    """A consumer that could take the messages shares its connection with one that may use up its limit.
+
+    Where the operator gives the limit, and it is reached, nothing need be waited for.
+    """
+    given = (openmq.connection_limits(poll) > 0) & openmq.reaches_limit(poll) & (poll.found.consumer.queue >= 0)
+    sure = poll.found.queues_of(np.flatnonzero(given))
+    starves = starving_for(poll, np.where(sure, poll.constants.proof, dispatch_timeout(poll)))
+    connection = openmq.facts(poll).connection
     shared = openmq.starving_connections(poll, np.flatnonzero(starves.mask))
     of_blocked = np.isin(connection, shared) & np.isnan(poll.unacked.hold_since)
     return starves._replace(mask=starves.mask & (poll.found.of_queue(of_blocked) > 0))

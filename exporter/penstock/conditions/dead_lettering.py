@@ -1,5 +1,6 @@
 """`dead_lettering`: messages keep going to the dead letters."""
 
+from penstock.causes import failures
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
 from penstock.conditions.evidence import rate, window, window_begin
 from penstock.conditions.texts import texts
@@ -20,6 +21,7 @@ DEAD_LETTERING = Condition(
     notice=always,
     may_be_critical=False,
     window=window,
+    decide=failures.dies,
     brokers=ARTEMIS,
     **texts("dead_lettering"),
 )

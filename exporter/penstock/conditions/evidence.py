@@ -14,7 +14,7 @@ _BY_UNIT = {
     "messages": "held uncommitted at_risk returned delivered settled killed given_back leaked one_in ready evicted"
     " ring lost lost_at_most lost_in_all growth most removed rejected limit",
     "seconds": "age patience",
-    "consumers": "consumers_seen consumers dispatch_at expected consumers_needed paused",
+    "consumers": "consumers_seen consumers expected",
     "messages/second": "rate rate_in rate_out",
     "bytes": "delivering_bytes limit_bytes",
     "percent": "limit_percent share",
@@ -48,18 +48,14 @@ def buffered(poll: RuleInputs, at: Positions) -> dict[str, Column]:
 
 
 def undelivered(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    """Of queues from which nothing is delivered. On OpenMQ also consumers whose application does not call receive()."""
+    """Of queues from which nothing is delivered."""
     found, timers = poll.found, poll.timers
-    columns = {
+    return {
         "ready": found.ready[at],
         "consumers": found.consumers[at],
         "age": found.now - np.fmax(timers.ready[at], timers.still[at]),
         "patience": np.fmax(poll.queue_patience[at], poll.dispatch[at]),
-        "dispatch_at": found.dispatch_at[at],
     }
-    if poll.openmq is not None:
-        columns["paused"] = found.of_queue(openmq.facts(poll).flow_paused & (found.consumer.held == 0))[at]
-    return columns
 
 
 def full_address(poll: RuleInputs, at: Positions) -> dict[str, Column]:

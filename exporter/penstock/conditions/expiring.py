@@ -1,5 +1,6 @@
 """`expiring`: messages keep expiring."""
 
+from penstock.causes import failures
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
 from penstock.conditions.evidence import rate, window, window_begin
 from penstock.conditions.texts import texts
@@ -20,6 +21,7 @@ EXPIRING = Condition(
     notice=always,
     may_be_critical=False,
     window=window,
+    decide=failures.expires,
     brokers=ARTEMIS,
     **texts("expiring"),
 )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from penstock.causes import backlog
 from penstock.conditions.condition import Condition, Raised, Scope
 from penstock.conditions.evidence import nearly
 from penstock.conditions.texts import texts
@@ -45,5 +46,11 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
 
 
 NO_CONSUMER = Condition(
-    name="no_consumer", scope=Scope.QUEUE, rule=rule, evidence=evidence, notice=notice, **texts("no_consumer")
+    name="no_consumer",
+    scope=Scope.QUEUE,
+    rule=rule,
+    evidence=evidence,
+    notice=notice,
+    decide=backlog.unread,
+    **texts("no_consumer"),
 )

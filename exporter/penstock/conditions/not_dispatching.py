@@ -1,40 +1,23 @@
 """`not_dispatching`: messages wait although a free consumer is there."""
 
-from penstock.conditions.condition import Alert, Condition, Scope, Variant
+from penstock.causes import undelivered as deciding
+from penstock.conditions.condition import Condition, Scope, Variant
 from penstock.conditions.connection_paused import CONNECTION_PAUSED
 from penstock.conditions.depaging_frozen import DEPAGING_FROZEN
 from penstock.conditions.evidence import undelivered
 from penstock.conditions.paused import PAUSED
 from penstock.conditions.starving import starving
+from penstock.conditions.texts import texts
 from penstock.model import BrokerKind
 
 NOT_DISPATCHING = Condition(
     name="not_dispatching",
     scope=Scope.QUEUE,
-    title="Messages wait although a free consumer is there.",
     rule=starving,
-    when="messages wait, nothing is delivered or settled for longer than usual, and a consumer that could take them"
-    " holds nothing",
-    quiet_on="the standby of an exclusive queue, consumers that all hold something (that is `stalled`), `receive()`"
-    " every few minutes once learned, leftovers that no selector wants; a queue that is paused or frozen in depaging,"
-    " or that may be non-destructive",
     evidence=undelivered,
-    causes={
-        "selector": "a selector that matches nothing here",
-        "no_credit": "no AMQP credit",
-        "not_started": "a connection that is not started",
-        "large_message": "a large message under way",
-        "socket_full": "a socket that cannot be written",
-        "groups": "message groups owned by another consumer",
-    },
-    action="{ready:.0f} messages wait, {consumers:.0f} consumers take none for {age:.0f} s{dispatch_text}",
+    decide=deciding.decide,
     silenced_by=(PAUSED, DEPAGING_FROZEN, CONNECTION_PAUSED),
     by_consumer=True,
-    alert=Alert(
-        name="PenstockNotDispatching",
-        description="{queue.ready} messages of {in_queue} wait, its {queue.consumers} consumers take none.",
-        runbook="queues",
-    ),
     variants={
         BrokerKind.OPENMQ.name: Variant(
             causes={
@@ -44,7 +27,8 @@ NOT_DISPATCHING = Condition(
                 " call receive()",
                 "connection_limit": "the flow limit of the connection, filled by another of its consumers",
             },
-            action="{ready:.0f} messages wait, {consumers:.0f} consumers take none for {age:.0f} s{paused_text}",
+            decide=deciding.decide_openmq,
         )
     },
+    **texts("not_dispatching"),
 )

@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from penstock.causes import stalled
 from penstock.conditions import evidence, openmq
-from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import nearly
+from penstock.conditions.texts import texts
 from penstock.core.table import Column
 from penstock.core.windows import Mask, longer
 from penstock.model import BrokerKind
@@ -33,24 +35,10 @@ def openmq_rule(poll: RuleInputs) -> Raised:
 OPEN_TRANSACTION = Condition(
     name="open_transaction",
     scope=Scope.CLIENT,
-    title="A client has acknowledged messages and does not commit.",
     rule=rule,
-    when="a consumer has acknowledged messages without committing them, and settled none for longer than its client's"
-    " patience",
-    quiet_on="transactions that are committed between two polls, whatever their size",
     evidence=evidence.buffered,
-    causes={
-        "never_commits": "an AMQP, STOMP or XA transaction that is not committed",
-        "acknowledges_one_by_one": "Core with acknowledgements sent at once",
-    },
-    action="has {uncommitted:.0f} messages acknowledged and uncommitted for {age:.0f} s: commit or close it",
+    decide=stalled.decide_uncommitted,
     by_consumer=True,
-    alert=Alert(
-        name="PenstockOpenTransaction",
-        description="{client} has {client.uncommitted} messages of {in_queue} acknowledged and uncommitted for"
-        " {client.blocked_since|age}; usual are {client.patience}. Consumers in this state: {value}.",
-        runbook="clients",
-    ),
     variants={
         BrokerKind.OPENMQ.name: Variant(
             rule=openmq_rule,
@@ -61,6 +49,8 @@ OPEN_TRANSACTION = Condition(
                 "transaction_failed": "one that has failed: more than imq.transaction.consumer.maxNumMsgs (100)"
                 " messages in it",
             },
+            decide=stalled.decide_openmq_uncommitted,
         )
     },
+    **texts("open_transaction"),
 )

@@ -60,7 +60,8 @@ def blockers(poll: RuleInputs) -> Mask:
     state, said = of(poll)
     found, at = poll.found, poll.found.consumer.queue
     waits = (said.unsent > 0) | (np.append(found.ready, 0.0)[at] > 0)
-    stuck = longer(state.consumers.still_since, found.now, poll.client_patience)
+    patience = np.where(connection_limits(poll) > 0, poll.constants.proof, poll.client_patience)
+    stuck = longer(state.consumers.still_since, found.now, patience)
     blocks = (found.consumer.held > 0) & stuck & ~said.flow_paused & waits & (said.connection >= 0)
     return blocks & reaches_limit(poll) if blocks.any() else blocks
 

@@ -1,5 +1,6 @@
 """`paused`: an operator paused the queue or its address."""
 
+from penstock.causes import backlog
 from penstock.conditions.condition import Condition, Raised, Scope
 from penstock.conditions.evidence import at_this_poll, of_queues
 from penstock.conditions.texts import texts
@@ -25,5 +26,6 @@ PAUSED = Condition(
     evidence=of_queues("ready", "consumers"),
     notice=notice,
     of_address=True,
+    decide=backlog.paused,
     **texts("paused"),
 )

@@ -1,10 +1,13 @@
 """`producers_blocked`: nothing comes in, because the address is full, closed, or the whole broker is full."""
 
+from penstock.causes import limits
+from penstock.causes.surroundings import full_broker
 from penstock.conditions import openmq
-from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import full_address, full_destination, nearly, proof
+from penstock.conditions.texts import texts
 from penstock.core.windows import Mask, longer
-from penstock.model import Broker, BrokerKind
+from penstock.model import BrokerKind
 from penstock.observation.facts import Facts
 from penstock.observation.openmq import at_limit, near_limit
 from penstock.observation.poll import RuleInputs
@@ -12,7 +15,7 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     lasts = longer(poll.timers.blocked, poll.found.now, nearly(poll, proof(poll)))
-    return Raised(blocked(poll.found, full(poll.broker)) & lasts, poll.timers.blocked, proof(poll))
+    return Raised(blocked(poll.found, bool(full_broker(poll.broker))) & lasts, poll.timers.blocked, proof(poll))
 
 
 def blocked(facts: Facts, broker_full: bool) -> Mask:
@@ -23,13 +26,6 @@ def blocked(facts: Facts, broker_full: bool) -> Mask:
     address = facts.address
     is_full = (address.limit_percent >= 100) & ~(address.paging > 0)
     return facts.judged & (address.d_added == 0) & (is_full | (address.producers_paused > 0) | broker_full)
-
-
-def full(broker: Broker) -> bool:
-    """Disk or message memory of the whole broker at its limit: then every address blocks, whatever its policy."""
-    return bool(
-        broker.disk_used_ratio >= broker.disk_limit_ratio or broker.memory_used_bytes >= broker.memory_limit_bytes
-    )
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:
@@ -50,26 +46,10 @@ def openmq_rule(poll: RuleInputs) -> Raised:
 PRODUCERS_BLOCKED = Condition(
     name="producers_blocked",
     scope=Scope.QUEUE,
-    title="Producers are blocked.",
     rule=rule,
-    when="nothing comes in for {proof} while the address is full and does not page, an operator blocks it, or the"
-    " broker's disk or memory is full",
-    quiet_on="throttled producers, whose messages still come in",
     evidence=full_address,
-    causes={
-        "address_full": "the address is full and its policy is BLOCK",
-        "operator": "an operator blocks it",
-        "broker_full": "disk or memory of the broker is full",
-    },
-    action="producers wait; see the stalled or absent consumer beside it",
+    decide=limits.blocked,
     of_address=True,
-    alert=Alert(
-        name="PenstockProducersBlocked",
-        description="Nothing comes in for {in_address}: it is full or closed. It uses {address.memory_used_ratio} of"
-        " its limit; {address.messages} messages are there, {address.producers} producers.",
-        runbook="brokers",
-        dashboard="penstock-broker",
-    ),
     variants={
         BrokerKind.OPENMQ.name: Variant(
             rule=openmq_rule,
@@ -85,4 +65,5 @@ PRODUCERS_BLOCKED = Condition(
             evidence=full_destination,
         )
     },
+    **texts("producers_blocked"),
 )

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from penstock.causes import failures
 from penstock.conditions import openmq
-from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import window, window_begin
 from penstock.conditions.starving import destructive
+from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.model import BrokerKind
@@ -58,32 +60,14 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
 REDELIVERY_LOOP = Condition(
     name="redelivery_loop",
     scope=Scope.QUEUE,
-    title="Messages are delivered, come back and are delivered again.",
     rule=rule,
     when="messages keep coming back to the queue while deliveries go on: in both halves of the window, at"
     f" {PERSISTENT_POLLS} polls or more, and more than the noise of reading",
-    quiet_on="one big rollback, one in a hundred messages failing, reads that are not atomic at thousands of messages a"
-    " second, short-lived consumers. It is a notice while the queue moves and nearly all that comes back ends in the"
-    " dead letters, or while what comes back is about two in a hundred deliveries (and three standard deviations above:"
-    " few failures vary)",
     evidence=evidence,
-    causes={
-        "rolls_back": "rollback",
-        "recovers": "recover",
-        "releases": "AMQP release",
-        "listener_fails": "an exception in the listener",
-    },
-    action="{returned:.0f} of {delivered:.0f} deliveries came back, {settled:.0f} were settled: set"
-    " max-delivery-attempts and a redelivery delay, look at the message in front",
+    decide=failures.comes_back,
     notice=notice,
     window=window,
     by_consumer=True,
-    alert=Alert(
-        name="PenstockRedeliveryLoop",
-        description="Deliveries of {in_queue} keep coming back; {queue.ready} messages wait, {queue.consumers}"
-        " consumers.",
-        runbook="queues",
-    ),
     variants={
         BrokerKind.OPENMQ.name: Variant(
             rule=openmq_rule,
@@ -92,4 +76,5 @@ REDELIVERY_LOOP = Condition(
             " nothing ends that, look at the message in front and at the client's log",
         )
     },
+    **texts("redelivery_loop"),
 )

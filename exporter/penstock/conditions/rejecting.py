@@ -1,8 +1,10 @@
 """`rejecting`: a full address drops or refuses messages."""
 
+from penstock.causes import limits
 from penstock.conditions import openmq
-from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import at_this_poll, full_address, full_destination, window, window_begin
+from penstock.conditions.texts import texts
 from penstock.model import BrokerKind
 from penstock.observation.activity import PERSISTENT_POLLS
 from penstock.observation.poll import RuleInputs
@@ -23,21 +25,10 @@ def openmq_rule(poll: RuleInputs) -> Raised:
 REJECTING = Condition(
     name="rejecting",
     scope=Scope.QUEUE,
-    title="A full address drops or refuses messages.",
     rule=rule,
-    when="the address is at its limit and has no pages: its policy drops or refuses messages",
-    quiet_on="paging, and a limit that is reached for the first time and pages",
     evidence=full_address,
-    causes={"address_full": "the address is full and its policy is DROP or FAIL"},
-    action="the address is full at {limit_percent:.0f} % of its limit; under DROP messages vanish silently",
+    decide=limits.refused,
     of_address=True,
-    alert=Alert(
-        name="PenstockRejecting",
-        description="{in_address} uses {address.memory_used_ratio} of its limit and takes no more; {address.messages}"
-        " messages are there, {address.producers} producers.",
-        runbook="brokers",
-        dashboard="penstock-broker",
-    ),
     variants={
         BrokerKind.OPENMQ.name: Variant(
             rule=openmq_rule,
@@ -54,4 +45,5 @@ REJECTING = Condition(
             window=window,
         )
     },
+    **texts("rejecting"),
 )

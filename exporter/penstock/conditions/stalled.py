@@ -2,18 +2,40 @@
 
 import numpy as np
 
+from penstock.causes import stalled as deciding
 from penstock.conditions import evidence, openmq
-from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Scope, Variant
 from penstock.conditions.evidence import nearly
 from penstock.conditions.leaking import LEAKING
+from penstock.conditions.texts import texts
 from penstock.core.table import Column
 from penstock.core.windows import Mask, longer
 from penstock.model import BrokerKind
 from penstock.observation.poll import RuleInputs
 
+MEANWHILE = 20
+"""Messages that others settle while one hangs, at least, before that counts."""
+
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(overdue(poll, nearly(poll, poll.client_patience)), poll.unacked.unacked_since, poll.client_patience)
+    threshold = np.where(hangs(poll), poll.eager, poll.client_patience)
+    return Raised(overdue(poll, nearly(poll, threshold)), poll.unacked.unacked_since, threshold)
+
+
+def hangs(poll: RuleInputs) -> Mask:
+    """Messages wait and it gets none, while others of its client and connection work, or a full ring evicts them.
+
+    The others must settle so many messages in the time that a job as long as any before explains no silence.
+    """
+    found, consumer, keys = poll.found, poll.found.consumer, poll.snapshot.consumer_connection
+    flat = np.maximum(consumer.last_delivery, consumer.at_queue(poll.timers.ready, np.nan))
+    mask = longer(np.maximum(flat, poll.unacked.unacked_since), found.now, nearly(poll, poll.constants.proof))
+    if not mask.any() or len(keys) != len(mask):
+        return mask & consumer.at_queue(poll.evictions.grew > 0, np.False_)
+    together = np.where(keys >= 0, poll.groups.clients.member.astype(np.int64) << 32 | keys, -1)
+    works = longer(poll.unacked.settled, found.now, 0.0) & ~longer(poll.unacked.settled, found.now, 2 * found.interval)
+    works &= (poll.service_rate * poll.constants.proof >= MEANWHILE) & (together >= 0)
+    return mask & (consumer.at_queue(poll.evictions.grew > 0, np.False_) | np.isin(together, together[works]))
 
 
 def overdue(poll: RuleInputs, threshold: Column) -> Mask:
@@ -41,31 +63,11 @@ def full_and_untouched(poll: RuleInputs) -> Mask:
 STALLED = Condition(
     name="stalled",
     scope=Scope.CLIENT,
-    title="A client holds messages and settles none.",
     rule=rule,
-    when="a consumer holds messages, has acknowledged none for longer than its client's patience, and none of them is"
-    " acknowledged and uncommitted",
-    quiet_on="long jobs once they are learned (or `patience` is configured), a commit every 25 s, an idle client, one"
-    " that the broker shows as flow-controlled while it works",
     evidence=evidence.buffered,
-    causes={
-        "listener_hangs": "a listener that is blocked",
-        "never_acknowledges": "CLIENT_ACKNOWLEDGE or individual acknowledgement that never comes",
-        "never_commits": "a Core transaction that is not committed (its acknowledgements stay in the client)",
-        "frozen": "a process that is frozen or cut off, until its connection times out",
-        "long_job": "a job longer than any before",
-    },
-    action="holds {held:.0f} messages for {age:.0f} s, usual are {patience:.0f} s; closing it returns them"
-    "{at_risk_text}",
+    decide=deciding.decide,
     silenced_by=(LEAKING,),
     by_consumer=True,
-    alert=Alert(
-        name="PenstockClientBlocked",
-        description="{client} holds {client.buffered} messages of {in_queue} and has settled none for"
-        " {client.blocked_since|age}; usual are {client.patience}. Blocked consumers: {value} of {client.consumers};"
-        " {queue.ready} messages wait.",
-        runbook="clients",
-    ),
     variants={
         BrokerKind.OPENMQ.name: Variant(
             rule=openmq_rule,
@@ -78,6 +80,8 @@ STALLED = Condition(
                 "stomp_reader": "a STOMP reader that has stopped, acknowledges nothing, or leaves a transaction open",
                 "long_job": "a job longer than any before",
             },
+            decide=deciding.decide_openmq,
         )
     },
+    **texts("stalled"),
 )

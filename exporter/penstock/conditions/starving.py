@@ -11,9 +11,13 @@ from penstock.observation.poll import RuleInputs
 
 
 def starving(poll: RuleInputs) -> Raised:
+    return starving_for(poll, dispatch_timeout(poll))
+
+
+def starving_for(poll: RuleInputs, timeout: Column) -> Raised:
     """Since when messages wait and nothing moves."""
     since = np.fmax(poll.timers.ready, poll.timers.still)
-    return Raised(undelivered(poll, nearly(poll, dispatch_timeout(poll))), since, dispatch_timeout(poll))
+    return Raised(undelivered(poll, nearly(poll, timeout)), since, timeout)
 
 
 def undelivered(poll: RuleInputs, timeout: Column) -> Mask:

@@ -38,9 +38,6 @@ def action(condition: Condition, evidence: Mapping[str, float]) -> str:
     numbers: dict[str, object] = dict(evidence)
     at_risk = evidence.get("at_risk", 0.0)
     numbers["at_risk_text"] = f" and loses {at_risk:.0f} of the ring" if at_risk > 0 else ""
-    present, needed = evidence.get("consumers", 0.0), evidence.get("dispatch_at", 0.0)
-    numbers["dispatch_text"] = f"; the queue waits for {needed - present:.0f} more" if needed > present else ""
-    numbers["paused_text"] = "; the application does not ask for any" if evidence.get("paused", 0.0) else ""
     numbers["leak_text"] = leak(evidence)
     to_dead = evidence.get("dead_letters")
     numbers["removed_text"] = "" if to_dead is None else DEAD_LETTERS if to_dead else GONE

@@ -100,7 +100,7 @@ ADDRESS: Final = RowType(
         **_all(COUNT, "page_read_limit_bytes", "page_read_limit_messages", "messages_dropped", "messages_rejected"),
         **_all(COUNT, "messages", "producers", "consumers", "max_delivery_attempts"),
         **_all(FLAG, "non_destructive", "makes_dead_letter_queues", "makes_expiry_queues", "slow_consumer_kills"),
-        **_all(REAL, "slow_consumer_rate", "slow_consumer_period"),
+        **_all(REAL, "slow_consumer_rate", "slow_consumer_period", "expiry_delay"),
         **_all(REAL, "memory_used_ratio", "limit_percent"),
         **_all(FLAG, "paging", "paused", "producers_paused", "producers_blocked", "internal", "temporary"),
         **_all(FLAG, "retroactive"),

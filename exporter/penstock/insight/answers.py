@@ -11,8 +11,9 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType, field, json
 from msgspec.structs import asdict, fields
 
+from penstock.causes.verdict import CauseState
 from penstock.conditions.catalogue import CONDITIONS
-from penstock.conditions.condition import CauseState, Severity
+from penstock.conditions.condition import Severity
 from penstock.findings.finding import FindingScope
 from penstock.insight.events import Event
 from penstock.insight.formatting import duration

@@ -11,8 +11,9 @@ import numpy as np
 from msgspec.structs import asdict
 
 from penstock.assessment.assess import State, Tables
+from penstock.causes.verdict import CauseState, possible
 from penstock.conditions.catalogue import on
-from penstock.conditions.condition import ActiveCondition, CauseState, Condition, Scope, Verdict
+from penstock.conditions.condition import ActiveCondition, Condition, Scope
 from penstock.conditions.evidence import UNITS
 from penstock.conditions.wording import action, rule
 from penstock.core.errors import Hinted
@@ -113,13 +114,9 @@ def condition_in_full(one: ActiveCondition, view: BrokerView, actions: Actions |
 def causes(one: ActiveCondition, about: Condition) -> list[answers.Cause]:
     if one.why:
         return [answers.Cause("", CauseState.PROVEN, one.why, "")]
-    unknown = Verdict(CauseState.POSSIBLE, "")
-    told = [answers.Cause(name, *_told(text, one.verdicts.get(name, unknown))) for name, text in about.causes.items()]
+    known = {name: one.verdicts.get(name, possible()) for name in about.causes}
+    told = [answers.Cause(name, known[name].state, text, known[name].fact) for name, text in about.causes.items()]
     return sorted(told, key=lambda cause: list(CauseState).index(CauseState(cause.state)))
-
-
-def _told(text: str, verdict: Verdict) -> tuple[CauseState, str, str]:
-    return verdict.state, text, verdict.fact
 
 
 def completeness(one: ActiveCondition, view: BrokerView) -> answers.Completeness:

@@ -29,7 +29,7 @@ SKEW = 3.0
 """Messages by which numbers of one row may be apart: they are not read at the same moment."""
 ADDRESS_COLUMNS = (
     "paging", "paused", "limit_percent", "pages", "producers_paused", "page_read_limit_bytes",
-    "page_read_limit_messages", "non_destructive", "max_delivery_attempts",
+    "page_read_limit_messages", "non_destructive", "max_delivery_attempts", "memory_used_ratio", "expiry_delay",
 )  # fmt: skip
 """In the order of `AddressFacts`."""
 NEEDED = ("queues", "consumers")
@@ -226,6 +226,10 @@ class AddressFacts:
     """What new queues are."""
     delivery_attempts: Column
     """max-delivery-attempts, 0 or less = for ever."""
+    used_ratio: Column
+    """Of its own limit."""
+    expiry_delay: Column
+    """Milliseconds, below 0 = none."""
     d_added: Column
     """What came to all its queues together."""
 

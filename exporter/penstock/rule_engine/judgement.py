@@ -244,7 +244,9 @@ def rule_inputs(
     openmq: Openmq | None,
 ) -> RuleInputs:
     per_consumer = consumer_patience(groups, found, now.patience_of_clients)
-    eager = np.empty(0) if openmq is None else eager_patience(now.patience, groups.clients, found, constants)
+    soon = max(constants.proof, constants.floor_polls * found.interval)
+    known = constants if openmq is not None else replace(constants, cold=min(constants.cold, soon))
+    eager = eager_patience(now.patience, groups.clients, found, known)
     return RuleInputs(
         snapshot=snapshot,
         found=found,
@@ -273,7 +275,7 @@ def rule_inputs(
         accounted=now.openmq_account.of_queues(found.queues, constants, found.interval)
         if openmq is not None and openmq.said is not None
         else {},
-        eager=eager if openmq is None else consumer_patience(groups, found, eager),
+        eager=consumer_patience(groups, found, eager),
     )
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from penstock.causes.verdict import Verdicts
 from penstock.conditions.catalogue import for_kind
-from penstock.conditions.condition import ActiveCondition, Condition, Scope, Severity, Verdict
+from penstock.conditions.condition import ActiveCondition, Condition, Scope, Severity
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.learned.churn import Churn
@@ -71,14 +72,13 @@ def of_rows(
         )
 
 
-def verdicts(
-    condition: Condition, at: Positions, since: Column, poll: RuleInputs
-) -> Mapping[int, Mapping[str, Verdict]]:
+def verdicts(condition: Condition, at: Positions, since: Column, poll: RuleInputs) -> Mapping[int, Verdicts]:
     """What is known of the causes, by row."""
     if condition.decide is None:
         return {}
     first = at[np.argsort(since, kind="stable")[:DECIDED]]
-    return {row: condition.decide(poll, row) for row in first.tolist()}
+    known = {row: condition.decide(poll, row) for row in first.tolist()}
+    return {row: {name: one for name, one in said.items() if name in condition.causes} for row, said in known.items()}
 
 
 def shown_as(scope: Scope, poll: RuleInputs) -> Grouping[Any]:

@@ -266,6 +266,8 @@ class AddressSettings(msgspec.Struct, rename="camel", frozen=True):
     old_dead_letter_address: str | None = msgspec.field(name="DLA", default=None)
     expiry_address: str | None = None
     max_delivery_attempts: Setting = 10
+    own_expiry_delay: Setting = named("expiryDelay", default=-1)
+    max_expiry_delay: Setting = -1
     non_destructive: bool = named("defaultNonDestructive", default=False)
     makes_dead_letter_queues: bool = named("autoCreateDeadLetterResources", default=False)
     makes_expiry_queues: bool = named("autoCreateExpiryResources", default=False)
@@ -274,6 +276,11 @@ class AddressSettings(msgspec.Struct, rename="camel", frozen=True):
     slow_consumer_period: Setting = named("slowConsumerCheckPeriod", 5)
     """Seconds."""
     slow_consumer_policy: str = "NOTIFY"
+
+    @property
+    def expiry_delay(self) -> float:
+        """Milliseconds of a message without a time to live, below 0 where none are set."""
+        return self.own_expiry_delay if self.own_expiry_delay >= 0 else self.max_expiry_delay
 
     @property
     def slow_consumer_kills(self) -> bool:

@@ -1,0 +1,60 @@
+"""Why messages wait: who would read them, and whether more consumers would get any, by the kind of queue."""
+
+import numpy as np
+
+from penstock.causes.verdict import Verdicts, judged
+from penstock.core.windows import halves
+from penstock.model import QueueKind
+from penstock.observation.activity import FLOW_OUT
+from penstock.observation.poll import RuleInputs
+
+STUCK = 60.0
+"""Seconds without an acknowledgement, after which a consumer that buffers messages has no share in the pace."""
+
+
+def grows(poll: RuleInputs, queue: int) -> Verdicts:
+    """More consumers help where those that are there work, and each gets whatever comes."""
+    found, columns = poll.found, {} if poll.snapshot.queues is None else poll.snapshot.queues.columns
+    exclusive, most = (columns[name][queue] if name in columns else 0.0 for name in ("exclusive", "max_consumers"))
+    there, number = np.flatnonzero(found.consumer.queue == queue), found.consumers[queue]
+    chosen = {found.consumer.index.rows[i].filter for i in there.tolist()}
+    stuck = there[found.now - poll.unacked.unacked_since[there] >= STUCK]
+    first, second = (half.sum() for half in halves(poll.activity.trend.of(FLOW_OUT, np.array([queue]))))
+    needed = np.ceil(number * poll.trend.rate_in[queue] / poll.trend.rate_out[queue])
+    holds = f"{len(stuck)} of {number:.0f} consumers buffer {found.consumer.held[stuck].sum():.0f} messages"
+    slower = f"{first:.0f} were acknowledged in the first half of the time, {second:.0f} in the second"
+    own = found.queues.rows[queue].kind is QueueKind.SUBSCRIPTION
+    where = "that share this subscription" if own else "without message groups, or with as many groups"
+    idle = {
+        "exclusive": "further consumers stand by" if exclusive > 0 else "",
+        "max_consumers": f"{number:.0f} are there" if 0 < most <= number else "",
+        "selector": f"their selectors: {', '.join(sorted(chosen)[:3])}" if chosen and "" not in chosen else "",
+    }
+    slowed, stands = second < first / 2, len(stuck) > 0
+    mend = f"first mend these: {holds if stands else slower}"
+    more = mend if stands or slowed else f"{needed:.0f} at this pace keep up, {where}"
+    return {
+        **{name: judged(fact, True, fact, "it is not so") for name, fact in idle.items()},
+        "holders": judged(stands, True, holds, "all acknowledge"),
+        "slowed": judged(slowed, False, slower, slower),
+        "too_few_consumers": judged(not any(idle.values()), False, more, "more would get none"),
+    }
+
+
+def unread(poll: RuleInputs, queue: int) -> Verdicts:
+    """Who was refused is only in the broker's log."""
+    refused, read = poll.broker.authentication_failures, poll.timers.had_consumer[queue]
+    logins = f"{refused:.0f} logins were refused since the broker's start" if refused > 0 else ""
+    known = "consumers read it before" if read else "consumers are expected"
+    unmeant = not read and not poll.expected[queue] > 0
+    return {
+        "login_refused": judged(refused != 0, False, logins, "no login was refused since the broker's start"),
+        "meant_for_nobody": judged(unmeant, False, "no consumer was ever seen, and none is expected", known),
+    }
+
+
+def paused(poll: RuleInputs, queue: int) -> Verdicts:
+    found, number = poll.found, sum(row.address == poll.found.queues.rows[queue].address for row in poll.found.queues)
+    address = f"its address, which stops {number} queues" if found.address.paused[queue] > 0 else ""
+    itself = "the queue itself" if found.paused[queue] > 0 else ""
+    return {"paused": judged(True, True, " and ".join(filter(None, (itself, address))), "")}

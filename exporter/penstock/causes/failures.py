@@ -1,0 +1,50 @@
+"""Why deliveries come back, end in the dead letters or expire."""
+
+import numpy as np
+
+from penstock.causes.verdict import Verdicts, judged
+from penstock.observation.activity import FLOW_IN
+from penstock.observation.poll import RuleInputs
+
+
+def comes_back(poll: RuleInputs, queue: int) -> Verdicts:
+    """On Artemis. A release of AMQP is no attempt to acknowledge; rollback, recover and a failure are, all alike."""
+    found, returns, rows = poll.found, poll.returns, poll.found.consumer.index.rows
+    speak = {rows[i].protocol for i in np.flatnonzero(found.consumer.queue == queue).tolist()}
+    released = speak == {"AMQP"} and not found.attempts[queue] > found.settled[queue]
+    said = f"{returns.returned[queue]:.0f} came back, {returns.settled[queue]:.0f} were settled"
+    attempt, none = (
+        not released and "MQTT" not in speak,
+        "no attempt to acknowledge failed" if released else "it speaks MQTT",
+    )
+    return {
+        "releases": judged("AMQP" in speak or not speak, released, said, "no consumer speaks AMQP"),
+        "rolls_back": judged(attempt, False, said, none),
+        "recovers": judged(
+            attempt and not (speak and speak <= {"AMQP", "STOMP"}), False, said, "it knows no recover()"
+        ),
+        "listener_fails": judged(not released, False, said, none),
+    }
+
+
+def dies(poll: RuleInputs, queue: int) -> Verdicts:
+    """A purge kills what was not delivered; attempts that are used up are deliveries, and fill the dead letters."""
+    killed, came = poll.returns.killed[queue], poll.activity.trend.sum(FLOW_IN)
+    tried, rows = poll.returns.delivered[queue] - poll.returns.settled[queue], poll.found.queues.rows
+    target = rows[queue].dead_letter_address
+    dead = sum(float(came[i]) for i in range(len(rows)) if target and rows[i].address == target)
+    said = f"{killed:.0f} were killed, {max(tried, 0):.0f} deliveries settled nothing, {dead:.0f} dead letters came"
+    return {
+        "attempts_used_up": judged(tried > 0, tried >= killed and dead >= killed, said, said),
+        "purged": judged(True, tried < killed / 2, said, ""),
+    }
+
+
+def expires(poll: RuleInputs, queue: int) -> Verdicts:
+    """Messages without a time to live get the expiry-delay of the address settings."""
+    delay = poll.found.address.expiry_delay[queue]
+    said = f"it is {delay / 1000:.0f} s" if delay >= 0 else "" if np.isnan(delay) else "the address settings have none"
+    return {
+        "expiry_delay": judged(not delay < 0, False, said, said),
+        "time_to_live": judged(True, delay < 0, f"expiry-delay: {said}" if said else "", ""),
+    }

@@ -1,0 +1,31 @@
+"""What is known of a cause, and the fact that says so."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import partial
+from typing import NamedTuple
+
+
+class CauseState(StrEnum):
+    """What is known of a cause: what the broker shows proves it, leaves it open, or cannot be with it."""
+
+    PROVEN = "proven"
+    POSSIBLE = "possible"
+    EXCLUDED = "excluded"
+
+
+class Verdict(NamedTuple):
+    """On one cause. fact: what says so; of one that is possible what is missing, and when it will be known."""
+
+    state: CauseState
+    fact: str = ""
+
+
+Verdicts = Mapping[str, Verdict]
+"""By cause; one that is not here is possible."""
+proven, possible, excluded = (partial(Verdict, state) for state in CauseState)
+
+
+def judged(may_be: object, sure: object, said: str, otherwise: str) -> Verdict:
+    """Excluded where it may not be, else possible, and proven where it is sure."""
+    return (proven if sure else possible)(said) if may_be else excluded(otherwise)

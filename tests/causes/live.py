@@ -1,0 +1,505 @@
+"""
+Situations whose true cause is known, on a real Artemis: what is proven, possible and excluded of each condition.
+
+`make test-causes` plays all of them at once and prints the table: a cause that is proven and not true, or true and
+excluded, is wrong.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from causes.mqtt import MqttHolder
+from flowbench.bench import Run, play
+from flowbench.faults import Releasing
+from flowbench.scene import Label, Place, Scenario, Scene
+from penstock.agent import Poller
+from penstock.causes.verdict import CauseState, Verdict
+from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, AmqpTransaction, StompConsumer, StompProducer
+
+COLD, TREND, INTERVAL, SECONDS = 40.0, 60.0, 3.0, 140.0
+"""Patience before anything is learned, window of trends, seconds between polls, and for which all play."""
+PROOF = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """proves: what has to be proven; the others of `true` have to be possible at least."""
+
+    condition: str
+    true: frozenset[str]
+    proves: frozenset[str]
+    play: Callable[[Scene], None]
+
+
+@dataclass(slots=True)
+class Found:
+    """What was known of the causes, at the last poll at which the condition was active; all that was ever wrong."""
+
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    wrong: set[str] = field(default_factory=set)
+    polls: int = 0
+
+
+TRUTHS: dict[str, Truth] = {}
+
+
+def situation(
+    condition: str, *true: str, proves: tuple[str, ...] = ()
+) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
+    def register(play: Callable[[Scene], None]) -> Callable[[Scene], None]:
+        TRUTHS[play.__name__.replace("_", "-")] = Truth(condition, frozenset(true), frozenset(proves), play)
+        return play
+
+    return register
+
+
+def sends(scene: Scene, queue: str, rate: int = 20, size: int = 200) -> None:
+    scene.jms(queue, mode="produce", rate=rate, size=size)
+
+
+def begins(scene: Scene, queue: str, rate: int = 20, size: int = 200) -> None:
+    """Messages come from now on."""
+    sends(scene, queue, rate, size)
+    scene.begin()
+
+
+# --- stalled
+
+
+@situation("stalled", "listener_hangs")
+def core_hangs(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, stuck_after=50, url="consumerWindowSize=10000")
+    begins(scene, queue)
+
+
+@situation("stalled", "listener_hangs")
+def core_hangs_with_a_large_window(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, stuck_after=20)
+    begins(scene, queue, 20, 2000)
+
+
+@situation("stalled", "listener_hangs")
+def core_hangs_at_its_first_message(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, stuck_after=0)
+    begins(scene, queue, 20, 2000)
+
+
+@situation("stalled", "listener_hangs")
+def core_hangs_beside_one_that_works(scene: Scene) -> None:
+    queue, other = scene.queue(), scene.queue()
+    sends(scene, other)
+    scene.jms(queue, stuck_after=20, beside=other, url="consumerWindowSize=10000")
+    begins(scene, queue)
+
+
+@situation("stalled", "long_job")
+def core_works_long(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, work=200_000, url="consumerWindowSize=10000")
+    begins(scene, queue)
+
+
+@situation("stalled", "never_receives")
+def core_never_receives(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, idle=1)
+    begins(scene, queue, 20, 2000)
+
+
+@situation("stalled", "never_acknowledges")
+def core_never_acknowledges(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, mode="client", batch=0)
+    begins(scene, queue, 5)
+
+
+@situation("stalled", "never_acknowledges")
+def core_never_acknowledges_one_by_one(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, mode="individual", batch=0)
+    begins(scene, queue, 40, 1000)
+
+
+@situation("stalled", "never_acknowledges")
+def core_never_acknowledges_and_is_slow(scene: Scene) -> None:
+    """Its window is full although it receives: it asks for more when it has worked through half of it."""
+    queue = scene.queue()
+    scene.jms(queue, mode="individual", batch=0, work=3000, url="consumerWindowSize=20000")
+    begins(scene, queue)
+
+
+@situation("stalled", "never_acknowledges")
+def core_acknowledges_no_more_and_is_slow(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, mode="individual", settles=5, work=3000, url="consumerWindowSize=20000")
+    begins(scene, queue)
+
+
+@situation("stalled", "never_commits")
+def core_never_commits(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, mode="transacted", batch=0)
+    begins(scene, queue, 5)
+
+
+@situation("stalled", "blocked_in_send", proves=("blocked_in_send",))
+def core_blocked_in_send(scene: Scene) -> None:
+    queue, reply = scene.queue(), scene.queue()
+    scene.settings(reply, maxSizeBytes=200_000, pageSizeBytes=100_000, addressFullMessagePolicy="BLOCK")
+    scene.jms(queue, reply=reply, size=5000, url="consumerWindowSize=10000&producerWindowSize=10000")
+    begins(scene, queue)
+
+
+@situation("stalled", "listener_hangs")
+def core_hangs_though_an_address_is_full(scene: Scene) -> None:
+    """Filled by another, long before."""
+    queue, reply = scene.queue(), scene.queue()
+    scene.settings(reply, maxSizeBytes=200_000, pageSizeBytes=100_000, addressFullMessagePolicy="BLOCK")
+    sends(scene, reply, 200, 5000)
+    scene.wait(15)
+    scene.jms(queue, stuck_after=100, work=20, url="consumerWindowSize=10000")
+    begins(scene, queue)
+
+
+@situation("stalled", "frozen")
+def core_is_frozen(scene: Scene) -> None:
+    queue = scene.queue()
+    process = scene.own_process()
+    client = scene.jms(queue, process=process, work=20, url="consumerWindowSize=10000&connectionTTL=600000")
+    begins(scene, queue)
+    scene.until("it works", lambda: client.counts()["acknowledged"] > 20)
+    process.pause()
+    scene.rest()
+    process.resume()
+
+
+@situation("stalled", "never_acknowledges")
+def amqp_never_settles(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.open(AmqpHolder, queue, credit=30)
+    begins(scene, queue)
+
+
+@situation("stalled", "never_acknowledges")
+def amqp_settles_no_more(scene: Scene) -> None:
+    queue = scene.queue()
+    begins(scene, queue)
+    holder = scene.open(AmqpHolder, queue, credit=60)
+    scene.until("it holds some", lambda: holder.counts.received >= 50)
+    holder.acknowledge(50)
+
+
+@situation("stalled", "never_acknowledges")
+def stomp_never_acknowledges(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.open(StompConsumer, queue, acknowledge=False)
+    begins(scene, queue)
+
+
+@situation("stalled", "puback_missing", proves=("puback_missing",))
+def mqtt_without_puback(scene: Scene) -> None:
+    topic = scene.name().replace(".", "")
+    client = f"m{topic}"
+    scene.load.running.enter_context(MqttHolder(scene.load.endpoint, topic, client_id=client))
+    scene.queues.append(f"{client}.{topic}")
+    scene.load.client(topic, AmqpProducer, topic, client_id=f"{topic}.p", topic=True).run(10)
+    scene.begin()
+
+
+@situation("stalled", "outside", "listener_hangs")
+def three_wait_for_something_outside(scene: Scene) -> None:
+    """One process with three clients, frozen in place of their common database."""
+    queues = [scene.queue() for _ in range(3)]
+    for number, queue in enumerate(queues):
+        scene.jms(queue, client_id=f"{queue}.{number}", stuck_after=100, url="consumerWindowSize=10000")
+        sends(scene, queue)
+    scene.begin()
+
+
+@situation("stalled", "listener_hangs")
+def core_hangs_in_a_pool_of_one_connection(scene: Scene) -> None:
+    """Raised after 15 s of evidence, not after patience."""
+    queue = scene.queue()
+    begins(scene, queue, 50)
+    client = scene.jms(queue, stuck_after=20, beside=queue, beside_work=50, url="consumerWindowSize=5000")
+    scene.until("it hangs", lambda: client.counts()["stuck_since"] > 0)
+    scene.wait(PROOF + 5 * INTERVAL)
+    active = scene.poller.assessor.state.judgement.conditions
+    scene.attest("raised before patience is over", any(one.queue == queue for one in active))
+
+
+# --- open_transaction
+
+
+@situation("open_transaction", "never_commits", "acknowledges_one_by_one", proves=("acknowledges_one_by_one",))
+def core_transaction_with_a_batch_of_none(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, mode="transacted", batch=0, url="transactionBatchSize=0")
+    begins(scene, queue, 5)
+
+
+@situation("open_transaction", "never_commits")
+def core_transaction_beyond_a_batch(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, mode="transacted", batch=0)
+    begins(scene, queue, 50, 1000)
+
+
+@situation("open_transaction", "never_acknowledges")
+def core_client_acknowledge_beyond_a_batch(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, mode="client", batch=0)
+    begins(scene, queue, 50, 1000)
+
+
+@situation("open_transaction", "listener_hangs", "acknowledges_one_by_one")
+def core_hangs_within_a_transaction(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, mode="transacted", batch=0, stuck_after=50, url="transactionBatchSize=0")
+    begins(scene, queue)
+
+
+@situation("open_transaction", "never_commits", proves=())
+def amqp_never_commits(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.open(AmqpTransaction, queue, credit=30)
+    begins(scene, queue)
+
+
+# --- not_dispatching
+
+
+@situation("not_dispatching", "selector")
+def amqp_selector(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.open(AmqpConsumer, queue, selector="kind = 'nothing'")
+    begins(scene, queue, 3)
+
+
+@situation("not_dispatching", "selector", proves=("selector",))
+def stomp_selector(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.open(StompConsumer, queue, selector="kind = 'nothing'")
+    begins(scene, queue, 3)
+
+
+@situation("not_dispatching", "selector")
+def core_selector(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, selector="kind = 'nothing'")
+    begins(scene, queue, 3)
+
+
+@situation("not_dispatching", "no_credit", proves=("no_credit",))
+def amqp_without_credit(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.open(AmqpHolder, queue, credit=0)
+    begins(scene, queue, 3)
+
+
+@situation("not_dispatching", "not_started")
+def core_not_started(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, stopped=1, idle=1)
+    begins(scene, queue, 3)
+
+
+@situation("not_dispatching", "never_receives")
+def core_asks_for_none(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, idle=1, url="consumerWindowSize=0")
+    begins(scene, queue, 3)
+
+
+@situation("not_dispatching", "never_receives", proves=("never_receives",))
+def core_asks_for_none_beside_one_that_works(scene: Scene) -> None:
+    queue, other = scene.queue(), scene.queue()
+    sends(scene, other)
+    scene.jms(queue, idle=1, beside=other, url="consumerWindowSize=0")
+    begins(scene, queue, 3)
+
+
+@situation("not_dispatching", "consumers_before_dispatch", proves=("consumers_before_dispatch",))
+def waits_for_more_consumers(scene: Scene) -> None:
+    queue = scene.queue(consumers_before_dispatch=3)
+    scene.open(AmqpConsumer, queue)
+    begins(scene, queue, 3)
+
+
+# --- senders, failures, backlogs
+
+
+def full(scene: Scene, policy: str) -> None:
+    queue = scene.queue()
+    scene.settings(queue, maxSizeBytes=200_000, pageSizeBytes=100_000, addressFullMessagePolicy=policy)
+    scene.begin()
+    if policy == "BLOCK":
+        sends(scene, queue, 20, 5000)
+    else:
+        scene.open(StompProducer, queue, client="producer", size=5000).run(20)
+
+
+@situation("producers_blocked", "address_full", proves=("address_full",))
+def address_blocks(scene: Scene) -> None:
+    full(scene, "BLOCK")
+
+
+@situation("rejecting", "address_full", proves=("address_full",))
+def address_drops(scene: Scene) -> None:
+    full(scene, "DROP")
+
+
+@situation("rejecting", "address_full", proves=("address_full",))
+def address_fails(scene: Scene) -> None:
+    full(scene, "FAIL")
+
+
+@situation("redelivery_loop", "releases", proves=("releases",))
+def amqp_releases(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.open(Releasing, queue, credit=10, work=0.2)
+    begins(scene, queue, 2)
+
+
+@situation("redelivery_loop", "rolls_back")
+def core_rolls_back(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.settings(queue, maxDeliveryAttempts=-1)
+    scene.jms(queue, mode="transacted", returns=1, work=100)
+    begins(scene, queue, 2)
+
+
+@situation("dead_lettering", "attempts_used_up")
+def attempts_are_used_up(scene: Scene) -> None:
+    queue, dead = scene.queue(), scene.queue()
+    scene.settings(queue, maxDeliveryAttempts=2, deadLetterAddress=dead)
+    scene.jms(queue, mode="transacted", returns=1, work=50)
+    begins(scene, queue, 5)
+
+
+@situation("dead_lettering", "purged", proves=("purged",))
+def an_operator_purges(scene: Scene) -> None:
+    queue = scene.queue()
+    begins(scene, queue, 5)
+    while scene.wait(4):
+        scene.broker.manage.call(scene.broker.manage.queue_mbean(queue), "removeAllMessages()")
+
+
+@situation("expiring", "time_to_live", proves=("time_to_live",))
+def messages_outlive_their_time(scene: Scene) -> None:
+    queue = scene.queue()
+    producer = scene.open(AmqpProducer, queue, client="producer")
+    scene.begin()
+    while scene.wait(1):
+        producer.send(5, ttl=1.0)
+
+
+@situation("expiring", "expiry_delay")
+def the_settings_limit_their_life(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.settings(queue, expiryDelay=1000)
+    producer = scene.open(AmqpProducer, queue, client="producer")
+    scene.begin()
+    while scene.wait(1):
+        producer.send(5)
+
+
+@situation("falling_behind", "too_few_consumers")
+def a_pool_is_too_small(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.open(AmqpConsumer, queue, credit=20, work=0.25)
+    begins(scene, queue, 10)
+
+
+@situation("falling_behind", "exclusive", proves=("exclusive",))
+def an_exclusive_queue_has_one_worker(scene: Scene) -> None:
+    queue = scene.queue(exclusive=True)
+    for _ in range(2):
+        scene.open(AmqpConsumer, queue, credit=20, work=0.25)
+    begins(scene, queue, 10)
+
+
+# --- play
+
+
+def watch(found: Found, truth: Truth) -> Callable[[Scene, Poller], None]:
+    def each_poll(scene: Scene, poller: Poller) -> None:
+        for one in poller.assessor.state.judgement.conditions:
+            if one.name == truth.condition and one.queue in scene.queues:
+                found.verdicts, found.polls = one.verdicts, found.polls + 1
+                found.wrong |= set(wrong(one.verdicts, truth))
+
+    return each_poll
+
+
+def wrong(verdicts: Mapping[str, Verdict], truth: Truth) -> Iterator[str]:
+    for name, one in verdicts.items():
+        if one.state is CauseState.PROVEN and name not in truth.true:
+            yield f"{name} is proven and not true ({one.fact})"
+        if one.state is CauseState.EXCLUDED and name in truth.true:
+            yield f"{name} is true and excluded ({one.fact})"
+
+
+def played(only: str, seconds: float, cold: float, folder: Path) -> dict[str, Found]:
+    chosen = {name: truth for name, truth in TRUTHS.items() if any(part in name for part in only.split(","))}
+    known = {name: Found() for name in chosen}
+
+    def scenario(name: str, truth: Truth) -> Scenario:
+        def go(scene: Scene) -> None:
+            each = watch(known[name], truth)
+            scene.each_poll = lambda poller: each(scene, poller)
+            truth.play(scene)
+
+        return Scenario(name, Label(), Place.FAULTS, go)
+
+    run = Run(1, INTERVAL, seconds, cold, TREND, start=5.0)
+    for result in play([scenario(*one) for one in chosen.items()], run, folder):
+        known[result.name].wrong |= set(result.untrue)
+    for name, truth in chosen.items():
+        missing = {one for one in truth.proves if one not in named(known[name], CauseState.PROVEN)}
+        known[name].wrong |= {f"{one} is not proven" for one in missing}
+        if not known[name].polls:
+            known[name].wrong.add(f"{truth.condition} did not come")
+    return known
+
+
+def named(found: Found, state: CauseState) -> list[str]:
+    return [name for name, one in found.verdicts.items() if one.state is state]
+
+
+def table(known: Mapping[str, Found]) -> Iterator[str]:
+    yield "| situation | condition | true | proven | possible | excluded | |\n|---|---|---|---|---|---|---|"
+    for name, found in known.items():
+        truth = TRUTHS[name]
+        states = (", ".join(named(found, state)) or "-" for state in CauseState)
+        right = "; ".join(sorted(found.wrong)) or "right"
+        yield f"| {name} | {truth.condition} | {', '.join(sorted(truth.true))} | {' | '.join(states)} | {right} |"
+    bad = sum(bool(found.wrong) for found in known.values())
+    yield f"\n{len(known) - bad} of {len(known)} situations are right"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="causes")
+    parser.add_argument("--only", default="", help="parts of names, by commas")
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--facts", action="store_true", help="also the fact of each cause")
+    wanted = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="penstock-causes-") as folder:
+        known = played(wanted.only, wanted.seconds, COLD, Path(folder))
+    for line in table(known):
+        print(line)  # noqa: T201 - the result
+    for name, found in known.items() if wanted.facts else ():
+        for cause, one in found.verdicts.items():
+            print(f"{name}: {cause}: {one.state}: {one.fact}")  # noqa: T201
+    return int(any(found.wrong for found in known.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""Advice on a growing backlog by the kind of queue: more consumers only where they would get any."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from causes.world import excluded, possible, proven, states, verdicts
+from penstock.causes.verdict import Verdict
+from penstock.model import QueueKind
+
+
+def grows(*consumers: dict[str, Any], pace: float = 50.0, later: float = 50.0, **queue: Any) -> Mapping[str, Verdict]:
+    """100 come at each poll; so many are acknowledged at each, `later` in the second half."""
+
+    def said(i: int, now: float) -> dict[str, Any]:
+        done = pace * min(i, 12) + later * max(i - 12, 0)
+        works = {"T": 1.0, "C": done, "N": done + 1, "L": now - 1, "Ld": now - 1}
+        rows = {f"c{n}": {**works, **one} for n, one in enumerate(consumers or ({},))}
+        numbers = {"A": 100.0 * i, "K": done, "M": 100.0 * i - done, "D": 1.0, "max_consumers": -1.0, **queue}
+        return {"queues": {"q": numbers}, "consumers": rows}
+
+    return verdicts("falling_behind", said, polls=24)
+
+
+def test_a_pool_that_works_needs_more_consumers() -> None:
+    found = grows({}, {})
+    assert (states(found)[proven], states(found)[possible]) == (set(), {"too_few_consumers"})
+    assert found["too_few_consumers"].fact == ("4 at this pace keep up, without message groups, or with as many groups")
+
+
+def test_a_subscription_is_shared_and_not_doubled() -> None:
+    found = grows(kind=QueueKind.SUBSCRIPTION, routing_type="multicast")
+    assert found["too_few_consumers"].fact.endswith("keep up, that share this subscription")
+
+
+HOLDS = {"T": 80.0, "C": 0.0, "L": float("nan"), "Ld": 1_700_000_000.0}
+
+
+@pytest.mark.parametrize(
+    ("cause", "consumers", "queue"),
+    [
+        ("exclusive", ({}, {}), {"exclusive": 1.0}),
+        ("max_consumers", ({}, {}), {"max_consumers": 2.0}),
+        ("selector", ({"filter": "k = '1'"}, {"filter": "k = '2'"}), {}),
+    ],
+)
+def test_more_consumers_are_not_advised_where_they_get_none(
+    cause: str, consumers: tuple[dict[str, Any], ...], queue: dict[str, float]
+) -> None:
+    found = grows(*consumers, **queue)
+    assert states(found)[proven] == {cause}
+    assert found["too_few_consumers"].state is excluded
+
+
+@pytest.mark.parametrize(("cause", "consumers", "queue", "why"), [
+    ("holders", ({}, HOLDS), {}, "1 of 2 consumers buffer 80 messages"),
+    ("slowed", ({}, {}), {"later": 20.0}, "500 were acknowledged in the first half of the time, 220 in the second"),
+])  # fmt: skip
+def test_nor_before_what_slows_those_that_are_there_is_mended(
+    cause: str, consumers: tuple[dict[str, Any], ...], queue: dict[str, float], why: str
+) -> None:
+    found = grows(*consumers, **queue)
+    assert found["too_few_consumers"] == (possible, f"first mend these: {why}")
+    assert found[cause].fact == why
+
+
+def test_a_selector_of_some_leaves_the_rest_to_the_others() -> None:
+    assert states(grows({"filter": "k = '1'"}, {}))[proven] == set()
