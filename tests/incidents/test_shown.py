@@ -1,10 +1,12 @@
 """Where incidents are shown: explain, lists, events, metrics."""
 
+import pickle
+
 from incidents.test_chains import blocked_in_send, memory
 from incidents.world import Scene
 from penstock.insight.events import Change, StatusSummary, changes, summarize
 from penstock.insight.explain import BrokerView, explain
-from penstock.insight.lists import ListQuery, incident_list
+from penstock.insight.lists import ListQuery, incident_list, merged
 from penstock.insight.objects import explain_address, explain_broker
 from penstock.insight.text import explanation, incident_lines, object_lines
 
@@ -71,3 +73,11 @@ def test_one_series_for_each_with_its_victims() -> None:
     (row,) = table.index
     assert (row.broker, row.kind, row.object, row.severity) == ("b", "broker_memory_full", "b", "critical")
     assert (table["active"].tolist(), table["victims"].tolist()) == ([1.0], [3.0])
+
+
+def test_several_processes_give_one_list() -> None:
+    query = ListQuery(limit=2)
+    parts = [incident_list([view(scene)], query) for scene in (blocked_in_send(), memory().run(3), blocked_in_send())]
+    whole = merged(pickle.loads(pickle.dumps(parts)), query, ["b"])  # noqa: S301 - as they come from a process
+    assert (len(whole.rows), whole.total) == (2, 3)
+    assert whole.rows[0].begin <= whole.rows[1].begin
