@@ -32,6 +32,7 @@ help:
 	@echo "make soak-moving [DURATION=300]  12,000 consumers on a real Artemis, a twentieth replaced in each poll: totals are their own logs (7 min)"
 	@echo "make test-trust, fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (20 min; 1 h)"
 	@echo "make check-consumers  clients that leak, crash and settle in any order on a real Artemis: who is named, the oldest message (5 min)"
+	@echo "make test-incidents  chains of causes on a real Artemis: one incident each, with its root and its victims (7 min)"
 	@echo "make test-account [DURATION=360 ONLY=...]  50 situations on a real Artemis: every message booked to its true reason (15 min)"
 	@echo "make test-causes [ONLY=...]  situations of known cause on a real Artemis: what is proven is true, what is true is not excluded (4 min)"
 	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
@@ -136,6 +137,11 @@ test-trust: $(VENV)/.test  # faults that take longer than make test has time for
 
 check-consumers: $(VENV)/.test  # clients that leak, crash and settle in any order on a real Artemis: the oldest message, who is named (5 min)
 	$(BIN)/pytest -s tests/e2e/consumers_check.py
+
+.PHONY: test-incidents
+
+test-incidents: $(VENV)/.test  # chains of causes on a real Artemis: one incident each, with its victims (7 min)
+	$(BIN)/pytest -s tests/incidents/incidents_check.py
 
 .PHONY: test-account
 

@@ -279,6 +279,8 @@ class LinkRow:
 
     name: str
     kind: str
+    queue: str = ""
+    """That it reads, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from penstock.agent.nodes import Nodes
 from penstock.assessment.assess import Tables
 from penstock.core.table import Index, Table
 from penstock.exposition.catalogue import CATALOGUE
-from penstock.insight.events import Event
+from penstock.insight.events import Change, Event
 from penstock.model import ProducerRow, QueueKind, Snapshot
 
 COUNTERS = [
@@ -161,7 +161,9 @@ class Agent:
 
 
 def told(event: Event) -> tuple[Any, ...]:
-    return event.change, event.queue, event.client, event.condition, event.severity
+    of_incident = event.change in (Change.INCIDENT_BEGIN, Change.INCIDENT_END)
+    title = event.detail.rpartition(" (")[0] if of_incident else ""
+    return event.change, event.queue, event.client, event.condition, event.severity, title
 
 
 def counters(tables: Tables) -> Counted:

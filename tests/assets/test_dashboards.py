@@ -215,6 +215,8 @@ def test_every_family_of_brokers_is_shown_somewhere() -> None:
 
 
 UNSHOWN = {
+    "mq_incident": "the status page shows incidents, and all alerts are shown",
+    "mq_incident_victims": "the alert PenstockIncident shows it",
     "mq_broker_prepared_transactions": "the alert PenstockInDoubt shows it",
     "mq_address_limit_messages": "limits in messages are rare, the fill shows both",
     "mq_broker_unhealthy": "PenstockTwoActives is shown with all alerts",

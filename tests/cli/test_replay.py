@@ -66,7 +66,7 @@ def test_the_rules_of_a_configuration(tmp_path: Path) -> None:
     def told(rules: str) -> set[str]:
         config.write_text(f"brokers: [{{name: any, kind: artemis, url: 'http://h/'}}]\nrules: [{rules}]\n")
         result = run("replay", str(RECORDING), "--config.file", str(config), "--format", "json")
-        return {json.loads(line)["condition"] for line in result.stdout.splitlines()}
+        return {json.loads(line)["condition"] for line in result.stdout.splitlines()} - {""}  # of an incident
 
     assert told("") == set()
     assert told("{expected_consumers: 50}") == {"too_few_consumers"}

@@ -66,7 +66,7 @@ def test_a_registered_condition_is_found_everywhere(toy: Condition) -> None:
     for _ in range(2):
         assert toy.name not in world.names()
         world.poll()
-    assert [line for line in samples(world) if toy.name in line] == [
+    assert [line for line in samples(world) if f'cause="{toy.name}"' in line] == [
         f'mq_queue_unhealthy{{broker="b1",address="q",queue="q",cause="{toy.name}"}} 1'
     ]
     view = BrokerView(world.state, world.tables, world.snapshot(), world.policy, 15.0)

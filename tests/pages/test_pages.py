@@ -45,14 +45,14 @@ async def test_the_worst_first_with_evidence_and_advice(page: Served) -> None:
     assert "client stuck , since" in found.text
     assert "held 100 messages" in found.text
     assert "usual are 60 s; closing it returns them." in found.text
-    assert "a listener that is blocked; CLIENT_ACKNOWLEDGE" in found.text
+    assert "a listener that is blocked" in found.text
     assert "up artemis 2.44.0 active" in found.text
 
 
 async def test_a_stalled_client_is_found_opened_and_explained_by_links(page: Served) -> None:
     start = await page.get("")
     queue = await page.get(start.link("queue", queue="orders"))
-    assert STALLED.when in queue.text
+    assert STALLED.when.partition("{")[0] in queue.text
     client = await page.get(queue.link("client", client="stuck"))
     assert "stalled on orders" in client.text
     assert "Sends to" not in client.text

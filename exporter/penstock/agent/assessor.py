@@ -169,8 +169,10 @@ class Assessor:
         own = self.nodes.own(self.name, snapshot)
         if own is None:
             return StatusSummary(self.name)
-        told = own.told if is_passive(snapshot) else ()
-        return StatusSummary(self.name, role=own.role, process=own.process, conditions=conditions_of(told))
+        told, incidents = (own.told, own.incidents) if is_passive(snapshot) else ((), ())
+        return StatusSummary(
+            self.name, role=own.role, process=own.process, conditions=conditions_of(told), incidents=incidents
+        )
 
     def _restore(self, snapshot: Snapshot) -> Snapshot:
         """At the first complete poll; until then consumers are left out, lest they be counted twice."""
@@ -196,7 +198,8 @@ class Assessor:
             return snapshot
         if checkpoint.broker in ("", self.name):
             told = conditions_of(checkpoint.told)
-            self._summary = replace(self._summary or StatusSummary(self.name), conditions=told)
+            summary = self._summary or StatusSummary(self.name)
+            self._summary = replace(summary, conditions=told, incidents=checkpoint.incidents)
         return with_late(checkpoint, snapshot)
 
     @property
@@ -218,7 +221,7 @@ class Assessor:
         own = self.nodes.own(self.name, snapshot)
         if passive is None or own is None:
             return passive
-        return replace(own, now=passive.now, role=passive.role, process=passive.process, told=())
+        return replace(own, now=passive.now, role=passive.role, process=passive.process, told=(), incidents=())
 
     def record(self, events: Sequence[Event], sequence: int) -> tuple[Record | None, Written | None]:
         """What the last poll changed of what is kept, and what is written with it; events: what `changes` told."""

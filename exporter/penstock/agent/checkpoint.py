@@ -21,6 +21,8 @@ from penstock.conditions.condition import Scope, Severity
 from penstock.core.state import By, row_states, with_restored
 from penstock.core.table import Column, Index, Keys, Positions, Table, take_or_fill
 from penstock.core.windows import reindex
+from penstock.incidents.incident import Incident
+from penstock.incidents.incidents import Incidents
 from penstock.insight.events import ConditionKey, by_name
 from penstock.learned.churn import Churn, CrashLoop, CrashLoops, Departure, Streak
 from penstock.learned.timeout import BINS, LONG_GAPS, Learned, LearnedTimeout
@@ -127,6 +129,7 @@ class Checkpoint:
     cut: Sequence[str] = ()
     """Tables of which budgets left rows out at the last poll."""
     ring_losers: Sequence[SavedLoss] = ()
+    incidents: Sequence[Incident] = ()
 
     @property
     def node(self) -> str:
@@ -199,6 +202,7 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         prepared=list(judgement.account.in_doubt.since.items()),
         cut=cut_of(snapshot),
         ring_losers=ring_losers(judgement),
+        incidents=judgement.incidents.told,
     )
 
 
@@ -468,6 +472,7 @@ def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapsho
             for name, kept in checkpoint.standing.items()
             if name in CONDITIONS
         },
+        incidents=Incidents(tuple(checkpoint.incidents)),
         resumed_at=float(np.fmax(checkpoint.now, checkpoint.recorded)),
     )
 

@@ -127,6 +127,10 @@ class Lookups:
         return lists.condition_list(self._views(broker), query)
 
     @where_polled
+    def incidents(self, broker: str, query: ListQuery) -> answers.IncidentList:
+        return lists.incident_list(self._views(broker), query)
+
+    @where_polled
     def consumers(self, broker: str, query: ListQuery) -> answers.ConsumerList:
         return lists.consumer_list([self._last_view(broker)[0]] if broker else self._views(""), query)
 

@@ -36,6 +36,7 @@ from penstock.core.state import By, declared, row_states
 from penstock.core.table import Column, Index, Keys, take_or_fill
 from penstock.core.table import positions as positions_of
 from penstock.core.windows import Mask
+from penstock.incidents.incident import Incident
 from penstock.insight.events import ConditionKey, Event, Told
 from penstock.model import Process, Role, Snapshot
 from penstock.rule_engine.judgement import Judgement
@@ -91,6 +92,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     events: Sequence[Event] = ()
     cut: Sequence[str] = ()
     ring_losers: Sequence[SavedLoss] = ()
+    incidents: Sequence[Incident] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,8 @@ class Written:
     """The shown counters by row of the state, by their names in the state file."""
     queue_index: Index[Any]
     ring_losers: Sequence[SavedLoss]
-    severities: Mapping[ConditionKey, Severity]
+    severities: Mapping[ConditionKey | str, Severity | str]
+    """Of conditions, and of incidents by their ids."""
 
 
 def record_of(
@@ -166,12 +169,13 @@ def changed_since(
         record.queue_names = _new_names(before.queue_index, queue_index, queue_name)
     losers, known = ring_losers(judgement), set(before.ring_losers)
     record.ring_losers = [one for one in losers if one not in known]
-    severities = {name: severity for name, (severity, _) in told.items()}
+    severities = severities_of(told, judgement.incidents.told)
     if severities != before.severities:
         stands = {name: saved_debounce(one) for name, one in judgement.debounced.items() if one.on.any()}
         record.standing, record.told = stands, [(name, *how) for name, how in told.items()]
         queue_rows, record.consumer_rows = rows_of(stands, judgement)
         record.queue_rows = [*record.queue_rows, *queue_rows]
+        record.incidents = judgement.incidents.told
     after = Written(
         before.key, before.base, before.process, clients, queues, producers, counters, queue_index, losers, severities
     )
@@ -191,8 +195,12 @@ def written_as(whole: Checkpoint, state: State, told: Told, base: int) -> Writte
         shown_counters(state.judgement),
         state.judgement.seen.queues.index,
         ring_losers(state.judgement),
-        {name: severity for name, (severity, _) in told.items()},
+        severities_of(told, whole.incidents),
     )
+
+
+def severities_of(told: Told, incidents: Sequence[Incident]) -> dict[ConditionKey | str, Severity | str]:
+    return {name: severity for name, (severity, _) in told.items()} | {one.id: one.severity for one in incidents}
 
 
 # --- totals
@@ -350,6 +358,7 @@ def applied(checkpoint: Checkpoint, record: Record) -> Checkpoint:
         standing=checkpoint.standing if record.standing is None else record.standing,
         told=checkpoint.told if record.told is None else record.told,
         recorded=record.now,
+        incidents=checkpoint.incidents if record.incidents is None else record.incidents,
         cut=record.cut,
         ring_losers=[*{one[:2]: one for one in (*checkpoint.ring_losers, *record.ring_losers)}.values()],
     )

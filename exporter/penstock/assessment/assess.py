@@ -130,7 +130,9 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
 def judged(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dict[str, Table[Any]]:
     """The tables of the judgement, and those of queues and clients with what it measured beside what is there."""
     judgement = state.judgement
+    told, victims = judgement.incidents.told, [one.victim_count for one in judgement.incidents.told]
     found: dict[str, Table[Any]] = {
+        "incident": Table(Index.of(told), {"active": np.ones(len(told)), "victims": np.array(victims, np.float64)}),
         "broker_cause": health.broker_causes(judgement.conditions),
         "queue_cause": health.queue_causes(judgement.conditions),
         "client_cause": health.client_causes(judgement.conditions),

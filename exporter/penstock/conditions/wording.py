@@ -1,9 +1,10 @@
 """Conditions in sentences: the rule with the constants in force, the action with the numbers of one that is active."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
-from penstock.conditions.condition import Condition
+from penstock.causes.verdict import CauseState, possible
+from penstock.conditions.condition import ActiveCondition, Condition
 from penstock.settings.constants import Constants
 
 SECONDS = frozenset({"proof", "persistent", "window", "trend", "event", "rejoin", "verdicts", "after_restart", "cold"})
@@ -22,6 +23,32 @@ KNOBS: Mapping[str, str] = {
 
 DEAD_LETTERS = ". They are in mq.sys.dmq, which keeps the newest 1,000 by default: read them there before it overflows"
 GONE = ". They are gone for good: UseDMQ is off"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What may be behind a condition. name: empty where it is told in words only. fact: what proves or excludes it; of
+    one that is possible what is missing, where that is known.
+    """
+
+    name: str
+    state: CauseState
+    text: str
+    fact: str = ""
+
+    def __str__(self) -> str:
+        known = "" if self.state is CauseState.POSSIBLE else f"{self.state}: "
+        return known + self.text + (f" ({self.fact})" if self.fact else "")
+
+
+def causes(condition: Condition, one: ActiveCondition) -> list[Cause]:
+    """Those that are proven first."""
+    if one.why:
+        return [Cause("", CauseState.PROVEN, one.why)]
+    unknown, states = possible(), [*CauseState]
+    known = [(name, one.verdicts.get(name, unknown), text) for name, text in condition.causes.items()]
+    told = [Cause(name, verdict.state, text, verdict.fact) for name, verdict, text in known]
+    return sorted(told, key=lambda cause: states.index(cause.state))
 
 
 def rule(condition: Condition, constants: Constants) -> str:

@@ -19,6 +19,7 @@ FamilyType = Literal["counter", "gauge", "info"]
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "broker": ("broker",),
     "broker_cause": ("broker", "cause"),
+    "incident": ("broker", "kind", "object", "severity"),
     "address": ("broker", "address"),
     "address_cause": ("broker", "address", "cause"),
     "queue": ("broker", "address", "queue"),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from penstock.conditions.condition import ActiveCondition
 from penstock.history.schema import TOLD_EVERY, UNSEEN
+from penstock.incidents.incident import key_of
 from penstock.insight.events import ConditionKey
 
 
@@ -48,10 +49,6 @@ class Exported:
         told += [Told("leave", ended, self.stamp) for ended in gone.values()]
         self.stamp, self.standing = stamp, standing
         return sorted(told, key=lambda one: (*_place(one.condition), one.event))
-
-
-def key_of(condition: ActiveCondition) -> ConditionKey:
-    return condition.name, condition.address, condition.queue, condition.client
 
 
 def _place(condition: ActiveCondition) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ import msgspec
 
 from penstock.conditions.condition import ActiveCondition
 from penstock.core.safe_files import replace_file
-from penstock.history.exported import Exported, key_of
+from penstock.history.exported import Exported
+from penstock.incidents.incident import key_of
 
 log = logging.getLogger(__name__)
 

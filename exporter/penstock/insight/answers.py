@@ -11,10 +11,11 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType, field, json
 from msgspec.structs import asdict, fields
 
-from penstock.causes.verdict import CauseState
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Severity
+from penstock.conditions.wording import Cause
 from penstock.findings.finding import FindingScope
+from penstock.incidents.incident import Incident
 from penstock.insight.events import Event
 from penstock.insight.formatting import duration
 from penstock.model import BROKER_KINDS, QueueKind, RingSource
@@ -73,21 +74,6 @@ class ConditionSummary(Struct, frozen=True):
     silenced: bool
     client: str
     since: Time
-
-
-class Cause(Struct, frozen=True):
-    """What may be behind a condition. name: empty where it is told in words only. fact: what proves or excludes it; of
-    one that is possible what is missing, where that is known.
-    """
-
-    name: str
-    state: Annotated[str, _one_of(CauseState)]
-    text: str
-    fact: str
-
-    def __str__(self) -> str:
-        known = "" if self.state == CauseState.POSSIBLE else f"{self.state}: "
-        return known + self.text + (f" ({self.fact})" if self.fact else "")
 
 
 class ManagementCall(Struct, frozen=True):
@@ -290,6 +276,11 @@ LISTS: Mapping[str, type[BrokerList | ListPage]] = {
 }  # fmt: skip
 
 
+class IncidentList(Struct, frozen=True):
+    rows: Sequence[Incident] = field(name="incidents")
+    total: Total
+
+
 class EventList(Struct, frozen=True):
     events: Sequence[Event]
 
@@ -409,8 +400,8 @@ class Related(Struct, frozen=True):
 
 class Explanation(OnQueue, frozen=True):
     """
-    All that is known of a queue. healthy: `knowledge` says healthy or watching. account: its sheet and
-    its address's; empty where there is no account.
+    All that is known of a queue. healthy: `knowledge` says healthy or watching. incidents: of which it is the root or
+    a victim. account: its sheet and its address's; empty where there is no account.
     """
 
     client: str | None
@@ -419,6 +410,7 @@ class Explanation(OnQueue, frozen=True):
     stamp: Time
     healthy: bool
     knowledge: Knowledge
+    incidents: list[Incident]
     conditions: list[Condition]
     numbers: Numbers
     rate_in: Number | None
@@ -437,7 +429,7 @@ class Explanation(OnQueue, frozen=True):
 
 class ObjectView(Struct, frozen=True):
     """All that is known of an object that is no queue. broker: empty for an address over all brokers. conditions: on
-    it, the worst first. account: of an address.
+    it, the worst first. account: of an address. incidents: of which it is the root or a victim.
     """
 
     broker: str
@@ -449,6 +441,7 @@ class ObjectView(Struct, frozen=True):
     conditions: list[ListedCondition]
     related: list[Related]
     account: list["AccountSheet"]
+    incidents: Sequence[Incident] = ()
 
 
 class RecentClient(Struct, frozen=True):

@@ -10,6 +10,7 @@ import numpy as np
 from penstock.account.account import MessageAccount
 from penstock.assessment.assess import State
 from penstock.conditions.condition import ActiveCondition, Severity
+from penstock.incidents.incident import Incident
 from penstock.model import Observation, Process, Snapshot
 from penstock.observation.facts import JUDGED
 
@@ -33,6 +34,8 @@ class Change(StrEnum):
     BROKER_DOWN = "broker_down"
     BROKER_RESTART = "broker_restart"
     ROLE = "role"
+    INCIDENT_BEGIN = "incident_begin"
+    INCIDENT_END = "incident_end"
     MOVED = "moved"
     """An operator moved messages to other queues."""
     PURGED = "purged"
@@ -81,6 +84,7 @@ class StatusSummary:
     """By the agent's clock."""
     process: Process = field(default_factory=Process)
     conditions: Told = field(default_factory=dict)
+    incidents: Sequence[Incident] = ()
     account: MessageAccount = field(default_factory=MessageAccount)
     """What operators did for sure is told as they do it."""
 
@@ -104,6 +108,7 @@ def summarize(
         start=state.clock.start,
         process=state.clock.process,
         conditions=conditions if about else before.conditions,
+        incidents=state.judgement.incidents.told if about else before.incidents,
         account=state.judgement.account if about else before.account,
     )
 
@@ -154,8 +159,17 @@ def changes(before: StatusSummary, after: StatusSummary, now: float) -> Iterator
     else:
         yield from _destroyed(broker, before.account, after.account, now)
     yield from _operated(broker, before.account, after.account, now)
+    yield from _incidents(broker, before.incidents, after.incidents, now)
     for name in [*after.conditions, *(before.conditions.keys() - after.conditions.keys())]:
         yield from _condition(broker, name, before.conditions.get(name), after.conditions.get(name), now)
+
+
+def _incidents(broker: str, before: Sequence[Incident], after: Sequence[Incident], now: float) -> Iterator[Event]:
+    then, here = {one.id for one in before}, {one.id for one in after}
+    began = [(Change.INCIDENT_BEGIN, one) for one in after if one.id not in then]
+    for change, one in [*began, *((Change.INCIDENT_END, one) for one in before if one.id not in here)]:
+        detail = f"{one.title} ({one.id})"
+        yield Event(now, change, broker, severity=one.severity, since=round(one.begin, 3), detail=detail)
 
 
 def _operated(broker: str, before: MessageAccount, after: MessageAccount, now: float) -> Iterator[Event]:

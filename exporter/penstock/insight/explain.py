@@ -4,21 +4,22 @@ what is not known and why.
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from msgspec.structs import asdict
 
 from penstock.assessment.assess import State, Tables
-from penstock.causes.verdict import CauseState, possible
 from penstock.conditions.catalogue import on
-from penstock.conditions.condition import ActiveCondition, Condition, Scope
+from penstock.conditions.condition import ActiveCondition, Scope
 from penstock.conditions.evidence import UNITS
-from penstock.conditions.wording import action, rule
+from penstock.conditions.wording import action, causes, rule
 from penstock.core.errors import Hinted
 from penstock.core.table import Column, Index, Table
 from penstock.findings.finding import Finding
+from penstock.incidents.incident import Incident, key_of
+from penstock.incidents.incidents import Incidents
 from penstock.insight import answers
 from penstock.insight import unknown as undecided
 from penstock.insight.actions import Actions
@@ -84,6 +85,10 @@ class BrokerView:
     def conditions(self) -> tuple[ActiveCondition, ...]:
         return self.state.judgement.conditions
 
+    @property
+    def incidents(self) -> Incidents:
+        return self.state.judgement.incidents
+
 
 # --- parts of it
 
@@ -105,18 +110,10 @@ def condition_in_full(one: ActiveCondition, view: BrokerView, actions: Actions |
         completeness=completeness(one, view),
         evidence=evidence(one.evidence, UNITS),
         rule=rule(about, view.policy.constants),
-        causes=causes(one, about),
+        causes=causes(about, one),
         advice=action(about, one.evidence),
         actions=actions.of(one, about) if actions else [],
     )
-
-
-def causes(one: ActiveCondition, about: Condition) -> list[answers.Cause]:
-    if one.why:
-        return [answers.Cause("", CauseState.PROVEN, one.why, "")]
-    known = {name: one.verdicts.get(name, possible()) for name in about.causes}
-    told = [answers.Cause(name, known[name].state, text, known[name].fact) for name, text in about.causes.items()]
-    return sorted(told, key=lambda cause: list(CauseState).index(CauseState(cause.state)))
 
 
 def completeness(one: ActiveCondition, view: BrokerView) -> answers.Completeness:
@@ -196,6 +193,7 @@ def explain(
         stamp=round(view.snapshot.stamp, 3),
         healthy=known.state in HEALTHY,
         knowledge=known,
+        incidents=incidents_in_full(view, [one for one in view.incidents.told if concerns(one, series, client)]),
         conditions=[
             condition_in_full(one, view, actions if i < WITH_ACTIONS else None)
             for i, one in enumerate(sorted(here, key=lambda one: (-one.severity, one.since)))
@@ -227,6 +225,26 @@ def knowledge_of_queue(
     watched += watched_of_broker(state, policy, interval)
     bad = [one for one in here if speaks_of_queue(one)]
     return knowledge(here, bad, watched, judged(state, view.kind.name, interval, Scope.QUEUE, Scope.CLIENT), failing)
+
+
+def incidents_in_full(view: BrokerView, found: Sequence[Incident]) -> list[Incident]:
+    """The first of them with what can be done about the condition that is the root, where nothing else is advised."""
+    actions, wanted = Actions(view.snapshot, view.state.consumers.clients), {one.root for one in found[:WITH_ACTIONS]}
+    roots = {key: one for one in view.conditions if (key := key_of(one)) in wanted} if wanted else {}
+    return [
+        replace(
+            one, advice=[f"{action.do}. {action.effect}" for action in actions.of(root, on(view.kind.name, root.name))]
+        )
+        if (root := roots.get(one.root)) is not None and not one.advice
+        else one
+        for one in found
+    ]
+
+
+def concerns(incident: Incident, series: QueueSeries, client: str | None) -> bool:
+    """Whether the queue, or this client of it, is the root or a victim."""
+    here = {key[3] for key in incident.members if key[1:3] == (series.address, series.queue)}
+    return bool(here & {"", client}) if client is not None else bool(here) or incident.object == series.address
 
 
 def unknown_conditions(view: BrokerView, series: QueueSeries, clients: Sequence[str] = ()) -> Iterator[ActiveCondition]:

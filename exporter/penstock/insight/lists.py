@@ -24,6 +24,7 @@ from penstock.insight.explain import (
     BrokerView,
     NotFound,
     condition_in_full,
+    incidents_in_full,
     json_number,
     near,
     numbers_at,
@@ -137,6 +138,20 @@ def condition_list(views: Sequence[BrokerView], query: ListQuery) -> answers.Con
     return answers.ConditionList(rows, len(found))
 
 
+def incident_list(views: Sequence[BrokerView], query: ListQuery) -> answers.IncidentList:
+    """At most `query.limit`, the worst first. `query.text`: part of the name of the root, its kind or a victim."""
+    found = [
+        one
+        for view in views
+        for one in incidents_in_full(view, view.incidents.told)
+        if query.text.casefold() in " ".join((one.object, one.kind, *one.victims)).casefold()
+    ]
+    found.sort(key=lambda one: (-Severity[one.severity.upper()], one.begin))
+    return answers.IncidentList(
+        found[query.offset :][: query.limit], len(found) + sum(view.incidents.beyond for view in views)
+    )
+
+
 def broker_numbers(view: BrokerView) -> dict[str, answers.Number]:
     """The sums of a broker's queues, and how many of its conditions are critical or warnings."""
     found: dict[str, answers.Number] = {
@@ -173,6 +188,8 @@ def merged(parts: Sequence[Any], query: ListQuery, brokers: Sequence[str]) -> An
     key: Callable[[Any], Any]
     if isinstance(parts[0], answers.ConditionList):
         ascends, key = True, lambda row: (-Severity[row.severity.upper()], row.since, row.queue)
+    elif isinstance(parts[0], answers.IncidentList):
+        ascends, key = True, lambda row: (-Severity[row.severity.upper()], row.begin)
     elif name in NAMES:
         key = lambda row: (getattr(row, name).casefold(), row.queue, getattr(row, "client", ""))  # noqa: E731
     elif name == WORST:

@@ -11,7 +11,15 @@ from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.core.table import Index, Table
 from penstock.insight.actions import Actions
 from penstock.insight.answers import Fact, Knowledge, ListedCondition, ObjectView, Related
-from penstock.insight.explain import WITH_ACTIONS, BrokerView, NotFound, condition_in_full, json_number, near
+from penstock.insight.explain import (
+    WITH_ACTIONS,
+    BrokerView,
+    NotFound,
+    condition_in_full,
+    incidents_in_full,
+    json_number,
+    near,
+)
 from penstock.insight.knowledge import OF_BROKER, Failing, judged, knowledge, watched_of_broker
 from penstock.insight.related import MOST, dead_letters, numbers_text, queues_with
 from penstock.insight.sheets import sheets_of
@@ -183,4 +191,6 @@ def _made(
     actions = Actions(view.snapshot, view.state.consumers.clients)
     conditions = [_listed(one, view, actions if i < WITH_ACTIONS else None) for i, one in enumerate(told[:MOST])]
     stamp = round(view.snapshot.stamp, 3)
-    return ObjectView(view.policy.broker, kind, name, stamp, known, facts, conditions, related, [])
+    of_it = [one for one in view.incidents.told if name in {one.object, *one.victims, *(key[1] for key in one.members)}]
+    shown = incidents_in_full(view, of_it)
+    return ObjectView(view.policy.broker, kind, name, stamp, known, facts, conditions, related, [], shown)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from penstock.account.fates import HANDLED, LOSSES, UNCOMMITTED
+from penstock.incidents.incident import Incident
 from penstock.insight import answers
 from penstock.insight.answers import AccountList, AccountSheet
 from penstock.insight.events import Change, Event
@@ -16,6 +17,7 @@ def explanation(found: answers.Explanation) -> Iterator[str]:
     yield ""
     yield from knowledge_lines(found.knowledge)
     yield ""
+    yield from incident_lines(found.incidents, found.stamp)
     for condition in found.conditions:
         yield from condition_lines(condition, found.stamp)
     yield from number_lines(found)
@@ -46,6 +48,7 @@ def object_lines(found: answers.ObjectView) -> Iterator[str]:
     yield ""
     yield from knowledge_lines(found.knowledge)
     yield ""
+    yield from incident_lines(found.incidents, found.stamp)
     for condition in found.conditions:
         where = "" if found.name == condition.queue else f"{condition.queue}: "
         yield from condition_lines(condition, found.stamp, where)
@@ -73,6 +76,28 @@ def knowledge_lines(known: answers.Knowledge) -> Iterator[str]:
         client = f" of client {one.client}" if one.client else ""
         seconds = f"{duration(one.seconds)} of the {duration(one.needed)} that it takes"
         yield f"  watching  {one.condition}{client}: {seconds}; {one.proves}"
+
+
+def incident_lines(found: Sequence[Incident], now: float) -> Iterator[str]:
+    """Of each: impact, who, cause, what to do, what changed."""
+    for one in found:
+        yield f"{one.severity.upper()}  {one.title}"
+        yield f"  incident  {one.id}, since {moment(one.begin)}, {duration(now - one.begin)}"
+        yield f"  impact    {impact(one)}"
+        yield from (f"  who       {', '.join(who.values())}" for who in one.who)
+        yield from (f"  cause     {cause}" for cause in one.causes)
+        yield from (f"  do        {number}. {advice}" for number, advice in enumerate(one.advice, 1))
+        yield from (f"  changed   {moment(at, '%H:%M:%S')} {what}" for at, what in one.changed)
+        yield ""
+
+
+def impact(one: Incident) -> str:
+    """What waits, how it grows, and what comes of it."""
+    rate = f", {one.rate:+.3g}/s" if one.rate else ""
+    oldest = "" if one.oldest is None else f", the oldest for at least {duration(one.oldest)}"
+    more = f" and {one.victim_count - len(one.victims)} more" if one.victim_count > len(one.victims) else ""
+    victims = [f"Victims: {', '.join(one.victims)}{more}."] if one.victims else []
+    return " ".join([f"{one.messages:,.0f} messages{rate}{oldest}.", *one.impact, *victims])
 
 
 def condition_lines(condition: answers.Condition, now: float, where: str = "") -> Iterator[str]:

@@ -14,6 +14,7 @@ from penstock.account.openmq import OpenmqAccount
 from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column, Index
 from penstock.core.windows import Mask, reindex
+from penstock.incidents.incidents import Incidents
 from penstock.learned.churn import Churn
 from penstock.learned.prefetch import PrefetchEstimate
 from penstock.learned.saturation import Saturation, ServiceRate
@@ -80,6 +81,7 @@ class Judgement:
     """What only an OpenMQ broker needs."""
     openmq_account: OpenmqAccount = field(default_factory=OpenmqAccount)
     conditions: tuple[ActiveCondition, ...] = ()
+    incidents: Incidents = field(default_factory=Incidents)
     glanced: Seen | None = None
     """By polls since, of which only the account was advanced."""
     rings_held: bool = False
@@ -126,7 +128,7 @@ class Judgement:
             return self.begun_anew(snapshot.stamp)
         # Verdicts stay for a while, then nothing is known.
         stays = self.still_stands(time_of(snapshot), constants) or not self.conditions
-        return self if stays else replace(self, conditions=())
+        return self if stays else replace(self, conditions=(), incidents=Incidents())
 
 
 def judge(
@@ -151,6 +153,8 @@ def judge(
     debounced = advance_conditions(state.debounced, poll, state.resumed_at)
     if openmq is not None:
         openmq = replace(openmq, blockers=blockers(debounced, poll))
+    conditions = with_silence(active_conditions(debounced, poll, churn, clock), groups)
+    oldest = state.oldest.advance(poll)
     judgement = replace(
         now,
         seen=seen,
@@ -159,14 +163,15 @@ def judge(
         churn=churn,
         debounced=debounced,
         measures=state.measures.advance(poll),
-        oldest=state.oldest.advance(poll),
+        oldest=oldest,
         shares=state.shares.advance(found, groups.clients),
         prefetch=state.prefetch.advance(found, groups.clients),
         warm_up=state.warm_up.advance(found.now, groups.queues.index, groups.clients.index),
         blocked_since=blocked_since(poll),
         openmq=openmq or state.openmq,
         rings_held=bool((poll.at_risk > 0).any()) and not in_part(snapshot.observation),
-        conditions=with_silence(active_conditions(debounced, poll, churn, clock), groups),
+        conditions=conditions,
+        incidents=state.incidents.advance(poll, conditions, oldest.latest, state.seen.consumers.index),
     )
     return judgement, True
 

@@ -133,6 +133,8 @@ ROUTES: Sequence[Route] = (
     Route("consumers", "Consumers, the worst first",
           answers.ConsumerList, lambda agent, given: agent.consumers(*_rows(given, CONSUMER_SORTS)),
           *OF_ONE, sort(CONSUMER_SORTS)),
+    Route("incidents", "Incidents, each a root with what comes of it, the worst first", answers.IncidentList,
+          lambda agent, given: agent.incidents(*_rows(given)), OF_BROKER, TEXT, LIMIT, parameters.OFFSET),
     Route("conditions", "Conditions, the worst first",
           answers.ConditionList, lambda agent, given: agent.conditions(*_rows(given)), *OF_ONE),
     Route("explain", "The same as of one queue, with the names as parameters",

@@ -18,7 +18,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.visible import visible
 from penstock.insight.answers import BrokerState
 from penstock.insight.lists import WORST, ListQuery
-from penstock.insight.text import event_line, explanation
+from penstock.insight.text import event_line, explanation, incident_lines
 from penstock.tui.grid import Grid
 from penstock.tui.lines import LEAST, folded, state_word
 from penstock.tui.screens import BROKERS, LEVELS, QUEUES, STYLES, CellContext, Column, Level, Row, brief, style_of
@@ -67,6 +67,7 @@ Esc, Left        back; a filter ends first
 1 2 3 4          all brokers, queues, clients, consumers
 e                explain: cause, evidence, what to do
 v                events: what changed, when
+i                incidents: the root of what is wrong, its victims, what to do
 /                filter by part of a name or of a condition
 s S              next, previous order; r turns it round; or click a heading
 p  space         pause; look now
@@ -100,7 +101,7 @@ class TextPage(ModalScreen[None]):
     """Lines of text to scroll."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,e,v,left,question_mark", "dismiss", "Back"),
+        Binding("escape,q,e,v,i,left,question_mark", "dismiss", "Back"),
         Binding("down,j", "app.scroll_page(1)", "Down", show=False),
         Binding("up,k", "app.scroll_page(-1)", "Up", show=False),
     ]
@@ -211,6 +212,7 @@ class Top(App[None]):
         Binding("S", "sort(-1)", "Sort back", show=False),
         Binding("r", "turn", "Reverse", show=False),
         Binding("v", "events", "Events"),
+        Binding("i", "incidents", "Incidents"),
         Binding("p", "pause", "Pause", show=False),
         Binding("question_mark", "help", "Help"),
         Binding("q", "quit", "Quit"),
@@ -479,6 +481,17 @@ class Top(App[None]):
             return
         lines = [event_line(event) for event in reversed(found)] or ["Nothing has changed since the agent began."]
         self.push_screen(TextPage("events, the newest first   q: back", lines))
+
+    @work(exclusive=True, group="page")
+    async def action_incidents(self) -> None:
+        """Roots with what comes of them, the worst first."""
+        try:
+            found = await self._source.incidents(self._place.broker)
+        except PenstockError as error:
+            self._refuse(error)
+            return
+        lines = [*incident_lines(found, time.time())] or ["No incident."]
+        self.push_screen(TextPage("incidents, the worst first   q: back", lines))
 
     def _refuse(self, error: PenstockError) -> None:
         self.notify(visible(str(error)), severity="error", markup=False)

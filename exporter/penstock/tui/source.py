@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from penstock.insight.answers import LISTS, BrokerList, BrokerState, EventList, Explanation, ListPage
+from penstock.incidents.incident import Incident
+from penstock.insight.answers import LISTS, BrokerList, BrokerState, EventList, Explanation, IncidentList, ListPage
 from penstock.insight.events import Event
 from penstock.insight.lists import ListQuery
 from penstock.server.api import ROUTES
@@ -41,6 +42,10 @@ class StatusSource:
             "/api/v1/explain", Explanation, broker=broker, address=address, queue=queue, client=client
         )
         return found
+
+    async def incidents(self, broker: str) -> Sequence[Incident]:
+        found: IncidentList = await self._get("/api/v1/incidents", IncidentList, broker=broker)
+        return found.rows
 
     async def events(self, broker: str, queue: str, limit: int) -> Sequence[Event]:
         found: EventList = await self._get("/api/v1/events", EventList, broker=broker, queue=queue, limit=limit)

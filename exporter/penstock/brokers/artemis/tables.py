@@ -383,7 +383,7 @@ class LinkBuilder:
         def number(column: str, queue: str) -> float:
             return float(queues[column][at[queue]]) if queue in at else np.nan
 
-        found: dict[tuple[str, str], tuple[float, float]] = {}
+        found: dict[LinkRow, tuple[float, float]] = {}
         for name, kind, state in states:
             attached = number("consumers", state.queue_name)
             # Neither said nor to be seen at its queue: unknown, unless it was stopped.
@@ -391,11 +391,12 @@ class LinkBuilder:
             connected = seen if state.connected is None else float(state.connected)
             mirror = MIRROR + name in at
             queue = MIRROR + name if mirror else state.queue_name
-            found[name, "mirror" if mirror else kind] = (connected if state.started else 0.0, number("messages", queue))
+            link = LinkRow(name, "mirror" if mirror else kind, queue)
+            found[link] = (connected if state.started else 0.0, number("messages", queue))
         for name in self._forwarding:
             up = number("consumers", name)
-            found[name.removeprefix(STORE_AND_FORWARD), "cluster"] = (float(up > 0), number("messages", name))
-        rows = [LinkRow(name, kind) for name, kind in found]
+            found[LinkRow(name.removeprefix(STORE_AND_FORWARD), "cluster")] = (float(up > 0), number("messages", name))
+        rows = [*found]
         if list(self._index) != rows:
             self._index = Index.of(rows)
         values = np.array(list(found.values()), dtype=np.float64).reshape(-1, 2)

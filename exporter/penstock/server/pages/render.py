@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from penstock import __version__
 from penstock.account.fates import LOSSES
-from penstock.insight import formatting
+from penstock.insight import formatting, text
 from penstock.insight.answers import CONDITION_NAMES, ColumnValue
 from penstock.server.pages import last_hour
 
@@ -39,8 +39,8 @@ def static_link(name: str) -> str:
 
 def link(path: str, /, **given: object) -> str:
     """A relative link, so that it holds behind a proxy's prefix; what is empty is left out."""
-    text = urlencode({name: str(value) for name, value in given.items() if value not in (None, "", 0)})
-    return f"{path}?{text}" if text else path
+    query = urlencode({name: str(value) for name, value in given.items() if value not in (None, "", 0)})
+    return f"{path}?{query}" if query else path
 
 
 def amount(value: ColumnValue) -> str:
@@ -72,6 +72,7 @@ def _environment() -> Environment:
         "duration": formatting.duration,
         "moment": formatting.moment,
         "clock": last_hour.clock,
+        "impact": text.impact,
     }
     made.globals |= {
         "link": link,
@@ -91,5 +92,4 @@ def _environment() -> Environment:
 
 def page(template: str, context: Mapping[str, Any]) -> bytes:
     """A page in UTF-8; what UTF-8 cannot hold becomes a question mark."""
-    text = _environment().get_template(template).render(context, now=time.time())
-    return text.encode("utf-8", "replace")
+    return _environment().get_template(template).render(context, now=time.time()).encode("utf-8", "replace")

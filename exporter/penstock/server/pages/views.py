@@ -51,6 +51,7 @@ def overview(agent: AgentView, given: Given) -> tuple[str, Context]:
     found = agent.conditions(given.get("broker", ""), query)
     return "overview.html", {
         **_frame(given, brokers, _headline(brokers)),
+        "incidents": agent.incidents(given.get("broker", ""), ListQuery(limit=CONDITIONS)),
         "conditions": found.rows,
         **_pages("./", given, query, found.total),
     }

@@ -1,0 +1,84 @@
+"""What an incident is, and a group of conditions that becomes one."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from penstock.conditions.condition import ActiveCondition, Severity
+from penstock.conditions.wording import Cause
+from penstock.core.table import Positions
+
+Key: TypeAlias = tuple[str, str, str, str]
+"""Condition, address, queue, client."""
+SHOWN = 5
+"""Names of clients, victims and changes that are told; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """
+    One root and all that comes of it. id: the same over polls, restarts of the agent and growth. kind: the condition
+    that is the root, or what is full, paused or common to several. object: the broker, address, client or queue that
+    is it. begin: seconds since 1970. messages: on the queues that it concerns; they grow by `rate` a second; oldest: at
+    least so many seconds. who: clients, with host, connection, protocol, user. victims: the first of `victim_count`.
+    changed: what changed shortly before it began, or since, and when. root: the condition that began first; empty where
+    it is none. members: its conditions: name, address, queue, client. missed: polls since the root went.
+    """
+
+    id: str
+    kind: str
+    broker: str
+    object: str
+    severity: str
+    begin: float
+    title: str
+    impact: Sequence[str] = ()
+    messages: float = 0.0
+    rate: float = 0.0
+    oldest: float | None = None
+    who: Sequence[Mapping[str, str]] = ()
+    causes: Sequence[Cause] = ()
+    advice: Sequence[str] = ()
+    victims: Sequence[str] = ()
+    victim_count: int = 0
+    changed: Sequence[tuple[float, str]] = ()
+    root: Key = ("", "", "", "")
+    members: Sequence[Key] = ()
+    missed: int = 0
+
+
+@dataclass(slots=True)
+class Group:
+    """A root: of this kind, `what` it is. own: conditions that are it, or say why it is there; victims: those that come
+    of it. blocked: clients that suffer without a condition. consumers: rows of those that are the root. places: queues
+    that it concerns beside those of the conditions. facts: for its texts. measured: it is no condition, so that two
+    polls must agree.
+    """
+
+    kind: str
+    what: str
+    begin: float
+    own: list[ActiveCondition] = field(default_factory=list)
+    victims: list[ActiveCondition] = field(default_factory=list)
+    blocked: Collection[str] = ()
+    consumers: Positions = field(default_factory=lambda: np.empty(0, np.intp))
+    places: set[tuple[str, str]] = field(default_factory=set)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    measured: bool = False
+
+    @property
+    def severity(self) -> Severity:
+        least = Severity.CRITICAL if self.blocked else Severity.WARNING if self.measured else Severity.INFO
+        return max([least, *(one.severity for one in self.own + self.victims)])
+
+
+def key_of(one: ActiveCondition) -> Key:
+    return one.name, one.address, one.queue, one.client
+
+
+def some(names: Iterable[str]) -> str:
+    """Each once, in their order: the first, and how many more."""
+    names = [*dict.fromkeys(names)]
+    return ", ".join([*names[:SHOWN], *[f"{len(names) - SHOWN} more"] * (len(names) > SHOWN)])

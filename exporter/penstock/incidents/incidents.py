@@ -1,0 +1,181 @@
+"""The incidents of a poll, continued from the poll before."""
+
+import heapq
+import tomllib
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from typing import Final
+
+import numpy as np
+
+from penstock.causes import surroundings
+from penstock.causes.verdict import CauseState
+from penstock.conditions.catalogue import for_kind
+from penstock.conditions.condition import ActiveCondition, Severity
+from penstock.conditions.wording import Cause, causes
+from penstock.core.table import Column, Index
+from penstock.incidents.incident import SHOWN, Group, Incident, key_of
+from penstock.incidents.links import linked
+from penstock.incidents.roots import CLIENTS, RESOURCES
+from penstock.incidents.symptoms import RECENT, Noted, Sending, Symptoms, noticed
+from penstock.model import ConsumerRow
+from penstock.observation.poll import RuleInputs
+
+MOST, MOST_CONDITIONS, MOST_MEMBERS, MOST_CHANGES = 50, 5000, 200, 300
+"""Incidents that are told, conditions that are linked, the worst first; what an incident remembers; changes."""
+MISSED = 2
+"""Polls for which an incident stays whose root is gone: what came of it goes a little later."""
+KEPT = 900.0
+"""Seconds for which a change is kept."""
+TEXTS: Final = tomllib.loads(files("penstock.incidents").joinpath("texts.toml").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True, slots=True)
+class Incidents:
+    """told: the worst first. beyond: how many more there are. begun: roots that are no condition, since when."""
+
+    told: tuple[Incident, ...] = ()
+    beyond: int = 0
+    begun: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    sending: Sending = field(default_factory=Sending)
+    changes: tuple[Noted, ...] = ()
+    refused: float = np.nan
+
+    def advance(
+        self, poll: RuleInputs, active: Sequence[ActiveCondition], oldest: Column, consumers: Index[ConsumerRow]
+    ) -> "Incidents":
+        """After this poll with these conditions. oldest: per queue, when its oldest message came at the latest, by the
+        broker's clock. consumers: of the poll before.
+        """
+        now = poll.snapshot.stamp
+        news = noticed(poll, consumers, self.sending, self.refused)
+        changes = tuple(one for one in (*self.changes, *news) if now - one.time <= KEPT)[-MOST_CHANGES:]
+        refused = float(np.fmax(poll.broker.authentication_failures, self.refused))
+        known = Incidents((), 0, {}, self.sending.advance(poll.snapshot.producers, now), changes, refused)
+        if not (self.told or may_begin(poll, active)):
+            return known
+        shown = (one for one in active if not one.silenced)
+        worst = heapq.nsmallest(MOST_CONDITIONS, shown, key=lambda one: (-one.severity, one.since))
+        begun = {**self.begun, **{(one.kind, one.object): one.begin for one in self.told}}
+        symptoms = Symptoms(poll, {key_of(one): one for one in worst}, known.sending, begun, changes)
+        groups = [group for rule in RESOURCES for group in rule(symptoms)]
+        stays = [*self._kept(symptoms, groups)]
+        groups += [group for rule in CLIENTS for group in rule(symptoms)]
+        groups = [one for one in linked(symptoms, groups) if one.severity > Severity.INFO]
+        ripe = [one for one in groups if not one.measured or (one.kind, one.what) in begun]
+        told = [*stays, *self._continued(ripe, {one.id for one in stays}, symptoms, oldest)]
+        told.sort(key=lambda one: (-Severity[one.severity.upper()], one.begin, one.id))
+        measured = {(one.kind, one.what): one.begin for one in groups if one.measured}
+        return replace(known, told=tuple(told[:MOST]), beyond=max(len(told) - MOST, 0), begun=measured)
+
+    def _kept(self, symptoms: Symptoms, groups: Sequence[Group]) -> Iterator[Incident]:
+        """What came of a root stays with it while that is there; the incidents whose root is gone, for a while."""
+        here = {(one.kind, one.what): one for one in groups}
+        taken = {key_of(one) for group in groups for one in group.own + group.victims}
+        for one in self.told:
+            left, group = [key for key in one.members if key in symptoms.free], here.get((one.kind, one.object))
+            over = taken.isdisjoint(one.members) and not any(key[0] == one.root[0] for key in left)
+            if group is not None:
+                group.victims += [symptoms.free.pop(key) for key in left]
+            elif over and one.missed < MISSED and (left or not one.root[0]):
+                symptoms.free = {key: of for key, of in symptoms.free.items() if key not in left}
+                yield replace(one, missed=one.missed + 1)
+
+    def _continued(
+        self, groups: Sequence[Group], used: set[str], symptoms: Symptoms, oldest: Column
+    ) -> Iterator[Incident]:
+        """With the id and begin that each had, or new ones. Several that turn out to be one go on as the earliest."""
+        by_name = {(one.kind, one.object): one for one in self.told}
+        by_member = {key: one for one in self.told for key in one.members}
+        for group in sorted(groups, key=lambda one: ((one.kind, one.what) not in by_name, one.begin)):
+            members = [by_member.get(key_of(one)) for one in group.own + group.victims]
+            before = [by_name.get((group.kind, group.what)), *members]
+            known = {one.id: one for one in before if one is not None and one.id not in used}
+            used |= known.keys()
+            first = min(known.values(), key=lambda one: one.begin, default=None)
+            begin = group.begin if first is None else min(first.begin, group.begin)
+            name = repr((symptoms.poll.groups.broker, group.kind, group.what, symptoms.poll.snapshot.stamp))
+            told = incident(group, symptoms, oldest)
+            yield replace(told, begin=begin, id=first.id if first else f"{zlib.crc32(name.encode()):08x}")
+
+
+def may_begin(poll: RuleInputs, active: Sequence[ActiveCondition]) -> bool:
+    """Whether there is anything to look for."""
+    addresses, links = poll.snapshot.addresses, poll.snapshot.links
+    return (
+        any(one.severity > Severity.INFO for one in active)
+        or bool(surroundings.full_broker(poll.broker))
+        or (addresses is not None and bool((addresses["limit_percent"] >= 100).any()))
+        or (links is not None and any(row.queue for row in links.index) and bool((links["pending"] > 0).any()))
+    )
+
+
+def incident(group: Group, symptoms: Symptoms, oldest: Column) -> Incident:
+    """As it is told, but for its id."""
+    poll, found, conditions = symptoms.poll, symptoms.poll.found, group.own + group.victims
+    places = group.places | {(one.address, one.queue) for one in conditions}
+    at = [i for place in places if (i := symptoms.queues.get(place[0], {}).get(place)) is not None]
+    latest = float(np.fmin.reduce(oldest[at], initial=np.nan))
+    victims = [*dict.fromkeys([*group.blocked, *(one.client or one.queue or one.broker for one in group.victims)])]
+    root = None if group.measured else min(group.own, key=lambda one: one.since)
+    about = root and for_kind(poll.broker.kind.name)[root.name]
+    facts = {name: text for name, text in group.facts.items() if text} | {"object": group.what}
+    texts = {"title": ["{object}: " + about.title.rstrip(".")] if about else [], **TEXTS.get(group.kind, {})}
+    return Incident(
+        id="",
+        kind=group.kind,
+        broker=poll.groups.broker,
+        object=group.what,
+        severity=group.severity.name.lower(),
+        begin=group.begin,
+        title=sentences(texts["title"], facts)[0],
+        impact=sentences(texts.get("impact", ()), facts),
+        messages=float(np.nansum(found.messages[at])),
+        rate=round(float(np.nansum((found.d_added - found.d_settled)[at])) / max(found.interval, 1e-9), 3),
+        oldest=None if np.isnan(latest) else round(found.now - latest, 3),
+        who=involved(group, symptoms),
+        causes=[*causes_of(texts.get("causes", {}), facts)] or (causes(about, root) if about and root else []),
+        advice=sentences(texts.get("advice", ()), facts),
+        victims=victims[:SHOWN],
+        victim_count=len(victims),
+        changed=changed(group, symptoms, {address for address, _ in places}),
+        root=key_of(root) if root else ("", "", "", ""),
+        members=[key_of(one) for one in conditions][:MOST_MEMBERS],
+    )
+
+
+def sentences(templates: Iterable[str], facts: Mapping[str, str]) -> list[str]:
+    """Those of which all facts are known."""
+    found = []
+    for template in templates:
+        with suppress(KeyError):
+            found.append(template.format_map(facts))
+    return found
+
+
+def causes_of(texts: Mapping[str, Sequence[str]], facts: Mapping[str, str]) -> Iterator[Cause]:
+    for name, (state, *said) in texts.items():
+        if len(told := sentences(said, facts)) == len(said):
+            yield Cause(name, CauseState(state), *told)
+
+
+def involved(group: Group, symptoms: Symptoms) -> list[Mapping[str, str]]:
+    """The clients that are the root, then those that are blocked; of each a connection."""
+    connections, keys = symptoms.poll.snapshot.connections, symptoms.poll.snapshot.consumer_connection
+    if connections is None:
+        return []
+    at = connections.index.positions(keys[group.consumers])
+    rows = [*connections.index.rows[at[at >= 0]], *(row for row in connections.index if row.client in group.blocked)]
+    first = {row.client: row for row in reversed(rows)}
+    told = [first[name] for name in dict.fromkeys(row.client for row in rows)][:SHOWN]
+    names = {"client": "client", "host": "remote_host", "connection": "id", "protocol": "protocol", "user": "user"}
+    return [{name: text for name, field in names.items() if (text := getattr(row, field))} for row in told]
+
+
+def changed(group: Group, symptoms: Symptoms, addresses: set[str]) -> list[tuple[float, str]]:
+    clients = {*group.blocked, *(one.client for one in group.own + group.victims if one.client)}
+    near = [one for one in symptoms.changes if not one.address or one.address in addresses or one.client in clients]
+    return [(one.time, one.text) for one in near if one.time >= group.begin - RECENT][-SHOWN:]

@@ -1,0 +1,63 @@
+"""Which condition brings which others on the same queue or address, and what is left as a root of its own."""
+
+import tomllib
+from collections.abc import Iterable
+from importlib.resources import files
+
+from penstock.conditions.catalogue import CONDITIONS
+from penstock.conditions.condition import ActiveCondition
+from penstock.conditions.no_consumer import NO_CONSUMER
+from penstock.incidents.incident import Group, some
+from penstock.incidents.symptoms import Symptoms
+
+SAID = tomllib.loads(files("penstock.incidents").joinpath("links.toml").read_text(encoding="utf-8"))
+STOPS, LOOPS, BACKLOG, FAILING = (frozenset(SAID["sets"][name]) for name in ("stops", "loops", "backlog", "failing"))
+BRINGS = {
+    name: frozenset[str]().union(*(SAID["sets"].get(one, [one]) for one in brought))
+    for name, brought in SAID["brings"].items()
+}
+"""By the name of a condition those that come of it, from causes to their effects."""
+RANK = {name: i for i, name in enumerate(BRINGS)}
+
+
+def older(one: ActiveCondition, root: ActiveCondition, symptoms: Symptoms) -> bool:
+    """Whether it was there before `root`, by two polls. One that looks back says when its window began."""
+    window, poll = CONDITIONS[one.name].window, symptoms.poll
+    since = one.since + (window(poll.constants, poll.found.interval) if window else 0.0)
+    return since < root.since - 2 * max(poll.found.interval, 0.0)
+
+
+def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
+    """`groups` with what comes of their conditions, and the roots of what is left."""
+    near: dict[tuple[str, str], list[tuple[ActiveCondition, Group]]] = {}
+    found, alone = [*groups], dict[tuple[str, str], Group]()
+
+    def note(one: ActiveCondition, group: Group) -> None:
+        for place in {(one.address, one.queue), (one.address, "")}:
+            near.setdefault(place, []).append((one, group))
+
+    for group in found:
+        for one in group.own + group.victims:
+            note(one, group)
+    for one in sorted(symptoms.free.values(), key=lambda one: (RANK.get(one.name, len(RANK)), one.since)):
+        place = (one.address, "" if CONDITIONS[one.name].of_address else one.queue)
+        for root, group in near.get(place, ()):
+            if one.name in BRINGS.get(root.name, ()) and not older(one, root, symptoms):
+                group.victims.append(one)
+                break
+        else:
+            what, left = root_of(one, place, symptoms)
+            group = alone.setdefault((one.name, what), Group(one.name, what, one.since, facts={"left": left}))
+            group.own.append(one)
+        note(one, group)
+    for group in alone.values():
+        group.facts = {**group.facts, "queues": some(one.queue for one in group.own)}
+    return [*found, *alone.values()]
+
+
+def root_of(one: ActiveCondition, place: tuple[str, str], symptoms: Symptoms) -> tuple[str, str]:
+    """What a condition without a root is of, and which client left the queue, where it has no consumer."""
+    left = [change.client for change in symptoms.changes if change.went and change.queue == one.queue]
+    if left and one.name == NO_CONSUMER.name:
+        return left[-1], left[-1]
+    return one.client or place[1] or place[0] or one.broker, ""

@@ -1,0 +1,207 @@
+"""The roots that are more than one condition, in the order in which they explain others.
+
+Each rule takes the conditions that it explains out of `symptoms.free`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from penstock.causes import surroundings
+from penstock.conditions.condition import ActiveCondition
+from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
+from penstock.incidents.incident import Group, key_of, some
+from penstock.incidents.links import BACKLOG, BRINGS, FAILING, LOOPS, STOPS
+from penstock.incidents.symptoms import AddressLimits, Symptoms
+from penstock.model import ProducerRow
+
+TOGETHER, FEWEST = 2.0, 3
+"""Seconds within which so many clients stop, where something common to them is the cause."""
+UNHELD = 3.0
+"""Messages in delivery beyond those of consumers: rows of one poll are not read at the same moment."""
+MOST_ADDRESSES = 50
+"""Full ones that are looked at; of more each is a root by its condition."""
+BLOCKED = PRODUCERS_BLOCKED.name
+FILL = BACKLOG.union(name for name, brought in BRINGS.items() if brought & BACKLOG)
+"""Messages that are not taken, and the reasons for that."""
+
+
+def full_broker(symptoms: Symptoms) -> Iterator[Group]:
+    """Memory or disk of the broker is full. Who fills it and who suffers differ; an address to which nothing was sent
+    shortly before suffers nothing.
+    """
+    broker, addresses = symptoms.poll.broker, symptoms.addresses
+    if not surroundings.full_broker(broker):
+        return
+    memory = broker.memory_used_bytes >= broker.memory_limit_bytes
+    group = symptoms.measured("broker_memory_full" if memory else "broker_disk_full", symptoms.poll.groups.broker)
+    pages = {name for name, one in addresses.items() if memory and one.policy == "page"}
+    waits = [row for row in symptoms.waiting(group) if row.address not in pages]
+    filler = max(addresses, key=lambda name: np.nan_to_num(addresses[name].memory_bytes), default="") if memory else ""
+    about, where = addresses.get(filler, AddressLimits()), sorted({row.address for row in waits} | {filler} - {""})
+    group.facts = producers(waits) | address_facts(symptoms, filler) | {
+        "filler": filler,
+        "share": f"{about.memory_bytes / broker.memory_limit_bytes:.0%} of {size(broker.memory_limit_bytes)}",
+        "unlimited": "" if about.full else "it is below it, or has none",
+        "addresses": some(where),
+        "idle": str(len(symptoms.queues) - len(where)),
+    }  # fmt: skip
+    blocked_in_send = symptoms.of_sessions(waits)
+    symptoms.take(group.own, lambda one: one.name == BLOCKED and not addresses.get(one.address, about).full)
+    symptoms.take(group.own, lambda one: one.address == filler and one.name in FILL)
+    symptoms.take(group.victims, blocked_in_send)
+    group.blocked = sorted({row.client for row in waits if row.address != filler})
+    group.places = {place for address in where for place in symptoms.queues.get(address, ())}
+    yield group
+
+
+def producers(rows: list[ProducerRow]) -> dict[str, str]:
+    """How many wait, and who."""
+    clients, count = sorted({row.client for row in rows}), len(rows)
+    said = f"{count} producer{'s are' if count > 1 else ' is'}" if rows else ""
+    return {"producers": said, "clients": some(clients), "client": clients[0] if len(clients) == 1 else ""}
+
+
+def address_facts(symptoms: Symptoms, address: str) -> dict[str, str]:
+    """How full it is, who sends to it, and what is known of its consumers."""
+    about, found = symptoms.addresses.get(address, AddressLimits()), symptoms.poll.found
+    at = [*symptoms.queues.get(address, {}).values()]
+    messages, count = np.nansum(found.messages[at]), np.nansum(found.consumers[at])
+    stopped = [one for one in symptoms.free.values() if one.address == address and one.name in STOPS | LOOPS]
+    how = f"{count:.0f} consumer{'s' if count != 1 else ''}" if count else "no consumer"
+    return {
+        "limit": f"{about.limit_percent:.0f} % of {size(about.limit_bytes)}" if about.full else "at its limit",
+        "readers": f"{messages:,.0f} messages, {how}" + "".join(f", {one.client} {one.name}" for one in stopped[:1]),
+        "senders": some(sorted({row.client for row in symptoms.sending.index if row.address == address})) or "nobody",
+    }
+
+
+def size(number: float) -> str:
+    return f"{number / 2**20:,.0f} MiB" if number >= 10 * 2**20 else f"{number / 2**10:,.0f} kiB"
+
+
+def stopped_bridges(symptoms: Symptoms) -> Iterator[Group]:
+    """A bridge that takes nothing of what waits for it: its target is full, its peer frozen or gone."""
+    links, found, stopped = symptoms.poll.snapshot.links, symptoms.poll.found, symptoms.poll.timers.unsettled
+    read = {} if links is None else {row.queue: (row, up) for row, up in zip(links.index, links["up"], strict=True)}
+    here = ((place, at) for of in symptoms.queues.values() for place, at in of.items() if place[1] in read)
+    for place, at in here if any(read) else ():
+        row, up = read[place[1]]
+        if found.messages[at] > 0 and found.now - stopped[at] >= symptoms.poll.constants.proof:
+            group = symptoms.measured("bridge_stopped", row.name)
+            how = "down" if up == 0 else "frozen" if found.delivering[at] > 0 else "full"
+            group.places, group.facts = {place}, {"queues": row.queue, how: f"{found.messages[at]:,.0f} messages wait"}
+            symptoms.take(group.victims, on({place}, BACKLOG))
+            yield group
+
+
+def on(places: Iterable[tuple[str, str]], names: frozenset[str]) -> Callable[[ActiveCondition], bool]:
+    """Whether a condition has one of these names and is on one of these queues."""
+    return lambda one: one.name in names and (one.address, one.queue) in places
+
+
+def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
+    """A dead-letter address is full under FAIL: what should go there stays in delivery, with no consumer."""
+    found, in_doubt = symptoms.poll.found, symptoms.poll.losses.in_doubt
+    targets = [name for name, one in symptoms.addresses.items() if one.full and one.policy == "fail"]
+    if not targets:
+        return
+    doubt = np.nan_to_num(in_doubt) if len(in_doubt) == len(found.held) else 0.0
+    unheld = found.delivering - found.held - found.of_queue(found.consumer.uncommitted) - doubt
+    for target in targets:
+        at = [i for i in np.flatnonzero(unheld >= UNHELD) if found.queues.rows[i].dead_letter_address == target]
+        if at:
+            group = symptoms.measured("dead_letter_address_full", target)
+            group.places = {(row.address, row.name) for row in found.queues.rows[at]}
+            group.blocked = sorted(name for _, name in group.places)
+            stuck = {"stuck": f"{unheld[at].sum():,.0f}", "queues": some(group.blocked)}
+            group.facts = stuck | address_facts(symptoms, target)
+            symptoms.take(group.own, on(symptoms.queues.get(target, ()), FILL))
+            symptoms.take(group.victims, on(group.places, BACKLOG | FAILING | {"buffered_by_none"}))
+            yield group
+
+
+def full_addresses(symptoms: Symptoms) -> Iterator[Group]:
+    """A full or closed address whose producers wait, with the consumers that are blocked in sending to it."""
+    told = {one.address for one in symptoms.free.values() if one.name == BLOCKED}
+    reached = {name for name, one in symptoms.addresses.items() if one.full and one.policy == "block"}
+    for address in sorted(told | reached)[:MOST_ADDRESSES]:
+        closed = symptoms.addresses.get(address, AddressLimits()).producers_paused > 0
+        group = symptoms.measured("address_blocked" if closed else "address_full", address)
+        waits = [row for row in symptoms.waiting(group) if row.address == address]
+        if waits or address in told:
+            group.places, group.blocked = {*symptoms.queues.get(address, ())}, sorted({row.client for row in waits})
+            group.facts, blocked_in_send = address_facts(symptoms, address), symptoms.of_sessions(waits)
+            symptoms.take(group.own, on(group.places, FILL))
+            symptoms.take(group.victims, blocked_in_send)
+            group.consumers = symptoms.consumers_of(group.victims)
+            stands = sorted({one.queue for one in group.victims})
+            still = f"{some(stands)} {'stands' if len(stands) == 1 else 'stand'}" if stands else ""
+            group.facts = {**group.facts, **producers(waits), "stands": some(stands), "still": still}
+            yield group
+
+
+def paused_addresses(symptoms: Symptoms) -> Iterator[Group]:
+    """The address itself is paused: its queues have one root, also where no one read them before."""
+    paused = {name for name, one in symptoms.addresses.items() if one.paused > 0}
+    conditions: list[ActiveCondition] = []
+    symptoms.take(conditions, lambda one: one.name == "paused" and one.address in paused)
+    for group in together("address_paused", conditions, lambda one: one.address):
+        symptoms.take(group.victims, on(symptoms.queues[group.what], BRINGS["paused"]))
+        yield group
+
+
+def together(kind: str, conditions: list[ActiveCondition], what: Callable[[ActiveCondition], str]) -> list[Group]:
+    """One group for each of what they are about; without a kind each is of that of its first condition."""
+    groups: dict[str, Group] = {}
+    for one in sorted(conditions, key=lambda one: (one.since, one.queue)):
+        groups.setdefault(what(one), Group(kind or one.name, what(one), one.since)).own.append(one)
+    for group in groups.values():
+        group.facts = {"queues": some(sorted(one.queue for one in group.own))}
+    return [*groups.values()]
+
+
+def common_causes(symptoms: Symptoms) -> Iterator[Group]:
+    """Three clients or more that stop, each within two seconds of another."""
+    stopped = sorted((one for one in symptoms.free.values() if one.name in STOPS), key=lambda one: one.since)
+    gaps = [i for i in range(1, len(stopped)) if stopped[i].since - stopped[i - 1].since > TOGETHER]
+    for first, last in pairwise([0, *gaps, len(stopped)]):
+        if len({one.client for one in stopped[first:last]}) >= FEWEST:
+            yield common_cause(symptoms, stopped[first:last])
+
+
+def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
+    """What their consumers share, and who works all the same."""
+    first, clients, keys = at_once[0], sorted({one.client for one in at_once}), {*map(key_of, at_once)}
+    group = Group("common_cause", first.client, first.since, own=at_once, blocked=dict.fromkeys(clients))
+    consumer = symptoms.poll.found.consumer
+    symptoms.free = {key: one for key, one in symptoms.free.items() if key not in keys}
+    group.consumers = symptoms.consumers_of(group.own)
+    hosts = {row.remote_host for row in consumer.index.rows[group.consumers]}
+    others = [row for row in consumer.index.rows[consumer.d_left > 0] if row.client not in group.blocked]
+    beside = [row for row in others if row.remote_host in hosts]
+    group.facts = {
+        "count": str(len(clients)),
+        "names": some(clients),
+        "queues": some(sorted(one.queue for one in at_once)),
+        "within": f"{max(at_once[-1].since - first.since, 0.1):.1f} s",
+        "shared_host" if beside else "host": min(hosts) if len(hosts) == 1 else "",
+        "works": (beside or others)[0].client if others else "",
+    }
+    return group
+
+
+def clients(symptoms: Symptoms) -> Iterator[Group]:
+    """All that one client does wrong, on whatever queues."""
+    stopped: list[ActiveCondition] = []
+    symptoms.take(stopped, lambda one: bool(one.client) and one.name in STOPS | LOOPS)
+    for group in together("", stopped, lambda one: one.client):
+        group.consumers = symptoms.consumers_of(group.own)
+        yield group
+
+
+Rule = Callable[[Symptoms], Iterator[Group]]
+RESOURCES: tuple[Rule, ...] = full_broker, stopped_bridges, dead_letters_refused, full_addresses, paused_addresses
+CLIENTS: tuple[Rule, ...] = common_causes, clients
+"""After those."""

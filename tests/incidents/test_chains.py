@@ -1,0 +1,243 @@
+"""The chains of roots and victims, each in a small world; and what must stay apart."""
+
+import pytest
+
+from incidents.world import FULL, KIB, MIB, Scene
+
+LIMIT = 12 * MIB
+
+
+def memory(full_at: float = LIMIT) -> Scene:
+    """40 addresses: a filler without a consumer, three with working clients, one idle producer, 35 without any."""
+    scene = Scene(memory_used_bytes=6 * MIB, memory_limit_bytes=LIMIT)
+    for i in range(36):
+        scene.queues[f"m.{i}"] = {"A": 0.0, "M": 0.0, "K": 0.0, "D": 0.0}
+        scene.addresses[f"m.{i}"] = {"policy": "block", "memory_bytes": 0.0, "limit_percent": 50.0}
+    for name in "abc":
+        scene.reader(f"reader-{name}", f"m.{name}")
+        scene.producers[f"app-{name}"] = {"address": f"m.{name}", "client": f"app-{name}"}
+        scene.addresses[f"m.{name}"] = {"policy": "block", "memory_bytes": 1 * KIB}
+    scene.producers["idle"] = {"address": "m.1", "client": "idle", "produced": 7.0}
+    scene.producers["hog"] = {"address": "m.hog", "client": "nightly-import"}
+    scene.addresses["m.hog"] = {"policy": "block", "memory_bytes": 6 * MIB}
+
+    def live(one: Scene) -> None:
+        one.works("reader-a", "reader-b", "reader-c")
+        one.sends("app-a", "app-b", "app-c", "hog")
+        one.come("m.hog", 50)
+
+    scene.run(20, live)
+    scene.about["memory_used_bytes"] = full_at
+    scene.addresses["m.hog"]["memory_bytes"] = full_at
+    for address in scene.addresses.values():
+        address["limit_percent"] = 100 * full_at / LIMIT  # without a limit of its own: of the whole broker
+    return scene
+
+
+def test_a_full_memory_is_one_incident_with_those_that_send_as_victims() -> None:
+    scene = memory().run(3)
+    found = scene.incident
+    assert (found.kind, found.object, found.severity) == ("broker_memory_full", "b", "critical")
+    assert (found.victim_count, found.victims) == (3, ["app-a", "app-b", "app-c"])
+    assert found.title == "Broker b is out of memory: 4 producers are blocked"
+    assert "m.hog uses 100% of 12 MiB, 1,000 messages, no consumer" in found.causes[0].text
+    assert "nightly-import" in found.causes[0].fact
+    assert "36 other addresses" in found.impact[1]
+    scene.run(6)
+    assert {c.name for c in scene.conditions} >= {"producers_blocked"}
+    assert scene.incident.id == found.id
+    assert scene.incident.victim_count == 3
+    assert len(scene.conditions) > 30
+
+
+def test_a_memory_that_is_nearly_full_is_none() -> None:
+    assert not memory(full_at=0.99 * LIMIT).run(8).incidents
+
+
+def blocked_in_send(producing: bool = True, limit: float = 117.0) -> Scene:
+    scene = Scene()
+    scene.reader("order", "x.req", "order-service", session="s1")
+    scene.reader("other", "y", "other")
+    scene.producers["reply"] = {"address": "x.reply", "client": "order-service", "session": "s1"}
+    scene.producers["asks"] = {"address": "x.req", "client": "web"}
+    scene.addresses |= {"x.reply": {"policy": "block", "limit_percent": 60.0, "limit_bytes": 200 * KIB}}
+    scene.come("x.reply", 0)
+
+    def live(one: Scene) -> None:
+        one.works("order", "other")
+        one.sends("reply", "asks")
+        one.come("x.reply", 1)
+
+    scene.run(10, live)
+    scene.addresses["x.reply"] = {**FULL, "limit_percent": limit}
+
+    def stands(one: Scene) -> None:
+        one.holds("order", n=200)
+        one.come("x.req", 100)
+        one.works("other")
+        one.sends("asks")
+        if producing:
+            return
+        one.sends("reply")
+
+    return scene.run(10, stands)
+
+
+def test_a_consumer_that_is_blocked_in_send_is_a_victim_of_the_full_address() -> None:
+    found = blocked_in_send().incident
+    assert (found.kind, found.object) == ("address_full", "x.reply")
+    assert found.victims == ["order-service"]
+    assert found.title == "order-service is blocked sending to x.reply; x.req stands still"
+    assert [who["client"] for who in found.who] == ["order-service"]
+    assert ("stalled", "x.req", "x.req", "order-service") in found.members
+    assert {c.name: c.state for c in found.causes} == {
+        "address_full": "proven", "blocked_in_send": "proven", "listener_hangs": "excluded",
+    }  # fmt: skip
+    assert found.messages > 900
+    assert found.rate == pytest.approx(20, rel=0.3)
+
+
+def test_a_consumer_that_hangs_beside_an_address_that_is_not_full_is_its_own_root() -> None:
+    assert blocked_in_send(limit=60.0).roots == [("stalled", "order-service")]
+
+
+def test_a_frozen_client_is_one_incident_on_all_its_queues() -> None:
+    scene = Scene()
+    for n in range(4):
+        scene.reader(f"c{n}", f"q{n}", "frozen")
+    scene.reader("well", "q9", "well")
+    scene.run(5, lambda one: one.works("c0", "c1", "c2", "c3", "well"))
+    scene.run(10, lambda one: one.holds("c0", "c1", "c2", "c3").works("well"))
+    found = scene.incident
+    assert (found.kind, found.object, len(found.members)) == ("stalled", "frozen", 4)
+    assert found.title == "frozen acknowledges nothing on q0, q1, q2, q3"
+    assert found.who[0] == {
+        "client": "frozen", "host": "h", "connection": "id-frozen", "protocol": "CORE", "user": "u",
+    }  # fmt: skip
+
+
+def common(apart: float = 0.1) -> Scene:
+    scene = Scene()
+    names = [f"svc-{n}" for n in range(4)]
+    for name in (*names, "svc-other"):
+        scene.reader(name, f"q.{name}")
+    scene.run(5, lambda one: one.works(*names, "svc-other"))
+    begin = scene.now
+
+    def live(one: Scene) -> None:
+        for n, name in enumerate(names):
+            one.holds(name, at=begin + n * apart)
+        one.works("svc-other")
+
+    return scene.run(14, live)
+
+
+def test_many_clients_that_stop_at_once_have_one_root() -> None:
+    found = common().incident
+    assert (found.kind, found.victim_count) == ("common_cause", 4)
+    assert found.title == "4 clients stopped within 0.3 s: svc-0, svc-1, svc-2, svc-3"
+    states = {cause.name: cause.state for cause in found.causes}
+    assert states == {
+        "shared_outside": "possible",
+        "one_deployment": "possible",
+        "broker": "excluded",
+        "host": "excluded",
+    }
+
+
+def test_clients_that_stop_one_after_the_other_stay_apart() -> None:
+    assert common(apart=2.5).roots == [("stalled", f"svc-{n}") for n in range(4)]
+
+
+def paused_topic() -> Scene:
+    scene = Scene()
+    for n in range(5):
+        scene.queues[f"sub{n}"] = {"address": "topic", "A": 0.0, "M": 0.0, "K": 0.0, "D": 0.0, "kind": "user"}
+        scene.addresses["topic"] = {"paused": 0.0}
+        scene.reader(f"c{n}", f"sub{n}", f"client{n}")
+    return scene.run(5, lambda one: one.works(*(f"c{n}" for n in range(5))))
+
+
+def test_a_paused_address_is_one_root_of_its_queues() -> None:
+    scene = paused_topic()
+    scene.addresses["topic"]["paused"] = 1.0
+    scene.run(12, lambda one: [one.come(f"sub{n}") for n in range(5)])
+    found = scene.incident
+    assert (found.kind, found.object) == ("address_paused", "topic")
+    assert found.title == "Address topic is paused: sub0, sub1, sub2, sub3, sub4 deliver nothing"
+
+
+def test_refused_logins_are_told_with_the_queue_that_lost_its_reader() -> None:
+    scene = Scene(authentication_failures=3.0)
+    scene.reader("c", "q", "billing")
+    scene.run(5, lambda one: one.works("c"))
+    del scene.consumers["c"]
+    scene.run(1, lambda one: one.come("q"))
+    scene.about["authentication_failures"] = 8.0
+    scene.run(70, lambda one: one.come("q"))
+    found = scene.incident
+    assert (found.kind, found.object) == ("no_consumer", "billing")
+    assert [text for _, text in found.changed] == ["billing stopped consuming q", "5 logins were refused"]
+
+
+def test_one_client_that_went_is_one_root_of_all_queues_that_it_read() -> None:
+    scene = Scene()
+    for n in range(3):
+        scene.reader(f"c{n}", f"q{n}", "billing")
+    scene.reader("other", "far", "other")
+    scene.run(5, lambda one: one.works("c0", "c1", "c2", "other"))
+    for n in range(3):
+        del scene.consumers[f"c{n}"]
+    scene.run(20, lambda one: one.come("q0").come("q1").come("q2").works("other"))
+    del scene.consumers["other"]
+    scene.run(50, lambda one: one.come("q0").come("q1").come("q2").come("far"))
+    assert scene.roots == [("no_consumer", "billing"), ("no_consumer", "other")]
+
+
+def test_a_bridge_whose_target_is_full_is_the_root_of_its_queue() -> None:
+    scene = Scene()
+    scene.links["to-2"] = {"queue": "out", "up": 1.0, "pending": 100.0}
+    scene.come("out", 0)
+    scene.queues["out"]["consumers"] = 1.0
+    scene.run(5, lambda one: one.come("out", 10).queues["out"].update(K=one.queues["out"]["K"] + 10, M=0.0))
+    assert not scene.incidents
+    scene.run(8, lambda one: one.come("out", 100))
+    found = scene.incident
+    assert (found.kind, found.object, found.title) == ("bridge_stopped", "to-2", "Bridge to-2 takes nothing from out")
+    assert [cause.name for cause in found.causes] == ["target_full"]
+
+
+def test_a_full_dead_letter_address_that_refuses() -> None:
+    scene = Scene()
+    scene.come("src", 0)
+    scene.queues["src"] |= {"dead_letter_address": "DLA"}
+    scene.come("DLA", 20)
+    scene.addresses["DLA"] = {**FULL, "policy": "fail", "paging": 1.0, "pages": 0.0}
+    scene.run(3)
+    assert not [one for one in scene.incidents if one.kind == "dead_letter_address_full"]
+    scene.queues["src"] |= {"A": 331.0, "M": 331.0, "D": 331.0}
+    found = scene.run(5).incident
+    assert (found.kind, found.object, found.victims) == ("dead_letter_address_full", "DLA", ["src"])
+    assert found.title == "Dead-letter address DLA is full and refuses: 331 messages are stuck"
+
+
+def test_unacknowledged_bytes_that_starve_peers_are_the_holders() -> None:
+    scene = Scene()
+    scene.reader("hoarder", "q")
+    scene.reader("peer", "q")
+    scene.addresses["q"] = {"paging": 1.0, "page_read_limit_bytes": 400_000.0}
+    scene.run(5, lambda one: one.works("hoarder", "peer"))
+    scene.queues["q"]["delivering_bytes"] = 401_132.0
+    scene.run(10, lambda one: one.holds("hoarder", n=347).come("q", 100))
+    assert {"stalled", "depaging_frozen"} <= scene.names
+    assert scene.roots == [("stalled", "hoarder")]
+
+
+def test_peers_that_are_idle_while_the_owner_hangs_are_no_incident_of_their_own() -> None:
+    scene = Scene()
+    scene.reader("owner", "q")
+    scene.reader("peer", "q")
+    scene.queues["q"]["exclusive"] = 1.0
+    scene.run(5, lambda one: one.works("owner"))
+    scene.run(12, lambda one: one.holds("owner", n=864).come("q", 100))
+    assert scene.roots == [("stalled", "owner")]

@@ -1,0 +1,83 @@
+"""Where incidents are shown: explain, lists, events, metrics."""
+
+import pickle
+
+from incidents.test_chains import blocked_in_send, memory
+from incidents.world import Scene
+from penstock.insight.events import Change, StatusSummary, changes, summarize
+from penstock.insight.explain import BrokerView, explain
+from penstock.insight.lists import ListQuery, incident_list, merged
+from penstock.insight.objects import explain_address, explain_broker
+from penstock.insight.text import explanation, incident_lines, object_lines
+
+
+def view(scene: Scene) -> BrokerView:
+    snapshot = scene.snapshot(scene.queues, scene.consumers, scene.addresses)
+    return BrokerView(scene.state, scene.tables, snapshot, scene.policy, scene.step)
+
+
+def test_a_victim_names_its_root_first() -> None:
+    seen = view(blocked_in_send())
+    lines = [*explanation(explain(seen, "x.req"))]
+    heads = [line for line in lines if line.startswith(("CRITICAL", "WARNING"))]
+    assert heads[0] == "CRITICAL  order-service is blocked sending to x.reply; x.req stands still"
+    assert "stalled" in heads[1]
+    assert not explain(seen, "y").incidents
+
+
+def test_the_root_and_the_broker_name_it_too() -> None:
+    title = "CRITICAL  order-service is blocked sending to x.reply; x.req stands still"
+    assert title in [*object_lines(explain_address(view(blocked_in_send()), "x.reply", None))]
+    lines = [*object_lines(explain_broker(view(memory().run(3)), None))]
+    assert "CRITICAL  Broker b is out of memory: 4 producers are blocked" in lines
+
+
+def test_its_lines_are_in_the_order_of_what_is_asked() -> None:
+    (found,) = incident_list([view(blocked_in_send())], ListQuery(text="x.reply")).rows
+    words = [line.split()[0] for line in incident_lines([found], found.begin + 60) if line]
+    assert [word for i, word in enumerate(words) if word not in words[:i]] == [
+        "CRITICAL", "incident", "impact", "who", "cause", "do",
+    ]  # fmt: skip
+
+
+def test_lists_are_bounded_and_searched() -> None:
+    seen = view(memory().run(3))
+    assert incident_list([seen], ListQuery(text="app-b")).total == 1
+    assert incident_list([seen], ListQuery(text="nothing of this name")).total == 0
+    cut = incident_list([seen], ListQuery(limit=0))
+    assert (len(cut.rows), cut.total) == (0, 1)
+
+
+def test_a_root_that_is_a_condition_says_what_can_be_done() -> None:
+    scene = Scene()
+    scene.reader("c", "q", "billing")
+    scene.run(5, lambda one: one.works("c"))
+    scene.run(10, lambda one: one.holds("c"))
+    (found,) = incident_list([view(scene)], ListQuery()).rows
+    assert any("thread dump of billing" in line for line in found.advice)
+
+
+def test_begin_and_end_are_events() -> None:
+    scene = blocked_in_send()
+    snapshot = scene.snapshot(scene.queues, scene.consumers, scene.addresses)
+    before = StatusSummary("b")
+    after = summarize(before, scene.state, snapshot, up=True)
+    begun = [one for one in changes(before, after, scene.now) if one.change is Change.INCIDENT_BEGIN]
+    ended = [one for one in changes(after, before, scene.now) if one.change is Change.INCIDENT_END]
+    assert [one.detail for one in begun] == [one.detail for one in ended]
+    assert scene.incident.id in begun[0].detail
+
+
+def test_one_series_for_each_with_its_victims() -> None:
+    table = memory().run(3).tables["incident"]
+    (row,) = table.index
+    assert (row.broker, row.kind, row.object, row.severity) == ("b", "broker_memory_full", "b", "critical")
+    assert (table["active"].tolist(), table["victims"].tolist()) == ([1.0], [3.0])
+
+
+def test_several_processes_give_one_list() -> None:
+    query = ListQuery(limit=2)
+    parts = [incident_list([view(scene)], query) for scene in (blocked_in_send(), memory().run(3), blocked_in_send())]
+    whole = merged(pickle.loads(pickle.dumps(parts)), query, ["b"])  # noqa: S301 - as they come from a process
+    assert (len(whole.rows), whole.total) == (2, 3)
+    assert whole.rows[0].begin <= whole.rows[1].begin
