@@ -9,6 +9,9 @@ from penstock.core.table import Column
 from penstock.core.windows import Mask, since
 from penstock.observation.facts import ConsumerFacts, Facts
 
+WINDOW = 1024 * 1024
+"""Bytes that a Core client has received before it sends acknowledgements of DUPS_OK or of an open transaction."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueTimers(RowState):
@@ -44,7 +47,8 @@ class Unacked(RowState):
     """Per consumer, times by the broker's clock, NaN = not.
 
     settled: its last settlement. hold_since: since when it holds something without a break. idle_since: since when it
-    holds nothing. seen_since: since when it is known.
+    holds nothing. seen_since: since when it is known. prompt: it once settled less than half a window at a poll: its
+    acknowledgements do not wait until one is full. bytes, messages: it held at the poll before.
     """
 
     BY = By.CONSUMER
@@ -53,6 +57,9 @@ class Unacked(RowState):
     hold_since: Column = column()
     idle_since: Column = column()
     seen_since: Column = column()
+    prompt: Mask = mask()
+    bytes: Column = column(saved=False)
+    messages: Column = column(saved=False)
     gaps: Column = column(carried=False, saved=False)
     """The gap that ended at this poll, NaN where none did."""
     unacked_since: Column = column(carried=False, stored_as="hold_mark")
@@ -67,12 +74,17 @@ class Unacked(RowState):
         holding = consumers.held + consumers.uncommitted > 0
         hold_since = since(holding, before.hold_since, progress.begun)
         settled = np.where(settles, at, before.settled)
+        seen = np.fmax(consumers.held + before.messages, 1.0)
+        left_bytes = consumers.d_left * (consumers.held_bytes + before.bytes) / seen
         return Unacked(
             index=consumers.index,
             settled=settled,
             hold_since=hold_since,
             idle_since=since(~holding, before.idle_since, now),
             seen_since=np.where(np.isnan(before.seen_since), now, before.seen_since),
+            prompt=before.prompt | (settles & (left_bytes < WINDOW / 2)),
+            bytes=consumers.held_bytes,
+            messages=consumers.held,
             gaps=gaps,
             unacked_since=np.where(np.isnan(hold_since), np.nan, np.fmax(settled, hold_since)),
         )
