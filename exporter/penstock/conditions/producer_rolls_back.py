@@ -1,12 +1,9 @@
 """`producer_rolls_back`: producers roll back much of what they send to an address."""
 
-from collections.abc import Mapping
-
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
 from penstock.conditions.duplicates_dropped import senders
-from penstock.conditions.evidence import window
+from penstock.conditions.evidence import lost, window
 from penstock.conditions.in_doubt import some
-from penstock.core.table import Column, Positions
 from penstock.observation.losses import ROLLED_BACK
 from penstock.observation.poll import RuleInputs
 
@@ -19,10 +16,6 @@ def rule(poll: RuleInputs) -> Raised:
     losses = poll.losses
     many = losses.share(ROLLED_BACK) >= MANY
     return Raised(many & losses.go_on(ROLLED_BACK, poll.found, poll.constants), losses.since[ROLLED_BACK])
-
-
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    return {"lost": poll.losses.lost[ROLLED_BACK][at], "share": 100 * poll.losses.share(ROLLED_BACK)[at]}
 
 
 def why(poll: RuleInputs, queue: int) -> str:
@@ -39,7 +32,7 @@ PRODUCER_ROLLS_BACK = Condition(
     " or more, over {persistent} or longer, the last of them within the window",
     quiet_on="a transaction that is rolled back and sent again now and then; transactions that are open; several"
     " producers, of which it is not known what they rolled back until they are at rest",
-    evidence=evidence,
+    evidence=lost(ROLLED_BACK, share=True),
     causes={
         "service_fails": "a service that the producer calls in its transaction fails",
         "timeout": "its transactions run into a timeout",

@@ -1,7 +1,9 @@
 """`producers_blocked`: nothing comes in, because the address is full, closed, or the whole broker is full."""
 
 from penstock.conditions import openmq
+from penstock.conditions.blocked_by_operator import BLOCKED_BY_OPERATOR
 from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.dead_letters_full import DEAD_LETTERS_FULL
 from penstock.conditions.evidence import full_address, full_destination, nearly, proof
 from penstock.core.windows import Mask, longer
 from penstock.model import Broker, BrokerKind
@@ -16,13 +18,13 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def blocked(facts: Facts, broker_full: bool) -> Mask:
-    """Nothing comes in, and the address is full under BLOCK, an operator blocks it, or the whole broker is full.
+    """Nothing comes in, and the address is full under BLOCK, or the whole broker is full.
 
     To none of its queues: one whose filter wants nothing of it says nothing of the producers.
     """
     address = facts.address
     is_full = (address.limit_percent >= 100) & ~(address.paging > 0)
-    return facts.judged & (address.d_added == 0) & (is_full | (address.producers_paused > 0) | broker_full)
+    return facts.judged & (address.d_added == 0) & (is_full | broker_full)
 
 
 def full(broker: Broker) -> bool:
@@ -52,16 +54,17 @@ PRODUCERS_BLOCKED = Condition(
     scope=Scope.QUEUE,
     title="Producers are blocked.",
     rule=rule,
-    when="nothing comes in for {proof} while the address is full and does not page, an operator blocks it, or the"
-    " broker's disk or memory is full",
-    quiet_on="throttled producers, whose messages still come in",
+    when="nothing comes in for {proof} while the address is full and does not page, or the broker's disk or memory is"
+    " full",
+    quiet_on="throttled producers, whose messages still come in; an address that an operator blocks, where sending"
+    " fails (blocked_by_operator); dead letters, which no limit holds up (dead_letters_full)",
     evidence=full_address,
     causes={
         "address_full": "the address is full and its policy is BLOCK",
-        "operator": "an operator blocks it",
         "broker_full": "disk or memory of the broker is full",
     },
     action="producers wait; see the stalled or absent consumer beside it",
+    silenced_by=(BLOCKED_BY_OPERATOR, DEAD_LETTERS_FULL),
     of_address=True,
     alert=Alert(
         name="PenstockProducersBlocked",

@@ -1,9 +1,7 @@
 """`purged`: an operator has purged a queue, or removed messages of it by a filter."""
 
-from collections.abc import Mapping
-
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
-from penstock.core.table import Column, Positions
+from penstock.conditions.evidence import lost
 from penstock.observation.losses import PURGED
 from penstock.observation.poll import RuleInputs
 
@@ -14,10 +12,6 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(found.judged & (found.now - last <= poll.constants.event), poll.losses.since[PURGED])
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    return {"lost": poll.losses.lost[PURGED][at]}
-
-
 MESSAGES_PURGED = Condition(
     name="purged",
     scope=Scope.QUEUE,
@@ -25,7 +19,7 @@ MESSAGES_PURGED = Condition(
     rule=rule,
     when="messages were purged, or removed by a filter, and are surely no dead letters, a short while ago",
     quiet_on="dead letters, expired and moved messages; what may have been either",
-    evidence=evidence,
+    evidence=lost(PURGED),
     causes={
         "operator": "an operator purged it",
         "no_consumers": "the queue is purged when its last consumer goes (purge-on-no-consumers)",

@@ -11,30 +11,24 @@ from penstock.core.windows import Mask, longer
 from penstock.model import BrokerKind
 from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
-from penstock.observation.unacked import WINDOW
-
-ROOM = 1.2
-"""Of a window: the client counts other bytes than the broker."""
+from penstock.observation.unacked import BATCH
 
 
 def rule(poll: RuleInputs) -> Raised:
-    mask = overdue(poll, nearly(poll, poll.client_patience))
-    if mask.any():
-        mask &= ~undecided(poll)
+    mask = overdue(poll, nearly(poll, poll.client_patience)) & ~poll.of(undecided)
     return Raised(mask, poll.unacked.unacked_since, poll.client_patience)
 
 
 def undecided(poll: RuleInputs) -> Mask:
-    """Core consumers that may acknowledge in batches: the client sends none before it has received a window of bytes.
-
-    They get what comes, have not received that much, and were never seen to settle less; not for longer than `cap`.
+    """Core consumers that may acknowledge in batches: they get what comes, have received less than a batch,
+    and were never seen to settle less at once; not for longer than `cap`.
     """
     found, consumer = poll.found, poll.found.consumer
     core = consumer.index.column("core", lambda row: row.protocol == "CORE") > 0
     waits = consumer.at_queue(or_zero(found.ready), 0.0) > 0
     gets = longer(-consumer.last_delivery, -found.now, -poll.client_patience)  # the last came within its patience
     young = longer(-poll.unacked.unacked_since, -found.now, -poll.constants.cap)
-    fills = (consumer.held_bytes < ROOM * WINDOW) & gets & ((consumer.d_delivered > 0) | ~waits)
+    fills = (consumer.held_bytes < BATCH) & gets & ((consumer.d_delivered > 0) | ~waits)
     return core & fills & young & ~poll.unacked.prompt
 
 
@@ -68,9 +62,9 @@ STALLED = Condition(
     when="a consumer holds messages, has acknowledged none for longer than its client's patience, and none of them is"
     " acknowledged and uncommitted",
     quiet_on="long jobs once they are learned (or `patience` is configured), a commit every 25 s, an idle client, one"
-    " that the broker shows as flow-controlled while it works, a Core client that acknowledges in batches (DUPS_OK):"
-    " while it gets what comes, never settled less, and has received less than 1.2 MiB, which its batch is full at, it"
-    " is not told for up to an hour",
+    " that the broker shows as flow-controlled while it works, for up to an hour a"
+    " Core client that may acknowledge in batches (DUPS_OK): it gets what comes, buffers less than 1.2 MiB, and never"
+    " settled less than half of that at once",
     evidence=evidence.buffered,
     causes={
         "listener_hangs": "a listener that is blocked",

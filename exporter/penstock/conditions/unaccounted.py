@@ -1,10 +1,7 @@
 """`unaccounted`: messages went, or came, and no counter of the broker says why."""
 
-from collections.abc import Mapping
-
 from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
-from penstock.conditions.evidence import at_this_poll
-from penstock.core.table import Column, Positions
+from penstock.conditions.evidence import at_this_poll, lost
 from penstock.observation.facts import SKEW
 from penstock.observation.losses import UNEXPLAINED
 from penstock.observation.poll import RuleInputs
@@ -13,10 +10,6 @@ from penstock.observation.poll import RuleInputs
 def rule(poll: RuleInputs) -> Raised:
     grew = poll.losses.last[UNEXPLAINED] == poll.found.now
     return Raised(poll.found.judged & ~poll.found.keeps & grew, at_this_poll(poll))
-
-
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    return {"lost": poll.losses.lost[UNEXPLAINED][at]}
 
 
 UNACCOUNTED = Condition(
@@ -28,7 +21,7 @@ UNACCOUNTED = Condition(
     f" is more than at any poll before: by more than {SKEW:.0f} while messages move, by one where none does",
     quiet_on="everything that the [account](account.md) explains: rings, last values, messages that expire on arrival,"
     " restarts, paging, counters that an operator sets back",
-    evidence=evidence,
+    evidence=lost(UNEXPLAINED),
     causes={
         "broker_lost": "the broker lost messages, or delivered some twice, for instance after damage to its journal",
         "operation": "an operation of management that Penstock does not know of",

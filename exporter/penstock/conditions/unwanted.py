@@ -1,10 +1,7 @@
 """`unwanted`: messages come to a queue's address, and no filter wants them."""
 
-from collections.abc import Mapping
-
 from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
-from penstock.conditions.evidence import window
-from penstock.core.table import Column, Positions
+from penstock.conditions.evidence import lost, window
 from penstock.observation.losses import UNWANTED
 from penstock.observation.poll import RuleInputs
 
@@ -14,10 +11,6 @@ def rule(poll: RuleInputs) -> Raised:
     anycast = poll.found.queues.column("anycast", lambda row: row.routing_type == "anycast") > 0
     losses = poll.losses
     return Raised(anycast & losses.go_on(UNWANTED, poll.found, poll.constants), losses.since[UNWANTED])
-
-
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    return {"lost": poll.losses.lost[UNWANTED][at], "share": 100 * poll.losses.share(UNWANTED)[at]}
 
 
 def why(poll: RuleInputs, queue: int) -> str:
@@ -33,7 +26,7 @@ UNWANTED_MESSAGES = Condition(
     " or more, over {persistent} or longer, the last of them within the window",
     quiet_on="topics (multicast), whose subscribers choose what they want; a queue without a filter on the address; the"
     " selector of a consumer, which leaves messages in the queue; producer transactions that are open",
-    evidence=evidence,
+    evidence=lost(UNWANTED, share=True),
     causes={
         "filter": "the queue has a filter that does not match what is sent",
         "property_missing": "a producer does not set the property",

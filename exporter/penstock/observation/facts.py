@@ -243,7 +243,6 @@ class ConsumerFacts:
     left: Column
     """What left its hands, in all."""
     held_bytes: Column
-    """NaN where the broker's version does not show it."""
     last_acknowledgement: Column
     last_delivery: Column
     d_left: Column

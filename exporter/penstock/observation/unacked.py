@@ -9,8 +9,8 @@ from penstock.core.table import Column
 from penstock.core.windows import Mask, since
 from penstock.observation.facts import ConsumerFacts, Facts
 
-WINDOW = 1024 * 1024
-"""Bytes that a Core client has received before it sends acknowledgements of DUPS_OK or of an open transaction."""
+BATCH = 1.2 * 2**20
+"""Bytes that a Core client may receive before it sends acknowledgements (DUPS_OK); it counts others than the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Unacked(RowState):
     """Per consumer, times by the broker's clock, NaN = not.
 
     settled: its last settlement. hold_since: since when it holds something without a break. idle_since: since when it
-    holds nothing. seen_since: since when it is known. prompt: it once settled less than half a window at a poll: its
-    acknowledgements do not wait until one is full. bytes, messages: it held at the poll before.
+    holds nothing. seen_since: since when it is known. prompt: its acknowledgements do not wait for a batch:
+    it once settled less than half of one at a poll. bytes: it held at the poll before.
     """
 
     BY = By.CONSUMER
@@ -59,7 +59,6 @@ class Unacked(RowState):
     seen_since: Column = column()
     prompt: Mask = mask()
     bytes: Column = column(saved=False)
-    messages: Column = column(saved=False)
     gaps: Column = column(carried=False, saved=False)
     """The gap that ended at this poll, NaN where none did."""
     unacked_since: Column = column(carried=False, stored_as="hold_mark")
@@ -74,17 +73,16 @@ class Unacked(RowState):
         holding = consumers.held + consumers.uncommitted > 0
         hold_since = since(holding, before.hold_since, progress.begun)
         settled = np.where(settles, at, before.settled)
-        seen = np.fmax(consumers.held + before.messages, 1.0)
-        left_bytes = consumers.d_left * (consumers.held_bytes + before.bytes) / seen
+        seen = 2 * consumers.held + consumers.d_left - consumers.d_delivered  # messages, at both polls
+        left_bytes = consumers.d_left * (consumers.held_bytes + before.bytes) / np.fmax(seen, 1.0)
         return Unacked(
             index=consumers.index,
             settled=settled,
             hold_since=hold_since,
             idle_since=since(~holding, before.idle_since, now),
             seen_since=np.where(np.isnan(before.seen_since), now, before.seen_since),
-            prompt=before.prompt | (settles & (left_bytes < WINDOW / 2)),
+            prompt=before.prompt | (settles & (left_bytes < BATCH / 2)),
             bytes=consumers.held_bytes,
-            messages=consumers.held,
             gaps=gaps,
             unacked_since=np.where(np.isnan(hold_since), np.nan, np.fmax(settled, hold_since)),
         )
