@@ -28,7 +28,7 @@ DEAD_LETTERS_FULL = Condition(
     quiet_on="addresses that page; those without a limit of their own while the broker is full; dead letters that are"
     " being lost already (dead_letters_lost)",
     evidence=full_address,
-    causes={"dead_letter_address_full": "nobody empties it, and its address has a limit and does not page"},
+    causes={"dead_letter_address_full": "no one empties it, and its address has a limit and does not page"},
     action="{ready:.0f} dead letters fill {limit_percent:.0f} % of the limit. With DROP the next ones are gone, with"
     " FAIL they stay in delivery with no consumer, BLOCK does not stop them: read or remove some, raise the limit, or"
     " have the address page",

@@ -21,7 +21,7 @@ DISABLED = Condition(
     evidence=of_queues("ready", "consumers"),
     causes={"operator": "an operator disabled it, or broker.xml does (`enabled`)"},
     action="Enable the queue, or stop its producers: the address counts what they send as routed, and unless it has"
-    " another queue nobody gets it. {ready:.0f} messages that came before are still delivered",
+    " another queue no one gets it. {ready:.0f} messages that came before are still delivered",
     may_be_critical=False,
     brokers=ARTEMIS,
     alert=Alert(

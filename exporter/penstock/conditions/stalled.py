@@ -29,7 +29,8 @@ def undecided(poll: RuleInputs) -> Mask:
     gets = longer(-consumer.last_delivery, -found.now, -poll.client_patience)  # the last came within its patience
     young = longer(-poll.unacked.unacked_since, -found.now, -poll.constants.cap)
     fills = (consumer.held_bytes < BATCH) & gets & ((consumer.d_delivered > 0) | ~waits)
-    return core & fills & young & ~poll.unacked.prompt
+    waited = np.isnan(poll.unacked.settled) | (poll.unacked.least > BATCH / 2)
+    return core & fills & young & waited
 
 
 def overdue(poll: RuleInputs, threshold: Column) -> Mask:

@@ -1,4 +1,4 @@
-"""`unheld`: messages are in delivery, and no consumer has them: nobody gets them before the broker restarts."""
+"""`unheld`: messages are in delivery, and no consumer has them: no one gets them before the broker restarts."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ UNHELD = Condition(
         " their delivery attempts go nowhere",
         "left_behind": "a client went in a way that the broker did not notice",
     },
-    action="{unheld:.0f} messages are with nobody: no consumer, new or old, gets them, and emptying the dead-letter"
+    action="{unheld:.0f} messages are with no one: no consumer, new or old, gets them, and emptying the dead-letter"
     " address does not free them. Make room there first; then a restart of the broker gives them back",
     may_be_critical=False,
     by_consumer=True,

@@ -28,7 +28,7 @@ class Losses(RowState):
     at which it grew, broker's clock; polls: so many. began, came0: the amount, and what had come, before it.
 
     in_doubt: messages of prepared transactions, at most, NaN: not known; prepared: first sight of each by its Xid.
-    unheld: messages in delivery to nobody, at least; unheld_since: since when it is more than `SKEW`.
+    unheld: messages in delivery to no consumer, at least; unheld_since: since when it is more than `SKEW`.
     """
 
     amount: NDArray[np.float64] = column(lines=LINES, saved=False)

@@ -47,8 +47,8 @@ class Unacked(RowState):
     """Per consumer, times by the broker's clock, NaN = not.
 
     settled: its last settlement. hold_since: since when it holds something without a break. idle_since: since when it
-    holds nothing. seen_since: since when it is known. prompt: its acknowledgements do not wait for a batch:
-    it once settled less than half of one at a poll. bytes: it held at the poll before.
+    holds nothing. seen_since: since when it is known. least: bytes that it ever settled at one poll, at
+    least; NaN: never, or not known. bytes: it held at the poll before.
     """
 
     BY = By.CONSUMER
@@ -57,7 +57,7 @@ class Unacked(RowState):
     hold_since: Column = column()
     idle_since: Column = column()
     seen_since: Column = column()
-    prompt: Mask = mask()
+    least: Column = column()
     bytes: Column = column(saved=False)
     gaps: Column = column(carried=False, saved=False)
     """The gap that ended at this poll, NaN where none did."""
@@ -81,7 +81,7 @@ class Unacked(RowState):
             hold_since=hold_since,
             idle_since=since(~holding, before.idle_since, now),
             seen_since=np.where(np.isnan(before.seen_since), now, before.seen_since),
-            prompt=before.prompt | (settles & (left_bytes < BATCH / 2)),
+            least=np.fmin(before.least, np.where(settles, left_bytes, np.nan)),
             bytes=consumers.held_bytes,
             gaps=gaps,
             unacked_since=np.where(np.isnan(hold_since), np.nan, np.fmax(settled, hold_since)),
