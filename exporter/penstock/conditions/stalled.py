@@ -20,17 +20,17 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def undecided(poll: RuleInputs) -> Mask:
-    """Core consumers that may acknowledge in batches: they get what comes, have received less than a batch,
-    and were never seen to settle less at once; not for longer than `cap`.
-    """
+    """Core consumers that may be filling a batch: for `cap` where batches were settled, else twice the patience."""
     found, consumer = poll.found, poll.found.consumer
     core = consumer.index.column("core", lambda row: row.protocol == "CORE") > 0
     waits = consumer.at_queue(or_zero(found.ready), 0.0) > 0
-    gets = longer(-consumer.last_delivery, -found.now, -poll.client_patience)  # the last came within its patience
-    young = longer(-poll.unacked.unacked_since, -found.now, -poll.constants.cap)
+    unacked, patience = poll.unacked, poll.client_patience
+    gets = longer(-consumer.last_delivery, -found.now, -patience)  # the last came within its patience
+    unseen = np.where(np.isnan(unacked.settled), 2 * patience, 0.0)
+    bound = np.where(unacked.least > BATCH / 2, poll.constants.cap, unseen)
+    young = longer(-unacked.unacked_since, -found.now, -bound)
     fills = (consumer.held_bytes < BATCH) & gets & ((consumer.d_delivered > 0) | ~waits)
-    waited = np.isnan(poll.unacked.settled) | (poll.unacked.least > BATCH / 2)
-    return core & fills & young & waited
+    return core & fills & young
 
 
 def overdue(poll: RuleInputs, threshold: Column) -> Mask:
@@ -63,9 +63,9 @@ STALLED = Condition(
     when="a consumer holds messages, has acknowledged none for longer than its client's patience, and none of them is"
     " acknowledged and uncommitted",
     quiet_on="long jobs once they are learned (or `patience` is configured), a commit every 25 s, an idle client, one"
-    " that the broker shows as flow-controlled while it works, for up to an hour a"
-    " Core client that may acknowledge in batches (DUPS_OK): it gets what comes, buffers less than 1.2 MiB, and never"
-    " settled less than half of that at once",
+    " that the broker shows as flow-controlled while it works, a Core"
+    " client that may acknowledge in batches (DUPS_OK) while it gets what comes and buffers less than 1.2 MiB: for an"
+    " hour where it was only seen to settle whole batches, for twice its patience where it never settled",
     evidence=evidence.buffered,
     causes={
         "listener_hangs": "a listener that is blocked",
