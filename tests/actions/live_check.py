@@ -391,8 +391,7 @@ def test_who_owns_the_groups(stage: Stage, queue: str) -> None:
 def test_enabling_a_queue_ends_the_loss(stage: Stage, queue: str) -> None:
     manage = stage.manage
     manage.call(manage.queue_mbean(queue), "disable()")
-    produces = {"mode": "produce", "rate": 2000, "messages": SENT, "persistent": 1}
-    with stage.core.open(stage.broker.endpoint(), queue, **produces):
+    with stage.core.open(stage.broker.endpoint(), queue, mode="produce", rate=2000, messages=SENT, persistent=1):
         until(lambda: manage.read(manage.address_mbean(queue), "RoutedMessageCount") == SENT, timeout=20)
     assert stage.of(queue, "MessagesAdded") == 0  # routed, and lost
     stage.until_active("disabled", queue)
