@@ -28,6 +28,12 @@ _LISTENS = re.compile(r"serving probes on \S*:(\d+)[\s\S]*serving /metrics on \S
 _WARM_POLLS = 3
 
 
+def processes(pid: int) -> list[int]:
+    """An agent and its worker processes."""
+    files = Path(f"/proc/{pid}/task").glob("*/children")
+    return [pid, *(int(child) for file in files for child in file.read_text().split())]
+
+
 @dataclass(frozen=True, slots=True)
 class Agent:
     """An agent under way."""
@@ -37,7 +43,7 @@ class Agent:
     probe_port: int = 0
 
     def peak_mb(self) -> float:
-        """Highest resident memory so far, in MB."""
+        """Highest resident memory so far, in MB; of worker processes, too, whose peaks are added up."""
         return self._status("VmHWM")
 
     def memory_mb(self) -> float:
@@ -45,9 +51,11 @@ class Agent:
         return self._status("VmRSS")
 
     def _status(self, field: str) -> float:
-        found = re.search(rf"^{field}:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text(), re.MULTILINE)
-        assert found is not None
-        return int(found[1]) / 1024
+        found = [
+            re.search(rf"^{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+            for pid in processes(self.pid)
+        ]
+        return sum(int(one[1]) for one in found if one) / 1024
 
     def get(self, path: str) -> tuple[float, int]:
         """Seconds that a GET took, and the bytes of its body; asks for gzip."""

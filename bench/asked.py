@@ -36,7 +36,7 @@ def asked(name: str, queues: Sequence[str]) -> dict[str, list[Request]]:
     producers are not asked at every poll.
     """
     return {
-        "broker, links": [ask.brokers(), ask.bridges(), ask.broker_connections()],
+        "broker, links": [ask.BROKERS, ask.BRIDGES, ask.BROKER_CONNECTIONS],
         "listConsumers": [ask.listing(name, "listConsumers", 1, 5_000)],
         "listAddresses": [ask.listing(name, "listAddresses", 1, QUEUE_ROWS)],
         "sizes": [ask.queues(name, ask.SIZE_ATTRIBUTES)],

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import click
-from bench.agent import Agent, Load
+from bench.agent import Agent, Load, processes
 from bench.broker import Broker, running
 from bench.harness import facts, print_table
 
@@ -193,9 +193,9 @@ def look(agent: Agent) -> str:
 
 
 def cpu(pid: int) -> float:
-    """Seconds of CPU that the process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Seconds of CPU that the agent has used, with its worker processes."""
+    fields = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split() for one in processes(pid)]
+    return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

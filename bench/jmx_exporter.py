@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.brokers.artemis.requests import ADDRESS_ATTRIBUTES, DOMAIN, QUEUE_ATTRIBUTES, SIZE_ATTRIBUTES, quote
+from penstock.brokers.artemis.requests import ADDRESS_ATTRIBUTES, DOMAIN, QUEUE_ATTRIBUTES, SIZE_ATTRIBUTES
+from penstock.brokers.requests import quote
 from penstock_demo.cache import cache_dir, locked, maven
 from penstock_demo.management import Management
 

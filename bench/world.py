@@ -7,13 +7,14 @@ answering costs little more than joining.
 """
 
 import json
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.brokers.artemis.requests import key_of
+from penstock.brokers.requests import key_of
 from penstock.transports.transport import Answer
 
 BROKER = "bench"
@@ -82,6 +83,7 @@ class World:
 
     def __init__(self, queues: int, consumers: int, *, active: float = 0.2, seed: int = 1) -> None:
         self._random = np.random.default_rng(seed)
+        self._node_id = str(uuid.uuid4())
         self.steps = 0
         self.consumers = consumers
         self.names = [f"orders.region-{n % 40:02d}.step-{n:06d}" for n in range(queues)]
@@ -194,7 +196,7 @@ class World:
         return {
             "Version": "2.44.0",
             "Name": BROKER,
-            "NodeID": "61250f3e-e532-11f1-aeeb-02fc00000001",
+            "NodeID": self._node_id,
             "Started": True,
             "Active": True,
             "Backup": False,

@@ -352,6 +352,18 @@ def test_a_healthy_producer_has_none() -> None:
     assert broker.shown() == {("q", "acknowledged"): 2000.0 * 28}  # who settled the last is known one poll later
 
 
+def test_bursts_between_the_two_reads_are_no_duplicates() -> None:
+    """Ten a poll in bursts of four, of which one falls between the reads of three polls."""
+    broker = idle()
+    for n in range(1, 12):
+        r = 10.0 * n
+        broker.see({"q": queue(r, 0, K=r)}, routed(r), senders={"p": ("q", r + 4 * (n % 4 > 0))})
+        assert broker.fate("duplicate")[0] == 0
+    broker.see({"q": queue(120, 0, K=120.0)}, routed(120), senders={"p": ("q", 125.0)})
+    broker.see({"q": queue(130, 0, K=130.0)}, routed(130), senders={"p": ("q", 140.0)}, polls=2)
+    assert sheet(broker).left["duplicate"] == 10
+
+
 def test_a_producer_without_an_address_makes_it_unknown() -> None:
     broker = idle().see(
         {"q": queue(1166, 1166)}, routed(1166), senders={"p": ("(anonymous)", 2331.0)}, polls=3

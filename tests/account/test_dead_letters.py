@@ -140,6 +140,18 @@ def test_a_restart_of_the_agent_and_of_the_broker() -> None:
     assert both(broker, "a") == ((7, None), (4, None))
 
 
+def test_a_restart_of_the_broker_forgets_no_target() -> None:
+    """Its addresses have other keys: what came to the address of dead letters is looked for there, and nowhere else."""
+    broker = see({"a": 7.0, "b": 0.0}, 7.0)
+    broker.restart()
+    see({"a": 0.0, "b": 0.0}, 0.0, broker)
+    for n in range(1, 5):
+        see({"a": 9.0 * n, "b": 0.0}, 9.0 * n, broker)
+    assert both(broker, "a") == ((43, None), None)
+    see({"a": 36.0, "b": 5.0}, 36.0, broker)
+    assert both(broker, "b") == (None, (5, None))
+
+
 def test_a_steady_stream_is_named_as_it_goes() -> None:
     """Ten a poll for both, R read some before X, and never at rest."""
     broker = see({"a": 0.0, "b": 0.0}, 0.0)

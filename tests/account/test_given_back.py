@@ -52,6 +52,51 @@ def test_nor_what_is_in_doubt() -> None:
     assert given_back(broker)[0] == 0
 
 
+def test_nor_what_a_client_prepared_before_it_went() -> None:
+    rows = {"q": queue(80, 80, D=50.0, Att=0.0)}
+    broker = Broker().see(rows, consumers={"c": core(T=50.0, N=50.0)}, polls=4)
+    broker.see({"q": queue(80, 80, D=50.0, Att=50.0, in_doubt=50.0)}, consumers={}, prepared=["xid"], polls=5)
+    assert given_back(broker)[0] == 0
+    assert broker.sheet().delivering["in_doubt"] == 50
+
+
+def test_nor_a_batch_that_is_acknowledged_between_two_reads() -> None:
+    """Ten in each transaction, which no consumer had acknowledged yet and the attempts have, at three polls."""
+    broker = idle()
+    for n in range(1, 9):
+        k, late = 20.0 * n, 10 * (n % 4 > 0)
+        row = queue(1000, 1000 - k, K=k, D=9.0, Att=k + late)
+        broker.see({"q": row}, consumers={"c": core(T=9.0, N=k + 9, C=k)})
+        assert given_back(broker)[0] == 0
+
+
+def test_nor_what_is_delivered_between_two_reads_where_nothing_moves_otherwise() -> None:
+    """Consumers, read before, had not heard of 3 to 40 that were delivered since."""
+    broker = Broker().see({"q": queue(100, 100, Att=0.0)}, consumers={"c": core()}, polls=5)
+    for n, late in enumerate((3.0, 40.0, 15.0, 4.0, 4.0, 8.0, 8.0, 0.0), 1):
+        row = queue(100 + 200 * n, 100 + 200 * n, D=200 * n + late, Att=0.0)
+        broker.see({"q": row}, consumers={"c": core(T=200.0 * n, N=200.0 * n)})
+    row = queue(1700, 100, K=1600.0, Att=1600.0)
+    broker.see({"q": row}, consumers={"c": core(N=1600.0, C=1600.0)}, polls=4)
+    assert given_back(broker) == (0, 0)
+
+
+def test_nor_what_a_newer_last_value_replaced_between_two_reads() -> None:
+    """Five of each ten were replaced when attempts were read, and not yet when the queue was."""
+    broker = Broker().see({"q": queue(0, 0, last_value=1.0, Att=0.0)}, consumers={"c": core()}, polls=2)
+    for n in range(1, 8):
+        broker.see({"q": queue(10.0 * n, 0, last_value=1.0, Att=10.0 * n + 5)}, consumers={"c": core()})
+        assert given_back(broker)[0] == 0
+
+
+def test_nor_what_expires_while_one_message_is_with_nobody() -> None:
+    broker = Broker().see({"q": queue(1, 1, Att=0.0)}, consumers={"c": core()}, polls=2)
+    for n in range(1, 5):
+        broker.see({"q": queue(1, 1, D=1.0, E=20.0 * n, Att=20.0 * n)}, consumers={"c": core()})
+    broker.see({"q": queue(1, 1, E=100.0, Att=100.0)}, consumers={"c": core()}, polls=4)
+    assert given_back(broker)[0] == 0
+
+
 def test_purged_expired_and_moved_messages_were_attempted() -> None:
     assert given_back(see(idle(), 10, 25, {"c": core()}, M=75.0, X=8.0, E=7.0)) == (0, 0)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from account.world import Broker, queue
+from penstock.model import LeftOut
 
 XID = "dHhxdWV1ZTE3OTUzNzIyNzI4NDYtMAEAAAA"
 TAKER = {"c": {"queue": "q", "client": "taker", "T": 3.0, "W": 6.0, "N": 9.0, "C": 6.0}}
@@ -61,6 +62,22 @@ def test_a_consumer_that_has_just_come_is_no_link() -> None:
     broker = Broker().see({"q": queue(80, 80)}, polls=4)
     broker.see({"q": queue(80, 80, D=10.0, consumers=1.0)})
     assert delivering(broker) == {"unheld": (0, 10)}
+
+
+def test_what_consumers_beyond_the_budget_have_is_not_known() -> None:
+    """Neither by a link nor with nobody, and what they have prepared is not in doubt for sure."""
+    over = [LeftOut("consumers", 2, 3)]
+    said = {"q": queue(80, 80, D=28.0, in_doubt=10.0, consumers=3.0), "r": queue(5, 5, D=5.0, in_doubt=0.0)}
+    broker = Broker().see(said, consumers=TAKER, prepared=[XID], polls=5, left_out=over)
+    sheet = broker.sheet()
+    assert (sheet.delivering["by_link"], sheet.delivering["unheld"], sheet.delivering["in_doubt"]) == (
+        None,
+        None,
+        (0, 10),
+    )
+    assert "budget" in sheet.reasons["by_link"]
+    assert "budget" in sheet.reasons["unheld"]
+    assert broker.sheet("r").delivering["unheld"] == 5
 
 
 def test_held_by_none_known() -> None:

@@ -1,5 +1,5 @@
 """
-The conditions on the account, on a real Artemis: faults beside healthy loads that look like them, polled each second
+The conditions on the account, on a real Artemis: faults beside healthy loads that look like them, polled twice a second
 and judged at each poll and at each third one, with shorter constants.
 """
 
@@ -29,8 +29,8 @@ from rig.drivers import AmqpProducer
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
-POLICY = Policy("b", constants=Constants(persistent=8.0, window=20.0, proof=4.0))
-LASTING = 15.0
+POLICY = Policy("b", constants=Constants(persistent=4.0, window=10.0, proof=2.0))
+LASTING = 8.0
 POLLS = 50
 NEW = {"in_doubt", "duplicates_dropped", "unwanted", "unaccounted", "dead_letters_lost"}
 
@@ -44,7 +44,7 @@ async def polled(broker: ArtemisBroker, polls: int, meanwhile: Callable[[int], N
     while len(found) < polls:
         found.append(await reader.poll(30))
         await asyncio.to_thread(meanwhile, len(found))
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.6)
     await transport.close()
     return found
 

@@ -9,6 +9,7 @@ from account.world import Broker, queue
 from conditions.situations import ring
 from conditions.world import World
 from penstock.insight.explain import NotFound
+from penstock.insight.text import account_lines
 from penstock.model import Role
 
 NOT_LOST = {"moved": 0, "expired": 0, "dead_lettered": 0, "purged": 0}
@@ -134,6 +135,22 @@ def test_what_expired_on_arrival_came_too() -> None:
     assert broker.fate("uncommitted") == (0, 0)
 
 
+@pytest.mark.parametrize("policy", ["page", "drop"])
+def test_what_expires_on_arrival_all_the_time_is_explained_at_each_poll(policy: str) -> None:
+    """60 a second with a time to live of 1 ms: what came since the last poll is no gap and no drop."""
+    broker = Broker().see({"q": queue(0, 0)}, {"q": {"messages_added": 0.0, "policy": policy, "limit_percent": 95.0}})
+    for n in range(1, 12):
+        came, expired = 10.0 * n, 116.0 * n + 3 * (n % 2)
+        said = {"messages_added": came + expired, "policy": policy, "limit_percent": 95.0}
+        broker.see({"q": queue(came, 0, K=came, E=expired)}, {"q": said})
+        assert broker.sheet().unexplained in (0, None)
+        assert not [one.name for one in broker.conditions if one.name == "unaccounted"]
+        assert broker.fate("dropped")[0] == 0
+    assert broker.sheet().sums == "110 added + 1,160 to 1,279 expired on arrival = 110 acknowledged + 1,279 expired"
+    broker.see({"q": queue(came, 0, K=came, E=expired)}, {"q": said}, polls=2)
+    assert broker.sheet().sums == "110 added + 1,279 expired on arrival = 110 acknowledged + 1,279 expired"
+
+
 def test_in_a_ring_it_makes_bounds() -> None:
     broker = (
         Broker()
@@ -206,6 +223,25 @@ def test_a_restart_goes_on_where_it_was() -> None:
     assert (sheet.left["expired"], sheet.sums) == (None, "30 at start + 60 added = 35 ready + 55 acknowledged")
     assert "restarted" in sheet.reasons["acknowledged"]
     assert broker.shown() == {("q", "acknowledged"): 55}
+
+
+def test_a_reason_that_many_amounts_share_is_said_once() -> None:
+    broker = Broker().see({"q": queue(100, 30, K=70.0)}, polls=3)
+    broker.restart()
+    broker.see({"q": queue(30, 30)}, polls=3)
+    lines = [line.strip() for line in account_lines(broker.sheets("q"))]
+    assert "unknown  moved   as above" in lines
+    assert sum("restarted, or a counter" in line for line in lines) == 1
+    assert any(line.startswith("unknown   the broker counts none") for line in lines), "given back"
+
+
+def test_what_had_expired_before_a_restart_had_not_expired_on_arrival() -> None:
+    broker = Broker().see({"q": queue(100, 30, K=60.0, E=10.0)}).see({"q": queue(150, 30, K=80.0, E=40.0)}, polls=3)
+    broker.restart()
+    broker.see({"q": queue(30, 30)}).see({"q": queue(40, 33, K=5.0, E=2.0)}, polls=3)
+    sheet = broker.sheet()
+    assert (sheet.came, sheet.unexplained) == ({"at_start": 30, "added": 60}, 0)
+    assert sheet.left["expired"] == (32, None)
 
 
 def test_what_a_restart_took_is_no_loss_of_a_queue_that_loses_nothing() -> None:

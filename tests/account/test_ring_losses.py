@@ -13,6 +13,7 @@ from penstock.account.ring_losses import Loss
 from penstock.agent.checkpoint import Checkpoint, checkpoint_of
 from penstock.agent.record import applied, record_of, written_as
 from penstock.agent.state_file import Saved, decode, encode
+from penstock.model import LeftOut
 from penstock.rule_engine.judgement import glanced
 
 
@@ -231,3 +232,16 @@ def test_one_that_goes_much_later_evicted_nothing() -> None:
     broker = Broker().see({"q": queue(2, 2, D=2.0, ring=3.0)}, consumers=c, polls=3)
     broker.see({"q": queue(9, 5, D=2.0, ring=3.0)}, consumers=c, polls=2).see({"q": queue(9, 5, ring=9.0)}, polls=3)
     assert broker.sheet().lost_by == {"arrivals": 4}
+
+
+def test_of_consumers_beyond_the_budget_any_may_have_made_it_lose() -> None:
+    """One that went out of view is not gone for sure, and not the only one that may be."""
+    over = [LeftOut("consumers", 1, 3)]
+    both = {"a": taker("a", 2.0), "b": taker("b", 1.0)}
+    broker = Broker().see({"q": queue(6, 6, D=5.0, consumers=3.0, ring=3.0)}, consumers=both, polls=3, left_out=over)
+    b = {"b": taker("b", 1.0)}
+    broker.see({"q": queue(6, 3, D=1.0, consumers=2.0, ring=3.0)}, consumers=b, polls=3, left_out=over)
+    assert broker.left("evicted") == 3
+    assert broker.sheet().lost_by == {"arrivals": 0, "a": (0, 3)}
+    assert "not listed" in broker.sheet().reasons["lost_by"]
+    assert by_client(broker) == {"a": 0, "b": 0, "": 3}

@@ -95,8 +95,9 @@ class Broker(Judged):
         return self
 
     def restart(self, seconds: float = 10.0) -> None:
-        """Of the broker."""
+        """Of the broker. Queues keep their keys, addresses do not."""
         self.now, self.uptime = self.now + seconds, 0.0
+        self._listed = self._listed.anew()
 
     def restart_agent(self, checkpoint: Checkpoint | None = None) -> None:
         """It knows what its state file says, or this one."""

@@ -11,7 +11,7 @@ import pytest
 from agent.test_restart import busy, work
 from agent.world import World
 from penstock.actions.catalogue import ACTIONS, ActionTemplate
-from penstock.brokers.artemis.requests import quote
+from penstock.brokers.requests import quote
 from penstock.conditions.catalogue import CONDITIONS, for_kind, on
 from penstock.conditions.condition import ActiveCondition, CauseState, Severity, Verdict
 from penstock.core.table import Index, Table

@@ -1,13 +1,17 @@
 """The state file and the log of changes: written whole, read back, set aside when they cannot be used."""
 
 import asyncio
+import gc
 import json
 import logging
 import os
 import stat
+import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agent.test_restart import busy, work
@@ -52,6 +56,25 @@ def test_it_is_written_whole_for_its_owner_only(tmp_path: Path, checkpoint: Chec
     assert found.node_id == "node-1 b1"
     assert found.queues["seen_added"].tolist() == checkpoint.queues["seen_added"].tolist()
     assert again.of_node("another") == []
+
+
+def test_what_was_saved_is_kept_packed_and_can_be_recalled_and_written_again(
+    tmp_path: Path, checkpoint: Checkpoint
+) -> None:
+    # A column of its own: nothing but the state file holds it.
+    column = np.arange(50_000.0)
+    mine = weakref.ref(column)
+    file = saved(tmp_path, replace(checkpoint, consumers={"held": column}))
+    del column
+    gc.collect()
+    assert mine() is None
+    assert file.save()  # of a broker that could not be read meanwhile
+    again = StateFile(tmp_path)
+    again.load()
+    for one in (*file.of_node("node-1"), *again.of_node("node-1")):
+        assert one.consumers["held"].tolist() == list(range(50_000))
+        assert one.queues["seen_added"].tolist() == checkpoint.queues["seen_added"].tolist()
+    assert file.of_node("another") == []
 
 
 @pytest.mark.parametrize(

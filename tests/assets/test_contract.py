@@ -14,7 +14,9 @@ from penstock.conditions.catalogue import CONDITIONS
 
 KNOWN = catalogue_labels()
 ALERTS = list(all_alerts())
-SILENT = {"expiring", "dead_lettering", "holder_gone", "removed_unsettled", "unknown", "purged", "producer_rolls_back"}
+SILENT = {
+    "expiring", "dead_lettering", "holder_gone", "removed_unsettled", "unknown", "producer_rolls_back", "purged"
+}  # fmt: skip
 """Conditions that are notices always."""
 SEEN_BY_OTHERS = {"two_actives"}
 """PenstockTwoActives compares what all agents show: the two may be watched by different ones."""

@@ -225,6 +225,11 @@ UNSHOWN = {
     "penstock_discovery_failures_total": "what lasts is penstock_discovery_faults",
     "penstock_logins_refused_total": "the event login_refused says it",
     "penstock_logins_unchecked_total": "the event login_refused says it",
+    "penstock_worker_up": "its brokers are down then, which is shown and told",
+    "penstock_worker_starts_total": "the event worker_end says it",
+    "penstock_worker_unanswered_total": "its brokers are down then, which is shown and told",
+    "penstock_worker_cpu_seconds_total": "the container's use has it, too",
+    "penstock_worker_resident_memory_bytes": "the container's use has it, too",
 }
 
 

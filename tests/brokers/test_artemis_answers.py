@@ -187,6 +187,10 @@ def test_settings_of_every_version() -> None:
     assert (old.old_dead_letter_address, old.default_ring_size) == ("D", 7)
     with pytest.raises(BadAnswer):
         wire.settings(reply("not JSON"), "s")
+    # Thousands of addresses have the same: they are kept once.
+    same = [wire.settings(reply('{"DLA":"D","maxSizeMessages":9}'), name) for name in ("s", "t")]
+    assert same[0][0] is same[1][0]
+    assert same[0][0].max_size_messages == 9
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from penstock.brokers.artemis import requests, versions
 from penstock.brokers.artemis.kinds import Roles, ordinary_kind, queue_kind, ring_source
 from penstock.brokers.clients import client_name, remote_host
+from penstock.brokers.requests import key_of, quote, unquote
 from penstock.core.errors import BadAnswer, Unsupported
 from penstock.model import QueueKind, RingSource
 
@@ -17,7 +18,7 @@ from penstock.model import QueueKind, RingSource
 
 @given(st.text())
 def test_quoting_is_undone_by_unquoting(text: str) -> None:
-    assert requests.unquote(requests.quote(text)) == text
+    assert unquote(quote(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def test_quoting_is_undone_by_unquoting(text: str) -> None:
     ],
 )
 def test_quoting_is_that_of_object_names(text: str, quoted: str) -> None:
-    assert requests.quote(text) == quoted
+    assert quote(text) == quoted
 
 
 key = st.text("abc-", min_size=1)
@@ -42,20 +43,20 @@ key = st.text("abc-", min_size=1)
 
 @given(st.dictionaries(key, st.text()))
 def test_properties_of_a_name_come_back(values: dict[str, str]) -> None:
-    name = "d:" + ",".join(f"{key}={requests.quote(value)}" for key, value in values.items())
-    assert {key: requests.key_of(name, key) for key in values} == values
+    name = "d:" + ",".join(f"{key}={quote(value)}" for key, value in values.items())
+    assert {key: key_of(name, key) for key in values} == values
 
 
 def test_properties_without_quotes() -> None:
     name = 'org.apache.activemq.artemis:address="a,\\"b",component=addresses,broker="b=1"'
     expected = {"address": 'a,"b', "component": "addresses", "broker": "b=1"}
-    assert {key: requests.key_of(name, key) for key in expected} == expected
+    assert {key: key_of(name, key) for key in expected} == expected
 
 
 @pytest.mark.parametrize("name", ["d:", "d:address=a", "", "d:=,", 'd:broke"r=x', 'd:a="b'])
 def test_a_name_without_the_key_is_no_answer(name: str) -> None:
     with pytest.raises(BadAnswer, match="without broker in its name"):
-        requests.key_of(name, "broker")
+        key_of(name, "broker")
 
 
 def test_only_listings_can_be_asked() -> None:

@@ -11,6 +11,7 @@ import pytest
 from penstock.brokers import cadence, engine
 from penstock.brokers.artemis import ArtemisReader, reader, requests
 from penstock.brokers.engine import ReaderOptions
+from penstock.brokers.requests import quote
 from penstock.core.errors import BadAnswer, SourceError, Unreachable, Unsupported
 from penstock.model import Role, Snapshot
 from penstock.transports.transport import Answer, Request
@@ -31,7 +32,7 @@ Wrong = dict[str, Any] | SourceError | Callable[[], dict[str, Any]]
 
 
 def prefixed(broker: str) -> str:
-    return f"org.apache.activemq.artemis:broker={requests.quote(broker)}"
+    return f"org.apache.activemq.artemis:broker={quote(broker)}"
 
 
 class Broker:
@@ -106,7 +107,7 @@ class Broker:
     def read(self, request: Request) -> dict[str, Any]:
         mbean, broker = request["mbean"], prefixed("b")
         if "component=bridges" in mbean:
-            return {f"{broker},component=bridges,name={requests.quote(n)}": v for n, v in self.bridges.items()}
+            return {f"{broker},component=bridges,name={quote(n)}": v for n, v in self.bridges.items()}
         if "broker-connections" in mbean:
             return {}
         if "subcomponent=queues" in mbean and "PreparedTransactionMessageCount" in request["attribute"]:
@@ -115,13 +116,13 @@ class Broker:
             return {self.mbean(name): self.attributes(number, name) for number, name in self.queues.items()}
         if "component=addresses" in mbean:
             return {
-                f"{broker},component=addresses,address={requests.quote(n)}": {"Address": n, "AddressSize": 6}
+                f"{broker},component=addresses,address={quote(n)}": {"Address": n, "AddressSize": 6}
                 for n in self.queues.values()
             }
         return {broker: self.about}
 
     def mbean(self, name: str) -> str:
-        quoted = requests.quote(name)
+        quoted = quote(name)
         return f"{prefixed('b')},component=addresses,address={quoted},subcomponent=queues,queue={quoted}"
 
     def attributes(self, number: int, name: str) -> dict[str, Any]:

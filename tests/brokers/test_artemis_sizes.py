@@ -10,6 +10,7 @@ import pytest
 
 from brokers.test_artemis_reader import NULL_POINTER, Broker, errors, polled
 from penstock.brokers.artemis import ArtemisReader, reader, requests, sizes
+from penstock.brokers.requests import key_of
 from penstock.cli.replay import Recorded
 from penstock.core.errors import BadAnswer, SourceError, Unreachable
 from penstock.model import Snapshot
@@ -64,7 +65,7 @@ class Idle(Broker):
     def asked_sizes(self) -> list[str]:
         """Of the last poll: the queues that were asked by name, or "all"."""
         asked = [r["mbean"] for r in self.asked if list(r.get("attribute", ())) == list(requests.SIZE_ATTRIBUTES)]
-        return ["all" if "queue=*" in mbean else requests.key_of(mbean, "queue") for mbean in asked]
+        return ["all" if "queue=*" in mbean else key_of(mbean, "queue") for mbean in asked]
 
 
 async def once(artemis: ArtemisReader, broker: Idle, seconds: float = SECONDS) -> Snapshot:

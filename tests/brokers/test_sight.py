@@ -1,5 +1,6 @@
 """What of a listing in pages is only out of sight: rows come and go between the pages, at random."""
 
+import weakref
 from random import Random
 
 import numpy as np
@@ -165,3 +166,16 @@ def test_what_is_known_to_be_gone_does_not_stay() -> None:
 
 def test_a_row_on_two_pages_counts_once() -> None:
     assert read(by_key(), [[1, 2], [2, 3]]) == [1, 2, 3]
+
+
+def test_the_numbers_of_a_listing_are_held_once_while_others_stay() -> None:
+    sight = Sight(lambda keys, _: keys, proofs=2)
+    sight.whole([3, 3], np.arange(6), np.arange(12.0).reshape(2, 6))
+    listed = np.arange(10.0).reshape(2, 5) + 100
+    keys, numbers = sight.whole([3, 2], np.array([0, 1, 2, 4, 5]), listed)
+    assert (keys.tolist(), numbers[0].tolist()) == ([0, 1, 2, 4, 5, 3], [100, 101, 102, 103, 104, 3])
+    together = weakref.ref(numbers)
+    del numbers
+    assert together() is None  # of the listing the reader has them
+    keys, numbers = sight.whole([3, 2], np.array([0, 1, 2, 4, 5]), listed + 100)
+    assert (keys[-1], numbers[:, -1].tolist(), numbers[0, 0]) == (3, [3, 9], 200)

@@ -91,7 +91,7 @@ def test_a_given_kind_is_what_is_judged() -> None:
     ("text", "told"),
     [
         ("rules: [{hours: Mo-Fr}]", "rules[0].hours: are no business hours; write days"),
-        ("rules: [{hours: 8}]", "rules[0].hours: must be text; write days"),
+        ("rules: [{hours: 8}]", "rules[0].hours: are no business hours; write days"),
         ("rules: [{expected_consumers: -1}]", "rules[0].expected_consumers: must be at least 0"),
         ("rules: [{patience: 0s}]", "rules[0].patience: must be at least 1s"),
         ("rules: [{ring_loss: maybe}]", "rules[0].ring_loss: must be one of 'expected' or 'alert'"),

@@ -70,6 +70,12 @@ class Things:
     def key(self, name: str) -> int:
         return self._keys.setdefault(name, len(self._keys) + 1)
 
+    def anew(self) -> "Things":
+        """As a reader has them of another process of the broker: with other keys."""
+        other = Things()
+        other._keys = dict(zip(self._keys, reversed(self._keys.values()), strict=True))
+        return other
+
     def table(self, rows: Mapping[str, Any], numbers: Mapping[str, Numbers], zero: Numbers) -> Table[Any]:
         names = list(rows)
         keys = np.array([self.key(name) for name in names], np.int64)

@@ -158,13 +158,6 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
         broker("kind: artemis\ntransport: jmxquery\nurl: service:jmx:rmi:///x\n"),
         "p.yml:4: brokers[0].transport: must be one of 'jolokia', 'jmx' or 'recording'",
     ),
-    "what only a transport that is gone needed": (
-        broker("kind: artemis\nurl: http://h/\nallow_password_in_process_list: true\n"),
-        (
-            "p.yml:5: brokers[0].allow_password_in_process_list: jmxquery, which needed it, is gone; use transport: jmx"
-            " and remove this line"
-        ),
-    ),
     "url of another scheme": (
         broker("kind: artemis\nurl: tcp://h:61616\n"),
         "p.yml:4: brokers[0].url: must be http://host:port/path or https://host:port/path",

@@ -21,7 +21,7 @@ REFUSED = re.compile(
 )
 """Each has a word of the field in its place: reports, again, no one, evicted, processed, buffered, dead-lettered …"""
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**/*.md", "helm/penstock/*.md")
-TEMPLATES = ("exporter/penstock/**/templates/*.html",)
+TEMPLATES = ("exporter/penstock/**/templates/*.html", "exporter/penstock/**/*.toml", "exporter/penstock/**/*.yaml")
 CODE = ("exporter/penstock/**/*.py", "dashboards/generate/*.py")
 
 

@@ -45,7 +45,7 @@ pytestmark = pytest.mark.broker
 
 SECONDS = float(os.environ.get("PENSTOCK_ACCOUNT_SECONDS", "10"))
 """For which the clients send."""
-POLL = float(os.environ.get("PENSTOCK_ACCOUNT_POLL", "1"))
+POLL = float(os.environ.get("PENSTOCK_ACCOUNT_POLL", "0.5"))
 QUIET = 5 * POLL
 """Before the clients send: what is usual is known."""
 PREPARED = Path(__file__).parents[1] / "java" / "OpenMqPrepared.java"
@@ -118,7 +118,7 @@ class Watcher:
 
     def __init__(self, broker: OpenMQBroker, folder: Path) -> None:
         file = folder / "penstock.yaml"
-        said = {"interval": f"{POLL}s", "judgement": {"cold": "45s", "proof": "5s"}, "brokers": [entry(broker)]}
+        said = {"interval": f"{max(POLL, 1)}s", "judgement": {"cold": "45s", "proof": "5s"}, "brokers": [entry(broker)]}
         file.write_text(json.dumps(said))
         self._config = load(file)
         self._ended = threading.Event()

@@ -167,14 +167,14 @@ def test_a_ring_made_smaller_while_it_lives(ring: Callable[[int], Ring]) -> None
 # --- polls in between
 
 
-@pytest.mark.slow  # a minute
+@pytest.mark.slow  # half a minute
 def test_polls_in_between_make_the_bounds_narrow(
     artemis: Broker, unique: Unique, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients that close while a ring of 20 gets 15 messages a second: polled each 5 s, with and without."""
     name = unique("narrow")
     artemis.manage.create_queue(name, ring_size=20)
-    monkeypatch.setattr(poller, "SHARE", 0.9)  # of a machine that other tests share
+    monkeypatch.setattr(poller, "SHARE", 10.0)  # of a machine that other tests share
     glance, bounds, glances = Poller._glance, dict[str, tuple[float, float, float]](), dict[str, int]()
 
     def look(one: Poller) -> None:
@@ -197,15 +197,15 @@ def test_polls_in_between_make_the_bounds_narrow(
     with watcher("with"), watcher("without"), AmqpProducer(artemis.endpoint(), name) as producer:
         eventually(lambda: set(bounds), {"with", "without"}, timeout=30)
         producer.run(15)
-        for number in range(5):
+        for number in range(4):
             holder = AmqpHolder(artemis.endpoint(), name, credit=20, client_id=f"c{number % 2}")
-            time.sleep(9.3)
+            time.sleep(6.3)
             holder.close()
         producer._stop_pace()
-        time.sleep(16)
+        time.sleep(11)
     artemis.manage.destroy_queue(name)
     (least, most, lost), (far_least, far_most, far_lost) = bounds["with"], bounds["without"]
     assert lost == far_lost > 100
     assert max(least, far_least) <= min(most, far_most), "both hold the truth"
-    assert most - least < (far_most - far_least) / 3, bounds
-    assert (glances["with"] > 20, glances["without"]) == (True, 0)
+    assert most - least < (far_most - far_least) / 2, bounds
+    assert (glances["with"] > 10, glances["without"]) == (True, 0)

@@ -13,6 +13,7 @@ from e2e.test_names import CONTROLS, NAMES
 from penstock.brokers.artemis import ArtemisReader, answers, sizes
 from penstock.brokers.artemis import requests as ask
 from penstock.brokers.replies import Decoder
+from penstock.brokers.requests import key_of
 from penstock.model import Snapshot
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 from penstock.transports.transport import Answer, Request
@@ -40,7 +41,7 @@ class Watched(JolokiaTransport):
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
         asked = [r["mbean"] for r in requests if list(r.get("attribute", ())) == list(ask.SIZE_ATTRIBUTES)]
-        self.by_name += [ask.key_of(mbean, "queue") for mbean in asked if "queue=*" not in mbean]
+        self.by_name += [key_of(mbean, "queue") for mbean in asked if "queue=*" not in mbean]
         return await super().ask(requests, timeout)
 
 
@@ -54,9 +55,7 @@ async def all_sizes(transport: JolokiaTransport, broker: str) -> Sizes:
     request = ask.queues(broker, ask.SIZE_ATTRIBUTES)
     (reply,) = answers.replies((await transport.ask([request], 30)).body, 1)
     mbeans, found = Decoder(answers.QueueSizes).many(reply, "sizes")
-    return {
-        ask.key_of(mbean, "queue"): msgspec.structs.astuple(row) for mbean, row in zip(mbeans, found.rows, strict=True)
-    }
+    return {key_of(mbean, "queue"): msgspec.structs.astuple(row) for mbean, row in zip(mbeans, found.rows, strict=True)}
 
 
 def shown(snapshot: Snapshot) -> Sizes:

@@ -45,7 +45,7 @@ def everything(broker: str, length: int = 3) -> dict[str, Table[Any]]:
         rows = [row(broker=broker, **{label: f"{label} {n}" for label in labels}) for n in range(count)]
         columns = {family.column: [n + 1.5 * place for n in range(count)] for place, family in enumerate(families)}
         columns |= {family.column: [1.0] * count for family in families if family.type == "info"}
-        if base:
+        if "broker" in base:
             tables[name] = table(rows, **columns)
     return tables
 

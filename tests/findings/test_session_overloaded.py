@@ -1,10 +1,13 @@
 from collections.abc import Mapping
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from conditions.world import Judged, Numbers
-from findings.evaluated import Polls, by_rule, on_openmq
+from findings.evaluated import Polls, by_rule, on_openmq, openmq
 from penstock.findings.rules.clients import EVALUATIONS
+from penstock.findings.usage import Usage
 
 RULE = "session_overloaded"
 
@@ -59,3 +62,13 @@ def test_sessions_of_artemis() -> None:
     assert one.evidence["consumers"] == 2
     assert one.advice.endswith("over more connections")
     assert RULE not in by_rule(apart)
+
+
+def test_what_each_consumer_was_given_holds_no_table_of_the_poll() -> None:
+    snapshot = openmq(behind(5), 1).snapshot({"q": {}}, {"c": {"T": 7.0}}, {})
+    assert snapshot.consumers is not None
+    table = np.array([[7.0], [0.0]])
+    consumers = replace(snapshot.consumers, columns={**snapshot.consumers.columns, "delivered": table[0]})
+    usage = Usage().advance(replace(snapshot, consumers=consumers), 15.0)
+    assert usage.delivered.tolist() == [7.0]
+    assert not np.shares_memory(usage.delivered, table)

@@ -633,8 +633,17 @@ public final class AccountClients {
 
     /** XA over Core: takes, prepares, and commits after a while; or (in_doubt) leaves after the first prepare. */
     private static final class Xa extends Actor {
+        private long prepared;
+
         Xa(Map<String, String> said) {
             super(said);
+        }
+
+        /** It begins with new transactions: what was prepared stays in doubt, if its commit did not arrive. */
+        @Override
+        void interrupted() {
+            count("cut", prepared);
+            prepared = 0;
         }
 
         @Override
@@ -654,6 +663,7 @@ public final class AccountClients {
                     taken += consumer.receive(200) == null ? 0 : 1;
                 }
                 resource.end(xid, XAResource.TMSUCCESS);
+                prepared = taken;
                 resource.prepare(xid);
                 if (said.containsKey("in_doubt")) {
                     count("in_doubt", taken);
@@ -663,6 +673,7 @@ public final class AccountClients {
                 }
                 pause(100 + dice.nextInt(1500));
                 resource.commit(xid, false);
+                prepared = 0;
                 count("settled", taken);
             }
         }

@@ -226,7 +226,7 @@ REFUSED = {
     "no such file": (TLS.replace("server.pem", "nowhere"), "cannot read .*nowhere"),
     "no pair": (TLS.replace("server.pem", "ca.pem"), "no matching PEM certificate and key"),
     "no authorities": (with_tls("client_auth_type: RequireAndVerifyClientCert"), "needs client_ca_file or client_ca"),
-    "old TLS": (with_tls("min_version: TLS10"), "TLS12 or TLS13"),
+    "old TLS": (with_tls("min_version: TLS10"), "must be 'TLS12' or 'TLS13'"),
     "unchecked": (with_tls("client_auth_type: RequireAnyClientCert"), "protects nothing"),
     "suite": (with_tls("cipher_suites: [RC4]"), "no suite of that"),
     "empty": ("", "is empty"),

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from penstock.brokers.artemis.requests import quote
+from penstock.brokers.requests import quote
 from trust.mutation import fold, unfold
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "demo-artemis.jsonl.gz"

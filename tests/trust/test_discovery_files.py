@@ -514,13 +514,10 @@ def test_whatever_a_file_holds_it_names_allowed_hosts_or_is_refused(
     assert all((one.kind, one.username) == ("artemis", "u") for one in brokers)
 
 
-# --- the way from the old form
-
-
 URL = "is not read here; write host: HOST or HOST:PORT, and the URL with {host} in it into" + BELONGS[12:]
 
 
-def test_a_file_of_the_old_form_says_what_goes_where(tmp_path: Path) -> None:
+def test_a_file_that_names_more_than_it_may_says_what_goes_where(tmp_path: Path) -> None:
     old = """brokers:
 - name: b1
   kind: artemis
@@ -541,36 +538,13 @@ def test_a_file_of_the_old_form_says_what_goes_where(tmp_path: Path) -> None:
     assert targets(tmp_path, new) == ["b1"]
 
 
-FILES_NOW = (
-    "write {files: [FILE], profiles: [NAME]}, and into discovery.profiles.NAME how the brokers in the file are asked"
-)
-DNS_NOW = "write what it holds into discovery.profiles.NAME, and profile: NAME here"
-OLD_MAIN = """brokers: []
-discovery:
-  files: [found.yml]
-  dns:
-    - dns: _x._tcp.mq.test
-      broker: {name: "{name}", kind: artemis, url: "http://{host}/"}
-"""
-
-
-def test_a_main_file_of_the_old_form_says_what_goes_where(tmp_path: Path) -> None:
-    (tmp_path / "p.yml").write_text(OLD_MAIN)
-    with pytest.raises(ConfigError) as caught:
-        load(tmp_path / "p.yml", {})
-    said = [line.removeprefix(f"{tmp_path}/") for line in str(caught.value).splitlines()]
-    assert [line.partition(" is the old form; ")[::2] for line in said if "old form" in line] == [
-        ("p.yml:3: discovery.files[0]:", FILES_NOW),
-        ("p.yml:6: discovery.dns[0].broker:", DNS_NOW),
-    ]
-
-
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         ({"dns": [{"dns": "d", "profile": "no"}]}, r"p.yml:\d+: discovery.dns\[0\].profile: 'no' is none of"),
         ({"files": [{"files": ["f"], "profiles": ["mq", "no"]}]}, r"files\[0\].profiles\[1\]: 'no' is none of"),
         ({"files": [{"files": ["f"], "profiles": []}]}, r"discovery.files\[0\].profiles: must not be empty"),
+        ({"files": ["found.yml"]}, r"discovery.files\[0\]: must be a mapping \(key: value\)"),
         ({"files": [{"files": [], "profiles": ["mq"]}]}, r"discovery.files\[0\].files: must not be empty"),
         ({"profiles": {"mq": {"kind": "artemis", "url": "http://{host}/", "usrname": "x"}}},
          r"discovery.profiles.mq.usrname: unknown key; did you mean username\?"),
@@ -587,9 +561,11 @@ def test_what_the_main_file_may_not_say(tmp_path: Path, change: Mapping[str, Any
 
 
 def test_the_check_says_what_is_wrong_with_a_file_also_offline(tmp_path: Path) -> None:
-    (tmp_path / "p.yml").write_text(OLD_MAIN.split("  dns:", maxsplit=1)[0].replace(
-        "[found.yml]", "[{files: [found.yml], profiles: [mq]}]\n  profiles: {mq: {kind: artemis, url: 'http://{host}/'}}"
-    ))  # fmt: skip
+    (tmp_path / "p.yml").write_text("""brokers: []
+discovery:
+  files: [{files: [found.yml], profiles: [mq]}]
+  profiles: {mq: {kind: artemis, url: 'http://{host}/'}}
+""")
     (tmp_path / "found.yml").write_text("brokers: [{name: b, url: 'http://h/'}]\n")
     checked = CliRunner().invoke(main, ["check", "--offline", "--config.file", str(tmp_path / "p.yml")])
     assert checked.exit_code == 1

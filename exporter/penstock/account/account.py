@@ -15,6 +15,7 @@ from penstock.account.reading import read
 from penstock.account.ring_losses import RingLosses
 from penstock.account.rollbacks import Rollbacks
 from penstock.account.visits import Visits
+from penstock.core.table import Column
 from penstock.core.windows import Mask
 from penstock.model import Observation, Snapshot
 from penstock.observation.facts import SKEW, AddressJoin, Facts, Seen
@@ -144,10 +145,17 @@ class MessageAccount:
         letters = self.dead_letters.unsure(judged) if losses.unlisted else self.dead_letters
         return replace(self, books=books, ring_losses=losses.reindexed(judged), dead_letters=letters)
 
+    @property
+    def late(self) -> Column:
+        """Per queue, what expired before it was added, at most: no more than what its address routed to none."""
+        of = self.address_books
+        nowhere = np.where(of.partly > 0, np.inf, of.most) if of.index is self.books.index else np.inf
+        return np.fmin(self.books.late, self.books.on_arrival + nowhere)
+
     def begun_anew(self) -> "MessageAccount":
-        """Another process counts from now on: what was counted stays."""
-        parts = {one.name: getattr(self, one.name) for one in fields(self)}
-        return MessageAccount(**{name: part.begun_anew() for name, part in parts.items() if name != "watched"})
+        """Another process counts from now on: what was counted stays, but nothing by the keys of its addresses."""
+        parts = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in {"visits", "watched"}}
+        return MessageAccount(**{name: part.begun_anew() for name, part in parts.items()})
 
 
 def in_part(observation: Observation) -> bool:

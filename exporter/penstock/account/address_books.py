@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.account.queue_books import QueueBooks, ledgered
+from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import meanwhile, read
 from penstock.core.state import By, RowState, column, counter, declared, mask, unindexed
 from penstock.core.table import Column, Index, Table, take_or_fill
@@ -118,8 +118,7 @@ class AddressBooks(RowState):
         slack = np.fmin(slack, low[2] + moved)
         floor = np.where(still, np.fmin(before.floor, low[2]), before.floor)
         slack, floor = np.where(begins, np.where(born, 0.0, np.nan), slack), np.where(begins, 0.0, floor)
-        # Of a queue that loses it is not known how many expired before they were added.
-        late = join.of_all_queues(np.where(ledgered(found), books.expired - books.on_arrival, 0.0))
+        late = join.of_all_queues(or_zero(books.late - books.on_arrival))  # may have expired before they were added
         least = np.maximum(np.where(still, low[2], np.min(low, axis=0)) - slack - late, 0.0)
         most = np.where(still, high[2], np.max(high, axis=0)) - floor
         compared = replace(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.account.address_books import AddressBooks, with_siblings
-from penstock.account.reading import anonymous, meanwhile, read
+from penstock.account.reading import anonymous, read
 from penstock.core.state import By, RowState, column, counter, unindexed
 from penstock.core.table import Column, Index, Keys, Table, take_or_fill
 from penstock.model import AddressRow, ProducerRow, Snapshot
@@ -69,10 +69,8 @@ class Duplicates(RowState):
     """Per address what listed producers sent since the poll before; empty where that was not read."""
 
     def advance(self, found: Facts, snapshot: Snapshot, join: AddressJoin, arrivals: AddressBooks) -> "Duplicates":
-        before, addresses = (
-            replace(with_siblings(self, join), rose=np.empty(0)),
-            read(snapshot, snapshot.addresses, "addresses"),
-        )
+        before = replace(with_siblings(self, join), rose=np.empty(0))
+        addresses = read(snapshot, snapshot.addresses, "addresses")
         listed = read(snapshot, snapshot.producers, "connections") if "connections" in snapshot.collectors else None
         if listed is None or addresses is None or arrivals.addresses is not addresses.index:
             return before
@@ -86,10 +84,9 @@ class Duplicates(RowState):
         sent = np.where(begins, np.where(born, rose, 0.0), before.sent + rose)
         unsent = np.vstack([before.unsent[1:], sent - routed + routed0])
         unsent[:2, begins] = np.nan
-        ahead = meanwhile(found, snapshot, rose, "addresses", "connections")
         still = (rose == 0) & (routed == before.routed) & ~begins
-        surely = np.fmax(before.sent - routed + routed0, np.min(unsent, axis=0) - ahead)
-        surely = np.where(still, unsent[2], np.where(begins, 0.0, surely))
+        # A burst between the two reads knows no mean: under load only what was sent until the poll before is sure.
+        surely = np.where(still, unsent[2], np.where(begins, 0.0, before.sent - routed + routed0))
         some = self.anonymous or bool(anonymous(listed).any())
         unseen = np.where(begins & ~np.isnan(before.duplicate), 1.0, before.unseen)
         known = ~begins & (unseen == 0) & (np.min(unsent, axis=0) >= 0) & (not some)

@@ -56,11 +56,8 @@ def queue_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, B
 
 def polled_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
     """Without what came and left unseen as the broker went down: these sum up to what came."""
-    books, arrivals = account.books, account.address_books
-    on_arrival = books.expired
-    if arrivals.index is books.index:  # not routed to the queue: at most so many expired before they were added
-        on_arrival = np.fmin(on_arrival, np.where(arrivals.partly > 0, np.inf, arrivals.most))
-    most = np.where(np.isnan(books.lost), np.nan, np.fmax(books.lost, books.lacking + on_arrival))
+    books = account.books
+    most = np.where(np.isnan(books.lost), np.nan, np.fmax(books.lost, books.lacking + account.late))
     ring, lasts = ~np.isnan(queues["ring_limit"]), queues["last_value"] > 0
     either = ring & lasts
     nothing = np.zeros(len(most))

@@ -6,11 +6,10 @@ attempts; where it counts none (killed clients, AMQP, OpenWire) what was buffere
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
-from penstock.account.reading import attempted_in_vain, left_by, meanwhile
+from penstock.account.reading import hides_consumers, left_by, read
 from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column
 from penstock.core.windows import Mask
@@ -25,9 +24,9 @@ CORE = "CORE"
 class GivenBack(RowState):
     """Per queue. given_back: at least so many; from_rows: the part that consumers had buffered when they went.
 
-    attempted: attempts that neither settled a message nor are open, at the last polls; attempted0: when these were
-    compared first, less what was given back before. paged: the broker attempts less for messages of page files. vague:
-    a consumer went, is not of Core or beyond the budget, or nobody looked for a time: there may be more.
+    attempts: of the last poll; attempted: those that neither settled a message nor are open, at most; attempted0: when
+    these were compared first, less what was given back before. paged: the broker attempts less for messages of page
+    files. vague: a consumer went, is not of Core or beyond the budget, or nobody looked for a time: there may be more.
     """
 
     BY = By.QUEUE
@@ -36,7 +35,8 @@ class GivenBack(RowState):
     from_rows: Column = counter(0.0, outlives=True)
     paged: Column = counter(0.0, outlives=True)
     vague: Column = counter(0.0, outlives=True)
-    attempted: NDArray[np.float64] = column(lines=3, saved=False)
+    attempts: Column = column(saved=False)
+    attempted: Column = column(saved=False)
     attempted0: Column = column(saved=False)
 
     def advance(
@@ -45,22 +45,28 @@ class GivenBack(RowState):
         """last: as seen at the poll before. moves: of this poll. watched: as of `QueueBooks.advance`."""
         before = self.reindexed(found.queues)
         left = found.settled + found.expired + found.killed
-        hidden = any(one.what == "consumers" for one in snapshot.observation.left_out)  # who is not listed is not gone
-        now = attempted_in_vain(found, snapshot, books) - found.killed - np.fmax(or_zero(books.unheld[-1]), 0.0)
-        now = now + (np.nan if hidden else 0.0)
-        still = (now == before.attempted[2]) & (found.d_settled == 0)
+        uncommitted = found.of_queue(found.consumer.uncommitted)
+        rests = found.d_added + found.d_settled + found.d_expired + found.d_killed + found.d_delivered == 0
+        held_by_none = np.fmax(or_zero(books.unheld[-1]), 0.0)  # also what came between the two reads, but at rest
+        hidden = hides_consumers(snapshot)
+        attempts = np.where(hidden or read(snapshot, snapshot.queues, "sizes") is None, np.nan, found.attempts)
+        unsettled = attempts - left - or_zero(books.lost)
+        now = unsettled - uncommitted - np.where(rests, held_by_none, 0.0)
+        still = rests & (now == before.attempted)
         begins = np.isnan(before.attempted0) | found.set_back
         older = books.since < found.now  # than this poll: what was given back meanwhile is not known
         fresh = ~found.set_back & ~older & watched
         attempted0 = np.where(begins, np.where(fresh, 0.0 * now, now) - before.given_back, before.attempted0)
         # It may have begun with attempts that were ahead of what they settled.
         attempted0 = np.where(still, np.fmin(attempted0, now - before.given_back), attempted0)
-        attempted = np.vstack([before.attempted[1:], now])
-        ahead = meanwhile(found, snapshot, or_zero(found.d_settled), "queues", "sizes")
-        surely = np.where(still, now, np.min(attempted, axis=0) - ahead) - attempted0
+        # Attempts are read last: those of the poll before are all settled, open or given back by now.
+        surely = unsettled - np.where(still, 0.0, attempts - before.attempts) - attempted0
+        surely -= uncommitted + held_by_none + np.fmax(or_zero(books.lacking - books.lost), 0.0)
         # Fewer attempts than messages that left: some of them were in page files.
         paged = np.where((found.address.paging > 0) | (still & (found.attempts < left)), 1.0, before.paged)
         went, held = left_by(found, last)
+        if snapshot.transactions is None or len(snapshot.transactions):  # what went may be in doubt
+            held = held - np.fmax(or_zero(books.unheld[-1] - books.unheld[-2]), 0.0)
         rows = np.fmax(held - np.fmax(moves.unseen[-1] - moves.unseen[-3], 0.0) - or_zero(found.d_expired), 0.0)
         from_rows = before.from_rows + np.where(found.known & (not hidden), rows, 0.0)
         others = found.consumer.index.column("not_core", lambda row: row.protocol != CORE)
@@ -70,7 +76,8 @@ class GivenBack(RowState):
             from_rows=from_rows,
             paged=paged,
             vague=np.where(went | hidden | (begins & older) | (found.of_queue(others) > 0), 1.0, before.vague),
-            attempted=attempted,
+            attempts=attempts,
+            attempted=now,
             attempted0=attempted0,
         )
 
@@ -82,5 +89,5 @@ class GivenBack(RowState):
     @property
     def most(self) -> Column:
         """Infinite where no most is known."""
-        high = np.fmax(self.attempted[2] - self.attempted0, self.given_back)
-        return np.where((self.paged > 0) | (self.vague > 0) | np.isnan(self.attempted[2]), np.inf, high)
+        high = np.fmax(self.attempted - self.attempted0, self.given_back)
+        return np.where((self.paged > 0) | (self.vague > 0) | np.isnan(self.attempted), np.inf, high)

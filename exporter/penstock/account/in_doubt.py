@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.account.queue_books import QueueBooks
-from penstock.account.reading import meanwhile, read
+from penstock.account.reading import hides_consumers, meanwhile, read
 from penstock.core.state import RowState, column, unindexed
 from penstock.core.table import Column
 from penstock.model import Snapshot
@@ -23,7 +23,7 @@ from penstock.observation.facts import Facts, or_zero
 class InDoubt(RowState):
     """Per queue. counted: messages of prepared transactions, at the last polls. sure: those that no consumer has taken.
     unlisted: consumers that are not listed, at the last polls. links, rest: by a link, and by none known; at least and
-    at most.
+    at most; NaN where consumers are beyond the budget.
 
     since: first sight of each prepared transaction by its Xid, broker's clock: the broker's own time of one is that of
     its last start. read: they were, at this poll.
@@ -49,8 +49,9 @@ class InDoubt(RowState):
             counted = np.where(unheld[3] > 0, queues["in_doubt"], 0.0) if twice else np.zeros(len(queues))
         counted = np.vstack([before.counted[1:], counted])
         uncommitted = found.of_queue(consumer.uncommitted)
-        sure = np.vstack([before.sure[1:], np.fmax(counted[1] - uncommitted, 0.0)])
         unlisted = found.consumers - found.of_queue(np.ones(len(consumer.index), np.bool_))
+        beyond = (unlisted > 0) & hides_consumers(snapshot)  # they may have any of what the listed ones have not
+        sure = np.vstack([before.sure[1:], np.where(beyond, 0.0, np.fmax(counted[1] - uncommitted, 0.0))])
         unlisted = np.vstack([before.unlisted[1:], unlisted])
         moved = np.fmax(np.fmax(found.d_added, found.d_settled), found.d_delivered)
         noise = meanwhile(found, snapshot, moved, "consumers", "queues")
@@ -60,7 +61,8 @@ class InDoubt(RowState):
         low, high = now.bounds
         rest = np.stack([np.fmax(least - np.nan_to_num(high, nan=np.inf), 0.0), np.fmax(unheld[3] - or_zero(low), 0.0)])
         linked = (unlisted > 0).all(axis=0)
-        return replace(now, links=np.where(linked, rest, 0.0), rest=np.where(linked, 0.0, rest))
+        rest[:, beyond] = np.nan
+        return replace(now, links=np.where(linked, rest, 0.0 * rest), rest=np.where(linked, 0.0 * rest, rest))
 
     @property
     def bounds(self) -> tuple[Column, Column]:

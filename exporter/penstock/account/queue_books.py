@@ -22,8 +22,8 @@ class QueueBooks(RowState):
     a0, k0, e0, x0: the broker's counters when its process was first polled, less what was counted before it.
     opening: content at `since`. adjusted: what restarts of the broker and counters set back added to the content,
     or took from it. partly: they began anew, and what came and left before that was not polled. lost: evicted or
-    replaced, as sighted at two polls; NaN where it cannot be known. on_arrival: expired before they were added; at
-    least, of a queue that loses. evicted: of `lost`, with what the broker's process had lost before it was polled,
+    replaced, as sighted at two polls; NaN where it cannot be known. on_arrival: expired before they were added, at
+    least; late: at most. evicted: of `lost`, with what the broker's process had lost before it was polled,
     since it began; lost0: `lost` less that.
     """
 
@@ -38,6 +38,7 @@ class QueueBooks(RowState):
     adjusted: Column = counter(outlives=True)
     partly: Column = counter(0.0, outlives=True, stored_as="account_begun_anew")
     on_arrival: Column = counter(outlives=True)
+    late: Column = column(0.0, outlives=True, saved=False)
     lost: Column = counter(outlives=True)
     lost0: Column = counter()
     evicted: Column = counter(stored_as="ledger_evicted")
@@ -79,7 +80,7 @@ class QueueBooks(RowState):
         lacking = opening + adjusted + totals[0] - totals[1:].sum(axis=0) - content
         # The first poll of a process has none before it: what was lost at its start shows at the second.
         loses = ledgered(found)
-        late = np.fmin(or_zero(lost) - np.maximum(before.lacking, lacking), totals[2])
+        late = np.minimum(or_zero(lost) - np.maximum(before.lacking, lacking), totals[2])
         on_arrival = np.fmax(on_arrival, late)
         seen_twice = np.minimum(before.lacking, lacking) + on_arrival
         lost = np.where(loses, np.fmax(lost, seen_twice), lost)
@@ -88,7 +89,8 @@ class QueueBooks(RowState):
         already = np.fmax(numbers[0] - numbers[1:].sum(axis=0) - content, np.fmax(before.evicted, 0.0))
         lost0 = np.where(np.isnan(before.lost0), or_zero(before.lost) - np.where(at_start, 0.0, already), before.lost0)
         lost0 = np.where(loses & (readable | ~np.isnan(before.lost0)), lost0, np.nan)
-        gap = lacking + np.where(loses, np.fmin(-lacking, totals[2]) * (lacking < 0) - np.fmax(lacking, 0), on_arrival)
+        # What expired on arrival since the poll before is in no other sum yet.
+        gap = np.minimum(lacking + totals[2], 0.0) + np.where(loses, 0.0, np.maximum(lacking + on_arrival, 0.0))
         return QueueBooks(
             index=found.queues,
             since=np.where(first, found.now, before.since),
@@ -100,6 +102,7 @@ class QueueBooks(RowState):
             adjusted=adjusted,
             partly=np.where(begins & ~first, 1.0, before.partly),
             on_arrival=on_arrival,
+            late=np.where(loses, totals[2], np.fmax(on_arrival, np.fmin(-lacking, totals[2]))),
             lost=lost,
             lost0=lost0,
             evicted=np.where(loses, np.fmax(before.evicted, np.maximum(seen_twice - lost0, 0.0)), np.nan),

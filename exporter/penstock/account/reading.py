@@ -20,6 +20,11 @@ def read(snapshot: Snapshot, table: Table[RowT] | None, part: str) -> Table[RowT
     return table if collector is None or collector.usable else None
 
 
+def hides_consumers(snapshot: Snapshot) -> bool:
+    """Whether some are over the budget: who is not listed is not gone, and who goes may not have been listed."""
+    return any(one.what == "consumers" for one in snapshot.observation.left_out)
+
+
 def seconds_between(snapshot: Snapshot, first: str, second: str) -> float:
     """From the begin of one collector to the end of another, at most; 0 where the poll does not say."""
     one, other = snapshot.collectors.get(first), snapshot.collectors.get(second)

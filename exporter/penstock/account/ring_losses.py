@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.account.queue_books import QueueBooks
-from penstock.account.reading import left_by
+from penstock.account.reading import hides_consumers, left_by
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
 from penstock.core.table import Column, Index, Positions
 from penstock.core.windows import Mask
@@ -45,7 +45,7 @@ class RingLosses(RowState):
 
     arrived, returned, ready_before: of the interval before this poll: came or fell due, was given back, was ready at
     its begin. movers: a consumer came, went or rolled back. names: by the key of a queue, the clients that went or
-    rolled back, with their protocols. unlisted: sessions came and went in it and were never listed.
+    rolled back, with their protocols. unlisted: consumers came or went in it and were never listed.
     """
 
     BY = By.QUEUE
@@ -83,7 +83,8 @@ class RingLosses(RowState):
         went, held = left_by(found, seen)
         went, returned = went | (rolled_back > 0), held + rolled_back
         movers = went | (found.of_queue(found.consumer.new) > 0)
-        if not found.counted:  # this version shows no numbers of consumers: any of them may have given back any number
+        hidden = hides_consumers(snapshot)
+        if hidden or not found.counted:  # any of them may have given back any number
             returned, movers = np.full(len(movers), np.inf), np.ones(len(movers), np.bool_)
         names = names_of_movers(found, seen, loses, rolled_back)
         # Consumers are listed before their queues: who went in between is missing one poll later.
@@ -117,7 +118,7 @@ class RingLosses(RowState):
             ready_before=before.ready,
             movers=movers & found.known,
             names=names,
-            unlisted=made > 0 and made > sessions_seen(found, seen, producers, self.producers),
+            unlisted=hidden or (made > 0 and made > sessions_seen(found, seen, producers, self.producers)),
             by_client=with_holders(beginning(by_client, found.queues, np.isnan(by)), found, loses),
             latest=latest,
             sessions=sessions,

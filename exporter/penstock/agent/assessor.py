@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore, with_late
+from penstock.agent.checkpoint import Checkpoint, checkpoint_of, node_of, restore, with_late
 from penstock.agent.nodes import Nodes, Undecided
 from penstock.agent.recent import Recent
 from penstock.agent.record import Record, Written, record_of, written_as
@@ -95,6 +95,12 @@ class Assessor:
     @property
     def snapshot(self) -> Snapshot | None:
         return None if self.view is None else self.view.snapshot
+
+    @property
+    def node(self) -> str:
+        """The node id that it serves; empty while nothing is known."""
+        snapshot = self.snapshot
+        return "" if snapshot is None or snapshot.broker is None else node_of(snapshot.broker, self.name)
 
     @property
     def tables(self) -> Tables:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor
 from itertools import compress
 from pathlib import Path
@@ -52,6 +52,37 @@ class Checkpoints:
     def of_node(self, node_id: str) -> Sequence[Checkpoint]:
         """What is known of it, under any name."""
         return () if self._file is None else self._file.of_node(node_id)
+
+    def known(self) -> Sequence[Checkpoint]:
+        """What is known of all brokers."""
+        return () if self._file is None else self._file.known()
+
+    def of(self, names: Collection[str]) -> list[Checkpoint]:
+        """What is known of these brokers, and of those with their node ids."""
+        nodes = {one.node for one in self.known() if one.broker in names}
+        return [one for one in self.known() if one.node in nodes]
+
+    def take_over(self, directory: Path) -> list[Event]:
+        """What a worker process of an earlier agent left there is this file's now; as `load`."""
+        file = StateFile(directory)
+        events = file.load()
+        if self._file is not None and file.known():  # else it may be unreadable
+            self._file.keep(self._file.newest(file.known()), time.time())
+            if self._file.save():
+                file.remove()
+        return events
+
+    async def take_in(self, checkpoints: Sequence[Checkpoint], assessors: Sequence[Assessor]) -> None:
+        """Those that are newer than what is known, and write it."""
+        if self._file is not None and checkpoints:
+            await _run(self._workers.small, self._file.keep, self._file.newest(checkpoints), time.time())
+            await self.save(assessors)
+
+    def drop(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Another process keeps them. In a thread of its own."""
+        if self._file is not None and self._loop is not None and checkpoints:
+            self._workers.small.submit(self._file.drop, checkpoints).result()
+            self._loop.call_soon_threadsafe(self.save_soon)
 
     def record(self, assessor: Assessor, events: Sequence[Event]) -> None:
         """In the broker's thread, before what a poll means is shown: what no kill of the agent may take back."""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,8 @@ class Fleet:
         """In force, with the brokers of discovery."""
         self.polled: Mapping[str, Polled] = {}
         """By the broker's name."""
+        self.elsewhere: Callable[[], Container[str]] = tuple
+        """Brokers of the configuration that are polled by other processes."""
         self._open_poller = open_poller
         self._exposition = exposition
         self._kept = kept
@@ -69,10 +71,12 @@ class Fleet:
 
     def plan(self, config: Config) -> Switch:
         """What `config` needs. Whatever is raised, nothing has changed; a plan is to be carried out, with `switch`."""
-        policies = {broker.name: policy_of(config, broker) for broker in config.brokers}
+        elsewhere = self.elsewhere()
+        here = [broker for broker in config.brokers if broker.name not in elsewhere]
+        policies = {broker.name: policy_of(config, broker) for broker in here}
         opened: list[tuple[Broker, Poller]] = []
         try:
-            for broker in config.brokers:
+            for broker in here:
                 if self._differs(config, broker):
                     opened.append((broker, self._open_poller(config, broker)))  # noqa: PERF401 - one may raise
         except BaseException:

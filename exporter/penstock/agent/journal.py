@@ -52,8 +52,14 @@ class Journal:
 
         published: the last events that it told, of which one that was killed may have written a part.
         """
-        known = {*self._of_brokers.load(), *self._of_agent.load()}
-        self.add(event for event in published if _decode(msgspec.json.encode(event)) not in known)
+        self._of_brokers.load()
+        self._of_agent.load()
+        self.add_missing(published)
+
+    def add_missing(self, events: Iterable[Event]) -> None:
+        """Those that are not among the last ones."""
+        known = {*self._of_brokers.events.copy(), *self._of_agent.events.copy()}
+        self.add(event for event in events if _decode(msgspec.json.encode(event)) not in known)
 
     def add(self, events: Iterable[Event]) -> bool:
         """Whether there were any."""

@@ -1,8 +1,10 @@
-"""What the server and the terminal ask of a running agent."""
+"""What the server and the terminal ask of a running agent: answered here, or by the process that polls the broker."""
 
+import contextlib
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -10,7 +12,10 @@ from penstock.agent.assessor import Result
 from penstock.agent.fleet import Fleet, Polled
 from penstock.agent.journal import Journal
 from penstock.agent.poller import Poller
+from penstock.agent.processes.handle import WorkerProcess
 from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values
+from penstock.config import Broker
+from penstock.core.errors import Hinted
 from penstock.exposition.body import Exposition
 from penstock.insight import answers, lists, objects
 from penstock.insight.answers import BrokerState, Related
@@ -19,54 +24,131 @@ from penstock.insight.explain import BrokerView, NotFound, explain, findings, ne
 from penstock.insight.knowledge import Failing
 from penstock.insight.lists import ListQuery, client_view
 from penstock.insight.sheets import sheets
+from penstock.server.request_limit import Busy
 
 MAX_EVENTS = 2_000
 """Of one queue within an hour that are looked at."""
 
 
+P = ParamSpec("P")
+AnswerT = TypeVar("AnswerT")
+Look = Callable[Concatenate["Lookups", str, P], AnswerT]
+
+
+def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
+    """Asked of the process that polls the broker; a list of all brokers of all, but for one that does not answer, whose
+    brokers are not known then.
+    """
+
+    @wraps(look_up)
+    def answered(self: "Lookups", broker: str, /, *given: P.args, **named: P.kwargs) -> AnswerT:
+        others, what = self.elsewhere(), look_up.__name__
+        answer: AnswerT
+        if broker in others:
+            answer = others[broker].ask(what, broker, *given, named=named)
+            return answer
+        if broker or not others:
+            return look_up(self, broker, *given, **named)
+        query, *more = cast("tuple[Any, ...]", given)
+        if not isinstance(query, ListQuery):
+            return look_up(self, broker, *given, **named)
+        first = lists.first_rows(query)
+        here = cast("Any", look_up)(self, "", first, *more, **named)
+        answer = lists.merged([here, *self.asked(what, "", first, *more, named=named)], query, self._names())
+        return answer
+
+    return answered
+
+
 class Lookups:
     """The agent as the server sees it (`penstock.server.view.AgentView`): answers from what the last polls left.
 
-    It changes nothing and has no state, so that any thread may ask.
+    It changes nothing and has no state, so that any thread may ask. elsewhere: who polls brokers that are not polled
+    here, by their names.
     """
 
     def __init__(
-        self, fleet: Fleet, journal: Journal, exposition: Exposition, reload: Callable[[], Coroutine[Any, Any, None]]
+        self,
+        fleet: Fleet,
+        journal: Journal,
+        exposition: Exposition,
+        reload: Callable[[], Coroutine[Any, Any, None]],
+        elsewhere: Callable[[], Mapping[str, WorkerProcess]] = dict,
     ) -> None:
         self._fleet = fleet
         self._journal = journal
         self.exposition = exposition
         self.reload = reload
+        self.elsewhere = elsewhere
+
+    def _names(self) -> list[str]:
+        return [broker.name for broker in self._fleet.config.brokers]
 
     def ready(self) -> tuple[bool, str]:
         waiting = [name for name, polled in self._fleet.polled.items() if polled.poller.last is None]
+        others = self.elsewhere()
+        waiting += [
+            name for name in self._names() if name in others and not others[name].blocks[name].published.families
+        ]
         return (False, f"waiting for the first poll of {', '.join(sorted(waiting))}") if waiting else (True, "ready")
 
     def masked_config(self) -> str:
         return self._fleet.config.masked_yaml()
 
     def brokers(self) -> Sequence[BrokerState]:
-        return [_state(polled) for polled in self._fleet.in_order()]
+        return [self._state(broker) for broker in self._fleet.config.brokers]
 
+    def _state(self, broker: Broker) -> BrokerState:
+        try:
+            return self.broker(broker.name)
+        except Hinted as error:
+            up = False if isinstance(error, Busy) else None
+            return BrokerState(
+                name=broker.name, kind=broker.kind, version="", role="", up=up, age=None, error=str(error)
+            )
+
+    @where_polled
+    def broker(self, broker: str) -> BrokerState:
+        """NotFound: it is not polled yet."""
+        if (polled := self._fleet.polled.get(broker)) is None:
+            raise NotFound(f"broker {broker} was not asked yet", "it is soon")
+        return _state(polled)
+
+    @where_polled
     def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList:
         return lists.queue_list(self._views(broker), query, self._time_series("queue", points))
 
+    @where_polled
     def clients(self, broker: str, query: ListQuery, points: int = 0) -> answers.ClientList:
         return lists.client_list(self._views(broker), query, self._time_series("client", points))
 
+    @where_polled
     def conditions(self, broker: str, query: ListQuery) -> answers.ConditionList:
         return lists.condition_list(self._views(broker), query)
 
+    @where_polled
     def consumers(self, broker: str, query: ListQuery) -> answers.ConsumerList:
         return lists.consumer_list([self._last_view(broker)[0]] if broker else self._views(""), query)
 
+    @where_polled
     def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation:
         view, failing = self._last_view(broker)
         return explain(view, queue, address=address, client=client, failing=failing)
 
+    def asked(self, what: str, *given: Any, named: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        """The answers of the other processes that give one."""
+        for other in set(self.elsewhere().values()):
+            with contextlib.suppress(Busy):
+                yield other.ask(what, *given, named=named)
+
+    def address_sums(self, address: str) -> objects.AddressSums:
+        """Over the brokers of this process."""
+        return objects.address_sums(self._views(""), address)
+
+    @where_polled
     def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
         if not broker:
-            return objects.sum_of_address(self._views(""), name)
+            return objects.sum_of_address(self._views(""), name, self.asked("address_sums", name))
         view, failing = self._last_view(broker)
         if kind == "address":
             return objects.explain_address(view, name, failing)
@@ -84,12 +166,15 @@ class Lookups:
                 down = "" if np.isnan(polled.poller.failing_since) else ", down"
                 yield Related("serves the same node id as", "broker", other, f"{about.role}{down}")
 
+    @where_polled
     def account(self, broker: str, name: str) -> answers.AccountList:
         return sheets(self._last_view(broker)[0], name)
 
+    @where_polled
     def client(self, broker: str, client: str) -> answers.ClientView:
         return client_view(self._view(broker), client)
 
+    @where_polled
     def recent(self, broker: str, queue: str, address: str | None) -> answers.Recent:
         view, _ = self._last_view(broker)
         events = self._journal.last(MAX_EVENTS, since=view.snapshot.stamp - HOUR, broker=broker, queue=queue)
@@ -110,7 +195,7 @@ class Lookups:
     def _poller(self, broker: str) -> Poller:
         polled = self._fleet.polled
         if broker not in polled:
-            raise NotFound(f"there is no broker {broker!r}", near(broker, list(polled), "brokers"))
+            raise NotFound(f"there is no broker {broker!r}", near(broker, self._names(), "brokers"))
         return polled[broker].poller
 
     def _known(self, broker: str, view: BrokerView | None) -> BrokerView:

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from penstock.core.table import pieces
+from penstock.exposition.gzip_stream import CODEC
 
 COLUMN_BYTES = 256 * 1024
 FEW = 15
@@ -22,16 +23,25 @@ def pack(value: Any) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A value that was packed before."""
+    """A value that was packed before. parts: compressed, as what is kept of a large broker is 20 MB of objects."""
 
-    pieces: Sequence[bytes]
+    parts: Sequence[bytes]
+
+    def pieces(self) -> Iterator[bytes]:
+        return filter(None, map(CODEC.module.decompressobj().decompress, self.parts))
+
+
+def compressed(value: Any) -> list[bytes]:
+    """The parts of `Packed`."""
+    deflate = CODEC.module.compressobj(1)
+    return [*filter(None, map(deflate.compress, packed_in_pieces(value))), deflate.flush()]
 
 
 def packed_in_pieces(value: Any) -> Iterator[bytes]:
     """As `pack`, but for how lengths are written: what is known of a large broker is a tenth of a second of packing."""
     match value:
         case Packed():
-            yield from value.pieces
+            yield from value.pieces()
         case np.ndarray():
             octets = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
             yield b"\xc6" + len(octets).to_bytes(4)

@@ -3,11 +3,14 @@
 Only a program that is nothing but an agent sets this: `penstock run`, and the benches that measure it.
 """
 
+import contextlib
 import gc
 import math
 import os
+import re
 import sys
 import threading
+from pathlib import Path
 
 from penstock.core import allocator
 
@@ -35,6 +38,19 @@ def tune() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
 
 
+def worker_processes(text: str) -> int:
+    """How many there may be: a number, or `auto`, one a processor that this process may use. Raises ValueError."""
+    if re.fullmatch("[0-9]{1,2}", text):
+        return int(text)
+    if text != "auto":
+        raise ValueError(f"{text!r} is neither auto nor a number from 0 to 99")
+    free = len(os.sched_getaffinity(0))
+    with contextlib.suppress(OSError, ValueError):  # no limit of a control group (version 2)
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        free = max(min(free, int(quota) // int(period)), 1)
+    return free
+
+
 def last_resort() -> threading.Timer:
     """Started, it ends the process within EXIT_SECONDS, whatever still works or hangs by then; never to be cancelled.
 
@@ -54,14 +70,19 @@ SPARE = 0.1
 STEP_MIB = 64
 """Limits are multiples of this."""
 AGENT_SERIES, SIDECAR_SERIES = 3_750_000, 750_000
-"""What the limits of chart and unit, and of the sidecars, hold: 100,000 and 20,000 queues with a consumer each."""
+"""What the limits of chart and unit, with a worker process, and of the sidecars hold: 100,000 and 20,000 queues with a
+consumer each.
+"""
 
 
-def needed_mb(series: int) -> float:
-    """Peak resident memory in MB of an agent that shows so many series, of all its brokers, while it is scraped."""
-    return PROGRAM_MB + series * SERIES_KB / 1000
+def needed_mb(series: int, others: int = 0) -> float:
+    """Peak resident memory in MB of an agent that shows so many series, of all its brokers, while it is scraped.
+
+    others: worker processes of it.
+    """
+    return PROGRAM_MB * (1 + others) + series * SERIES_KB / 1000
 
 
-def limit_mib(series: int) -> int:
+def limit_mib(series: int, others: int = 0) -> int:
     """The memory in MiB that a container or unit should be allowed."""
-    return math.ceil(needed_mb(series) * (1 + SPARE) * 1e6 / 2**20 / STEP_MIB) * STEP_MIB
+    return math.ceil(needed_mb(series, others) * (1 + SPARE) * 1e6 / 2**20 / STEP_MIB) * STEP_MIB

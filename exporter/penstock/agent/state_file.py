@@ -4,7 +4,9 @@ One line that names the format, then zlib over msgpack. Written whole beside the
 published since stands in the journal beside it, which is read with it.
 """
 
+import contextlib
 import logging
+import math
 import threading
 import time
 import zlib
@@ -15,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.agent.checkpoint import Checkpoint
-from penstock.agent.packed import Packed, pack, packed_in_pieces, unpack
+from penstock.agent.packed import Packed, compressed, pack, packed_in_pieces, unpack
 from penstock.agent.record import Record, applied
 from penstock.agent.state_journal import FULL, StateJournal
 from penstock.core.safe_files import Unfit, make_directory, read_file, replace_file
@@ -49,6 +51,13 @@ class Saved(msgspec.Struct):
     sequence: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PackedBroker(Packed):
+    """A checkpoint, as no value of it is needed."""
+
+    node: str
+
+
 @dataclass(slots=True)
 class StateFile:
     """
@@ -62,12 +71,11 @@ class StateFile:
     """Whether what was last saved or recorded is in the files, and they could be used."""
     sequence: int = 0
     """Of the last record."""
-    _saved: Saved = field(default_factory=Saved)
+    _brokers: dict[str, Checkpoint | PackedBroker] = field(default_factory=dict)
+    _seen: dict[str, float] = field(default_factory=dict)
     _journal: StateJournal = field(init=False)
     _recorded: set[str] = field(default_factory=set)
-    """Of which brokers the journal says more than `_saved`."""
-    _packed: Mapping[str, tuple[Checkpoint, Packed]] = field(default_factory=dict)
-    """Ready to be written, by `prepare`."""
+    """Of which brokers the journal says more than `_brokers`."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -87,10 +95,10 @@ class StateFile:
 
         Returns the events of the journal, of which an agent that was killed may not have written the last.
         """
-        self._saved = self._of_file()
-        records = list(self._records())
-        self._saved = replayed(self._saved, records, time.time())
-        self.sequence = max([self._saved.sequence, *(record.sequence for record in records)])
+        saved, records = self._of_file(), list(self._records())
+        saved = replayed(saved, records, time.time())
+        self._brokers, self._seen = {**saved.brokers}, saved.seen
+        self.sequence = max([saved.sequence, *(record.sequence for record in records)])
         if records:
             self.save()
         return [event for record in records for event in record.events]
@@ -141,12 +149,12 @@ class StateFile:
 
     def of_node(self, node: str) -> list[Checkpoint]:
         """What is known of a node id, under any name."""
-        return [one for one in self._saved.brokers.values() if one.node == node]
+        return [_unpacked(one) for one in self._brokers.copy().values() if one.node == node]
 
     def keep(self, checkpoints: Iterable[Checkpoint], now: float) -> None:
         """Take these in; others stay as they are for a month. now: agent's clock."""
         with self._lock:
-            brokers, seen = dict(self._saved.brokers), dict(self._saved.seen)
+            brokers, seen = self._brokers.copy(), self._seen.copy()
             for checkpoint in checkpoints:
                 brokers[checkpoint.node_id], seen[checkpoint.node_id] = checkpoint, now
                 if checkpoint.was_active and checkpoint.node != checkpoint.node_id:
@@ -155,19 +163,47 @@ class StateFile:
             for node_id in [name for name in brokers if now - seen.get(name, 0.0) > FORGET_SECONDS]:
                 del brokers[node_id]
                 seen.pop(node_id, None)
-            self._saved = Saved(brokers, seen)
+            self._brokers, self._seen = brokers, seen
+
+    def newest(self, checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
+        """Those of which nothing newer is known."""
+        known = {one.node_id: _seen(one) for one in self.known()}
+        return [one for one in checkpoints if known.get(one.node_id, -math.inf) < _seen(one)]
+
+    def drop(self, checkpoints: Iterable[Checkpoint]) -> None:
+        """They are another file's now, unless more is known of a broker since."""
+        given = {one.node_id: _seen(one) for one in checkpoints}
+        with self._lock:
+            gone = {one.node_id for one in self.known() if _seen(one) <= given.get(one.node_id, -math.inf)}
+            self._recorded -= gone
+            self._brokers = {key: one for key, one in self._brokers.items() if key not in gone}
+            self._seen = {key: at for key, at in self._seen.items() if key not in gone}
+
+    def known(self) -> list[Checkpoint]:
+        """What is known of all brokers."""
+        return [_unpacked(one) for one in self._brokers.copy().values()]
+
+    def remove(self) -> None:
+        """Another file has what they say."""
+        for path in (self._journal.path, self.path):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
 
     def prepare(self) -> None:
         """Pack what is kept so far: `save` packs the rest. Beside it brokers may be recorded and kept."""
-        self._packed = {key: (one, Packed(list(packed_in_pieces(one)))) for key, one in self._saved.brokers.items()}
+        for key, one in self._brokers.copy().items():
+            packed = one if isinstance(one, Packed) else PackedBroker(compressed(one), one.node)
+            with self._lock:
+                if self._brokers.get(key) is one:
+                    self._brokers[key] = packed
 
     def save(self) -> bool:
         """Write it, and begin the journal anew; False when that failed. Only the first failure in a row is logged."""
         try:
             make_directory(self.directory)
             self._take_in_records()
-            self._saved.sequence = self.sequence
-            replace_file(self.path, encode(self._saved, self._packed))
+            self.prepare()
+            replace_file(self.path, encode(Saved(seen=self._seen, sequence=self.sequence), self._brokers))
         except OSError as error:
             self._failed(self.path, error)
         else:
@@ -176,8 +212,6 @@ class StateFile:
             if not self.success:
                 log.info("%s is written again", self.path)
             self.success = True
-        finally:
-            self._packed = {}
         return self.success
 
     def close(self) -> None:
@@ -188,8 +222,8 @@ class StateFile:
         if missing := self._recorded - {""}:
             now = replayed(self._of_file(), list(self._records()), time.time())
             found = missing & now.brokers.keys()
-            self._saved.brokers |= {key: now.brokers[key] for key in found}
-            self._saved.seen |= {key: now.seen[key] for key in found}
+            self._brokers |= {key: now.brokers[key] for key in found}
+            self._seen |= {key: now.seen[key] for key in found}
 
     def _set_aside(self, path: Path, error: Unfit | ValueError) -> None:
         self.success = False
@@ -210,6 +244,14 @@ class StateFile:
                 error.strerror or error,
             )
         self.success = False
+
+
+def _unpacked(one: "Checkpoint | PackedBroker") -> Checkpoint:
+    return unpack(b"".join(one.pieces()), Checkpoint) if isinstance(one, Packed) else one
+
+
+def _seen(one: Checkpoint) -> float:
+    return max(one.now, one.recorded)  # which may be NaN
 
 
 def replayed(saved: Saved, records: Sequence[Record], now: float) -> Saved:
@@ -233,13 +275,10 @@ def replayed(saved: Saved, records: Sequence[Record], now: float) -> Saved:
     return Saved(brokers, seen, saved.sequence)
 
 
-def encode(saved: Saved, packed: Mapping[str, tuple[Checkpoint, Packed]] | None = None) -> bytes:
-    """packed: brokers that were packed before, with what was packed."""
-    ready = packed or {}
-    brokers = {
-        key: ready[key][1] if key in ready and ready[key][0] is one else one for key, one in saved.brokers.items()
-    }
+def encode(saved: Saved, others: Mapping[str, Checkpoint | Packed] | None = None) -> bytes:
+    """others: further brokers."""
     deflate = CODEC.module.compressobj(1)
+    brokers: dict[str, Checkpoint | Packed] = {**saved.brokers, **(others or {})}
     content = packed_in_pieces({"brokers": brokers, "seen": saved.seen, "sequence": saved.sequence})
     found = [MAGIC + f"{FORMAT}\n".encode(), *map(deflate.compress, content), deflate.flush()]
     return b"".join(found)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from penstock.agent.journal import Journal
 from penstock.agent.lookups import Lookups
 from penstock.agent.nodes import Nodes
 from penstock.agent.poller import Poller
+from penstock.agent.processes.pool import LOOK_SECONDS, WorkerPool
 from penstock.agent.publisher import Publisher
 from penstock.agent.refused_logins import RefusedLogins
 from penstock.agent.shard import Shard
@@ -49,13 +50,21 @@ class Agent:
 
     storage: the directory of the state file and the log of changes; None keeps nothing over a restart.
     shard: the part of the brokers that is this agent's to poll; None: all.
+    worker: the command of a worker process. processes: how many there may be for the large brokers.
     """
 
-    def __init__(self, config_file: Path, storage: Path | None = None, shard: Shard | None = None) -> None:
+    def __init__(
+        self,
+        config_file: Path,
+        storage: Path | None = None,
+        shard: Shard | None = None,
+        worker: Sequence[str] = (),
+        processes: int = 0,
+    ) -> None:
         self._file = config_file
         self._storage = storage
         self._shard = shard
-        self._written = load(config_file)
+        self._written = self._load()
         """The configuration as the file has it, without the brokers of discovery."""
         self._discovery = Discovery(config_file.parent, report=partial(self._record, Change.CONFIG_REFUSED))
         self._history = HistorySink()
@@ -72,7 +81,10 @@ class Agent:
         self.exposition = Exposition(self._self_metrics.render)
         self._fleet = Fleet(self._written, self._open, self.exposition, self._checkpoints)
         self._nodes = Nodes(self._checkpoints.of_node, lambda: self._fleet.polled)
-        self.lookups = Lookups(self._fleet, self._journal, self.exposition, self.reload)
+        most = 0 if storage is None else processes  # a broker could not take along what is known of it
+        self._pool = WorkerPool(storage, worker, most, self.exposition, self._checkpoints, self._journal)
+        self._fleet.elsewhere = lambda: self._pool.assigned
+        self.lookups = Lookups(self._fleet, self._journal, self.exposition, self.reload, lambda: self._pool.assigned)
         self._turns = Turns()
         """Whatever changes what is polled: start, reload, discovery."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -97,7 +109,11 @@ class Agent:
             raise
 
     async def _begin(self) -> None:
-        self._journal.load(self._checkpoints.load())
+        events = self._checkpoints.load()
+        if self._storage is not None:
+            for place in sorted(self._storage.glob("worker-*")):
+                events += self._checkpoints.take_over(place)
+        self._journal.load(events)
         if not (self._checkpoints.success and self._journal.success):
             self._self_metrics.state_saved(success=False)
         await self._turns.run("start", self._start)  # a reload may be asked for by now
@@ -106,9 +122,14 @@ class Agent:
         self._tasks.append(asyncio.create_task(self._discover_regularly(), name="discovery"))
         if self._storage is not None:
             self._tasks.append(asyncio.create_task(self._checkpoints.run(self._assessors), name="save state"))
+        if self._pool.most:
+            self._tasks.append(asyncio.create_task(self._spread_regularly(), name="worker processes"))
 
     async def _start(self) -> None:
-        self._commit(await self._plan(self._written, await self._look(self._written)))
+        found = await self._look(self._written)
+        config = self._written.model_copy(update={"brokers": self._own(found)})
+        self._pool.assign(self._pool.large_by(self._checkpoints.known(), config), {})
+        self._commit(await self._plan(self._written, found))
         self._self_metrics.config_loaded(time.time())
         self._record(Change.AGENT_START, f"version {__version__}")
 
@@ -126,6 +147,7 @@ class Agent:
         ended, unwritten = True, "what was learned since the last save is lost"
         try:
             async with asyncio.timeout(STOP_SECONDS):
+                others = asyncio.create_task(asyncio.to_thread(self._pool.stop))
                 await self._turns.close()
                 await end(*self._tasks)
                 self._fleet.drop_all()
@@ -136,6 +158,7 @@ class Agent:
                 # In a worker: threads of other kinds may all wait for a name server.
                 await asyncio.get_running_loop().run_in_executor(self._workers.small, self._history.stop)
                 await self._workers.idle()
+                await others
         except TimeoutError:
             ended = False
             log.warning(
@@ -163,7 +186,7 @@ class Agent:
 
     async def _reload(self) -> None:
         try:
-            written = await asyncio.to_thread(load, self._file)
+            written = await asyncio.to_thread(self._load)
             plan = await self._plan(written, await self._look(written))
             self._commit(plan)
         except Exception as error:  # noqa: BLE001 - told and counted, whatever it is
@@ -178,6 +201,10 @@ class Agent:
         recorded = self._record(Change.CONFIG_RELOAD, f"{brokers} brokers, {rules} rules")
         await self._fleet.settled()
         await asyncio.wait([recorded])
+        await asyncio.to_thread(self._pool.reload)
+
+    def _load(self) -> Config:
+        return load(self._file)
 
     # --- which brokers
 
@@ -216,6 +243,30 @@ class Agent:
         shard = self._shard
         return tuple(broker for broker in found.brokers if shard is None or shard.owns(broker.name))
 
+    async def _spread_regularly(self) -> None:
+        while True:
+            try:
+                await asyncio.to_thread(self._pool.look)
+                await asyncio.sleep(LOOK_SECONDS)
+                if large := self._pool.large_of(self.pollers()):
+                    await self._turns.run("move", partial(self._move, large))
+            except Stopped:
+                return
+            except Exception:
+                log.exception("the worker processes could not be looked after; please report this")
+
+    async def _move(self, names: Sequence[str]) -> None:
+        """Let worker processes poll these from now on; what they show stays until more is shown from there."""
+        shown = {name: one.poller.publisher.blocks.published for name, one in self._fleet.polled.items()}
+        before = self._pool.assigned
+        self._pool.assign(names, shown)
+        try:
+            self._commit(await self._plan(self._written, await self._look(self._written)))
+        except Exception:
+            self._pool.assigned = before
+            raise
+        await self._fleet.settled()
+
     # --- first planned, then done
 
     async def _plan(self, config: Config, found: FoundBrokers) -> "ReloadPlan":
@@ -230,6 +281,7 @@ class Agent:
         """Do it, in one step: nothing of it is refused, and nobody is cancelled halfway."""
         self._history.switch(plan.history)
         self._fleet.switch(plan.fleet)
+        self._pool.show(plan.fleet.config)
         self._discovery.keep(plan.found)
         self._self_metrics.watched({broker.name: broker.labels for broker in plan.fleet.config.brokers})
         if plan.trends is not self._trends:
@@ -276,12 +328,14 @@ class Agent:
     def _counted(self) -> Mapping[str, float]:
         """What others count, for the agent's own metrics."""
         discovery = self._discovery
-        return {
-            "discovery_failures": float(discovery.failures),
-            "discovery_faults": float(len(discovery.faults)),
-            **self._history.numbers(),
-            **self.refused_logins.numbers(),
-        }
+        return self._pool.numbers(
+            {
+                "discovery_failures": float(discovery.failures),
+                "discovery_faults": float(len(discovery.faults)),
+                **self._history.numbers(),
+                **self.refused_logins.numbers(),
+            }
+        )
 
     def _record(self, change: Change, detail: str) -> asyncio.Future[bool]:
         """Begin to write it down, behind what the worker has to do already; not to be cancelled, wait for it."""

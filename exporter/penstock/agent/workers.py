@@ -53,6 +53,8 @@ class Lane(Executor):
         self._workers = workers
         self._calm = CALM
         """Jobs in a row that were not long."""
+        self.used = 0.0
+        """CPU seconds of all its jobs."""
         self._one = threading.Lock()  # a cancelled poll may leave its last job behind in the other thread
 
     @property
@@ -70,4 +72,6 @@ class Lane(Executor):
             try:
                 return job(*args, **named)
             finally:
-                self._calm = 0 if time.thread_time() - began > LONG else min(self._calm + 1, CALM)
+                took = time.thread_time() - began
+                self.used += took
+                self._calm = 0 if took > LONG else min(self._calm + 1, CALM)

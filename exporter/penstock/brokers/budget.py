@@ -1,6 +1,6 @@
 """How much of a broker is read: a client that makes millions of queues must not take the agent's memory or its time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from math import ceil
 from typing import Any, TypeVar
@@ -29,6 +29,19 @@ class RowBudgets:
     sessions: int = 200_000
     producers: int = 101_000
     listing_bytes: int = 256 * 2**20
+
+    def listings(self) -> dict[str, "Budget"]:
+        """One of each listing, by what it lists."""
+        names = (one.name for one in fields(self) if one.name != "listing_bytes")
+        return {name: Budget(name, getattr(self, name)) for name in names}
+
+    def check_bytes(self, listing: str, read: int) -> None:
+        """Raises OverBudget when the pages of a listing read so far are larger than they may be."""
+        if read > self.listing_bytes:
+            raise OverBudget(
+                f"{listing}: its pages are larger than {self.listing_bytes} bytes in all: names are very long, or"
+                " budgets.listing_bytes is too small for so many rows"
+            )
 
 
 class Budget:
@@ -83,25 +96,3 @@ class Budget:
 
     def left_out(self) -> LeftOut | None:
         return LeftOut(self.what, self._left_out, self._of) if self._left_out else None
-
-
-class ListingBudgets:
-    """Those of all listings of one broker."""
-
-    def __init__(self, most: RowBudgets) -> None:
-        self._of = {one.name: Budget(one.name, getattr(most, one.name)) for one in fields(most)}
-        self._bytes = self._of.pop("listing_bytes").most
-
-    def __getitem__(self, what: str) -> Budget:
-        return self._of[what]
-
-    def __iter__(self) -> Iterator[Budget]:
-        return iter(self._of.values())
-
-    def check_bytes(self, listing: str, read: int) -> None:
-        """Raises OverBudget when the pages of a listing read so far are larger than they may be."""
-        if read > self._bytes:
-            raise OverBudget(
-                f"{listing}: its pages are larger than {self._bytes} bytes in all: names are very long, or"
-                " budgets.listing_bytes is too small for so many rows"
-            )

@@ -48,7 +48,9 @@ class Aged(Generic[NameT, ValueT]):
             return []
         names, stamps = list(names), self._stamps
         if len(stamps) > 2 * len(names) + SLACK:
-            self._keep(set(names))
+            here = set(names)
+            self._stamps = stamps = {name: stamp for name, stamp in stamps.items() if name in here}
+            self.values = {name: value for name, value in self.values.items() if name in here}
         due = [name for name in names if now - stamps.get(name, -np.inf) >= SETTINGS_AGE]
         if not due:
             self._idle = source, min((stamps[name] for name in names), default=np.inf) + SETTINGS_AGE
@@ -61,10 +63,6 @@ class Aged(Generic[NameT, ValueT]):
         if changed:
             self.values = {**self.values, **read}
         return changed
-
-    def _keep(self, names: set[NameT]) -> None:
-        self._stamps = {name: stamp for name, stamp in self._stamps.items() if name in names}
-        self.values = {name: value for name, value in self.values.items() if name in names}
 
 
 def read_each(

@@ -13,10 +13,10 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from penstock.brokers.budget import Budget, ListingBudgets, RowBudgets
+from penstock.brokers.budget import Budget, RowBudgets
 from penstock.brokers.clients import NameMap
 from penstock.brokers.replies import Replies, Response
-from penstock.brokers.rows import Paged
+from penstock.brokers.rows import Paged, lost_rows
 from penstock.brokers.sight import Sight
 from penstock.core.errors import NotRecorded, SourceError, Unreachable
 from penstock.model import Collector, Observation, Process, Snapshot
@@ -119,7 +119,7 @@ class Poll(Generic[ReplyT]):
     def leave_out(self, count: int) -> None:
         """Tell how many values could not be read of what the broker says of itself."""
         if count:
-            self.collectors["broker"] = replace(self.collectors["broker"], error=left_out(count), all_rows=True)
+            self.collectors["broker"] = replace(self.collectors["broker"], error=str(left_out(count)), all_rows=True)
 
     def note(self, table: str, sight: Sight) -> None:
         """Say in the observation whether rows of a table that was read in pages were out of sight."""
@@ -173,11 +173,11 @@ class BrokerReader(ABC, Generic[ReplyT]):
         `Snapshot.collectors`.
         """
         poll = Poll(self._transport, self._executor, timeout, self.replies)
-        for budget in self.budgets:
+        for budget in self.budgets.values():
             budget.begin_poll()
         snapshot = await self.read(poll)
-        left_out = tuple(found for budget in self.budgets if (found := budget.left_out()))
-        late = {budget.what: budget.late for budget in self.budgets if len(budget.late)}
+        left_out = tuple(found for budget in self.budgets.values() if (found := budget.left_out()))
+        late = {budget.what: budget.late for budget in self.budgets.values() if len(budget.late)}
         observation = Observation(self.process, inconsistent=frozenset(poll.inconsistent), left_out=left_out, late=late)
         notes = (*snapshot.notes, *(f"not read: {one}" for one in left_out))
         return replace(snapshot, observation=observation, notes=notes)
@@ -192,7 +192,7 @@ class BrokerReader(ABC, Generic[ReplyT]):
 
     def start_again(self) -> None:
         """Nothing of before is used, nor said to be left out: another process answers, or this one shows no rows."""
-        self.budgets = ListingBudgets(self.options.budgets)
+        self.budgets = self.options.budgets.listings()
         self.forget()
 
     @abstractmethod
@@ -208,8 +208,8 @@ def unreadable(pages: Iterable[Paged]) -> str:
     """What had to be left out of these pages, as text."""
     pages = list(pages)
     text = left_out(sum(page.unreadable for page in pages))
-    return ValuesLeftOut(text) if text and not any(page.lost for page in pages) else text
+    return str(text) if lost_rows(pages) else text
 
 
 def left_out(count: int) -> str:
-    return f"{count} values could not be read and are left out" if count else ""
+    return ValuesLeftOut(f"{count} values could not be read and are left out") if count else ""

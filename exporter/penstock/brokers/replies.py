@@ -6,11 +6,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from penstock.brokers.rows import UNREADABLE, RowByRow, Rows, RowT, repaired, with_right_escapes
+from penstock.brokers.rows import UNREADABLE, RowByRow, Rows, RowT, ValueT, decoded, repaired, with_right_escapes
 from penstock.core.errors import BadAnswer, Refused
 
 ResponseT = TypeVar("ResponseT", bound="Response")
-ValueT = TypeVar("ValueT")
 
 
 class Response(msgspec.Struct):
@@ -175,12 +174,8 @@ _LISTED = msgspec.json.Decoder(list[msgspec.Raw])
 def _taken_apart(decoder: msgspec.json.Decoder[ValueT], reply: Reply, what: str) -> tuple[ValueT, int]:
     """The rows of a value unread, and how many octets of what is around them were no UTF-8. Raises BadAnswer."""
     try:
-        return decoder.decode(reply.value), 0
+        return decoded(decoder, bytes(reply.value))
     except msgspec.ValidationError as error:
         raise BadAnswer(f"{what}: the answer has another form than expected") from error
-    except UNREADABLE:
-        text, damaged = repaired(bytes(reply.value))
-    try:
-        return decoder.decode(text), damaged
     except UNREADABLE as error:
         raise BadAnswer(f"{what}: broken JSON: {error}") from error

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from penstock.core.table import Column, Positions, pieces
 
 RowT = TypeVar("RowT", bound=msgspec.Struct)
+ValueT = TypeVar("ValueT")
 
 NAN = math.nan
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -101,9 +102,8 @@ class RowByRow(Generic[RowT]):
             return self._strict.decode(value), 0, True
         except UNREADABLE:
             pass
-        text, damaged = repaired(bytes(value))
         try:
-            found = _ANY.decode(text)
+            found, damaged = decoded(_ANY, bytes(value))
         except UNREADABLE:
             return None, 1, False
         if not isinstance(found, dict):
@@ -117,6 +117,17 @@ MOST_REPAIRS = 100_000
 """Escapes that are put right in one text; a broker that breaks more of them is not read."""
 _BAD_ESCAPE = re.compile(rb"\\u00[01]([:-?])")
 """Jolokia 2 writes the digits a to f of a control character as those behind 9 in ASCII: `\\u001;` for `\\u001b`."""
+
+
+def decoded(decoder: msgspec.json.Decoder[ValueT], text: bytes) -> tuple[ValueT, int]:
+    """What JSON text holds, `repaired` where it is broken, and how many octets were no UTF-8. Raises UNREADABLE."""
+    try:
+        return decoder.decode(text), 0
+    except msgspec.ValidationError:
+        raise
+    except UNREADABLE:
+        text, damaged = repaired(text)
+    return decoder.decode(text), damaged
 
 
 def repaired(text: bytes) -> tuple[bytes, int]:
@@ -180,6 +191,17 @@ def matrix(rows: Sequence[msgspec.Struct], fields: Sequence[str]) -> NDArray[np.
 
 def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:
     return np.fromiter(map(attrgetter(field), rows), np.int64, len(rows))
+
+
+def positive(values: Sequence[float] | Column) -> Column:
+    """NaN in place of 0 and less, by which a broker says that there is none."""
+    found = np.asarray(values, np.float64)
+    return np.where(found > 0, found, np.nan)
+
+
+def seconds(milliseconds: Column) -> Column:
+    """Broker's clock in seconds; 0 means never."""
+    return positive(milliseconds) / 1000
 
 
 def columns_of(names: Iterable[str], numbers: NDArray[np.float64], order: Positions) -> dict[str, Column]:

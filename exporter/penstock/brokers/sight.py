@@ -36,7 +36,8 @@ class Sight:
         self._never_read = 0
         """Rows that no listing could be read of: they hide nothing that is known."""
         self._keys: Values = np.empty(0, np.int64)
-        self._numbers = np.empty((0, 0))
+        self._listed = self._kept = np.empty((0, 0))
+        """Numbers of those that the last listing showed, which others hold too, and of those that stay."""
         self._stay = self._keys
         """Those of `_keys` that the last listing did not show, at the end."""
         self._counts = np.zeros((2, 0), np.intp)
@@ -74,43 +75,49 @@ class Sight:
         gone: Sequence[Any] | Values = (),
         *,
         lost: int = 0,
+        by_size: bool = False,
     ) -> tuple[Values, NDArray[np.float64]]:
         """`keys` and `numbers` (fields, rows) of all pages, each row once, and behind them those of the rows that stay.
 
         sizes: rows of each page. gone: keys that are known to be. lost: rows that could not be read; each that could be
-        read before may be any of those that are missing.
+        read before may be any of those that are missing. by_size: these are some pages of a listing that is sorted
+        otherwise, and what they do not show does not stay.
         """
         torn = lost > self._never_read
-        if (len(sizes) == 1 and not torn) or np.array_equal(keys, self._keys):
-            self._stay, self._counts = keys[:0], np.zeros((2, 0), np.intp)
+        if by_size:
+            self._none_stays()
+            keys, numbers = _once(keys, numbers, ascending(keys)[1])
+        elif (len(sizes) == 1 and not torn) or np.array_equal(keys, self._keys):
+            self._none_stays()
         else:
             listed, first = ascending(keys)
             missing = np.flatnonzero((positions(listed, self._keys) < 0) & ~np.isin(self._keys, gone))
             stay = self._staying(missing, [] if torn else _slices(sizes, keys, numbers))
             keys, numbers = _once(keys, numbers, first)
-            if len(stay):
-                keys, numbers = np.concatenate([keys, self._stay]), np.hstack([numbers, self._numbers[:, stay]])
-        if not self.stayed:
+        kept = self._said(stay) if self.stayed else numbers[:, :0]
+        if not self.stayed and not by_size:
             self._never_read = lost
-        self._keys, self._numbers, self.began = keys, numbers, True
-        return keys, numbers
+        self._listed, self._kept, self.began = numbers, kept, True
+        self._keys = np.append(keys, self._stay) if self.stayed else keys
+        return self._keys, np.hstack([numbers, kept]) if self.stayed else numbers
 
-    def part(self, keys: Values, numbers: NDArray[np.float64]) -> tuple[Values, NDArray[np.float64]]:
-        """The same of some pages of a listing that is sorted otherwise: what they do not show does not stay."""
-        self._stay, self._counts = keys[:0], np.zeros((2, 0), np.intp)
-        keys, numbers = _once(keys, numbers, ascending(keys)[1])
-        self._keys, self._numbers, self.began = keys, numbers, True
-        return keys, numbers
+    def _none_stays(self) -> None:
+        self._stay, self._counts = self._keys[:0], np.zeros((2, 0), np.intp)
+
+    def _said(self, at: Positions) -> NDArray[np.float64]:
+        """The numbers of the rows at these positions of `_keys`, ascending."""
+        size = self._listed.shape[1]
+        return np.hstack([self._listed[:, at[at < size]], self._kept[:, at[at >= size] - size]])
 
     def _staying(self, missing: Positions, pages: Sequence[tuple[Values, NDArray[np.float64]]]) -> Positions:
         """Which of the missing rows stay, and count that. pages: keys and numbers of each."""
         if not len(missing):
-            self._stay, self._counts = self._keys[:0], np.zeros((2, 0), np.intp)
+            self._none_stays()
             return missing
         counts = np.zeros((2, len(missing)), np.intp)
         before = missing - (len(self._keys) - len(self._stay))
         counts[:, before >= 0] = self._counts[:, before[before >= 0]]
-        ranks = self._rank(self._keys[missing], self._numbers[:, missing])
+        ranks = self._rank(self._keys[missing], self._said(missing))
         counts[0] += 1
         counts[1] += within_a_page(ranks, [self._rank(*page) for page in pages])
         stays = (counts[1] < self._proofs) & (counts[0] < self._most)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli import completion, logs, options
+from penstock.cli import completion, options
 from penstock.cli.client import ask
 from penstock.insight.answers import AccountList
 from penstock.insight.text import account_lines
@@ -25,7 +25,6 @@ async def account(broker: str, name: str | None, url: str, http_config_file: Pat
     Of a CLIENT: what it took, and what it sent. Without a name all that lost messages. A number is exact; "1 to 3" are
     bounds; "unknown" has its reason beside it.
     """
-    logs.set_up("error", "logfmt")
     found = await ask(url, http_config_file, "/api/v1/account", AccountList, broker=broker, name=name)
     if form == "json":
         say_json(found)

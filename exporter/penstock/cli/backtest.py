@@ -1,9 +1,8 @@
 """`penstock trends backtest`: the live rules over old polls."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -40,7 +39,7 @@ class BacktestLine:
 
 
 @options.command("penstock trends backtest --history data/history --rules penstock.yaml --from 2026-11-14")
-@click.option("--history", required=True, help="Where the agent publishes: a directory or s3://BUCKET/PREFIX.")
+@options.history_url
 @click.option(
     "--rules",
     required=True,
@@ -59,7 +58,7 @@ class BacktestLine:
     help="Days judged at a time, side by side, each with a warm-up of its own; default: all in one, as the agent does.",
 )
 @options.form
-@click.option("--master", help="Spark master, such as spark://HOST:7077; default: embedded on all cores.")
+@options.spark_master
 def backtest(history: str, rules: Path, form: str, master: str | None, **when: Any) -> None:
     """How often each condition would have been told with the rules of FILE, for how long, on which queues."""
     policies = policies_of(load_rules(rules))
@@ -68,7 +67,7 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
     from penstock.trends.judging import Span  # noqa: PLC0415
     from penstock.trends.session import spark_session  # noqa: PLC0415
 
-    span = Span(seconds(when["first"], -float("inf")), seconds(when["last"], float("inf")))
+    span = Span(when["first"] or -float("inf"), when["last"] or float("inf"))
     plan = job.BacktestPlan(span, when["warm_up"] * 3600.0, when["slice_days"])
     found = job.backtest(spark_session(master), Store(history), policies, plan)
     if form == "json":
@@ -80,10 +79,6 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
         say(*as_lines(found))
 
 
-def seconds(moment: datetime | None, otherwise: float) -> float:
-    return otherwise if moment is None else moment.replace(tzinfo=UTC).timestamp()
-
-
 def policies_of(config: Config) -> Mapping[str, Policy]:
     """By broker; "" for those that the file does not name."""
     other = Policy("", rules=config.compiled_rules(), constants=config.judgement.compiled())
@@ -93,11 +88,9 @@ def policies_of(config: Config) -> Mapping[str, Policy]:
 def lines_of(found: "BacktestResult") -> list[BacktestLine]:
     """By condition, the one that stood longest in all first."""
     by_name: dict[str, list[Episode]] = defaultdict(list)
-    then: dict[str, int] = defaultdict(int)
     for one in found.rules:
         by_name[one.condition].append(one)
-    for one in found.agent:
-        then[one.condition] += 1
+    then = Counter(one.condition for one in found.agent)
     lines = []
     for name in sorted({*by_name, *then}):
         lasting = [one.seconds for one in by_name[name]]

@@ -1,6 +1,6 @@
 """`penstock check`: whether the configuration is right, and each broker gives what is asked of it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +9,12 @@ import click
 from penstock.agent import Poller, Result
 from penstock.agent import tables as own
 from penstock.agent.factory import open_reader
-from penstock.agent.process import limit_mib, needed_mb
-from penstock.cli import logs, options
+from penstock.agent.process import limit_mib, needed_mb, worker_processes
+from penstock.agent.processes.pool import LARGE, rows, share_of
+from penstock.cli import options
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
 from penstock.config import load
-from penstock.insight.answers import Finding
 from penstock.insight.explain import findings
 from penstock.model import Role, Snapshot
 from penstock.tui.lines import say, say_json
@@ -33,7 +33,6 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     Exit status 2 when the configuration is wrong, 1 when a broker cannot be read in full or a source of discovery is
     wrong.
     """
-    logs.set_up("error", "logfmt")
     config = load(config_file)
     valid = [f"{config_file}: valid, {len(config.brokers)} brokers, {len(config.rules)} rules"]
     if authentication := authentication_of(web_config_file):
@@ -49,26 +48,25 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     config, faults = await with_found(config, config_file, ask_dns=not offline)
     polled = [] if offline else await poll_once(config, config.brokers)
     pollers = [(broker.shown("url"), poller) for broker, poller in zip(config.brokers, polled, strict=False)]
+    found, needs = [found_of(url, poller) for url, poller in pollers], memory_of(polled)
     if form == "json":
-        found = [found_of(url, poller) for url, poller in pollers]
-        needs = memory_of(poller for _, poller in pollers)
         say_json({"valid": valid, "discovery": faults, "brokers": found, "memory": needs})
     else:
         say(*(f"FAILED    discovery: {source}: {why}" for source, why in faults.items()))
-        for url, poller in pollers:
-            say(f"{poller.name}: {url}", *(f"  {line}" for line in report(found_of(url, poller))))
-        if needs := memory_of(poller for _, poller in pollers):
+        for one in found:
+            say(f"{one['broker']}: {one['url']}", *(f"  {line}" for line in report(one)))
+        if needs:
             say(f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB")
     return int(bool(faults) or any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
 
 
-def memory_of(pollers: Iterable[Poller]) -> dict[str, int] | None:
+def memory_of(pollers: Sequence[Poller]) -> dict[str, int] | None:
     """What an agent needs for what these brokers have now; None where one could not be read."""
-    found = list(pollers)
-    if not found or any(poller.assessor.snapshot is None for poller in found):
+    if not pollers or any(poller.assessor.snapshot is None for poller in pollers):
         return None
-    series = sum(own.series(poller.assessor.tables) for poller in found)
-    return {"series": series, "needed_mb": round(needed_mb(series)), "limit_mib": limit_mib(series)}
+    series = sum(own.series(poller.assessor.tables) for poller in pollers)
+    others = min(sum(map(is_large, pollers)), worker_processes("auto")) if len(pollers) > 1 else 0
+    return {"series": series, "needed_mb": round(needed_mb(series, others)), "limit_mib": limit_mib(series, others)}
 
 
 def found_of(url: str, poller: Poller) -> dict[str, Any]:
@@ -92,10 +90,11 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
         },
         "notes": list(snapshot.notes),
         "found": rows_of(snapshot),
-        "findings": findings_of(poller),
+        "findings": [] if assessor.view is None else findings(assessor.view.state.findings.found),
         "series": own.series(assessor.tables),
         "series_held_back": own.series_of_hidden(assessor.hidden()),
         "series_beyond_budget": poller.publisher.budget.dropped,
+        "large": is_large(poller),
     }
 
 
@@ -116,10 +115,16 @@ def report(found: Mapping[str, Any]) -> Iterator[str]:
     for finding in found["findings"]:
         yield f"finding   {finding.rule}, {finding.scope} {finding.object}: {finding.says}"
         yield f"          {finding.advice}"
+    if found["large"]:
+        yield "large     beside other brokers penstock run polls it in a worker process, unless --processes forbids it"
     beyond = found["series_beyond_budget"]
     yield f"export    {found['series'] - beyond} series, {found['series_held_back']} held back by the series limits"
     if beyond:
         yield f"over      {beyond} more series are beyond budgets.series; the smallest healthy queues are not shown"
+
+
+def is_large(poller: Poller) -> bool:
+    return share_of(rows(poller.assessor.snapshot), poller.interval) > LARGE
 
 
 def rows_of(snapshot: Snapshot) -> dict[str, int]:
@@ -127,11 +132,6 @@ def rows_of(snapshot: Snapshot) -> dict[str, int]:
     active = snapshot.broker is not None and snapshot.broker.role is Role.ACTIVE
     tables = {name: getattr(snapshot, name) for name in TABLES if active}
     return {name: len(table) for name, table in tables.items() if table is not None}
-
-
-def findings_of(poller: Poller) -> list[Finding]:
-    view = poller.assessor.view
-    return [] if view is None else findings(view.state.findings.found)
 
 
 TABLES = ("addresses", "queues", "consumers", "connections", "producers", "transactions", "links")

@@ -1,13 +1,13 @@
 """Asking a running agent."""
 
-import os
 from pathlib import Path
 from typing import Self, TypeVar
 
 import aiohttp
 import msgspec
 
-from penstock.config.http import HttpConfig, load_http
+from penstock.config.http import HttpConfig
+from penstock.config.loading import load_as
 from penstock.config.values import http_url
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.insight.answers import Error
@@ -32,7 +32,7 @@ class AgentClient:
 
     def __init__(self, url: str, http: Path | None = None) -> None:
         self.url = checked(url)
-        self._http = HttpConfig() if http is None else load_http(http, dict(os.environ))
+        self._http = HttpConfig() if http is None else load_as(HttpConfig, http, flag="--http.config.file")
         said = self._http.tls_config
         files = TlsFiles(said.ca_file, said.cert_file, said.key_file, insecure=said.insecure_skip_verify)
         self._tls = ssl_context(files) if url.startswith("https:") else None

@@ -11,30 +11,30 @@ from penstock.cli import completion, options
 from penstock.cli.client import ask
 from penstock.config.values import parse_duration
 from penstock.insight.answers import EventList
-from penstock.insight.text import event_line
-from penstock.tui.lines import say, say_json
+from penstock.tui.lines import say
 
 
-def since_when(_: click.Context, __: click.Parameter, value: str | None) -> float:
+def since_when(text: str) -> float:
     """Seconds since 1970 of `2h`, `30m` (ago), or of a time as ISO 8601 writes it (UTC unless it says otherwise)."""
-    if value is None:
-        return 0.0
-    if re.fullmatch(r"[\d.]+(ms|[dhms]).*", value):
-        try:
-            return time.time() - parse_duration(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from None
+    if re.fullmatch(r"[\d.]+(ms|[dhms]).*", text):
+        return time.time() - parse_duration(text)
     try:
-        at = datetime.fromisoformat(value)
+        at = datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter("write a time ago (30m, 2h, 1d) or a time (2026-11-21T08:00)") from None
+        raise ValueError("write a time ago (30m, 2h, 1d) or a time (2026-11-21T08:00)") from None
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
 @options.command("penstock events --since 2h", "penstock events --broker demo --queue stock.updates --format json")
 @click.option("--broker", help="Only of this broker.", shell_complete=completion.brokers)
 @click.option("--queue", help="Only of this queue.", shell_complete=completion.queues)
-@click.option("--since", callback=since_when, help="Only since then: a time ago (30m, 2h, 1d) or 2026-11-21T08:00.")
+@click.option(
+    "--since",
+    type=options.Parsed("text", since_when),
+    default=0.0,
+    show_default=False,
+    help="Only since then: a time ago (30m, 2h, 1d) or 2026-11-21T08:00.",
+)
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, help="The newest so many.")
 @options.agent_url
 @options.http_config_file
@@ -47,10 +47,7 @@ async def events(
         url, http_config_file, "/api/v1/events", EventList, broker=broker, queue=queue, since=since, limit=limit
     )
     for event in found.events:
-        if form == "json":
-            say_json(event, indent=None)
-        else:
-            say(event_line(event))
+        options.show_event(event, form)
     if not found.events:
         say("penstock: nothing changed, of what was asked for", err=True)
     return 0

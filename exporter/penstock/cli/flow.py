@@ -1,7 +1,6 @@
 """`penstock flow`: the arithmetic of flow control."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -11,30 +10,20 @@ from penstock.findings import limits
 from penstock.findings.limits import ConnectionWindow, ConsumerWindow, CreditWindow
 from penstock.tui.lines import say, say_json
 
-
-@dataclass(frozen=True, slots=True)
-class FlowLine:
-    """One result: its name and value as JSON has them, and as a sentence with the arithmetic."""
-
-    name: str
-    value: Any
-    text: str
+FlowLine = tuple[str, Any, str]
+"""One result: its name and value as JSON has them, and as a sentence with the arithmetic."""
 
 
-class Rate(click.FloatRange):
+def parse_rate(text: str) -> float:
     """Messages a second, more than none."""
-
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True, max=1e9)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if str(value).strip().lower().endswith("nan"):  # compares with nothing
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return super().convert(value, param, ctx)
+    rate = float(text)
+    if not 0 < rate <= 1e9:  # NaN too
+        raise ValueError(f"{text}: give more than 0, at most 1e9")
+    return rate
 
 
 COUNT = click.IntRange(min=1, max=2**31 - 1)
-RATE = Rate()
+RATE = options.Parsed("rate", parse_rate)
 
 
 @click.group()
@@ -130,42 +119,37 @@ def in_force(force: int | None, client: int, destination: int) -> Iterator[FlowL
     theirs = "not limited by the destination" if destination == -1 else f"of the destination {destination:,}"
     said = f"of the client {own}, {theirs}"
     if force is None:
-        yield FlowLine("limit", None, f"none: {said}; the client takes all that there is")
+        yield "limit", None, f"none: {said}; the client takes all that there is"
     else:
-        yield FlowLine("limit", force, f"{messages(force)} in force: {said}")
+        yield "limit", force, f"{messages(force)} in force: {said}"
 
 
 def consumer_lines(window: ConsumerWindow, threshold: int, buffered: int | None) -> Iterator[FlowLine]:
     least, most = window.batch
-    yield FlowLine(
-        "stops_at", window.limit, f"at {messages(window.limit)} in the client that the application has not been handed"
-    )
+    where = "in the client that the application has not been handed"
+    yield "stops_at", window.limit, f"at {messages(window.limit)} {where}"
     share = f"{threshold} % of {window.limit:,}"
     below = ", always below the limit" if window.resume == window.limit - 1 else ""
-    yield FlowLine("resume_at", window.resume, f"at {window.resume:,} or fewer: {share}{below}")
-    yield FlowLine(
-        "consumed_before_resume",
-        window.consumed_before_resume,
-        f"{messages(window.consumed_before_resume)} of a full buffer before it asks again:"
-        f" {window.limit:,} - {window.resume:,}",
-    )
-    yield FlowLine("batch", [least, most], f"{least:,} … {most:,} messages: {window.limit:,} - what is buffered")
+    yield "resume_at", window.resume, f"at {window.resume:,} or fewer: {share}{below}"
+    consumed, apart = window.consumed_before_resume, f"{window.limit:,} - {window.resume:,}"
+    yield "consumed_before_resume", consumed, f"{messages(consumed)} of a full buffer before it asks again: {apart}"
+    yield "batch", [least, most], f"{least:,} … {most:,} messages: {window.limit:,} - what is buffered"
     if buffered is not None:
         batch = window.next_batch(buffered)
         why = f"{window.limit:,} - {buffered:,}" if batch else f"{buffered:,} is above the resume level"
-        yield FlowLine("next_batch", batch, f"{messages(batch)} with {buffered:,} buffered: {why}")
+        yield "next_batch", batch, f"{messages(batch)} with {buffered:,} buffered: {why}"
 
 
 def memory_lines(window: ConsumerWindow, size: int, consumers: int, memory: int | None) -> Iterator[FlowLine]:
     held = window.limit * size * consumers
     product = f"{counted(consumers, 'consumer')} x {window.limit:,} messages x {size:,} B"
-    yield FlowLine("memory_bytes", held, f"{in_bytes(held)} at most: {product}")
+    yield "memory_bytes", held, f"{in_bytes(held)} at most: {product}"
     if memory is None:
         return
     limit = limits.limit_for_memory(memory, size, consumers)
     split = f"{memory:,} B / ({consumers:,} x {size:,} B)"
     told = messages(limit) if limit else "none fits"
-    yield FlowLine("limit_for_memory", limit, f"{told} for {in_bytes(memory)}: {split}")
+    yield "limit_for_memory", limit, f"{told} for {in_bytes(memory)}: {split}"
 
 
 def rate_lines(window: ConsumerWindow, rate: float, round_trip: float) -> Iterator[FlowLine]:
@@ -173,37 +157,31 @@ def rate_lines(window: ConsumerWindow, rate: float, round_trip: float) -> Iterat
     dry, real = window.dry_seconds(rate, round_trip), window.throughput(rate, round_trip)
     buffer = f"{window.reserve:,.4g} messages last {lasts:.3g} s, the next batch takes {round_trip:.3g} s"
     told = f"{dry:.3g} s in each batch, {real:,.4g} messages a second remain" if dry else "no"
-    yield FlowLine("dry_seconds", dry, f"{told}: {buffer}")
-    yield FlowLine("throughput", real, f"{real:,.4g} of {rate:,.4g} messages a second")
+    yield "dry_seconds", dry, f"{told}: {buffer}"
+    yield "throughput", real, f"{real:,.4g} of {rate:,.4g} messages a second"
     asked = window.requests_per_second(real)
-    yield FlowLine(
-        "requests_per_second", asked, f"{asked:.3g} a second: {real:,.4g} / {window.consumed_before_resume:,}"
-    )
+    yield "requests_per_second", asked, f"{asked:.3g} a second: {real:,.4g} / {window.consumed_before_resume:,}"
     least = limits.threshold_for(window.limit, rate, round_trip)
     needed = f"{rate:,.4g}/s x {round_trip:.3g} s = {rate * round_trip:,.4g} messages"
     advice = f"{least} % is enough: {needed}" if least is not None else f"none is enough, raise the limit: {needed}"
-    yield FlowLine("least_threshold", least, advice)
+    yield "least_threshold", least, advice
 
 
 def connection_lines(
     window: ConnectionWindow, limit: int | None, consumers: int, size: int | None
 ) -> Iterator[FlowLine]:
-    yield FlowLine("connection_stops_at", window.limit, f"at {messages(window.limit)} of all its consumers together")
-    yield FlowLine("connection_resume_at", window.resume, f"at {window.resume:,} or fewer: strictly below the limit")
-    yield FlowLine(
-        "connection_most",
-        window.most,
-        f"{messages(window.most)}: it stops only after whole counts: {window.limit:,} - 1 + {window.count:,}",
-    )
+    yield "connection_stops_at", window.limit, f"at {messages(window.limit)} of all its consumers together"
+    yield "connection_resume_at", window.resume, f"at {window.resume:,} or fewer: strictly below the limit"
+    most = f"{window.limit:,} - 1 + {window.count:,}"
+    yield "connection_most", window.most, f"{messages(window.most)}: it stops only after whole counts: {most}"
     if size is not None:
-        yield FlowLine("connection_memory_bytes", window.most * size, f"{in_bytes(window.most * size)} at most")
-    together = None if limit is None else limit * consumers
-    if together is not None and together < window.limit:
+        yield "connection_memory_bytes", window.most * size, f"{in_bytes(window.most * size)} at most"
+    if limit is not None and (together := limit * consumers) < window.limit:
         told = f"the consumers': {consumers:,} x {limit:,} = {together:,} messages never reach the connection's limit"
+        yield "limit_that_binds", "consumer", told
     else:
         told = "the connection's: one consumer that does not read can stop all others of its connection"
-    binds = "consumer" if together is not None and together < window.limit else "connection"
-    yield FlowLine("limit_that_binds", binds, told)
+        yield "limit_that_binds", "connection", told
 
 
 # --- Artemis
@@ -211,27 +189,25 @@ def connection_lines(
 
 def window_lines(window: int, size: int, consumers: int) -> Iterator[FlowLine]:
     if window == -1:
-        yield FlowLine("window_bytes", None, "none: the client takes all that there is")
+        yield "window_bytes", None, "none: the client takes all that there is"
         return
     credit = CreditWindow(window)
     held = credit.messages(size)
-    yield FlowLine("window_bytes", window, f"{window:,} B a consumer")
-    yield FlowLine("held_messages", held, f"{messages(held)} of {size:,} B in the hands of a consumer, at most")
-    yield FlowLine(
-        "held_by_all_messages", held * consumers, f"{messages(held * consumers)}: {counted(consumers, 'consumer')}"
-    )
-    yield FlowLine("resume_bytes", credit.returned, f"after each {credit.returned:,} B taken: half of the window")
-    yield FlowLine("batch_messages", credit.batch(size), f"about {messages(credit.batch(size))} of {size:,} B")
+    yield "window_bytes", window, f"{window:,} B a consumer"
+    yield "held_messages", held, f"{messages(held)} of {size:,} B in the hands of a consumer, at most"
+    yield "held_by_all_messages", held * consumers, f"{messages(held * consumers)}: {counted(consumers, 'consumer')}"
+    yield "resume_bytes", credit.returned, f"after each {credit.returned:,} B taken: half of the window"
+    yield "batch_messages", credit.batch(size), f"about {messages(credit.batch(size))} of {size:,} B"
 
 
 def bounds(size: int, consumers: int, ring: int | None, memory: int | None) -> Iterator[FlowLine]:
     if ring is not None:
         window = limits.window_for_ring(ring, size, consumers)
         share = f"{ring:,} messages x {size:,} B / {consumers:,}"
-        yield FlowLine("window_for_ring_bytes", window, f"{window:,} B at most keep the ring's promise: {share}")
+        yield "window_for_ring_bytes", window, f"{window:,} B at most keep the ring's promise: {share}"
     if memory is not None:
         window = memory // consumers
-        yield FlowLine("window_for_memory_bytes", window, f"{window:,} B: {memory:,} B / {consumers:,}")
+        yield "window_for_memory_bytes", window, f"{window:,} B: {memory:,} B / {consumers:,}"
 
 
 # --- as text
@@ -239,11 +215,10 @@ def bounds(size: int, consumers: int, ring: int | None, memory: int | None) -> I
 
 def show(lines: Sequence[FlowLine], form: str) -> None:
     if form == "json":
-        say_json({line.name: line.value for line in lines})
+        say_json({name: value for name, value, _ in lines})
         return
-    width = max(len(line.name) for line in lines)
-    for line in lines:
-        say(f"{line.name.replace('_', ' '):{width}}  {line.text}")
+    width = max(len(name) for name, *_ in lines)
+    say(*(f"{name.replace('_', ' '):{width}}  {text}" for name, _, text in lines))
 
 
 def messages(count: int) -> str:

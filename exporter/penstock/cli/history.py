@@ -53,7 +53,7 @@ DEFAULT_DAYS = 15
 @click.option("--from", "first", type=options.DAY, help=f"UTC; default: {DEFAULT_DAYS} days ago.")
 @click.option("--to", "last", type=options.DAY, help="UTC; default: now.")
 @click.option("--bearer-token-file", "token", type=options.FILE, help="With a token for it.")
-def import_samples(url: str, target: str, match: str, broker: str, token: Path | None, **when: datetime | None) -> None:
+def import_samples(url: str, target: str, match: str, broker: str, token: Path | None, **when: float | None) -> None:
     """Back-fill the history from what a Prometheus scraped: of Penstock, or of Artemis by the JMX exporter or a plugin.
 
     Numbers of queues and brokers only: good for trends, not for judging again. Doing it twice changes nothing.
@@ -61,8 +61,8 @@ def import_samples(url: str, target: str, match: str, broker: str, token: Path |
     from penstock.history.backfill import Prometheus, backfill, secret  # noqa: PLC0415 - needs the extra
     from penstock.history.store import Store  # noqa: PLC0415
 
-    end = when["last"].replace(tzinfo=UTC).timestamp() if when["last"] else time.time()
-    begin = when["first"].replace(tzinfo=UTC).timestamp() if when["first"] else end - DEFAULT_DAYS * 86400
+    end = when["last"] or time.time()
+    begin = when["first"] or end - DEFAULT_DAYS * 86400
     source = Prometheus(url, match, secret(token) if token else "")
     found = backfill(source, Store(target), begin, end, broker, lambda text: say(text, err=True))
     if not found.rows:

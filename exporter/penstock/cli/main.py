@@ -54,6 +54,6 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="penstock")
 def main() -> None:
     """Tells what flows through JMS brokers (Apache Artemis, AMQ Broker, Eclipse OpenMQ), what does not, and why."""
-    logs.set_up("warning", "logfmt")
+    logs.set_up("error", "logfmt")
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name may have letters that the terminal's encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from penstock import __version__
 from penstock.agent import Result
-from penstock.cli import logs, options
+from penstock.cli import options
 from penstock.cli.overview import overview
 from penstock.cli.polling import poll_once, with_found
 from penstock.config import load
@@ -29,7 +29,6 @@ async def once(config_file: Path, name: str | None, form: str) -> int:
 
     Exit status 1 when a broker could not be read.
     """
-    logs.set_up("error", "logfmt")
     config, _ = await with_found(load(config_file), config_file)
     brokers = config.brokers if name is None else (options.chosen(config, name),)
     pollers = await poll_once(config, brokers)

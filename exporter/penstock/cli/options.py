@@ -5,22 +5,20 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from datetime import UTC
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from penstock.cli.client import DEFAULT_URL
-from penstock.cli.logs import FORMATS, LEVELS
 from penstock.cli.main import examples
 from penstock.config import Broker, Config
 from penstock.config.values import parse_duration, parse_size
 from penstock.core.errors import ConfigError, PenstockError
-from penstock.server import DEFAULT_ADDRESS
-from penstock.tui.lines import say
-
-T = TypeVar("T")
+from penstock.insight.events import Event
+from penstock.insight.text import event_line
+from penstock.tui.lines import say, say_json
 
 
 class Parsed(click.ParamType[float]):
@@ -48,7 +46,15 @@ SIZE = Parsed("size", _size)
 TIME = Parsed("time", parse_duration)
 """Seconds, of `20ms`."""
 
-DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
+
+class Timestamp(click.DateTime):
+    """Seconds since 1970 of a day or minute (UTC)."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(value, param, ctx).replace(tzinfo=UTC).timestamp()
+
+
+DAY = Timestamp(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 config_file = click.option(
@@ -62,72 +68,20 @@ web_config_file = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
-    """Where and for whom the agent serves."""
-
-    listen_addresses: tuple[str, ...]
-    probe_listen_address: str | None
-    lifecycle: bool
-    allowed_hosts: tuple[str, ...]
-    web_config_file: Path | None
-
-
-def server(function: Callable[..., T]) -> Callable[..., T]:
-    """Adds the options that make a `ServerOptions`."""
-    for option in reversed(_SERVER):
-        function = option(function)
-    return function
-
-
-_SERVER = (
-    click.option(
-        "--web.listen-address",
-        "listen_addresses",
-        multiple=True,
-        default=(DEFAULT_ADDRESS,),
-        help="Where to serve: :port, host:port or [::1]:port; may be given several times.",
-    ),
-    click.option(
-        "--web.probe-listen-address",
-        "probe_listen_address",
-        metavar="ADDRESS",
-        help="Serve health and readiness here too, by plain HTTP and without a user, and nothing else: no crowd at the"
-        " other addresses delays these.",
-    ),
-    click.option(
-        "--web.enable-lifecycle",
-        "lifecycle",
-        is_flag=True,
-        help="Let POST /-/reload reload the configuration; where users are configured, only for a user.",
-    ),
-    click.option(
-        "--web.allowed-host",
-        "allowed_hosts",
-        metavar="NAME",
-        multiple=True,
-        help="A host name of this server, beside addresses, localhost and the machine's own; requests under others are"
-        " refused. Without it reads are answered under any name. May be given several times.",
-    ),
-    web_config_file,
-)
-storage_path = click.option(
-    "--storage.path",
-    "storage",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("data"),
-    help="Directory of the state file, the log of changes and the history; made when it is not there.",
-)
-log_level = click.option(
-    "--log.level", "log_level", type=click.Choice(LEVELS), default="info", help="Least level logged."
-)
-log_format = click.option(
-    "--log.format", "log_format", type=click.Choice(FORMATS), default="logfmt", help="Form of the log."
-)
 form = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 form_of_lines = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: one object a line."
 )
+
+
+def show_event(event: Event, form: str) -> None:
+    """In one line, as `form_of_lines` says."""
+    if form == "json":
+        say_json(event, indent=None)
+    else:
+        say(event_line(event))
+
+
 agent_url = click.option(
     "--url",
     "--agent",
@@ -152,6 +106,11 @@ http_config_file = click.option(
     help="User and TLS to ask the agent with, in the form that promtool has.",
 )
 
+
+history_url = click.option(
+    "--history", required=True, help="Where the agent publishes: a directory or s3://BUCKET/PREFIX."
+)
+spark_master = click.option("--master", help="Spark master, such as spark://HOST:7077; default: embedded on all cores.")
 
 EXTRAS = {"pyarrow": "history", "pandas": "trends", "pyspark": "trends", "textual": "top"}
 """Package → the extra that brings it."""

@@ -1,5 +1,6 @@
 """`penstock record`: the raw answers of each poll to a file, for support cases and tests."""
 
+import re
 import time
 from contextlib import aclosing
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import click
 
 from penstock.agent import Result
-from penstock.cli import logs, options
+from penstock.cli import options
 from penstock.cli.polling import open_poller, polls_of
 from penstock.config import load
 from penstock.config.values import format_size
@@ -34,10 +35,10 @@ async def record(config_file: Path, name: str | None, polls: int, output: Path |
     The file holds no credentials of Penstock's, but names of queues, users and clients; only you can read it. Read it
     back with `transport: recording` and `url: recording:FILE`. Control-C ends early; what was written stays.
     """
-    logs.set_up("error", "logfmt")
     config = load(config_file)
     broker = options.chosen(config, name)
-    path = output or Path(f"{_file_name(broker.name)}-{time.strftime('%Y%m%dT%H%M%S')}.jsonl.gz")
+    plain = re.sub(r"[^\w.-]", "_", broker.name)
+    path = output or Path(f"{plain}-{time.strftime('%Y%m%dT%H%M%S')}.jsonl.gz")
     file = RecordingFile(path, limit)
     poller = open_poller(config, broker, file)
     failed = 0
@@ -54,7 +55,3 @@ async def record(config_file: Path, name: str | None, polls: int, output: Path |
         left_out = f"the last {polls - file.polls} of {polls} polls have no room in {format_size(limit)}"
         raise PenstockError(f"{path}: {left_out}; what was written can be read, give a larger --max-size for the rest")
     return int(failed == polls)
-
-
-def _file_name(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)

@@ -10,16 +10,15 @@ from penstock.agent.factory import name_map, policy_of
 from penstock.assessment.assess import State, assess
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.registry import KINDS
-from penstock.cli import logs, options
+from penstock.cli import options
 from penstock.config import Config, load
 from penstock.core.errors import ConfigError, SourceError, Unreachable
 from penstock.insight.events import Event, StatusSummary, changes, summarize
-from penstock.insight.text import event_line
 from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.settings.policy import Policy
 from penstock.transports.recording import RecordingTransport
 from penstock.transports.transport import Answer, Request
-from penstock.tui.lines import say, say_json
+from penstock.tui.lines import say
 
 TIMEOUT = 3600.0
 """No deadline: a recording takes as long as it takes to read."""
@@ -42,7 +41,6 @@ async def replay(file: Path, config_file: Path | None, name: str | None, form: s
 
     Edit rules or constants, replay, and see what would have been told.
     """
-    logs.set_up("error", "logfmt")
     config = None if config_file is None else load(config_file)
     transport = Recorded(file)
     policy, wanted = as_configured(config, name or transport.header.broker)
@@ -51,10 +49,7 @@ async def replay(file: Path, config_file: Path | None, name: str | None, form: s
         polls += 1
         told += len(events)
         for event in events:
-            if form == "json":
-                say_json(event, indent=None)
-            else:
-                say(event_line(event))
+            options.show_event(event, form)
     say(f"{polls} polls, {told} changes", err=True)
     return 0
 

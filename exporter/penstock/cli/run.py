@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from penstock.agent.shard import parse_shard
 from penstock.cli import logs, options
 from penstock.core.errors import PenstockError
 from penstock.core.tasks import end
-from penstock.server import make_app, make_probe_app, serve
+from penstock.server import DEFAULT_ADDRESS, make_app, make_probe_app, serve
 
 if TYPE_CHECKING:
     from penstock.server.authentication import Authentication, RefusedLogin
@@ -30,8 +31,42 @@ MOST_PROBES = 64
     "penstock run", "penstock run --config.file penstock.yaml --web.listen-address 127.0.0.1:19771 --storage.path data"
 )
 @options.config_file
-@options.server
-@options.storage_path
+@click.option(
+    "--web.listen-address",
+    "listen_addresses",
+    multiple=True,
+    default=(DEFAULT_ADDRESS,),
+    help="Where to serve: :port, host:port or [::1]:port; may be given several times.",
+)
+@click.option(
+    "--web.probe-listen-address",
+    "probe_listen_address",
+    metavar="ADDRESS",
+    help="Serve health and readiness here too, by plain HTTP and without a user, and nothing else: no crowd at the"
+    " other addresses delays these.",
+)
+@click.option(
+    "--web.enable-lifecycle",
+    "lifecycle",
+    is_flag=True,
+    help="Let POST /-/reload reload the configuration; where users are configured, only for a user.",
+)
+@click.option(
+    "--web.allowed-host",
+    "allowed_hosts",
+    metavar="NAME",
+    multiple=True,
+    help="A host name of this server, beside addresses, localhost and the machine's own; requests under others are"
+    " refused. Without it reads are answered under any name. May be given several times.",
+)
+@options.web_config_file
+@click.option(
+    "--storage.path",
+    "storage",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("data"),
+    help="Directory of the state file, the log of changes and the history; made when it is not there.",
+)
 @click.option(
     "--shard",
     metavar="ORDINAL/COUNT",
@@ -39,10 +74,20 @@ MOST_PROBES = 64
     show_envvar=True,
     help="Watch only this agent's part of the brokers; ORDINAL counts from 0 and may be a pod's name that ends in it.",
 )
-@options.log_level
-@options.log_format
+@click.option(
+    "--processes",
+    type=options.Parsed("auto|number", process.worker_processes),
+    default="auto",
+    envvar="PENSTOCK_PROCESSES",
+    show_envvar=True,
+    help="How many worker processes there may be for large brokers; auto: one a processor. They start when needed.",
+)
+@click.option(
+    "--log.level", "log_level", type=click.Choice(logs.LEVELS), default="info", help="Lowest level that is logged."
+)
+@click.option("--log.format", "log_format", type=click.Choice(logs.FORMATS), default="logfmt", help="Form of the log.")
 async def run(
-    config_file: Path, storage: Path, shard: str | None, log_level: str, log_format: str, **server: Any
+    config_file: Path, storage: Path, shard: str | None, processes: int, log_level: str, log_format: str, **server: Any
 ) -> int:
     """Watch the configured brokers and serve /metrics.
 
@@ -50,7 +95,8 @@ async def run(
     """
     process.tune()
     logs.set_up(log_level, log_format)
-    agent = Agent(config_file, storage, parse_shard(shard) if shard else None)
+    worker = (sys.executable, "-P", "-m", "penstock.cli.worker", log_level, log_format, str(config_file))
+    agent = Agent(config_file, storage, parse_shard(shard) if shard else None, worker, processes)
     stopping = asyncio.Event()
     last_resort = process.last_resort()
 
@@ -69,21 +115,28 @@ async def run(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    async with _served(agent, options.ServerOptions(**server)):
+    async with _served(agent, **server):
         loop.add_signal_handler(signal.SIGHUP, reload)
         await _watch(agent, stopping)
     return 0
 
 
 @asynccontextmanager
-async def _served(agent: Agent, server: options.ServerOptions) -> AsyncIterator[None]:
+async def _served(
+    agent: Agent,
+    *,
+    listen_addresses: Sequence[str],
+    probe_listen_address: str | None,
+    web_config_file: Path | None,
+    **app_options: Any,
+) -> AsyncIterator[None]:
     """The agent on the addresses of the command line. PenstockError: it cannot be served there."""
-    app = make_app(agent.lookups, lifecycle=server.lifecycle, allowed_hosts=server.allowed_hosts)
-    authentication = authentication_of(server.web_config_file, agent.refused_logins.note)
-    probed = [] if server.probe_listen_address is None else [server.probe_listen_address]
+    app = make_app(agent.lookups, **app_options)
+    authentication = authentication_of(web_config_file, agent.refused_logins.note)
+    probed = [] if probe_listen_address is None else [probe_listen_address]
     async with (
         serve(make_probe_app(agent.lookups), probed, max_connections=MOST_PROBES) as probe_addresses,
-        serve(app, server.listen_addresses, authentication=authentication) as addresses,
+        serve(app, listen_addresses, authentication=authentication) as addresses,
     ):
         if probe_addresses:
             log.info("serving probes on %s", ", ".join(map(str, probe_addresses)))

@@ -10,7 +10,6 @@ from penstock.cli.backtest import backtest
 from penstock.core.errors import PenstockError
 from penstock.tui.lines import say
 
-history = click.option("--history", required=True, help="Where the agent publishes: a directory or s3://BUCKET/PREFIX.")
 out = click.option("--out", required=True, help="Directory or s3://BUCKET/PREFIX of the results.")
 
 
@@ -23,9 +22,9 @@ trends.add_command(backtest)
 
 
 @options.command("penstock trends run --history data/history --out data/trends", of=trends)
-@history
+@options.history_url
 @out
-@click.option("--master", help="Spark master, such as spark://HOST:7077; default: embedded on all cores.")
+@options.spark_master
 def run(history: str, out: str, master: str | None) -> None:
     """Bring tiers, report and gauges up to date; only days with something new are read."""
     from penstock.trends import job  # noqa: PLC0415 - Spark is loaded for nothing else

@@ -3,10 +3,11 @@
 import numpy as np
 
 from penstock.conditions import openmq
-from penstock.conditions.condition import OPENMQ, Alert, Condition, Raised, Scope
+from penstock.conditions.condition import OPENMQ, Condition, Raised, Scope
 from penstock.conditions.evidence import undelivered
 from penstock.conditions.paused import PAUSED
 from penstock.conditions.starving import starving
+from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.observation.poll import RuleInputs
 
@@ -34,26 +35,10 @@ def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
 CONNECTION_PAUSED = Condition(
     name="connection_paused",
     scope=Scope.QUEUE,
-    title="One consumer uses up the flow limit of its connection.",
     rule=rule,
-    when="messages wait and nothing is delivered for longer than usual, while another consumer of the same connection"
-    " holds messages, is not paused by its own limit and gets no more",
-    quiet_on="connections without a limit of their own (`imqConnectionFlowLimitEnabled`); a consumer that is paused by"
-    " its own limit, or still gets messages",
     evidence=evidence,
-    causes={
-        "connection_limit": "a consumer on the same connection uses up the connection's flow limit"
-        " (imqConnectionFlowLimit)"
-    },
-    action="{ready:.0f} messages wait while {held:.0f} lie unread with another consumer of the same connection: give"
-    " that one a connection of its own, or limit it by imqConsumerFlowLimit",
     silenced_by=(PAUSED,),
     blockers=openmq.blocking,
     brokers=OPENMQ,
-    alert=Alert(
-        name="PenstockConnectionPaused",
-        description="{queue.ready} messages of {in_queue} wait while another consumer of the same connection fills the"
-        " buffer of the client.",
-        runbook="queues",
-    ),
+    **texts("connection_paused"),
 )

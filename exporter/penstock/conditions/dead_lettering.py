@@ -2,6 +2,7 @@
 
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
 from penstock.conditions.evidence import rate, window, window_begin
+from penstock.conditions.texts import texts
 from penstock.observation.activity import KILLED, moved_in_both_halves
 from penstock.observation.poll import RuleInputs
 
@@ -14,18 +15,11 @@ def rule(poll: RuleInputs) -> Raised:
 DEAD_LETTERING = Condition(
     name="dead_lettering",
     scope=Scope.QUEUE,
-    title="Messages go to the dead letters.",
     rule=rule,
-    when="messages are given up in both halves of the window",
-    quiet_on="one purge",
     evidence=rate("d_killed"),
-    causes={
-        "attempts_used_up": "deliveries fail max-delivery-attempts times",
-        "purged": "an operator removes messages",
-    },
-    action="{rate:.2f} messages a second go to the dead letters",
     notice=always,
     may_be_critical=False,
     window=window,
     brokers=ARTEMIS,
+    **texts("dead_lettering"),
 )

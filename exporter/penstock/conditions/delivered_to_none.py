@@ -3,7 +3,8 @@
 import numpy as np
 
 from penstock.conditions import openmq
-from penstock.conditions.condition import OPENMQ, Alert, Condition, Raised, Scope
+from penstock.conditions.condition import OPENMQ, Condition, Raised, Scope
+from penstock.conditions.texts import texts
 from penstock.observation.poll import RuleInputs
 from penstock.observation.prepared import FEWEST
 
@@ -31,24 +32,9 @@ def why(poll: RuleInputs, _: int) -> str:
 DELIVERED_TO_NONE = Condition(
     name="delivered_to_none",
     scope=Scope.BROKER,
-    title="Messages are with a consumer that is gone.",
     rule=rule,
-    when="for {proof} a destination counts messages as delivered and has no consumer and no subscription, and no"
-    " transaction has received any",
-    quiet_on="durable subscriptions without a consumer, consumers that went a moment ago, transactions that could not"
-    " be read",
-    causes={
-        "left_in_buffers": "the members of a shared, non-durable subscription closed with messages in their buffers"
-    },
     why=why,
     may_be_critical=False,
-    action="No client gets these messages any more, not after a restart either: purge the destination when it holds"
-    " nothing else that is needed; make the subscription durable, or drain it before its last member closes",
     brokers=OPENMQ,
-    alert=Alert(
-        name="PenstockDeliveredToNone",
-        description="Messages on {{ $labels.broker }} are with a consumer that is gone; the status page says where.",
-        runbook="brokers",
-        critical=False,
-    ),
+    **texts("delivered_to_none"),
 )

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
 from penstock.conditions.evidence import nearly, proof
+from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.observation.facts import Facts
@@ -33,23 +34,5 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
 
 
 DEPAGING_FROZEN = Condition(
-    name="depaging_frozen",
-    scope=Scope.QUEUE,
-    title="Page files are no longer read because one consumer holds too much.",
-    rule=rule,
-    when="the address pages, what is delivered and unacknowledged reaches what the queue may read from its pages, and"
-    " nothing moves for {proof}",
-    quiet_on="paging at work",
-    evidence=evidence,
-    causes={"page_limit": "one consumer holds more unacknowledged bytes than the queue may read from its pages"},
-    action="{delivering_bytes:.0f} bytes are unacknowledged, the queue reads pages up to {limit_bytes:.0f}: all its"
-    " consumers wait for the one that holds most",
-    brokers=ARTEMIS,
-    alert=Alert(
-        name="PenstockDepagingFrozen",
-        description="{queue.delivering} messages of {in_queue} are unacknowledged, as many as may be read from page"
-        " files at once; {queue.messages} are there.",
-        runbook="brokers",
-        dashboard="penstock-broker",
-    ),
+    name="depaging_frozen", scope=Scope.QUEUE, rule=rule, evidence=evidence, brokers=ARTEMIS, **texts("depaging_frozen")
 )

@@ -1,8 +1,9 @@
 """`duplicates_dropped`: an address keeps dropping messages whose duplicate id it has seen."""
 
-from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
 from penstock.conditions.evidence import lost, window
 from penstock.conditions.in_doubt import some
+from penstock.conditions.texts import texts
 from penstock.core.table import Positions
 from penstock.core.windows import Mask
 from penstock.observation.losses import DUPLICATE
@@ -37,29 +38,15 @@ def why(poll: RuleInputs, queue: int) -> str:
 DUPLICATES_DROPPED = Condition(
     name="duplicates_dropped",
     scope=Scope.QUEUE,
-    title="The broker drops messages whose duplicate id it has seen before.",
     rule=rule,
-    when="messages that producers sent and the address did not route, as the broker drops duplicates, grew at"
-    " three polls or more, over {persistent} or longer, the last of them within the window",
     quiet_on="a client that sends once more after a failover; addresses that others than listed producers send to, or"
     f" producers that name an address with each message. A notice while less than {FEW:.0%} of what was sent is",
     evidence=lost(DUPLICATE, share=True),
-    causes={
-        "same_id": "a producer sets the same duplicate id on different messages",
-        "sends_again": "a producer sends everything again, for instance after an error that it takes for a failure",
-    },
     why=why,
-    action="{lost:.0f} messages or more ({share:.0f} % of those sent) were dropped as duplicates, and their producer"
-    " got no error: have it set an id of its own on each message (_AMQ_DUPL_ID), or none",
     notice=notice,
     may_be_critical=False,
     of_address=True,
     window=window,
     brokers=ARTEMIS,
-    alert=Alert(
-        name="PenstockDuplicatesDropped",
-        description="The broker drops messages sent to {in_address} as duplicates; {address.producers} producers send"
-        " there.",
-        runbook="brokers",
-    ),
+    **texts("duplicates_dropped"),
 )

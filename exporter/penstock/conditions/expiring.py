@@ -2,6 +2,7 @@
 
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
 from penstock.conditions.evidence import rate, window, window_begin
+from penstock.conditions.texts import texts
 from penstock.observation.activity import EXPIRED, moved_in_both_halves
 from penstock.observation.poll import RuleInputs
 
@@ -14,15 +15,11 @@ def rule(poll: RuleInputs) -> Raised:
 EXPIRING = Condition(
     name="expiring",
     scope=Scope.QUEUE,
-    title="Messages expire before they are read.",
     rule=rule,
-    when="messages expire in both halves of the window",
-    quiet_on="one purge",
     evidence=rate("d_expired"),
-    causes={"time_to_live": "messages outlive their time to live before they are read"},
-    action="{rate:.2f} messages expire each second",
     notice=always,
     may_be_critical=False,
     window=window,
     brokers=ARTEMIS,
+    **texts("expiring"),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from penstock.conditions.condition import Condition, Reported, Scope, always
+from penstock.conditions.texts import texts
 from penstock.learned.churn import LONG, Churn
 from penstock.observation.poll import RuleInputs
 
@@ -16,14 +17,11 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
 HOLDER_GONE = Condition(
     name="holder_gone",
     scope=Scope.CLIENT,
-    title="A consumer went away with messages that it had not settled.",
     reports=reports,
     when=f"a consumer went away that had held messages for {LONG:.0f} s or more without settling any, and they went"
     " back to the queue",
-    quiet_on="consumers that settle and close",
-    causes={"connection_died": "its connection died and the broker ended it"},
-    action="a consumer went away that held {held:.0f} messages for {age:.0f} s; {returned:.0f} went back to the queue",
     notice=always,
     may_be_critical=False,
     event=True,
+    **texts("holder_gone"),
 )

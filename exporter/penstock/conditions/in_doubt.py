@@ -3,7 +3,8 @@
 import numpy as np
 
 from penstock.conditions import openmq
-from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Scope, Variant
+from penstock.conditions.texts import texts
 from penstock.observation.poll import RuleInputs
 
 LASTING = 180.0
@@ -65,23 +66,10 @@ def openmq_why(poll: RuleInputs, _: int) -> str:
 IN_DOUBT = Condition(
     name="in_doubt",
     scope=Scope.BROKER,
-    title="Transactions are prepared and have not been decided for minutes: their messages are in doubt.",
     rule=rule,
     when=f"the same distributed (XA) transaction has been prepared for {LASTING / 60:.0f} min or longer",
-    quiet_on="clients that commit seconds after they prepare, however many; bridges; a transaction manager that"
-    " recovers within that time; accounts that may not call `listPreparedTransactions`",
-    causes={
-        "not_recovered": "the application ended or was cut off after it had prepared, and its transaction"
-        " manager has not recovered",
-        "log_lost": "a transaction manager lost its log",
-    },
     why=why,
     may_be_critical=False,
-    action="Restart the application whose transaction manager prepared them, so that it recovers. If it is gone, end"
-    " each by the broker's operation commitPreparedTransaction (messages that it took are acknowledged, those that it"
-    " sent are delivered) or rollbackPreparedTransaction (messages that it took go back to their queues, those that it"
-    " sent are dropped); listPreparedTransactions has the whole Xids. Do it before the broker restarts: a full ring"
-    " forgets messages in doubt when it is loaded",
     variants={
         "openmq": Variant(
             rule=openmq_rule,
@@ -92,10 +80,5 @@ IN_DOUBT = Condition(
             " then no client gets these messages, also after a restart of the broker",
         )
     },
-    alert=Alert(
-        name="PenstockInDoubt",
-        description="{broker.prepared_transactions} transactions are prepared on {{ $labels.broker }}, some of them for"
-        " minutes; the status page says which, and whose messages are in doubt.",
-        runbook="brokers",
-    ),
+    **texts("in_doubt"),
 )

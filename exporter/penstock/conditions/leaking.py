@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from penstock.conditions.condition import Alert, Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, Scope
+from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
 from penstock.observation.buffers import LULL, POLLS, PROVEN, SECONDS, SHARE, WINDOWS
@@ -44,28 +45,15 @@ def suspicion(poll: RuleInputs, queues: Positions) -> Mask:
 LEAKING = Condition(
     name="leaking",
     scope=Scope.CLIENT,
-    title="A client leaves a few messages unacknowledged for good.",
     rule=rule,
     when=f"a consumer acknowledges at nearly every poll, and the least that it buffers never falls and rises by at most"
     f" {SHARE:.0%} of what it acknowledges, in {WINDOWS} windows of {SECONDS:g} s or {POLLS}"
     f" polls, or longer ones: a notice. A warning once {LULL} polls without any message to process show what it"
     " still buffers: exactly that leaked",
-    quiet_on="acknowledgement in batches or transactions, DUPS_OK_ACKNOWLEDGE, pools that acknowledge out of order, a"
-    " buffer that was empty once, consumers more than 2 % too slow, OpenMQ queues that remove messages at a limit",
     evidence=evidence,
-    causes={
-        "leaks": "a path through the client that does not acknowledge: an exception, an early return, a filter",
-        "too_slow": "while nothing is proven: a consumer that is slightly too slow",
-    },
-    action="{leak_text}",
     notice=suspicion,
     may_be_critical=False,
     window=lambda _, interval: WINDOWS * max(SECONDS, POLLS * interval),
     by_consumer=True,
-    alert=Alert(
-        name="PenstockLeaking",
-        description="{client} buffers {client.buffered} messages of {in_queue} that it processed or lost and never"
-        " acknowledged. Consumers that leak: {value} of {client.consumers}.",
-        runbook="clients",
-    ),
+    **texts("leaking"),
 )

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from penstock.conditions.condition import Alert, Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, Scope
 from penstock.conditions.evidence import nearly
+from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.model import QueueKind
@@ -44,26 +45,5 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
 
 
 NO_CONSUMER = Condition(
-    name="no_consumer",
-    scope=Scope.QUEUE,
-    title="Messages wait and nobody reads the queue.",
-    rule=rule,
-    when="messages wait, nobody is there and nothing is settled, for longer than an absence usually lasts",
-    quiet_on="dead-letter and expiry queues, a consumer every 20 s for a moment, a batch every ten minutes once"
-    " learned, the minute after the broker's start; outside of business hours; where none are expected. It is a notice"
-    " where nobody ever read the queue and nobody is expected",
-    evidence=evidence,
-    causes={
-        "application_down": "the consuming application is down",
-        "other_queue": "it listens to another queue",
-        "meant_for_nobody": "nobody was meant to read it",
-    },
-    action="{ready:.0f} messages wait and nobody reads them, {rate:.1f} come each second",
-    notice=notice,
-    alert=Alert(
-        name="PenstockNoConsumer",
-        description="{queue.ready} messages of {in_queue} wait without a consumer, {queue.added|a second} come each"
-        " second.",
-        runbook="queues",
-    ),
+    name="no_consumer", scope=Scope.QUEUE, rule=rule, evidence=evidence, notice=notice, **texts("no_consumer")
 )

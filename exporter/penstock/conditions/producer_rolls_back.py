@@ -4,6 +4,7 @@ from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, alw
 from penstock.conditions.duplicates_dropped import senders
 from penstock.conditions.evidence import lost, window
 from penstock.conditions.in_doubt import some
+from penstock.conditions.texts import texts
 from penstock.observation.losses import ROLLED_BACK
 from penstock.observation.poll import RuleInputs
 
@@ -26,23 +27,15 @@ def why(poll: RuleInputs, queue: int) -> str:
 PRODUCER_ROLLS_BACK = Condition(
     name="producer_rolls_back",
     scope=Scope.QUEUE,
-    title="Producers roll back much of what they send.",
     rule=rule,
     when=f"at least {MANY:.0%} of what came to the address was rolled back by its producers, which grew at three polls"
     " or more, over {persistent} or longer, the last of them within the window",
-    quiet_on="a transaction that is rolled back and sent again now and then; transactions that are open; several"
-    " producers, of which it is not known what they rolled back until they are at rest",
     evidence=lost(ROLLED_BACK, share=True),
-    causes={
-        "service_fails": "a service that the producer calls in its transaction fails",
-        "timeout": "its transactions run into a timeout",
-    },
     why=why,
-    action="{lost:.0f} messages ({share:.0f} % of those sent) were sent and rolled back; none is lost by that. Look for"
-    " the error in the log of the producer",
     notice=always,
     may_be_critical=False,
     of_address=True,
     window=window,
     brokers=ARTEMIS,
+    **texts("producer_rolls_back"),
 )

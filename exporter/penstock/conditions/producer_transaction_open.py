@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from penstock.conditions import openmq
-from penstock.conditions.condition import OPENMQ, Alert, Condition, Raised, Scope
+from penstock.conditions.condition import OPENMQ, Condition, Raised, Scope
+from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.core.windows import longer
 from penstock.observation.poll import RuleInputs
@@ -35,23 +36,8 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
 PRODUCER_TRANSACTION_OPEN = Condition(
     name="producer_transaction_open",
     scope=Scope.QUEUE,
-    title="A producer has sent messages and does not commit.",
     rule=rule,
-    when="messages stand in an open transaction and nothing is settled, or the transaction itself is old; both for"
-    " longer than the patience",
-    quiet_on="commits, also when their rhythm fits that of the polls",
     evidence=evidence,
-    causes={
-        "never_commits": "a producer has sent in a transaction and does not commit",
-        "frozen": "its process is frozen",
-    },
-    action="{uncommitted:.0f} messages were sent {age:.0f} s ago and are not committed; nobody can read them, and the"
-    " broker ends the transaction at imq.transaction.producer.maxNumMsgs",
     brokers=OPENMQ,
-    alert=Alert(
-        name="PenstockProducerTransactionOpen",
-        description="Messages sent to {in_queue} have stayed uncommitted longer than usual; {queue.ready} messages"
-        " wait.",
-        runbook="queues",
-    ),
+    **texts("producer_transaction_open"),
 )

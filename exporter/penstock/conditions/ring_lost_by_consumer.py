@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
 from penstock.conditions.evidence import at_this_poll
+from penstock.conditions.texts import texts
 from penstock.conditions.wording import KNOBS
 from penstock.core.table import Column, Positions
 from penstock.observation.facts import or_zero
@@ -61,23 +62,10 @@ def ways(clients: Mapping[str, str]) -> Iterator[str]:
 RING_LOST_BY_CONSUMER = Condition(
     name="ring_lost_by_consumer",
     scope=Scope.QUEUE,
-    title="A consumer went and its messages did not fit back into the ring.",
     rule=rule,
-    when="messages were evicted in an interval in which a consumer went or rolled back, and more than arrivals explain",
-    quiet_on="overflow by arrivals; scheduled messages that fall due",
     evidence=evidence,
-    causes={"returned": "a consumer closed, lost its connection or rolled back, and what it returned did not fit"},
     why=who_returned,
-    action="{lost:.0f} messages or more came back to a full ring and were evicted: give the client a smaller window or"
-    " prefetch, or make the ring larger than all that its clients buffer",
     event=True,
     brokers=ARTEMIS,
-    alert=Alert(
-        name="PenstockRingLostByConsumer",
-        description="{ring_loser.lost|sum of 15m} messages of {in_queue} were lost within 15m as consumers"
-        " closed or rolled back; {queue.ring_at_risk} more are at risk.",
-        runbook="rings",
-        critical=False,
-        dashboard="penstock-rings",
-    ),
+    **texts("ring_lost_by_consumer"),
 )

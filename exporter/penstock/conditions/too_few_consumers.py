@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from penstock.conditions.condition import Alert, Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, Scope
 from penstock.conditions.evidence import at_this_poll
+from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
 from penstock.observation.facts import Facts
@@ -25,19 +26,5 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
 
 
 TOO_FEW_CONSUMERS = Condition(
-    name="too_few_consumers",
-    scope=Scope.QUEUE,
-    title="Fewer consumers are there than the configuration expects.",
-    rule=rule,
-    when="fewer consumers are there than the configuration expects, while messages wait or come",
-    quiet_on="queues of which nothing is expected; outside of business hours; queues in which nothing waits or comes",
-    evidence=evidence,
-    causes={"instance_down": "an instance of the application is down"},
-    action="{consumers:.0f} of {expected:.0f} consumers",
-    alert=Alert(
-        name="PenstockTooFewConsumers",
-        description="{in_queue} has {queue.consumers} of {queue.expected_consumers} consumers; {queue.ready} messages"
-        " wait.",
-        runbook="queues",
-    ),
+    name="too_few_consumers", scope=Scope.QUEUE, rule=rule, evidence=evidence, **texts("too_few_consumers")
 )

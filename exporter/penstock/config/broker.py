@@ -1,11 +1,10 @@
 """A broker: where it is, how it is asked, and which of its queues are looked at."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -32,7 +31,6 @@ from penstock.config.values import (
     Size,
     Text,
     between,
-    check_host_port,
     check_origin,
     existing_file,
     format_duration,
@@ -42,6 +40,7 @@ from penstock.config.values import (
     jmx_url,
     one_password,
     read_password,
+    refusing,
 )
 from penstock.core.errors import ConfigError
 from penstock.settings import rules as flow
@@ -112,8 +111,8 @@ KindName = Annotated[
 ]
 
 
-class Tls(Section):
-    """TLS to the broker; the system's authorities are trusted where nothing else is said."""
+class ClientTls(Section):
+    """TLS of a client; the system's authorities are trusted where nothing else is said."""
 
     ca_file: File | None = None
     """Authorities to trust, PEM."""
@@ -121,10 +120,8 @@ class Tls(Section):
     """The client's certificate, PEM."""
     key_file: File | None = None
     """Its key, PEM; may be left out when cert_file holds both."""
-    insecure: StrictBool = False
-    """Trust any certificate. For tests only: whoever is in between reads the password."""
     server_name: Text | None = None
-    """Name expected in the broker's certificate, when it is not the URL's host."""
+    """Name expected in the server's certificate, when it is not the URL's host."""
 
     @check("key_file")
     @classmethod
@@ -132,6 +129,13 @@ class Tls(Section):
         if value is not None and info.data.get("cert_file", value) is None:
             raise ValueError("needs a cert_file beside it")
         return value
+
+
+class Tls(ClientTls):
+    """TLS to the broker; the system's authorities are trusted where nothing else is said."""
+
+    insecure: StrictBool = False
+    """Trust any certificate. For tests only: whoever is in between reads the password."""
 
 
 class QueueMatch(Section):
@@ -143,7 +147,7 @@ class QueueMatch(Section):
     """Pattern on the queue."""
 
     def compiled(self) -> flow.Match:
-        return flow.Match(address=self.address, queue=self.queue)
+        return flow.Match(**dict(self))
 
 
 MAX_LABELS = 16
@@ -178,10 +182,7 @@ def unique_name(value: str, info: ValidationInfo) -> str:
 class Broker(Section):
     """One broker: where it is and how it is asked."""
 
-    ELSEWHERE: ClassVar[Mapping[str, str]] = {
-        "allow_password_in_process_list": "jmxquery, which needed it, is gone; use transport: jmx and remove this line"
-    }
-    name: EnvText
+    name: Annotated[EnvText, AfterValidator(unique_name)]
     """Its name: the label `broker` of every metric; unique."""
     kind: KindName
     """`artemis` or `openmq`."""
@@ -208,7 +209,7 @@ class Broker(Section):
     """Only queues that one of these matches; none = all."""
     exclude: tuple[QueueMatch, ...] = ()
     """Not the queues that one of these matches."""
-    port_mapper: Annotated[EnvText, AfterValidator(check_host_port)] | None = None
+    port_mapper: Annotated[EnvText, refusing(host_port)] | None = None
     """HOST:PORT of an OpenMQ port mapper, where it is not reached at the URL's host and the broker's own port."""
     java: File | None = None
     """The `java` (11 or later) of jmx, when not that of JAVA_HOME or PATH."""
@@ -222,11 +223,6 @@ class Broker(Section):
     """How much of this broker is read and shown: what is said here, in place of the general budgets."""
     labels: Annotated[dict[str, Text], AfterValidator(check_labels)] = Field(default={})
     """Said about the broker itself: labels of mq_broker_labels, `label_` before their names."""
-
-    @check("name")
-    @classmethod
-    def _unique(cls, value: str, info: ValidationInfo) -> str:
-        return unique_name(value, info)
 
     @check("url")
     @classmethod
@@ -257,10 +253,7 @@ class Broker(Section):
             raise ValueError("needs a username beside it")
         return value
 
-    @check("password_file")
-    @classmethod
-    def _one_password(cls, value: Path | None, info: ValidationInfo) -> Path | None:
-        return one_password(value, info.data.get("inline_password"))
+    _one_password = check("password_file")(one_password)
 
     @check("tls")
     @classmethod

@@ -7,7 +7,7 @@ file: programs, files, credentials, what is read of the environment.
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 from pydantic import field_validator as check
@@ -23,6 +23,7 @@ from penstock.config.values import (
     between,
     format_duration,
     is_host,
+    refusing,
     shown,
     split_host,
 )
@@ -49,7 +50,7 @@ class Profile(Broker):
 
     @check("name")
     @classmethod
-    def _unique(cls, value: str, info: ValidationInfo) -> str:  # noqa: ARG003
+    def _named(cls, value: str) -> str:
         if NAME not in value:
             raise ValueError(f"must hold {NAME}, so that each broker found has a name of its own")
         return value
@@ -121,10 +122,6 @@ class Records(StrEnum):
 class DnsTarget(Section):
     """Brokers behind a name in DNS, such as a headless Service; asked again each minute."""
 
-    ELSEWHERE: ClassVar[Mapping[str, str]] = {
-        "broker": "is the old form; write what it holds into discovery.profiles.NAME, and profile: NAME here"
-    }
-
     dns: EnvText
     """The name. SRV: `_PORT._tcp.SERVICE.NAMESPACE.svc`, each target a broker; A: each address (A, AAAA) a broker."""
     records: Records = Records.SRV
@@ -148,16 +145,6 @@ class FileTargets(Section):
     """Files with a list `brokers:` each, `*` and `?` allowed in the last part; read again when they change."""
     profiles: Annotated[tuple[ProfileName, ...], Field(min_length=1)]
     """The profiles that a broker in these files may name; the first is that of brokers that name none."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_plain_name(cls, data: Any) -> Any:
-        if isinstance(data, str):
-            raise ValueError(  # noqa: TRY004 - pydantic's way
-                "is the old form; write {files: [FILE], profiles: [NAME]}, and into discovery.profiles.NAME how the"
-                " brokers in the file are asked"
-            )
-        return data
 
 
 class Discovery(Section):
@@ -192,18 +179,12 @@ class Target(Section):
 
     name: Annotated[PlainText, AfterValidator(unique_name)]
     """What it is called; unique."""
-    host: PlainText
+    host: Annotated[PlainText, refusing(split_host)]
     """HOST or HOST:PORT."""
     profile: PlainText | None = None
     """The profile by which it is asked, one of those that the main file allows to this file; default: the first."""
     labels: Annotated[dict[str, PlainText], AfterValidator(check_labels)] = Field(default={})
     """Beside those of the profile, which win."""
-
-    @check("host")
-    @classmethod
-    def _host(cls, value: str) -> str:
-        split_host(value)
-        return value
 
     @model_validator(mode="after")
     def _fits(self, info: ValidationInfo) -> "Target":

@@ -1,13 +1,11 @@
 """How the commands ask an agent (`--http.config.file`): user and TLS, in the form that promtool has."""
 
-from pathlib import Path
-
-from pydantic import StrictBool, ValidationInfo
+from pydantic import StrictBool
 from pydantic import field_validator as check
 
-from penstock.config.loading import load_as
+from penstock.config.broker import ClientTls
 from penstock.config.section import Section
-from penstock.config.values import EnvSecret, EnvText, File, Text, one_password, read_password
+from penstock.config.values import EnvSecret, EnvText, File, one_password, read_password
 
 
 class BasicAuth(Section):
@@ -20,10 +18,7 @@ class BasicAuth(Section):
     password_file: File | None = None
     """File that holds the password."""
 
-    @check("password_file")
-    @classmethod
-    def _one_password(cls, value: Path | None, info: ValidationInfo) -> Path | None:
-        return one_password(value, info.data.get("password"))
+    _one_password = check("password_file")(one_password)
 
     def secret(self) -> str:
         """The password as it is now; ValueError when its file cannot be read any more."""
@@ -32,17 +27,9 @@ class BasicAuth(Section):
         return self.password.get_secret_value() if self.password is not None else ""
 
 
-class TlsClient(Section):
+class TlsClient(ClientTls):
     """TLS to the agent; the system's authorities are trusted where nothing else is said."""
 
-    ca_file: File | None = None
-    """Authorities to trust, PEM."""
-    cert_file: File | None = None
-    """The client's certificate, PEM."""
-    key_file: File | None = None
-    """Its key, PEM; may be left out when cert_file holds both."""
-    server_name: Text | None = None
-    """Name expected in the agent's certificate, when it is not the URL's host."""
     insecure_skip_verify: StrictBool = False
     """Trust any certificate. For tests only: whoever is in between reads the password."""
 
@@ -52,8 +39,3 @@ class HttpConfig(Section):
 
     basic_auth: BasicAuth | None = None
     tls_config: TlsClient = TlsClient()
-
-
-def load_http(path: Path, environ: dict[str, str]) -> HttpConfig:
-    """The file `path`; `environ` fills `${NAME}`. Raises ConfigError, one line per problem with its line number."""
-    return load_as(HttpConfig, path, environ, flag="--http.config.file")

@@ -30,7 +30,7 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None)
 
     Raises ConfigError, one line per problem: `FILE:LINE: brokers[0].url: what is wrong; what is allowed`.
     """
-    return load_as(Config, Path(path), os.environ if environ is None else environ, flag="--config.file")
+    return load_as(Config, Path(path), environ, flag="--config.file")
 
 
 def load_targets(path: Path, profiles: Mapping[str, Profile]) -> tuple[Target, ...]:
@@ -39,14 +39,14 @@ def load_targets(path: Path, profiles: Mapping[str, Profile]) -> tuple[Target, .
     return _load(TargetFile, path, reading, flag="discovery.files", regular=True).brokers
 
 
-def load_rules(path: Path, environ: Mapping[str, str] | None = None) -> Config:
+def load_rules(path: Path) -> Config:
     """The rules and constants in a configuration, which need not name a broker. Raises ConfigError as `load` does."""
-    return load_as(RulesFile, path, os.environ if environ is None else environ, flag="--rules")
+    return load_as(RulesFile, path, flag="--rules")
 
 
-def load_as(model: type[ModelT], path: Path, environ: Mapping[str, str], *, flag: str) -> ModelT:
+def load_as(model: type[ModelT], path: Path, environ: Mapping[str, str] | None = None, *, flag: str) -> ModelT:
     """The file as a `model`; `flag` is where an operator names the file. Raises ConfigError as `load` does."""
-    return _load(model, path, Reading(path.parent, environ), flag=flag)
+    return _load(model, path, Reading(path.parent, os.environ if environ is None else environ), flag=flag)
 
 
 def _load(model: type[ModelT], path: Path, reading: Reading, *, flag: str, regular: bool = False) -> ModelT:
@@ -153,6 +153,7 @@ def _fields(model: type[Section]) -> Iterator[tuple[str, Any]]:
 _TOLD: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
     "value_error": lambda context: str(context["error"]),
     "missing": "is missing; it is required",
+    "literal_error": lambda context: f"must be {context['expected']}",
     "enum": lambda context: f"must be one of {context['expected']}",
     "greater_than_equal": lambda context: f"must be at least {context['ge']}",
     "less_than_equal": lambda context: f"must be at most {context['le']}",

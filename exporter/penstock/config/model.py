@@ -15,20 +15,13 @@ from penstock.config.section import Section
 from penstock.config.values import Duration, EnvText, Reading, Size, Text, between, format_duration, format_size
 from penstock.model import QueueKind
 from penstock.settings import rules as flow
-from penstock.settings.business_hours import ALLOWED, Hours, parse_hours
+from penstock.settings.business_hours import Hours, parse_hours
 from penstock.settings.constants import Constants
-
-
-def read_hours(value: object) -> Hours:
-    if not isinstance(value, str):
-        raise ValueError(f"must be text; {ALLOWED}")  # noqa: TRY004 - pydantic's way
-    return parse_hours(value)
-
 
 Target = Annotated[Duration, between(1, 365 * 86400, format_duration)]
 BusinessHours = Annotated[
     Hours,
-    BeforeValidator(read_hours),
+    BeforeValidator(parse_hours),
     PlainSerializer(lambda hours: hours.text, return_type=str),
     WithJsonSchema({"type": "string", "description": "Business hours such as Mon-Fri 08:00-18:00 Europe/Berlin"}),
 ]
@@ -53,9 +46,6 @@ class RuleMatch(QueueMatch):
     """Pattern on the broker's name."""
     client: Pattern = "*"
     """Pattern on the client; anything but `*` speaks about clients, not about their queues."""
-
-    def compiled(self) -> flow.Match:
-        return flow.Match(self.broker, self.address, self.queue, self.client)
 
 
 class Rule(Section):

@@ -25,7 +25,7 @@ class Section(BaseModel):
         extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True, validate_by_alias=True
     )
     ELSEWHERE: ClassVar[Mapping[str, str]] = {}
-    """Keys that do not belong here any more or at all, each with what to do about it."""
+    """Keys that do not belong here, each with what to do about it."""
     _written: Mapping[str, str] = PrivateAttr(default_factory=dict)
     """Fields with `${NAME}` in their text: the text as it is in the file."""
     _expanded: Mapping[str, str] = PrivateAttr(default_factory=dict)

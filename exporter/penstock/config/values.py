@@ -59,12 +59,10 @@ def parse_duration(value: object) -> float:
     """Seconds of `15s`, `1m30s`, `500ms`, or of a plain number. ValueError says what is allowed."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    if isinstance(value, str):
-        if re.fullmatch(_NUMBER, value, re.ASCII):
-            return float(value)
-        found = re.fullmatch(_DURATION, value, re.ASCII)
-        if value and found:
-            return sum(float(n) * unit for n, unit in zip(found.groups(), DURATION_UNITS.values(), strict=True) if n)
+    if isinstance(value, str) and re.fullmatch(_NUMBER, value, re.ASCII):
+        return float(value)
+    if isinstance(value, str) and value and (found := re.fullmatch(_DURATION, value, re.ASCII)):
+        return sum(float(n) * unit for n, unit in zip(found.groups(), DURATION_UNITS.values(), strict=True) if n)
     raise ValueError(f"{shown(value)} is not a duration; write 500ms, 15s, 1m30s, 2h, 1d or a number of seconds")
 
 
@@ -82,12 +80,10 @@ def parse_size(value: object) -> int:
     """Bytes of `64MiB`, `10MB`, or of a plain number. ValueError says what is allowed."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str):
-        if re.fullmatch(r"\d{1,18}", value, re.ASCII):
-            return int(value)
-        found = re.fullmatch(_SIZE, value, re.ASCII)
-        if found:
-            return int(float(found[1]) * SIZE_UNITS[found[2]])
+    if isinstance(value, str) and re.fullmatch(r"\d{1,18}", value, re.ASCII):
+        return int(value)
+    if isinstance(value, str) and (found := re.fullmatch(_SIZE, value, re.ASCII)):
+        return int(float(found[1]) * SIZE_UNITS[found[2]])
     raise ValueError(f"{shown(value)} is not a size; write {', '.join(f'64{unit}' for unit in SIZE_UNITS)} or bytes")
 
 
@@ -109,6 +105,16 @@ def between(least: float, most: float, show: Callable[[Any], str]) -> AfterValid
         return value
 
     return AfterValidator(check)
+
+
+def refusing(check: Callable[[str], object]) -> AfterValidator:
+    """Refuses a text for which `check` raises ValueError, and takes any other as it is."""
+
+    def passed(value: str) -> str:
+        check(value)
+        return value
+
+    return AfterValidator(passed)
 
 
 def shown(value: object) -> str:
@@ -161,11 +167,6 @@ def check_origin(value: str) -> str:
     if parts.path not in ("", "/"):
         raise ValueError("must be only scheme://host[:port], as a browser sends it")
     return value.rstrip("/")
-
-
-def check_host_port(value: str) -> str:
-    host_port(value)
-    return value
 
 
 def host_port(value: str) -> tuple[str, int]:
@@ -297,10 +298,10 @@ def read_password(path: Path) -> str:
     return password
 
 
-def one_password(file: Path | None, beside: object) -> Path | None:
+def one_password(file: Path | None, info: ValidationInfo) -> Path | None:
     """A file of a password that can be read, and stands alone."""
     if file is not None:
-        if beside is not None:
+        if info.data.get("inline_password", info.data.get("password")) is not None:
             raise ValueError("stands beside password; give only one of the two")
         read_password(file)
     return file

@@ -4,7 +4,7 @@ import re
 import ssl
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, StrictBool, StrictInt, ValidationInfo
 from pydantic import field_validator as check
@@ -40,7 +40,8 @@ HEADERS = (
     "X-XSS-Protection",
 )
 
-VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+Version = Literal["TLS12", "TLS13"]
+VERSIONS: dict[Version, ssl.TLSVersion] = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 
 _BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 
@@ -73,9 +74,9 @@ class TlsServer(Section):
     """The authorities as text, instead of client_ca_file."""
     client_allowed_sans: tuple[Text, ...] = ()
     """Names (DNS, IP, e-mail, URI) of which a client's certificate must have one; empty: any."""
-    min_version: str = "TLS12"
+    min_version: Version = "TLS12"
     """TLS12 or TLS13; older ones are broken and not offered."""
-    max_version: str = "TLS13"
+    max_version: Version = "TLS13"
     """TLS12 or TLS13."""
     cipher_suites: tuple[str, ...] = ()
     """Suites for TLS 1.2, by Go's names; empty: OpenSSL's default."""
@@ -89,13 +90,6 @@ class TlsServer(Section):
     def _verifiable(cls, value: object) -> object:
         if value == "RequireAnyClientCert":
             raise ValueError("a certificate that nothing checks protects nothing; use RequireAndVerifyClientCert")
-        return value
-
-    @check("min_version", "max_version")
-    @classmethod
-    def _offered(cls, value: str) -> str:
-        if value not in VERSIONS:
-            raise ValueError("must be TLS12 or TLS13; older versions are broken")
         return value
 
     @check("cipher_suites")

@@ -12,6 +12,9 @@ class Hinted(PenstockError):
         super().__init__(message)
         self.hint = hint
 
+    def __reduce__(self) -> tuple[type["Hinted"], tuple[str, str]]:
+        return type(self), (str(self), self.hint)
+
 
 class ConfigError(PenstockError):
     """The configuration cannot be used. Each argument is a line: file:line, key, what is allowed."""

@@ -100,10 +100,10 @@ def create(path: Path, mode: int = OWNER_ONLY) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb")
 
 
-def create_named(path: Path, mode: int = OWNER_ONLY) -> BinaryIO:
+def create_named(path: Path) -> BinaryIO:
     """The same under a name that somebody gave: only a regular file goes. Raises OSError; Unfit."""
     check_target(path)
-    return create(path, mode)
+    return create(path)
 
 
 def check_target(path: Path) -> None:

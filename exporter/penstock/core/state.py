@@ -153,20 +153,16 @@ _DECLARED: dict[type[RowState], Mapping[str, Declared]] = {}
 def declared(kind: type[RowState]) -> Mapping[str, Declared]:
     """The fields of a kind of state that are by row; TypeError where a declaration is missing."""
     if kind not in _DECLARED:
-        own = [one for one in fields(kind) if one.name != "index"]
-        for one in own:
-            if "declared" not in one.metadata:
-                raise TypeError(f"{kind.__name__}.{one.name} is neither column nor mask nor unindexed")
-        said = {one.name: one.metadata["declared"] for one in own}
+        said = {one.name: one.metadata.get("declared", one) for one in fields(kind) if one.name != "index"}
         _DECLARED[kind] = {name: _named(kind, name, one) for name, one in said.items() if one is not None}
     return _DECLARED[kind]
 
 
-def _named(kind: type[RowState], name: str, one: Declared) -> Declared:
+def _named(kind: type[RowState], name: str, one: object) -> Declared:
     """With the names of its columns in the state file."""
-    if not one.saved:
-        return replace(one, names=())
-    if kind.BY is None and "BY" in vars(kind):  # of one that is saved where it is of other rows
+    if not isinstance(one, Declared):
+        raise TypeError(f"{kind.__name__}.{name} is neither column nor mask nor unindexed")
+    if not one.saved or (kind.BY is None and "BY" in vars(kind)):  # BY = None: saved where it is of other rows
         return replace(one, names=())
     if kind.BY is None:
         raise TypeError(f"{kind.__name__}.{name} is saved, but BY does not say by which rows")

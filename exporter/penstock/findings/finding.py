@@ -1,8 +1,10 @@
 """What a rule of the findings is, and what it finds."""
 
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -53,8 +55,11 @@ class FindingRule:
 
 
 def finding_rule(**fields: Any) -> Callable[[Callable[[FindingRule, FindingContext], "Found"]], FindingRule]:
-    """Makes a rule of the function that finds it, and names it after that."""
-    return lambda find: FindingRule(name=find.__name__, find=find, **fields)
+    """Makes a rule of the function that finds it, and names it after that; its words stand in `texts.toml`."""
+    return lambda find: FindingRule(name=find.__name__, find=find, **_TEXTS[find.__name__], **fields)
+
+
+_TEXTS = tomllib.loads(files("penstock.findings").joinpath("texts.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,8 @@ class Usage:
         connections = self.connections
         if snapshot.broker.kind.counted_flow:
             connections = connections.advance(snapshot.consumer_connection, new, sent, seconds)
-        return Usage(consumers.index, consumers["delivered"], connections, self._behind(snapshot, consumers, new, sent))
+        delivered = consumers["delivered"].copy()  # the column itself would hold the whole table
+        return Usage(consumers.index, delivered, connections, self._behind(snapshot, consumers, new, sent))
 
     def _behind(self, snapshot: Snapshot, consumers: Table[ConsumerRow], new: Mask, sent: Column) -> dict[int, int]:
         of = sessions(snapshot, consumers)

@@ -58,8 +58,9 @@ UNSENT = {
     False: "not all that reaches the address was sent by a producer that is listed now",
 }
 UNSEEN_REFUSAL = "the address was full, and clients may have been refused without a counter"
-LATE = "what expired before it was added cannot be distinguished from it"
+LATE = "what expired before it was added cannot be distinguished from what the queue evicted or replaced"
 UNHELD = "consumers are read before their queues, and messages came or went in between"
+BEYOND = "the queue has consumers beyond the budget: what they have cannot be distinguished from it"
 UNCOUNTED = "listPreparedTransactions is not granted to the account, failed, or was read once only"
 COMMITTING = "a client that is connected has prepared transactions, too"
 PAGED = "the broker attempts no acknowledgement of messages in page files"
@@ -109,7 +110,7 @@ class Sheets:
     def __init__(self, view: BrokerView, account: MessageAccount, queues: Table[QueueRow]) -> None:
         self._view, self._account, self._queues = view, account, queues
         self._fates: dict[str, Bounds] = queue_fates(account, queues)
-        self._polled = polled_fates(account, queues)
+        self._polled, self._late = polled_fates(account, queues), account.late
         self._compared = account.address_books.index is queues.index
         if self._compared:
             self._fates |= address_fates(account)
@@ -133,8 +134,9 @@ class Sheets:
         left = {name: amount(*self._bounds(name, i)) for name in names}
         polled = {name: amount(*map(float, (self._polled[name][0][i], self._polled[name][1][i]))) for name in names}
         came: dict[str, Amount] = {"at_start": json_number(books.opening[i]), "added": json_number(books.added[i])}
-        further = {"expired_on_arrival": books.on_arrival[i], "restarts": books.adjusted[i]}
-        came |= {name: json_number(value) for name, value in further.items() if value}
+        arrived_late = amount(float(books.on_arrival[i]), float(self._late[i]))
+        further = {"expired_on_arrival": arrived_late, "restarts": json_number(books.adjusted[i])}
+        came |= {name: value for name, value in further.items() if value != 0}
         there, unexplained = self._there(i), json_number(books.unexplained[i])
         delivering, buffered = self._delivering(i)
         lost_by = dict(self._lost_by(i)) if "evicted" in left else {}
@@ -143,13 +145,15 @@ class Sheets:
         given_back = amount(float(returns.given_back[i]), float(returns.most[i]))
         if not exact(given_back):
             reasons["given_back"] = PAGED if returns.paged[i] > 0 else UNATTEMPTED
-        if unexplained is None:
-            reasons["unexplained"] = "three polls are needed"
-        reasons |= {name: UNHELD for name in ("by_link", "unheld") if not exact(delivering.get(name, 0))}
+        if not exact(arrived_late):
+            reasons["expired_on_arrival"] = LATE if "evicted" in left or "replaced" in left else ONCE
+        reasons |= {"unexplained": "three polls are needed"} if unexplained is None else {}
+        unsure = [name for name in ("by_link", "unheld") if not exact(delivering.get(name, 0))]
+        reasons |= {name: BEYOND if delivering[name] is None else UNHELD for name in unsure}
         if not exact(in_doubt := delivering.get("in_doubt", 0)):
             reasons["in_doubt"] = UNCOUNTED if in_doubt is None else COMMITTING
         if not all(map(exact, lost_by.values())):
-            reasons["lost_by"] = "messages came in the interval in which a consumer went or rolled back"
+            reasons["lost_by"] = "messages came, or one went that was not listed, as a consumer went or rolled back"
         return AccountSheet(
             self._view.policy.broker, row.address, row.name, self._since(i), came, there, left, lost_by,
             delivering, buffered, given_back, unexplained, reasons, sums(came, there, polled, unexplained),

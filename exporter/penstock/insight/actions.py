@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from penstock.actions.catalogue import ACTIONS, ActionTemplate
-from penstock.brokers.artemis.requests import quote
+from penstock.brokers.requests import quote
 from penstock.conditions.condition import ActiveCondition, Condition
 from penstock.conditions.wording import KNOBS
 from penstock.insight import answers

@@ -11,6 +11,7 @@ from penstock.account.account import MessageAccount
 from penstock.assessment.assess import State
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.model import Observation, Process, Snapshot
+from penstock.observation.facts import JUDGED
 
 ConditionKey = tuple[str, str, str, str]
 """Condition, address, queue, client."""
@@ -20,7 +21,7 @@ Told = Mapping[ConditionKey, tuple[Severity, float]]
 MOST_OUT_OF_VIEW = 1000
 """Conditions of queues out of view that are kept: a client that makes queues without end must not fill the memory."""
 MOST_QUEUES = 100
-"""Queues that were purged, or moved from, between two polls, and are told."""
+"""Queues that were purged, moved from or destroyed between two polls, and are told."""
 
 
 class Change(StrEnum):
@@ -36,11 +37,15 @@ class Change(StrEnum):
     """An operator moved messages to other queues."""
     PURGED = "purged"
     """An operator purged a queue, or removed messages of it by a filter."""
+    DESTROYED = "destroyed"
+    """A durable queue went, and messages with it."""
     AGENT_START = "agent_start"
     CONFIG_RELOAD = "config_reload"
     CONFIG_REFUSED = "config_refused"
     LOGIN_REFUSED = "login_refused"
     """One or more, at most once a minute."""
+    WORKER_END = "worker_end"
+    """A worker process ended; its brokers are polled again when it has been started again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,8 @@ def changes(before: StatusSummary, after: StatusSummary, now: float) -> Iterator
         yield Event(now, Change.ROLE, broker, detail=f"{before.role} to {after.role}")
     if after.process.replaces(before.process):
         yield Event(now, Change.BROKER_RESTART, broker, since=after.start)
+    else:
+        yield from _destroyed(broker, before.account, after.account, now)
     yield from _operated(broker, before.account, after.account, now)
     for name in [*after.conditions, *(before.conditions.keys() - after.conditions.keys())]:
         yield from _condition(broker, name, before.conditions.get(name), after.conditions.get(name), now)
@@ -163,6 +170,18 @@ def _operated(broker: str, before: MessageAccount, after: MessageAccount, now: f
             where = to.get(int(index.keys[i]), "") if change is Change.MOVED else ""
             row, detail = index.rows[i], f"{more[i]:,.0f} messages{where}"
             yield Event(now, change, broker, row.address, row.name, detail=detail)
+
+
+def _destroyed(broker: str, before: MessageAccount, after: MessageAccount, now: float) -> Iterator[Event]:
+    """Durable queues that are no more there, with what was in them when they were polled last."""
+    books, index = before.books, after.books.index
+    if not (before.watched and after.watched) or books.index is index:
+        return
+    for i in np.flatnonzero((index.positions(books.index.keys) < 0) & (books.content > 0))[:MOST_QUEUES].tolist():
+        row = books.index.rows[i]
+        if row.durable and not row.temporary and row.kind in JUDGED:
+            detail = f"{books.content[i]:,.0f} messages were in it at the poll before"
+            yield Event(now, Change.DESTROYED, broker, row.address, row.name, detail=detail)
 
 
 def _condition(

@@ -6,7 +6,7 @@ There may be tens of thousands of rows; only those that are shown are worked out
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
@@ -155,6 +155,48 @@ def _fits(one: ActiveCondition, query: ListQuery) -> bool:
     return all(getattr(query, name) in ("", is_) for name, is_ in asked.items()) and (
         not part or any(part in is_.casefold() for is_ in asked.values())
     )
+
+
+# --- of several processes
+
+
+def first_rows(query: ListQuery) -> ListQuery:
+    """What each is asked of its brokers, so that `merged` can give what `query` asks of all."""
+    return replace(query, offset=0, limit=query.offset + query.limit)
+
+
+def merged(parts: Sequence[Any], query: ListQuery, brokers: Sequence[str]) -> Any:
+    """One list of those that `first_rows` gave. brokers: all, in the order in which equal rows are."""
+    name = query.sort.removeprefix("-")
+    ascends = (name in NAMES) != query.sort.startswith("-")
+    sign = 1.0 if ascends else -1.0
+    key: Callable[[Any], Any]
+    if isinstance(parts[0], answers.ConditionList):
+        ascends, key = True, lambda row: (-Severity[row.severity.upper()], row.since, row.queue)
+    elif name in NAMES:
+        key = lambda row: (getattr(row, name).casefold(), row.queue, getattr(row, "client", ""))  # noqa: E731
+    elif name == WORST:
+        held = "messages" if isinstance(parts[0], answers.QueueList) else "buffered"
+        ascends, key = True, lambda row: (sign * _worst(row.conditions, query), sign * np.nan_to_num(_known(row, held)))
+    else:
+        ascends, key = True, lambda row: (np.isnan(value := _known(row, name)), np.nan_to_num(sign * value))
+    place = {broker: n for n, broker in enumerate(brokers)}
+    rows: list[Any] = [row for part in parts for row in part.rows]
+    rows.sort(key=lambda row: place.get(row.broker, len(place)))
+    rows.sort(key=key, reverse=not ascends)
+    return type(parts[0])(rows[query.offset : query.offset + query.limit], sum(part.total for part in parts))
+
+
+def _worst(conditions: Sequence[answers.ConditionSummary], query: ListQuery) -> int:
+    """As `_severity`; what is unknown of a queue counts only where it is looked for."""
+    left_out = "" if query.condition == UNKNOWN.name else UNKNOWN.name
+    counted = (one for one in conditions if not one.silenced and one.condition != left_out)
+    return max((Severity[one.severity.upper()] + 1 for one in counted), default=0)
+
+
+def _known(row: Any, column: str) -> float:
+    value = getattr(row, column)
+    return np.nan if value is None or value is UNSET else float(value)
 
 
 # --- choosing and sorting

@@ -1,6 +1,7 @@
 """What is known of an object that is no queue: the broker, an address also over several brokers, a connection."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -107,29 +108,50 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
 HELD = ("buffered", "delivered", "acknowledged")
 
 
-def sum_of_address(views: Sequence[BrokerView], address: str) -> ObjectView:
-    """Over the brokers of a cluster. What is on its way between them lies in queues of links, and is told apart."""
-    sums, related, told, on_its_way = dict.fromkeys(SUMS, 0.0), [], [], 0.0
+@dataclass(slots=True)
+class AddressSums:
+    """Of some brokers: of an address, and of what is on its way between them, which lies in queues of links."""
+
+    sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(SUMS, 0.0))
+    on_its_way: float = 0.0
+    related: list[Related] = field(default_factory=list)
+    told: list[ListedCondition] = field(default_factory=list)
+    stamp: float = np.inf
+
+
+def address_sums(views: Sequence[BrokerView], address: str) -> AddressSums:
+    found = AddressSums()
     for view in views:
+        found.stamp = min(found.stamp, view.snapshot.stamp)
         table: Table[QueueSeries] = view.tables.get("queue", Table(Index.empty()))
         at = np.flatnonzero([row.address == address for row in table.index])
         linked = np.flatnonzero([row.kind == QueueKind.LINK for row in table.index])
-        on_its_way += float(np.nansum(table["messages"][linked])) if len(linked) else 0.0
+        found.on_its_way += float(np.nansum(table["messages"][linked])) if len(linked) else 0.0
         if not len(at):
             continue
         here = {name: float(np.nansum(table[name][at])) for name in SUMS if name in table}
-        sums = {name: sums[name] + here.get(name, 0.0) for name in SUMS}
+        found.sums = {name: found.sums[name] + here.get(name, 0.0) for name in SUMS}
         numbers = ", ".join(f"{name} {here[name]:,.0f}" for name in SUMS[:4] if name in here)
-        related.append(Related("is on", "broker", view.policy.broker, numbers))
-        told += [_listed(one, view) for one in view.conditions if one.address == address and not one.silenced]
+        found.related.append(Related("is on", "broker", view.policy.broker, numbers))
+        found.told += [_listed(one, view) for one in view.conditions if one.address == address and not one.silenced]
+    return found
+
+
+def sum_of_address(views: Sequence[BrokerView], address: str, others: Iterable[AddressSums] = ()) -> ObjectView:
+    """Over the brokers of a cluster. others: of those that another process polls."""
+    parts = [address_sums(views, address), *others]
+    related = [one for part in parts for one in part.related]
+    told = [one for part in parts for one in part.told]
     if not related:
         raise NotFound(f"no broker has queues on an address {address!r}", "GET /api/v1/queues has all")
+    sums = {name: sum(part.sums[name] for part in parts) for name in SUMS}
     facts = [Fact(name, json_number(value), "messages" if name != "consumers" else "") for name, value in sums.items()]
+    on_its_way = sum(part.on_its_way for part in parts)
     facts.append(Fact("on its way between the brokers, of all addresses", json_number(on_its_way), "messages"))
     bad = [one for one in told if one.severity != "info"]
     why = ", ".join(dict.fromkeys(one.condition for one in bad)) or f"no condition on {len(related)} brokers"
     known = Knowledge("unhealthy" if bad else "healthy", why, min((one.since for one in bad), default=None), [])
-    stamp = min(view.snapshot.stamp for view in views)
+    stamp = min(part.stamp for part in parts)
     return ObjectView("", "address", address, round(stamp, 3), known, facts, told[:MOST], related, [])
 
 

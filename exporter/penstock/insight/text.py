@@ -216,13 +216,16 @@ def sheet_lines(sheet: AccountSheet) -> Iterator[str]:
         if shown:
             yield title
             names = title.endswith((" by", " of", " to"))  # of clients, queues and addresses, as they are
+            said = ""
             for name, value in shown.items():
-                reason = f"   {sheet.reasons[name]}" if name in sheet.reasons and (value is None or not names) else ""
-                yield f"  {amount_text(value):>16}  {name if names else name.replace('_', ' ')}{reason}"
+                of = name if value is None or not names else "" if isinstance(value, int | float) else "lost_by"
+                reason = sheet.reasons.get(of, "")
+                told, said = "as above" if reason and reason == said else reason, reason
+                yield f"  {amount_text(value):>16}  {name if names else name.replace('_', ' ')}   {told}".rstrip()
     if sheet.queue:
         if sheet.given_back != 0:
             yield "Taken and given back"
-            yield f"  {amount_text(sheet.given_back):>16}"
+            yield f"  {amount_text(sheet.given_back):>16}   {sheet.reasons.get('given_back', '')}".rstrip()
         yield "Unexplained"
         yield f"  {amount_text(sheet.unexplained):>16}"
     yield f"  {sheet.sums}"

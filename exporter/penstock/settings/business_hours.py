@@ -43,9 +43,9 @@ def _zone(name: str) -> tzinfo:
     return ZoneInfo(name)
 
 
-def parse_hours(text: str) -> Hours:
+def parse_hours(text: object) -> Hours:
     """ValueError says what is allowed."""
-    found = _TEXT.fullmatch(text)
+    found = _TEXT.fullmatch(text) if isinstance(text, str) else None
     if not found:
         raise ValueError(f"are no business hours; {ALLOWED}")
     zone = found["zone"] or "UTC"
@@ -55,7 +55,7 @@ def parse_hours(text: str) -> Hours:
         raise ValueError(f"name no time zone that is known here; {ALLOWED}") from None
     except KeyError:
         raise ValueError(f"name the zone {zone}, which is not known here (is tzdata installed?); {ALLOWED}") from None
-    return Hours(text, _days(found["days"]), _minutes(found["begin"]), _minutes(found["end"], last=24), zone)
+    return Hours(found[0], _days(found["days"]), _minutes(found["begin"]), _minutes(found["end"], last=24), zone)
 
 
 def _days(text: str) -> frozenset[int]:

@@ -35,10 +35,6 @@ _GOODBYE = 1.0
 """Seconds that it gets to end by itself."""
 
 
-def environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-
-
 def find_java(configured: Path | None) -> str:
     """The `java` that is configured, else JAVA_HOME's, else that of PATH. ConfigError when there is none."""
     if configured is not None:
@@ -97,7 +93,7 @@ class Helper:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                env=environment(),
+                env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
                 start_new_session=True,  # a Control-C is for the agent, which ends it then
             )
         except OSError as error:
@@ -264,20 +260,16 @@ class JmxTransport:
         text = body.decode(errors="replace")
         with contextlib.suppress(msgspec.DecodeError):
             text = msgspec.json.decode(body, type=str)
-        raise self._error(kind, text[:400])
-
-    def _error(self, kind: AnswerKind, text: str) -> SourceError:
-        url, user = self._target.url, self._target.username
+        text, url, user = text[:400], self._target.url, self._target.username
+        if kind is AnswerKind.BAD:
+            raise BadAnswer(f"{url}: JMX: {text}")
+        self._connected = False
         if kind is AnswerKind.REFUSED:
-            self._connected = False
             who = f"user {user!r}" if user else "no user"
-            return Refused(f"{url}: JMX refuses {who}: {text}; {self._target.hint.refused_jmx}")
-        if kind is AnswerKind.UNREACHABLE:
-            self._connected = False
-            if "MQRMIClientSocketFactory" in text:
-                text += "; the broker runs with imq.hostname: give its lib/imqjmx.jar as imqjmx_jar"
-            return Unreachable(f"{url}: JMX: {text}")
-        return BadAnswer(f"{url}: JMX: {text}")
+            raise Refused(f"{url}: JMX refuses {who}: {text}; {self._target.hint.refused_jmx}")
+        if "MQRMIClientSocketFactory" in text:
+            text += "; the broker runs with imq.hostname: give its lib/imqjmx.jar as imqjmx_jar"
+        raise Unreachable(f"{url}: JMX: {text}")
 
     async def _drop(self) -> None:
         helper, self._helper, self._connected = self._helper, None, False

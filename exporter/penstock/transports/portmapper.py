@@ -6,7 +6,7 @@ It answers a line with the protocol's version by lines `NAME PROTOCOL TYPE PORT 
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
@@ -19,27 +19,22 @@ _LONGEST = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
-    port: int
-    said: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class PortMap:
-    """The services by name; `session` is another one at each start of the broker, empty where it says none."""
+    """What is said of the services, by name.
 
-    services: Mapping[str, Service]
+    `session` is another one at each start of the broker, empty where it says none.
+    """
+
+    services: Mapping[str, Mapping[str, str]]
 
     @property
     def session(self) -> str:
-        mapper = self.services.get("portmapper")
-        return mapper.said.get("sessionid", "") if mapper else ""
+        return self.services.get("portmapper", {}).get("sessionid", "")
 
     @property
     def jmx_url(self) -> str:
         """Where the JMX connector is, empty while it is not up."""
-        connector = self.services.get("jmxrmi")
-        return connector.said.get("url", "") if connector else ""
+        return self.services.get("jmxrmi", {}).get("url", "")
 
 
 def parse(text: str) -> PortMap:
@@ -47,13 +42,13 @@ def parse(text: str) -> PortMap:
     lines = text.splitlines()
     if not lines or not lines[0].startswith("101 "):
         raise BadAnswer(f"not an OpenMQ port mapper: {text[:60]!r}; give the broker's own port, 7676 unless changed")
-    services: dict[str, Service] = {}
+    services: dict[str, Mapping[str, str]] = {}
     for line in lines[1:]:
         words, _, said = line.partition(" [")
         parts = words.split()
         if len(parts) >= 4 and parts[3].isdigit():
             pairs = (pair.partition("=") for pair in said.removesuffix("]").split(","))
-            services[parts[0]] = Service(int(parts[3]), {key.strip(): value for key, _, value in pairs if key})
+            services[parts[0]] = {key.strip(): value for key, _, value in pairs if key}
     return PortMap(services)
 
 

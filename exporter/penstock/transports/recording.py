@@ -250,13 +250,6 @@ class _Named(msgspec.Struct):
     value: dict[str, msgspec.Raw] = {}
 
 
-class _Response(msgspec.Struct, omit_defaults=True):
-    status: int
-    value: msgspec.Raw = msgspec.Raw()
-    error_type: str | None = None
-    error: str | None = None
-
-
 _REQUESTS = msgspec.json.Decoder(list[dict[str, Any]])
 _NAMED = msgspec.json.Decoder(list[_Named])
 
@@ -290,9 +283,9 @@ def by_pattern(requests: Sequence[Request], call: RecordedCall) -> bytes | None:
         return None
     if named.status not in (200, 404):
         return None
-    gone = _Response(404, error_type="javax.management.InstanceNotFoundException", error="not in the recorded answer")
+    gone = {"status": 404, "error_type": "javax.management.InstanceNotFoundException", "error": "not in the recording"}
     values = [named.value.get(request["mbean"]) for request in requests]
-    return msgspec.json.encode([gone if value is None else _Response(200, value) for value in values])
+    return msgspec.json.encode([gone if value is None else {"status": 200, "value": value} for value in values])
 
 
 def _one_line(body: bytes) -> msgspec.Raw:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from account.live.compare import Lawful, Result, as_metrics, compared, conditions
+from account.live.compare import Lawful, Result, as_metrics, compared, conditions, of_broker
 from account.live.situations import SITUATIONS, Situation
 from account.live.stage import Counts, Stage, Watch
 from penstock_demo.artemis import VERSION
@@ -89,6 +89,8 @@ def judged(stage: Stage, number: int, counts: Counts, seconds: float, *, restart
         conditions(result, raised, missed)
         result.wrong += as_metrics(iter(sheets.values()), shown)
         found.append(result)
+    due = {name for situation in stage.situations for name in (*situation.raises, *situation.also)}
+    found[0].wrong += [f"{name} on the broker" for name in sorted(of_broker(raised).keys() - due)]
     return found
 
 

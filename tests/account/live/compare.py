@@ -83,7 +83,7 @@ class Lawful:
 def compared(situation: Situation, counts: Counts, sheets: Sequence[Sheet], lawful: Lawful) -> Result:
     result = Result(situation)
     by_queue = {sheet["queue"]: sheet for sheet in sheets}
-    known = {name for sheet in sheets for name in numbers_of(sheet)} | {*QUEUE_FATES, *ADDRESS_FATES}
+    known = {name for sheet in sheets for name in numbers_of(sheet)} | {*QUEUE_FATES, *ADDRESS_FATES, "given_back"}
     for queue, truth in expected(situation).items():
         sheet = by_queue.get(queue)
         if sheet is None:
@@ -94,10 +94,17 @@ def compared(situation: Situation, counts: Counts, sheets: Sequence[Sheet], lawf
         if queue:
             result.unexplained += abs(bounds(sheet["unexplained"])[0])
             complete(values, sheet, known, result)
+            if not lawful.unseen and stays(situation):
+                values.setdefault("given_back", 0.0)
         Comparison(result, queue, sheet, known, lawful).run(values)
         if "evicted" in values and not lawful.unseen:
             compare_culprits(result, place, counts, sheet)
     return result
+
+
+def stays(situation: Situation) -> bool:
+    """Whether no consumer goes before it has settled what it was given."""
+    return not any({"life_ms", "limit", "hold"} & one.keys() or one["role"] == "ring" for one in situation.clients)
 
 
 def expected(situation: Situation) -> dict[str, dict[str, str]]:
@@ -147,6 +154,7 @@ class Comparison:
         told = numbers_of(self.sheet)
         if self.queue:
             told |= {name: summed(self.sheet[name]) for name in ("came", "there")}
+            told["given_back"] = self.sheet["given_back"]
         for name, truth in values.items():
             names = [one for one in (name, *STANDS_FOR.get(name, ())) if one in told]
             if names:
@@ -234,10 +242,16 @@ def conditions(result: Result, raised: Sequence[Mapping[str, str]], seconds: flo
     places = {situation.name, *situation.of_queues}
     mine = {one["condition"]: one["severity"] for one in raised if places & {one.get("queue"), one.get("address")}}
     lawful = {*situation.raises, *situation.also}
+    mine |= {name: severity for name, severity in of_broker(raised).items() if name in lawful}
     result.conditions += [name for name in sorted(mine) if name in lawful]
     result.wrong += [f"{severity} {name}" for name, severity in sorted(mine.items()) if name not in lawful]
     due = [name for name, after in situation.raises.items() if name in CONDITIONS and seconds >= after]
     result.wrong += [f"no {name}" for name in due if name not in mine]
+
+
+def of_broker(raised: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Severities of conditions on no queue, no address: what it is about is in their texts."""
+    return {one["condition"]: one["severity"] for one in raised if not one.get("queue") and not one.get("address")}
 
 
 def as_metrics(sheets: Iterator[Sheet], scrape_rows: Mapping[tuple[str, str, str], float]) -> list[str]:

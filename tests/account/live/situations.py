@@ -100,7 +100,7 @@ FULL = ("limit_losing", "rejecting", *SLOW)
 FAULTS = (
     Situation(
         "f.xa", [send(20, limit=80), {"role": "xa", "in_doubt": 50, "window": 0}], short=True,
-        truth={"f.xa": {"in_doubt": "in_doubt", "there": "sent"}}, raises={"in_doubt": 40},
+        truth={"f.xa": {"in_doubt": "in_doubt", "there": "sent"}}, raises={"in_doubt": 240},
         also=("no_consumer", "orphaned", "holder_gone"),
     ),
     Situation(
@@ -119,7 +119,7 @@ FAULTS = (
     ),
     Situation(
         "f.dup", [send(40, duplicates=1), take()], truth={"": {"duplicate": "duplicates"}},
-        wide=("duplicate",), also=("duplicates_dropped",), short=True,
+        wide=("duplicate",), unknown=("duplicate",), raises={"duplicates_dropped": 120}, short=True,
     ),
     Situation(
         "f.dup.anonymous", [send(20, duplicates=1, anonymous=1), take()], truth={"": {"duplicate": "duplicates"}},

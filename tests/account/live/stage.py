@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +70,8 @@ class Stage:
         self.watches = watches
 
     def __enter__(self) -> Self:
+        # Java compiles it while the broker starts.
+        self._process = self._stack.enter_context(CoreProcess(self._folder / "clients", main=MAIN, heap_mb=384))
         folder = self._folder / "broker"
         newest = self._version == NEWEST
         self.broker: Broker = (
@@ -84,7 +87,6 @@ class Stage:
         for agent in self.agents:  # which know the queues before a message
             agent.until(lambda scrape: bool(scrape.find("mq_queue_messages")), expected=True, timeout=60)
         self.settle(2)
-        self._process = self._stack.enter_context(CoreProcess(self._folder / "clients", main=MAIN, heap_mb=384))
         endpoint = self.broker.endpoint()
         account = endpoint.account
         self._process.ask("broker", endpoint.host, str(endpoint.port), account.user, account.password)
@@ -161,21 +163,26 @@ class Stage:
 
     def end(self) -> None:
         """Producers stop, consumers take what is left and stop, too; all is at rest."""
-        for first in (True, False):
-            for client, said in self._clients:
-                if (said["role"] in FIRST or bool({"hold", "limit"} & said.keys())) is first:
-                    (trouble,) = self._process.ask("stop", client) or [""]
-                    if trouble:
-                        self.trouble.append(f"{client}: {trouble}")
-            if first:
-                self._drain()
+        first = [one for one, said in self._clients if said["role"] in FIRST or {"hold", "limit"} & said.keys()]
+        self._stop(first)
+        self._drain()
+        self._stop([one for one, _ in self._clients if one not in first])
+
+    def _stop(self, clients: Sequence[str]) -> None:
+        """All at once: each comes back when it is at rest."""
+        with ThreadPoolExecutor(max(len(clients), 1)) as pool:
+            for client, said in zip(
+                clients, pool.map(lambda one: self._process.ask("stop", one), clients), strict=True
+            ):
+                self.trouble += [f"{client}: {said[0]}"] if said and said[0] else []
 
     def _drain(self) -> None:
         deadline = time.monotonic() + DRAINED
+        longest = max(int(said.get("pause_ms", 0)) / 1000 for _, said in self._clients)
         before: Counts = {}
         while (now := self.truth()) != before and time.monotonic() < deadline:
             before = now
-            time.sleep(3)
+            time.sleep(1 + longest)
 
     def truth(self) -> Counts:
         said = (one.rpartition("=") for one in self._process.ask("truth") if one)

@@ -14,7 +14,7 @@ def test_what_clients_know_is_what_the_account_says(tmp_path: Path) -> None:
     """Each result with what is wrong in it."""
     chosen = [one for one in SITUATIONS if one.short]
     assert sum(not one.healthy for one in chosen) >= 10
-    results, run = play(tmp_path, chosen, 15, [Watch(1), Watch(3)])
+    results, run = play(tmp_path, chosen, 12, [Watch(1), Watch(2)])
     assert run["sent"] > 10_000
     assert not {
         f"{name}: {one.situation.name}": one.line() for name, of in results.items() for one in of if not one.right

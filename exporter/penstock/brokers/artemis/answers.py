@@ -5,6 +5,7 @@ Fields have the model's names. What is read by its attributes is asked for all f
 A value that is none of its kind (`"ERROR: …"`, an error object, a count of -1) is missing, never 0; `Rows` counts them.
 """
 
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import msgspec
@@ -255,7 +256,7 @@ class ProducerListed(msgspec.Struct, rename="camel", gc=False):
     produced_bytes: Count = named("msgSizeSent")
 
 
-class AddressSettings(msgspec.Struct, rename="camel"):
+class AddressSettings(msgspec.Struct, rename="camel", frozen=True):
     """From 2.32 on only the keys that were set are there; before, all, the dead-letter address as `DLA`."""
 
     address_full_message_policy: str = "PAGE"
@@ -297,7 +298,8 @@ _PER_SECOND = {
     "MESSAGES_PER_HOUR": 1 / 3600,
     "MESSAGES_PER_DAY": 1 / 86_400,
 }
-_settings = RowByRow(AddressSettings)
+_read = RowByRow(AddressSettings)
+_settings = lru_cache(1024)(lambda text: _read([msgspec.Raw(text.encode())]))  # most addresses have the same
 
 
 def settings(reply: Reply, what: str) -> tuple[AddressSettings, int]:
@@ -307,7 +309,7 @@ def settings(reply: Reply, what: str) -> tuple[AddressSettings, int]:
         text = msgspec.json.decode(reply.value, type=str)
     except UNREADABLE as error:
         raise BadAnswer(f"{what}: not address settings: {error}") from error
-    found = _settings([msgspec.Raw(text.encode())])
+    found = _settings(text)
     if found is None or not found[1].rows:
         raise BadAnswer(f"{what}: not address settings: {text[:80]!r}")
     return found[1].rows[0], found[1].unreadable

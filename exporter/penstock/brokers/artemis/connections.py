@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.brokers.artemis import answers as wire
-from penstock.brokers.artemis.listings import NO_HASHES, ListingDecoder, ListingPage, Numbers, NumbersReader
+from penstock.brokers.artemis.listings import ListingDecoder, ListingPage, Numbers, NumbersReader
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.rows import Rows, columns_of, lost_rows, matrix
 from penstock.brokers.sight import Sight
-from penstock.core.table import Column, Index, KeyAllocator, Keys, Table
+from penstock.core.table import Column, Index, KeyAllocator, Keys, Table, positions
 from penstock.model import ConnectionRow, ProducerRow
 
 ANONYMOUS = "(anonymous)"
@@ -93,8 +93,7 @@ class ConnectionBuilder:
             for row in found.rows
             if row.connection_id in known
         }
-        none = np.empty((0, len(found)))
-        return Numbers(np.arange(len(found)), none, NO_HASHES, found.total, found.unreadable, found.lost, fresh=rows)
+        return Numbers.of(found, np.arange(len(found)), np.empty((0, len(found))), rows)
 
     def table(self, sessions: Sequence[Numbers], connections: Sequence[Numbers]) -> Table[ConnectionRow]:
         """Connections that carry sessions; Core clients hold others, for the topology, which say nothing."""
@@ -121,11 +120,7 @@ class ConnectionBuilder:
 
     def keys_of(self, sessions: Sequence[str]) -> Keys:
         """Keys of the connections of `sessions`, -1 where unknown."""
-        asked, known = hashes(sessions), self._session_hashes
-        if not len(known):
-            return np.full(len(asked), -1, np.int64)
-        at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-        return np.where(known[at] == asked, self._session_connections[at], -1)
+        return np.append(self._session_connections, -1)[positions(self._session_hashes, hashes(sessions))]
 
     def producer_table(
         self, pages: Sequence[Rows[wire.ProducerListed]], addresses: Sequence[str]

@@ -15,7 +15,7 @@ from xxhash import xxh3_64_intdigest
 
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.budget import Budget
-from penstock.brokers.rows import UNREADABLE, RowByRow, Rows, RowT, repaired
+from penstock.brokers.rows import UNREADABLE, RowByRow, Rows, RowT, decoded
 from penstock.core.errors import BadAnswer
 from penstock.core.table import Keys, Positions, pieces
 
@@ -189,12 +189,7 @@ class ListingDecoder(Generic[RowT]):
     def _apart(self, text: str) -> Rows[RowT]:
         """The rows, each read by itself."""
         try:
-            try:
-                page = _raw.decode(text)
-            except msgspec.ValidationError:
-                raise
-            except UNREADABLE:
-                page = _raw.decode(repaired(text.encode())[0])
+            page, _ = decoded(_raw, text.encode())
         except msgspec.ValidationError as error:
             raise BadAnswer(f"{self._what}: not a listing: {error}") from error
         except UNREADABLE as error:
@@ -231,6 +226,13 @@ class Numbers:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @classmethod
+    def of(
+        cls, found: Rows[Any], keys: NDArray[Any], values: NDArray[np.float64], fresh: Mapping[int, Any] | None = None
+    ) -> "Numbers":
+        """Of rows that are to be read again at the next poll."""
+        return cls(keys, values, NO_HASHES, found.total, found.unreadable, found.lost, fresh=fresh or {})
 
     def without(self, at: Sequence[int]) -> "Numbers":
         """Those at these positions could not be read after all."""
@@ -310,8 +312,7 @@ class NumbersReader(Generic[RowT]):
                 keys, values = self._filled(rows, changed, before)
                 return Numbers(keys, values, hashes, page.total, found=len(hashes) - len(changed))
         found = self._decoder(page)
-        keys, values = self._keys(found.rows), self._values(found.rows)
-        return Numbers(keys, values, NO_HASHES, found.total, found.unreadable, found.lost)
+        return Numbers.of(found, self._keys(found.rows), self._values(found.rows))
 
     def _filled(
         self, rows: list[RowT], changed: Positions, before: Positions

@@ -25,9 +25,10 @@ from penstock.brokers.artemis.sizes import COLUMNS, Sizes
 from penstock.brokers.artemis.tables import LinkBuilder, LinkState
 from penstock.brokers.budget import Budget
 from penstock.brokers.cadence import Aged, Cadence, read_each
-from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, ValuesLeftOut, left_out, unreadable
+from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, left_out, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
+from penstock.brokers.requests import key_if_any, key_of
 from penstock.brokers.rows import matrix
 from penstock.brokers.sight import Sight
 from penstock.core.errors import BadAnswer, OverBudget, Refused, SourceError, Unreachable
@@ -86,7 +87,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._queues = tables.QueueBuilder()
         self._addresses = tables.AddressBuilder()
         self._connections = ConnectionBuilder(names)
-        self._queue_names: dict[str, str] = {}
+        self._queue_names: dict[int, str] = {}
+        """By hashes of the names of MBeans, which are long."""
         self._sizes = Sizes()
         self._link_tables = LinkBuilder()
         self._prepared = PreparedBuilder()
@@ -104,7 +106,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._queue_join, self._connection_join = _Join(), _Join()
 
     async def read(self, poll: Poll) -> Snapshot:
-        about, *links = await poll.begin([ask.brokers(), ask.bridges(), ask.broker_connections()])
+        about, *links = await poll.begin([ask.BROKERS, ask.BRIDGES, ask.BROKER_CONNECTIONS])
         self._name, attributes, missing = _one_broker(about)
         poll.leave_out(missing)
         self._version = versions.parse(attributes.version)
@@ -182,7 +184,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             request = ask.listing(self._name, operation, number, rows, largest_first=budget.over)
             body = (await poll.call([request], share)).body
             read = len(body) if number == 1 else read + len(body)
-            self.budgets.check_bytes(operation, read)
+            self.options.budgets.check_bytes(operation, read)
             return await poll.work(listing_page, body)
 
         async def page(number: int, rows: int) -> PageT:
@@ -241,6 +243,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 before,
                 lambda page: before.page(page, refresh=refresh),
                 ask.queues(self._name, ask.QUEUE_ATTRIBUTES),
+                _MESSAGES,
             )
         except Refused:
             await roles()
@@ -248,8 +251,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         await roles()
 
         def build() -> Table[QueueRow]:
-            kept = [page.largest(budget, _MESSAGES) for page in pages] if replaced else pages
-            table = before.table(kept, self._roles, from_attributes=replaced, by_size=budget.was_over)
+            table = before.table(pages, self._roles, from_attributes=replaced, by_size=budget.was_over)
             if table.index is not self._judged[0] or self._roles is not self._judged[1]:
                 self._judged = table.index, self._roles
                 self._unknown_roles = any(row.name not in self._roles.dead_letters for row in table.index)
@@ -263,16 +265,15 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     async def _read_addresses(self, poll: Poll) -> tuple[Table[AddressRow], str]:
         before, settings, blocked = self._addresses, self._settings.values, self._blocked
         budget = self.budgets["addresses"]
-        pages, replaced = await self._unless_locked(
+        pages, _ = await self._unless_locked(
             poll,
             "listAddresses",
             before,
             before.page,
             ask.addresses(self._name),
+            _MEMORY,
             listed=self._version >= versions.FULL_ADDRESS_ROWS,
         )
-        if replaced:
-            pages = [page.largest(budget, _MEMORY) for page in pages]
         table = await poll.work(lambda: before.table(pages, settings, blocked, by_size=budget.was_over))
         poll.note("addresses", before.sight)
         return table, unreadable(pages)
@@ -284,13 +285,14 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         made: tables.QueueBuilder | tables.AddressBuilder,
         decode: Callable[[ListingPage], Numbers],
         pattern: Request,
+        size: int,
         *,
         listed: bool = True,
     ) -> tuple[list[Numbers], bool]:
         """What `operation` lists, or the lock-free read of a pattern in its place; whether the latter.
 
         A pattern read cannot be told to stop: where there are more rows than may be read, nothing takes its place.
-        listed: whether this version's listing says enough.
+        size: the field by which the largest of these are kept. listed: whether this version's listing says enough.
         """
         budget = self._budget(operation)
         if listed and (budget.over or poll.now >= self._avoid.get(operation, -np.inf)):
@@ -303,7 +305,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                     # Each call that waits holds a thread of the broker's web server: do not pile them up.
                     self._avoid[operation] = poll.now + AFTER_LOCK
         (reply,) = await poll.ask([pattern])
-        return [await poll.work(made.attributes, reply)], True
+        return [await poll.work(lambda: made.attributes(reply).largest(budget, size))], True
 
     async def _read_sizes(self, poll: Poll, queues: Table[QueueRow] | None) -> tuple[dict[str, Column], str]:
         if queues is None:
@@ -326,8 +328,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     def _queues_of(self, mbeans: Sequence[str]) -> list[str]:
         """Names of the queues of a pattern read, each parsed once; of an MBean whose name has none it is empty."""
         known = self._queue_names
-        self._queue_names = {one: known.get(one) or intern(ask.key_if_any(one, "queue") or "") for one in mbeans}
-        return list(self._queue_names.values())
+        names = [known.get(hash(one)) or intern(key_if_any(one, "queue") or "") for one in mbeans]
+        self._queue_names = dict(zip(map(hash, mbeans), names, strict=True))
+        return names
 
     async def _sizes_by_name(self, poll: Poll, index: Index[QueueRow], at: Positions) -> str:
         rows: Sequence[QueueRow] = index.rows[at].tolist()
@@ -346,7 +349,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             values[:, list(read)] = matrix([row for row, _ in read.values()], COLUMNS)
             self._sizes.found(at, values, np.delete(at, here), poll.now)
             missing = sum(missing for _, missing in read.values())
-            return error or (ValuesLeftOut(left_out(missing)) if missing else "")
+            return error or left_out(missing)
 
         return await poll.work(decode)
 
@@ -379,7 +382,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             if len(found) > 1:
                 names, blocked = _BLOCKED.many(found[1], "BlockedViaManagement")
                 self._blocked = {
-                    ask.key_if_any(n, "address") or "": b.blocked_via_management
+                    key_if_any(n, "address") or "": b.blocked_via_management
                     for n, b in zip(names, blocked.rows, strict=True)
                 }
                 return self._roles_with(dead_letters), unreadable([rows, blocked])
@@ -404,10 +407,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     async def _refresh_settings(self, poll: Poll, addresses: Table[AddressRow]) -> tuple[None, str]:
         """Settings of the addresses that are new or were read longest ago, a bounded number a poll."""
         index = addresses.index
-        due = (await poll.work(lambda: self._settings.due((row.name for row in index), poll.now, index)))[
-            :SETTINGS_AT_ONCE
-        ]
-        if not due:
+        due = await poll.work(lambda: self._settings.due((row.name for row in index), poll.now, index))
+        if not (due := due[:SETTINGS_AT_ONCE]):
             return None, ""
         found = await poll.ask([ask.address_settings(self._name, name) for name in due])
 
@@ -415,7 +416,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             read, error = read_each(due, found, lambda r, name: wire.settings(r, f"settings of {name!r}"))
             if self._settings.note(due, {name: one for name, (one, _) in read.items()}, poll.now):
                 self._roles = self._roles_with(self._roles.dead_letters)
-            return error or left_out(sum(missing for _, missing in read.values()))
+            return error or str(left_out(sum(missing for _, missing in read.values())))
 
         return None, await poll.work(decode)
 
@@ -461,7 +462,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if queues is None or not counts:
             return (table, None), ""
         messages, missing = await poll.work(in_doubt, counts, at, len(queues))
-        return (table, messages), ValuesLeftOut(left_out(missing)) if missing else ""
+        return (table, messages), left_out(missing)
 
     async def _try_guard(self, poll: Poll, queues: Table[QueueRow]) -> None:
         """Whether the broker lets this account read what it must not; not tried while no queue is empty.
@@ -493,7 +494,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             states += [
                 (name, kind, link)
                 for mbean, link in zip(mbeans, links.rows, strict=True)
-                if (name := ask.key_if_any(mbean, "name"))
+                if (name := key_if_any(mbean, "name"))
             ]
         return await poll.work(self._link_tables.table, states, queues), unreadable(pages)
 
@@ -537,7 +538,7 @@ def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, int]:
     attributes = found.rows[0]
     if not attributes.version:
         raise BadAnswer("the broker does not say its version; may the user read attributes (get*, is*)?")
-    return ask.key_of(names[0], "broker"), attributes, found.unreadable
+    return key_of(names[0], "broker"), attributes, found.unreadable
 
 
 def _broker(attributes: wire.BrokerAttributes) -> Broker:

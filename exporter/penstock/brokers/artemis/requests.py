@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from penstock.brokers.artemis import answers as wire
-from penstock.core.errors import BadAnswer
+from penstock.brokers.requests import call, quote, read
 from penstock.transports.transport import Request
 
 DOMAIN = "org.apache.activemq.artemis"
@@ -50,41 +50,28 @@ _NO_FILTER = '{"field":"","operation":"","value":"","searchFilters":[]}'
 _SORTED = _NO_FILTER[:-1] + ',"sortField":"%s","sortColumn":"%s","sortOrder":"desc"}'
 
 
-def read(mbean: str, attributes: Sequence[str]) -> Request:
-    """Attributes of all MBeans that match the pattern; what one lacks is left out of its answer."""
-    return {
-        "type": "read",
-        "mbean": f"{DOMAIN}:{mbean}",
-        "attribute": list(attributes),
-        "config": {"ignoreErrors": "true", "canonicalNaming": "true"},
-    }
+def _read(mbean: str, attributes: Sequence[str]) -> Request:
+    return read(f"{DOMAIN}:{mbean}", attributes, canonicalNaming="true")
 
 
-def brokers() -> Request:
-    return read("broker=*", BROKER_ATTRIBUTES)
-
-
-def bridges() -> Request:
-    return read("broker=*,component=bridges,name=*", BRIDGE_ATTRIBUTES)
-
-
-def broker_connections() -> Request:
-    return read("broker=*,component=broker-connections,name=*", CONNECTION_ATTRIBUTES)
+BROKERS = _read("broker=*", BROKER_ATTRIBUTES)
+BRIDGES = _read("broker=*,component=bridges,name=*", BRIDGE_ATTRIBUTES)
+BROKER_CONNECTIONS = _read("broker=*,component=broker-connections,name=*", CONNECTION_ATTRIBUTES)
 
 
 def addresses(broker: str, attributes: Sequence[str] = ADDRESS_ATTRIBUTES) -> Request:
-    return read(f"broker={quote(broker)},component=addresses,address=*", attributes)
+    return _read(f"broker={quote(broker)},component=addresses,address=*", attributes)
 
 
 def queues(broker: str, attributes: Sequence[str]) -> Request:
-    return read(
+    return _read(
         f"broker={quote(broker)},component=addresses,address=*,subcomponent=queues,routing-type=*,queue=*", attributes
     )
 
 
 def first_message_age(broker: str, address: str, queue: str, routing_type: str) -> Request:
     """An attribute that an exporter's role must be denied; asked now and then, of an empty queue."""
-    return read(
+    return _read(
         f"broker={quote(broker)},component=addresses,address={quote(address)},subcomponent=queues,"
         f"routing-type={quote(routing_type.lower())},queue={quote(queue)}",
         ("FirstMessageAge",),
@@ -95,7 +82,7 @@ def of_queue(
     broker: str, address: str, queue: str, routing_type: str, attributes: Sequence[str] = SIZE_ATTRIBUTES
 ) -> Request:
     """Attributes of one queue. Its name has the order in which the answer to a pattern has it."""
-    return read(
+    return _read(
         f"address={quote(address)},broker={quote(broker)},component=addresses,queue={quote(queue)},"
         f"routing-type={quote(routing_type.lower())},subcomponent=queues",
         attributes,
@@ -124,64 +111,20 @@ def listing(
         raise ValueError(f"{operation} is not a listing that may be asked")
     field = LARGEST_FIRST.get(operation)
     options = _SORTED % (field, field) if largest_first and field else _NO_FILTER
-    return _call(broker, f"{operation}(java.lang.String,int,int)", [options, page, rows])
+    return _call(broker, f"{operation}(java.lang.String,int,int)", options, page, rows)
 
 
 def address_settings(broker: str, address: str) -> Request:
-    return _call(broker, "getAddressSettingsAsJSON(java.lang.String)", [address])
+    return _call(broker, "getAddressSettingsAsJSON(java.lang.String)", address)
 
 
 def prepared_transactions(broker: str) -> Request:
-    return _call(broker, "listPreparedTransactions()", [])
+    return _call(broker, "listPreparedTransactions()")
 
 
-def _call(broker: str, operation: str, arguments: Sequence[str | int]) -> Request:
-    return {"type": "exec", "mbean": object_name(broker), "operation": operation, "arguments": list(arguments)}
+def _call(broker: str, operation: str, *arguments: str | int) -> Request:
+    return call(object_name(broker), operation, *arguments)
 
 
 def object_name(broker: str) -> str:
     return f"{DOMAIN}:broker={quote(broker)}"
-
-
-def quote(text: str) -> str:
-    """As ObjectName.quote."""
-    for character in '\\"*?':
-        text = text.replace(character, "\\" + character)
-    return '"' + text.replace("\n", "\\n") + '"'
-
-
-def unquote(quoted: str) -> str:
-    """As ObjectName.unquote."""
-    text = iter(quoted[1:-1])
-    return "".join(({"n": "\n"}.get(after := next(text, ""), after) if c == "\\" else c) for c in text)
-
-
-def key_of(name: str, wanted: str) -> str:
-    """A key property of an ObjectName, unquoted. BadAnswer: the name, which came with an answer, lacks it."""
-    found = key_if_any(name, wanted)
-    if found is None:
-        raise BadAnswer(f"an MBean without {wanted} in its name: {name[:200]!r}")
-    return found
-
-
-def key_if_any(name: str, wanted: str) -> str | None:
-    rest = name.partition(":")[2]
-    while rest:
-        key, _, rest = rest.partition("=")
-        end = _quoted_end(rest) if rest.startswith('"') else _plain_end(rest)
-        value, rest = rest[:end], rest[end + 1 :]
-        if key == wanted:
-            return unquote(value) if value.startswith('"') else value
-    return None
-
-
-def _plain_end(text: str) -> int:
-    comma = text.find(",")
-    return len(text) if comma < 0 else comma
-
-
-def _quoted_end(text: str) -> int:
-    at = 1
-    while at < len(text) and text[at] != '"':
-        at += 2 if text[at] == "\\" else 1
-    return at + 1

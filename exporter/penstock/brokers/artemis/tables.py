@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis.answers import BridgeAttributes
 from penstock.brokers.artemis.kinds import MIRROR, STORE_AND_FORWARD, Roles, ordinary_kind, queue_kind, ring_source
-from penstock.brokers.artemis.listings import NO_HASHES, ListingDecoder, ListingPage, Numbers, NumbersReader
+from penstock.brokers.artemis.listings import ListingDecoder, ListingPage, Numbers, NumbersReader
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.replies import Decoder
-from penstock.brokers.rows import Rows, columns_of, integers, lost_rows, matrix, present
+from penstock.brokers.rows import Rows, columns_of, integers, lost_rows, matrix, positive, present, seconds
 from penstock.brokers.sight import Sight
 from penstock.core.table import Column, Index, KeyAllocator, Keys, Positions, Table, looked_up, take_or_fill
 from penstock.model import AddressRow, ConsumerRow, LinkRow, QueueRow
@@ -83,7 +83,7 @@ class ConsumerBuilder:
             columns["leaving"] = np.isin(self._index.keys, self.sight.leaving).astype(np.float64)
         for time in ("last_delivery", "last_acknowledgement"):
             if time in columns:
-                columns[time] = _seconds(columns[time])
+                columns[time] = seconds(columns[time])
         return Table(self._index, columns)
 
     def _values(self, rows: Sequence[wire.ConsumerNumbers]) -> NDArray[np.float64]:
@@ -139,8 +139,7 @@ class QueueBuilder:
     def attributes(self, reply: wire.Reply) -> Numbers:
         found = self._attributes.many(reply, "queue attributes")[1]
         values, fresh = _attribute_matrix(found.rows, wire.QueueAttributes, QUEUE_FIELDS), {r.id: r for r in found.rows}
-        keys = _ids(found.rows)
-        return Numbers(keys, values, NO_HASHES, found.total, found.unreadable, found.lost, fresh=fresh)
+        return Numbers.of(found, _ids(found.rows), values, fresh)
 
     def table(
         self, pages: Sequence[Numbers], roles: Roles, *, from_attributes: bool, by_size: bool = False
@@ -149,10 +148,8 @@ class QueueBuilder:
         listed = self._numbers.together(pages)
         fresh = {key: text for page in pages for key, text in page.fresh.items()}
         replaced = self._told(fresh) if len(pages) > 1 or lost_rows(pages) else ()
-        if by_size:
-            keys, numbers = self.sight.part(*listed)
-        else:
-            keys, numbers = self.sight.whole([len(page) for page in pages], *listed, replaced, lost=lost_rows(pages))
+        sizes = [len(page) for page in pages]
+        keys, numbers = self.sight.whole(sizes, *listed, replaced, lost=lost_rows(pages), by_size=by_size)
         changed = self._changed(roles, fresh)
         index, order = self._index.advance(keys, lambda new: self._rows([int(keys[i]) for i in new]), changed=changed)
         if index is not self._index:
@@ -264,7 +261,7 @@ def _interned(text: QueueText) -> QueueText:
 def address_numbers(found: Rows[wire.AddressAttributes]) -> Numbers:
     """Numbers of addresses out of a pattern read, which has no `temporary`."""
     values = _attribute_matrix(found.rows, wire.AddressAttributes, ADDRESS_FIELDS)
-    return Numbers(_texts_of("address")(found.rows), values, NO_HASHES, found.total, found.unreadable, found.lost)
+    return Numbers.of(found, _texts_of("address")(found.rows), values)
 
 
 class AddressBuilder:
@@ -281,16 +278,12 @@ class AddressBuilder:
         # Sorted by what is not read: what is not listed stays for two polls.
         self.sight = Sight(lambda keys, _: np.zeros(len(keys)), most=3)
         self._index: Index[AddressRow] = Index.empty()
-        self._names: list[str] = []
+        self.names: list[str] = []
+        """Of all addresses that were listed last."""
         self._told: tuple[object, object] = (None, None)
         self._order: Positions = np.empty(0, np.intp)
         self._said: dict[str, Column] = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
         self.retroactive: frozenset[str] = frozenset()
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Of all addresses that were listed last."""
-        return self._names
 
     def page(self, listing: ListingPage) -> Numbers:
         """The keys are the names."""
@@ -311,20 +304,19 @@ class AddressBuilder:
         of queues.
         """
         listed = self._numbers.together(pages)
-        if by_size:
-            keys, numbers = self.sight.part(*listed)
-        else:
-            keys, numbers = self.sight.whole([len(page) for page in pages], *listed, lost=lost_rows(pages))
+        sizes = [len(page) for page in pages]
+        keys, numbers = self.sight.whole(sizes, *listed, lost=lost_rows(pages), by_size=by_size)
         names: list[str] = keys.tolist()
-        if names != self._names or settings is not self._told[0] or blocked is not self._told[1]:
+        if names != self.names or settings is not self._told[0] or blocked is not self._told[1]:
             self._advance(names, settings, blocked)
-            self._names, self._told = names, (settings, blocked)
+            self.names, self._told = names, (settings, blocked)
         columns = columns_of(ADDRESS_FIELDS, numbers, self._order)
         retroactive = columns.pop("retroactive", np.zeros(len(self._index)))
         self.retroactive = frozenset(row.name for row in self._index.rows[retroactive > 0])
         percent = columns.get("limit_percent", np.full(len(self._index), np.nan))
         # The broker says 0 % also where there is no limit.
-        columns["memory_used_ratio"] = np.where(self._limited(), percent / 100, np.nan)
+        limited = ~np.isnan(self._said["limit_bytes"]) | ~np.isnan(self._said["limit_messages"])
+        columns["memory_used_ratio"] = np.where(limited, percent / 100, np.nan)
         columns |= self._said
         return Table(self._index, present(columns))
 
@@ -347,8 +339,8 @@ class AddressBuilder:
         )
         found = [settings.get(row.name) for row in self._index]
         self._said = {
-            "limit_bytes": _limit([s.max_size_bytes if s else np.nan for s in found]),
-            "limit_messages": _limit([s.max_size_messages if s else np.nan for s in found]),
+            "limit_bytes": positive([s.max_size_bytes if s else np.nan for s in found]),
+            "limit_messages": positive([s.max_size_messages if s else np.nan for s in found]),
             **{
                 name: np.array([getattr(one, name) if one else np.nan for one in found], np.float64)
                 for name in SETTINGS_FIELDS
@@ -358,22 +350,9 @@ class AddressBuilder:
             paused = [blocked.get(row.name, np.nan) for row in self._index]
             self._said["producers_paused"] = np.array(paused, dtype=np.float64)
 
-    def _limited(self) -> NDArray[np.bool_]:
-        return ~np.isnan(self._said["limit_bytes"]) | ~np.isnan(self._said["limit_messages"])
-
 
 def _policy(settings: wire.AddressSettings | None) -> str:
     return settings.address_full_message_policy.lower() if settings else ""
-
-
-def _limit(values: Sequence[float]) -> Column:
-    limits = np.array(values, dtype=np.float64)
-    return np.where(limits > 0, limits, np.nan)
-
-
-def _seconds(milliseconds: Column) -> Column:
-    """Broker's clock in seconds; 0 means never."""
-    return np.where(milliseconds > 0, milliseconds / 1000, np.nan)
 
 
 LinkState = tuple[str, str, BridgeAttributes]
@@ -386,19 +365,23 @@ class LinkBuilder:
     def __init__(self) -> None:
         self._index: Index[LinkRow] = Index.empty()
         self._queues: Index[QueueRow] | None = None
+        """By it the positions of queues, and which of them forward to a peer."""
         self._position: dict[str, int] = {}
         self._forwarding: list[str] = []
 
-    def table(self, states: Sequence[LinkState], queues: Table[QueueRow] | None) -> Table[LinkRow]:
+    def table(self, states: Sequence[LinkState], queues: Table[QueueRow]) -> Table[LinkRow]:
         """
         A cluster connection has no state of its own and keeps dead peers in its list: its store-and-forward queue has
         a consumer exactly while the peer is connected. Bridges before 2.41 are judged the same way.
         """
-        self._find(queues.index if queues else Index.empty())
+        if queues.index is not self._queues:
+            self._queues = queues.index
+            self._position = {row.name: position for position, row in enumerate(queues.index)}
+            self._forwarding = [name for name in self._position if name.startswith(STORE_AND_FORWARD)]
         at = self._position
 
         def number(column: str, queue: str) -> float:
-            return float(queues[column][at[queue]]) if queues is not None and queue in at else np.nan
+            return float(queues[column][at[queue]]) if queue in at else np.nan
 
         found: dict[tuple[str, str], tuple[float, float]] = {}
         for name, kind, state in states:
@@ -417,10 +400,3 @@ class LinkBuilder:
             self._index = Index.of(rows)
         values = np.array(list(found.values()), dtype=np.float64).reshape(-1, 2)
         return Table(self._index, {"up": values[:, 0], "pending": values[:, 1]})
-
-    def _find(self, queues: Index[QueueRow]) -> None:
-        """Positions of the queues by name, and which of them forward to a peer; again when queues came or went."""
-        if queues is not self._queues:
-            self._queues = queues
-            self._position = {row.name: position for position, row in enumerate(queues)}
-            self._forwarding = [name for name in self._position if name.startswith(STORE_AND_FORWARD)]

@@ -36,6 +36,4 @@ def product_version(text: str) -> str:
     """`AMQ Broker 7.13` for Red Hat's builds, else empty."""
     if "redhat" not in text:
         return ""
-    match = re.match(r"(\d+)\.(\d+)", text)
-    name = _AMQ_BROKER.get((int(match[1]), int(match[2]))) if match else None
-    return f"AMQ Broker {name}" if name else "AMQ Broker"
+    return f"AMQ Broker {_AMQ_BROKER.get(parse(text)[:2], '')}".rstrip()

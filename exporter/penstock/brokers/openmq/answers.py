@@ -121,9 +121,13 @@ class Destination(Depth, rename="pascal", gc=False, kw_only=True):
     msg_bytes_in: Count = NAN
     msg_bytes_out: Count = NAN
     num_consumers: Count = NAN
-    num_active_consumers: Count = NAN
     num_producers: Count = NAN
     next_message_id: str | None = msgspec.field(name="NextMessageID", default=None)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Type (q or t) and name."""
+        return self.type, self.name
 
 
 def sent_at(message_id: str | None) -> float:

@@ -99,39 +99,35 @@ class Depths:
         left = self._allowance
 
         def age(row: Destination) -> float:
-            known = self._known.get((row.type, row.name))
+            known = self._known.get(row.key)
             return known.stamp if known else -np.inf
 
         for row in sorted(rows, key=age):
-            name = row.type, row.name
-            known = self._known.get(name)
-            if known is not None and known.not_before > self._stamp:
-                continue
-            cost = self.cost_of(row)
-            if cost > TOO_LONG or cost > left:
+            known, cost = self._known.get(row.key), self.cost_of(row)
+            if (known is not None and known.not_before > self._stamp) or cost > min(TOO_LONG, left):
                 continue
             left -= cost
-            (costly if cost > COSTLY else light).append(name)
+            if cost <= COSTLY:
+                self._allowance -= cost
+            (costly if cost > COSTLY else light).append(row.key)
             if len(light) + len(costly) == AT_ONCE:
                 break
-        self._allowance -= sum(self.cost_of(row) for row in rows if (row.type, row.name) in set(light))
         return light, costly
 
     def cost_of(self, row: Destination) -> float:
         """CPU seconds that reading this destination will take, estimated."""
-        known = self._known.get((row.type, row.name))
+        known = self._known.get(row.key)
         delayed = known.depth.num_msgs_in_delay_delivery if known else 0.0
         return self._cost(self.carried(row).messages, 0.0 if np.isnan(delayed) else delayed)
 
     def note(self, row: Destination, depth: Depth) -> None:
         """`depth` of this destination was read now; `row` has its counters."""
-        name = row.type, row.name
-        before = self._known.get(name)
-        self._known[name] = _Known(depth, row, self._stamp, before.not_before if before else -np.inf)
+        before = self._known.get(row.key)
+        self._known[row.key] = _Known(depth, row, self._stamp, before.not_before if before else -np.inf)
 
     def carried(self, row: Destination) -> Carried:
         """The depth now: as read in this poll, else carried on from the counters."""
-        known = self._known.get((row.type, row.name))
+        known = self._known.get(row.key)
         if known is None or row.num_msgs_in < known.row.num_msgs_in:  # never read, or destroyed and created again
             return Carried(max(row.num_msgs_in - row.num_msgs_out, 0.0), np.nan, np.nan, np.nan, np.nan, exact=False)
         depth, was = known.depth, known.row
@@ -148,7 +144,7 @@ class Depths:
 
     def forget_all_but(self, rows: Sequence[Destination]) -> None:
         if len(self._known) > 2 * len(rows) + SLACK:
-            here = {(row.type, row.name) for row in rows}
+            here = {row.key for row in rows}
             self._known = {name: known for name, known in self._known.items() if name in here}
 
     def _cost(self, messages: float, delayed: float) -> float:

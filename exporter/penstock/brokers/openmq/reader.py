@@ -64,7 +64,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         self._called = tables.DestinationNames()
 
     async def read(self, poll: Poll) -> Snapshot:
-        *about, connections = await poll.begin([*ask.about(), ask.connections()])
+        *about, connections = await poll.begin([*ask.ABOUT, ask.CONNECTIONS])
         said, unreadable = wire.about(about)
         poll.leave_out(unreadable)
         await self._advance_epoch(poll, said)
@@ -130,10 +130,9 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         )
 
     async def _listed(
-        self, poll: Poll, request: Request, decoder: Decoder[RowT], what: str, share: float = 1.0
+        self, poll: Poll, request: Request, reply: wire.Reply, decoder: Decoder[RowT], what: str, share: float = 1.0
     ) -> Rows[RowT]:
         """The rows of a listing, asked a second time when something in it went away while it was made."""
-        (reply,) = await poll.ask([request], share)
         if reply.worth_a_retry:
             (reply,) = await poll.ask([request], share)
         return await poll.work(decoder.listed, reply, what)
@@ -146,7 +145,8 @@ class OpenMQReader(BrokerReader[wire.Reply]):
     async def _read_consumers(
         self, poll: Poll, connections: Mapping[int, wire.Connection]
     ) -> tuple[tables.Listing, str]:
-        found = await self._listed(poll, ask.consumers(), _CONSUMER, "getConsumerInfo", LISTING_SHARE)
+        (reply,) = await poll.ask([ask.CONSUMERS], LISTING_SHARE)
+        found = await self._listed(poll, ask.CONSUMERS, reply, _CONSUMER, "getConsumerInfo", LISTING_SHARE)
         rows = [row for row in found.rows if row.service_name != tables.ADMIN]
         behind: list[tuple[int, int]] = []
         members: list[tables.Member] = []
@@ -221,14 +221,11 @@ class OpenMQReader(BrokerReader[wire.Reply]):
 
     async def _read_listings(self, poll: Poll) -> tuple[Rows[wire.Producer] | None, Rows[wire.Transaction] | None]:
         """Both in one call; one that broke because something in it went away is asked again by itself."""
-        requests = [ask.producers(), ask.transactions()]
+        requests = [ask.PRODUCERS, ask.TRANSACTIONS]
         both = asyncio.ensure_future(poll.ask(requests))  # where it fails, it fails for each
 
         async def listed(number: int, decoder: Decoder[RowT], what: str) -> tuple[Rows[RowT], str]:
-            reply = (await both)[number]
-            if reply.worth_a_retry:
-                (reply,) = await poll.ask([requests[number]])
-            found = await poll.work(decoder.listed, reply, what)
+            found = await self._listed(poll, requests[number], (await both)[number], decoder, what)
             return found, unreadable([found])
 
         producers = await poll.collect("producers", listed(0, _PRODUCER, "getProducerInfo"))
@@ -267,7 +264,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
 
     async def _read_depths(self, poll: Poll, rows: Sequence[wire.Destination]) -> None:
         """The expensive attributes of those destinations whose turn it is; one that is gone is passed over."""
-        by_name: dict[Name, wire.Destination] = {(row.type, row.name): row for row in rows}
+        by_name: dict[Name, wire.Destination] = {row.key: row for row in rows}
         light, costly = self._depths.due(rows)
         for names in ([light] if light else []) + [[name] for name in costly]:
             began = poll.asked
@@ -280,11 +277,11 @@ class OpenMQReader(BrokerReader[wire.Reply]):
 
     async def _refresh_settings(self, poll: Poll, rows: Sequence[wire.Destination]) -> tuple[None, str]:
         """Settings of the destinations that are new or were read longest ago, a bounded number a poll."""
-        due = self._settings.due([(row.type, row.name) for row in rows], poll.now)
+        due = self._settings.due([row.key for row in rows], poll.now)
         if not due:
             return None, ""
         if len(due) > SETTINGS_AT_ONCE and sum(self._depths.cost_of(row) for row in rows) < 0.5:
-            (reply,) = await poll.ask([ask.all_settings()])
+            (reply,) = await poll.ask([ask.ALL_SETTINGS])
             _, found = await poll.work(_SETTINGS.many, reply, "settings")
             read, error = {(one.type, one.name): one for one in found.rows}, ""
         else:

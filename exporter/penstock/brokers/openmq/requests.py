@@ -6,6 +6,7 @@ and transactions have no MBean: they are listed by operations of their managers.
 
 from collections.abc import Sequence
 
+from penstock.brokers.requests import call, quote, read
 from penstock.transports.transport import Request
 
 DOMAIN = "com.sun.messaging.jms.server"
@@ -32,24 +33,29 @@ SETTINGS_ATTRIBUTES = (
 OPERATIONS = ("getConsumerInfo", "getConsumerInfoByID", "getConsumerIDs", "getProducerInfo", "getTransactionInfo")
 
 
-def broker() -> Request:
-    return _read("type=Broker,subtype=Monitor", BROKER_ATTRIBUTES)
+def _read(mbean: str, attributes: Sequence[str]) -> Request:
+    return read(f"{DOMAIN}:{mbean}", attributes)
 
 
-def about() -> list[Request]:
-    """What the broker says of itself."""
-    return [
-        broker(),
-        {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": ["StartTime", "Uptime"]},
-        _read("type=JVM,subtype=Monitor", ("TotalMemory", "FreeMemory", "MaxMemory")),
-        _read("type=DestinationManager,subtype=Monitor", ("NumMsgs", "NumMsgsInDMQ", "TotalMsgBytes")),
-        _read("type=DestinationManager,subtype=Config", ("MaxTotalMsgBytes",)),
-        _read("type=ConnectionManager,subtype=Monitor", ("NumConnections",)),
-    ]
+def _call(mbean: str, operation: str, *arguments: str) -> Request:
+    return call(f"{DOMAIN}:{mbean}", operation, *arguments)
 
 
-def connections() -> Request:
-    return _read("type=Connection,subtype=Monitor,*", CONNECTION_ATTRIBUTES)
+BROKER = _read("type=Broker,subtype=Monitor", BROKER_ATTRIBUTES)
+ABOUT = (
+    BROKER,
+    {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": ["StartTime", "Uptime"]},
+    _read("type=JVM,subtype=Monitor", ("TotalMemory", "FreeMemory", "MaxMemory")),
+    _read("type=DestinationManager,subtype=Monitor", ("NumMsgs", "NumMsgsInDMQ", "TotalMsgBytes")),
+    _read("type=DestinationManager,subtype=Config", ("MaxTotalMsgBytes",)),
+    _read("type=ConnectionManager,subtype=Monitor", ("NumConnections",)),
+)
+"""What the broker says of itself."""
+CONNECTIONS = _read("type=Connection,subtype=Monitor,*", CONNECTION_ATTRIBUTES)
+CONSUMERS = _call("type=ConsumerManager,subtype=Monitor", "getConsumerInfo")
+PRODUCERS = _call("type=ProducerManager,subtype=Monitor", "getProducerInfo")
+TRANSACTIONS = _call("type=TransactionManager,subtype=Monitor", "getTransactionInfo")
+ALL_SETTINGS = _read("type=Destination,subtype=Config,*", SETTINGS_ATTRIBUTES)
 
 
 def destinations(attributes: Sequence[str]) -> Request:
@@ -62,16 +68,12 @@ def depth(kind: str, name: str) -> Request:
     return _read(_destination("Monitor", kind, name), DEPTH_ATTRIBUTES)
 
 
-def all_settings() -> Request:
-    return _read("type=Destination,subtype=Config,*", SETTINGS_ATTRIBUTES)
-
-
 def settings(kind: str, name: str) -> Request:
     return _read(_destination("Config", kind, name), SETTINGS_ATTRIBUTES)
 
 
-def consumers() -> Request:
-    return _call("type=ConsumerManager,subtype=Monitor", "getConsumerInfo")
+def _destination(subtype: str, kind: str, name: str) -> str:
+    return f"type=Destination,subtype={subtype},desttype={kind},name={quote(name)}"
 
 
 def consumer(consumer_id: int) -> Request:
@@ -81,35 +83,3 @@ def consumer(consumer_id: int) -> Request:
 
 def consumer_ids(connection_id: int) -> Request:
     return _call(f"type=Connection,subtype=Monitor,id={connection_id}", "getConsumerIDs")
-
-
-def producers() -> Request:
-    return _call("type=ProducerManager,subtype=Monitor", "getProducerInfo")
-
-
-def transactions() -> Request:
-    return _call("type=TransactionManager,subtype=Monitor", "getTransactionInfo")
-
-
-def _destination(subtype: str, kind: str, name: str) -> str:
-    return f"type=Destination,subtype={subtype},desttype={kind},name={_quoted(name)}"
-
-
-def _quoted(text: str) -> str:
-    """As ObjectName.quote."""
-    for character in '\\"*?':
-        text = text.replace(character, "\\" + character)
-    return '"' + text.replace("\n", "\\n") + '"'
-
-
-def _read(mbean: str, attributes: Sequence[str]) -> Request:
-    return {
-        "type": "read",
-        "mbean": f"{DOMAIN}:{mbean}",
-        "attribute": list(attributes),
-        "config": {"ignoreErrors": "true"},
-    }
-
-
-def _call(mbean: str, operation: str, *arguments: str) -> Request:
-    return {"type": "exec", "mbean": f"{DOMAIN}:{mbean}", "operation": operation, "arguments": list(arguments)}

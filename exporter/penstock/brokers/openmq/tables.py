@@ -3,6 +3,7 @@
 A queue destination is an address and its queue; a topic is an address, each of its subscriptions a queue of it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 from penstock.brokers.clients import NameMap, client_name
 from penstock.brokers.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction, sent_at
 from penstock.brokers.openmq.depths import Carried, Name
-from penstock.brokers.rows import integers, matrix, present
-from penstock.core.table import SLACK, Column, Index, KeyAllocator, Keys, Table
+from penstock.brokers.rows import integers, matrix, positive, present, seconds
+from penstock.core.table import SLACK, Column, Index, KeyAllocator, Keys, Positions, Table
 from penstock.model import (
     AddressRow,
     ConnectionRow,
@@ -268,14 +269,12 @@ class Destinations:
         called: DestinationNames,
     ) -> Table[AddressRow]:
         keys = self._address_keys([f"{row.type} {row.name}" for row in rows])
-        said = [settings.get((row.type, row.name)) for row in rows]
+        said = [settings.get(row.key) for row in rows]
         made: list[AddressRow] = [
             self._once(AddressRow, called.address(row.type, row.name), one.limit_behavior.lower() if one else "")
             for row, one in zip(rows, said, strict=True)
         ]
-        stale = _stale(self._addresses, keys, made)
-        index, order = self._addresses.advance(keys, lambda new: [made[i] for i in new], changed=keys[stale])
-        self._addresses = index
+        self._addresses, order = _advanced(self._addresses, keys, made)
         limits = {
             "limit_messages": limit(said, "max_num_msgs"),
             "limit_bytes": limit(said, "max_total_msg_bytes"),
@@ -299,7 +298,7 @@ class Destinations:
             **_states(rows),
             **_counters(rows, _ADDRESS_FIELDS),
         }
-        return Table(index, present({name: column[order] for name, column in columns.items()}))
+        return Table(self._addresses, present({name: column[order] for name, column in columns.items()}))
 
     def queues(
         self,
@@ -332,8 +331,7 @@ class Destinations:
         ]
         if len(self._made) > 4 * (len(rows) + len(made)) + SLACK:
             self._made.clear()
-        stale = _stale(self._queues, keys, made)
-        self._queues, order = self._queues.advance(keys, lambda new: [made[i] for i in new], changed=keys[stale])
+        self._queues, order = _advanced(self._queues, keys, made)
         columns = queue_columns(
             [rows[i] for i in at], [depths[i] for i in at], Held(held.delivering[at], held.scheduled[at])
         )
@@ -354,11 +352,11 @@ class Destinations:
         return row
 
 
-def _stale(index: Index[RowT], keys: Keys, made: Sequence[RowT]) -> list[int]:
-    """Positions in `keys` of known things whose rows read otherwise now."""
-    known = index.rows
-    at = index.positions(keys).tolist()
-    return [i for i, p in enumerate(at) if p >= 0 and known[p] is not made[i] and known[p] != made[i]]
+def _advanced(index: Index[RowT], keys: Keys, made: Sequence[RowT]) -> tuple[Index[RowT], Positions]:
+    """`Index.advance` where all rows are made already, whether or not they read as before."""
+    known, at = index.rows, index.positions(keys).tolist()
+    stale = [i for i, p in enumerate(at) if p >= 0 and known[p] is not made[i] and known[p] != made[i]]
+    return index.advance(keys, lambda new: [made[i] for i in new], changed=keys[stale])
 
 
 _ADDRESS_FIELDS = {
@@ -426,12 +424,8 @@ def queue_columns(rows: Sequence[Destination], depths: Sequence[Carried], held: 
 
 def subscription_columns(rows: Sequence[Consumer], listing: Listing) -> dict[str, Column]:
     """Numbers of topic subscriptions: those of a shared or durable one come with its row, as a consumer's do."""
-    members: dict[int, int] = {}
-    for member in listing.members:
-        if member.subscription is not None:
-            members[member.subscription.consumer_id] = members.get(member.subscription.consumer_id, 0) + 1
-    for row in listing.single:
-        members[row.consumer_id] = 1
+    members = Counter(one.subscription.consumer_id for one in listing.members if one.subscription is not None)
+    members |= Counter(row.consumer_id for row in listing.single)
     sent, pending, taken, settled = matrix(
         rows, ("num_msgs", "num_msgs_pending_acks", "num_msgs_pending", "last_ack_time")
     )
@@ -441,7 +435,7 @@ def subscription_columns(rows: Sequence[Consumer], listing: Listing) -> dict[str
         "delivering": pending,
         "scheduled": np.zeros(len(rows)),
         "removed": np.maximum(unwrapped(sent) - pending, 0.0),
-        "consumers": np.array([float(members.get(row.consumer_id, 0)) for row in rows], np.float64),
+        "consumers": np.array([float(members[row.consumer_id]) for row in rows], np.float64),
         "exact": np.ones(len(rows)),
         "last_acknowledgement": seconds(settled),
         "next_sent": next_sent(rows),
@@ -470,17 +464,11 @@ def _subscription(name: str, address: str, durable: bool, selector: str) -> Queu
 
 def limit(said: Sequence[Settings | None], name: str) -> Column:
     """A limit of each destination, NaN where there is none: the broker says -1, of some 0."""
-    values = np.array([np.nan if one is None else getattr(one, name) for one in said], np.float64)
-    return np.where(values > 0, values, np.nan)
+    return positive([np.nan if one is None else getattr(one, name) for one in said])
 
 
 def numbers(depths: Sequence[Carried], name: str) -> Column:
     return np.fromiter(map(attrgetter(name), depths), np.float64, len(depths))
-
-
-def seconds(milliseconds: Column) -> Column:
-    """Broker's clock in seconds; 0 means never."""
-    return np.where(milliseconds > 0, milliseconds / 1000, np.nan)
 
 
 def unwrapped(counter: Column) -> Column:

@@ -9,13 +9,6 @@ from penstock.findings.usage import FindingContext
 @finding_rule(
     scope=FindingScope.QUEUE,
     brokers=ARTEMIS,
-    when="a ring queue lies on an address whose policy is PAGE. A ring neither holds nor evicts paged messages",
-    says="the queue is a ring, and its address pages when it is full: a ring holds no paged messages and cannot push"
-    " them out",
-    advice="keep the address in memory, or let its policy be DROP, BLOCK or FAIL: {rings:.0f} rings with"
-    " {needed_bytes:.0f} bytes when full, against a limit of {limit_bytes:.0f}",
-    arithmetic="ring size times mean message size, summed over the rings of the address, against the limit at which it"
-    " pages (its own, else the broker's memory)",
     evidence={"messages": "ring", "queues": "rings", "bytes": "mean_bytes needed_bytes limit_bytes"},
 )
 def ring_on_paging_address(rule: FindingRule, context: FindingContext) -> Found:
@@ -35,14 +28,7 @@ def ring_on_paging_address(rule: FindingRule, context: FindingContext) -> Found:
 
 
 @finding_rule(
-    scope=FindingScope.QUEUE,
-    brokers=ARTEMIS,
-    when="deliveries are limited, and the queue has no dead-letter address: what fails too often is thrown away",
-    says="a message that fails {max_delivery_attempts:.0f} times is thrown away: the queue has no dead-letter address",
-    advice="set dead-letter-address in its address settings; {killed:.0f} messages were given up since the broker's"
-    " start",
-    arithmetic="attempts, messages given up so far",
-    evidence={"deliveries": "max_delivery_attempts", "messages": "killed"},
+    scope=FindingScope.QUEUE, brokers=ARTEMIS, evidence={"deliveries": "max_delivery_attempts", "messages": "killed"}
 )
 def no_dead_letter_address(rule: FindingRule, context: FindingContext) -> Found:
     attempts = context.of_address("max_delivery_attempts")
@@ -50,15 +36,7 @@ def no_dead_letter_address(rule: FindingRule, context: FindingContext) -> Found:
     yield from of_queues(rule, context, holds, max_delivery_attempts=attempts, killed=context.queues["killed"])
 
 
-@finding_rule(
-    scope=FindingScope.QUEUE,
-    brokers=ARTEMIS,
-    when="messages have expired in a queue that has no expiry address",
-    says="messages expire here and are thrown away: the queue has no expiry address",
-    advice="set expiry-address in its address settings, if they matter; {expired:.0f} expired since the broker's start",
-    arithmetic="messages expired so far",
-    evidence={"messages": "expired"},
-)
+@finding_rule(scope=FindingScope.QUEUE, brokers=ARTEMIS, evidence={"messages": "expired"})
 def no_expiry_address(rule: FindingRule, context: FindingContext) -> Found:
     expired = context.queues["expired"]
     holds = context.applications & (context.queues["has_expiry_address"] == 0) & (expired > 0)
@@ -89,39 +67,17 @@ def code(text: str) -> float:
     return float(hash(text) & (2**52 - 1)) if text else 0.0
 
 
-@finding_rule(
-    scope=FindingScope.ADDRESS,
-    when="the address that a queue sends its dead letters to has no queue, and the broker does not make one",
-    says="dead letters are sent to an address that has no queue, and vanish",
-    advice="create a queue on it; {sources:.0f} queues send there, which gave up {killed:.0f} messages so far",
-    arithmetic="queues that send there, messages given up so far",
-    evidence={"queues": "sources", "messages": "killed"},
-)
+@finding_rule(scope=FindingScope.ADDRESS, evidence={"queues": "sources", "messages": "killed"})
 def dead_letter_address_unbound(rule: FindingRule, context: FindingContext) -> Found:
     return unbound(rule, context, "dead_letter_address", "makes_dead_letter_queues", "killed")
 
 
-@finding_rule(
-    scope=FindingScope.ADDRESS,
-    when="the address that a queue sends expired messages to has no queue, and the broker does not make one",
-    says="expired messages are sent to an address that has no queue, and vanish",
-    advice="create a queue on it; {sources:.0f} queues send there, in which {expired:.0f} messages expired so far",
-    arithmetic="queues that send there, messages expired so far",
-    evidence={"queues": "sources", "messages": "expired"},
-)
+@finding_rule(scope=FindingScope.ADDRESS, evidence={"queues": "sources", "messages": "expired"})
 def expiry_address_unbound(rule: FindingRule, context: FindingContext) -> Found:
     return unbound(rule, context, "expiry_address", "makes_expiry_queues", "expired")
 
 
-@finding_rule(
-    scope=FindingScope.ADDRESS,
-    brokers=ARTEMIS,
-    when="max-delivery-attempts is 0 or less: a message that always fails is delivered for ever",
-    says="a message that always fails is delivered for ever: max-delivery-attempts is {max_delivery_attempts:.0f}",
-    advice="set max-delivery-attempts in the settings of the address, with a dead-letter address",
-    arithmetic="the setting",
-    evidence={"deliveries": "max_delivery_attempts"},
-)
+@finding_rule(scope=FindingScope.ADDRESS, brokers=ARTEMIS, evidence={"deliveries": "max_delivery_attempts"})
 def unlimited_delivery_attempts(rule: FindingRule, context: FindingContext) -> Found:
     attempts = context.addresses["max_delivery_attempts"]
     used = np.zeros(len(attempts), np.bool_)
@@ -131,16 +87,7 @@ def unlimited_delivery_attempts(rule: FindingRule, context: FindingContext) -> F
         yield Finding(rule, name, name, evidence={"max_delivery_attempts": float(attempts[i])})
 
 
-@finding_rule(
-    scope=FindingScope.BROKER,
-    brokers=ARTEMIS,
-    when="the account of Penstock may read what an exporter must be denied",
-    says="the account that Penstock uses may read messages (FirstMessageAge of a queue)",
-    advice="give Penstock a role of its own; or a -javaagent in the broker's JVM has switched etc/management.xml off,"
-    " and then any account may purge too",
-    arithmetic="—",
-    evidence={},
-)
+@finding_rule(scope=FindingScope.BROKER, brokers=ARTEMIS, evidence={})
 def management_guard_off(rule: FindingRule, context: FindingContext) -> Found:
     if context.broker.unguarded > 0:
         yield Finding(rule, context.name)

@@ -21,13 +21,6 @@ from penstock.model import ConsumerRow, Snapshot
 @finding_rule(
     scope=FindingScope.CLIENT,
     brokers=ARTEMIS,
-    when="the window of a client, times the consumers of the queue, is more than the ring. When they close or roll"
-    " back, what does not fit is lost",
-    says="what the consumers hold does not fit into the ring: when they close or roll back, up to {at_risk:.0f}"
-    " messages are lost",
-    advice="{knob}: a window of {window:.0f} messages for each of {consumers:.0f} consumers makes {held_most:.0f}, in a"
-    " ring of {ring:.0f}; {advised:.0f} messages each fit ({advised_bytes:.0f} bytes)",
-    arithmetic="window, consumers, ring; the window that fits, in messages and bytes",
     evidence={"messages": "window ring held_most at_risk advised", "consumers": "consumers", "bytes": "advised_bytes"},
 )
 def window_exceeds_ring(rule: FindingRule, context: FindingContext) -> Found:
@@ -53,15 +46,7 @@ def window_exceeds_ring(rule: FindingRule, context: FindingContext) -> Found:
 
 
 @finding_rule(
-    scope=FindingScope.CLIENT,
-    brokers=ARTEMIS,
-    when="slow-consumer-policy is KILL, and its threshold is faster than the longest gap that the client has shown"
-    " while healthy",
-    says="the broker cuts off consumers slower than {slow_rate:.3g} messages a second, and this client lawfully takes"
-    " {gap:.1f} s for one",
-    advice="set slow-consumer-policy NOTIFY, or slow-consumer-threshold below {rate:.3g} a second",
-    arithmetic="threshold, gap, the rate that this gap is",
-    evidence={"messages/second": "slow_rate rate", "seconds": "gap period"},
+    scope=FindingScope.CLIENT, brokers=ARTEMIS, evidence={"messages/second": "slow_rate rate", "seconds": "gap period"}
 )
 def slow_consumer_policy(rule: FindingRule, context: FindingContext) -> Found:
     if (clients := context.clients) is None:
@@ -84,10 +69,6 @@ NEW_SHARE = 0.8
     scope=FindingScope.CLIENT,
     when=f"within some minutes, at {LEAST_POLLS} polls or more, at least {FEW} consumers of a client came,"
     f" {100 * NEW_SHARE:.0f} % of those seen were new, and had got {PER_MESSAGE} messages at most",
-    says="the client opens a consumer for each message: {new:.0f} came in {seconds:.0f} s, each got {each:.1f}"
-    " messages",
-    advice="keep the consumer (and its session and connection) open, or use a pool that caches consumers",
-    arithmetic="consumers, seconds, messages each",
     evidence={"consumers": "new", "seconds": "seconds", "messages": "each"},
 )
 def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
@@ -106,10 +87,6 @@ def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
     scope=FindingScope.CLIENT,
     when="what one consumer takes ahead, times the consumers, is more than the queue ever held, and at least"
     f" {FEW}: the first to come takes all. Not on exclusive or grouped queues",
-    says="one consumer can take all: it takes {prefetch:.0f} messages ahead, times {consumers:.0f} consumers that is"
-    " {taken_most:.0f}, and the queue never held more than {deepest:.0f}",
-    advice="{knob}: at most {advised:.0f} messages each would share what there is",
-    arithmetic="prefetch, consumers, the deepest ever seen, the prefetch that would share it",
     evidence={"messages": "prefetch taken_most deepest advised", "consumers": "consumers"},
 )
 def prefetch_exceeds_queue(rule: FindingRule, context: FindingContext) -> Found:
@@ -146,10 +123,6 @@ TEXTS = {
     when=f"at {EVALUATIONS} evaluations in a row all consumers of one session"
     f" ({LEAST_CONSUMERS[True]} or more) hold messages while more wait, and take some. OpenMQ does not"
     f" show sessions: there {LEAST_CONSUMERS[False]} consumers or more of one connection, as an estimate",
-    says="all {consumers:.0f} consumers of one {what} have {held:.0f} messages in hand while {waiting:.0f} more wait,"
-    " at {looks:.0f} looks in a row: a session handles one message at a time",
-    advice="spread consumers and producers over more sessions, sessions over more connections{remark}",
-    arithmetic="consumers, producers of the connection, messages in hand, messages that wait",
     evidence={"consumers": "consumers", "messages": "held waiting", "producers": "producers", "looks": "looks"},
 )
 def session_overloaded(rule: FindingRule, context: FindingContext) -> Found:

@@ -33,12 +33,8 @@ SMALL_BATCHES = "batches are small, each with a request of its own, and nothing 
     brokers=OPENMQ,
     when=f"the resume level, as measured, is {100 * EXTREME:.0f} % of the limit or less, or"
     f" {100 - 100 * EXTREME:.0f} % or more, of a limit of {FEW} at least. After {SURE} pauses",
-    says="the client asks for more when {resume:.0f} of {limit:.0f} messages are left (imqConsumerFlowThreshold"
-    " {threshold:.0f} %): {effect}",
     advice=f"without a specific need leave imqConsumerFlowThreshold at {DEFAULT_THRESHOLD}: it asks for"
     " {limit:.0f} - {resume:.0f} = {batch:.0f} messages at least",
-    arithmetic="limit, resume level, the least batch (limit - resume level); share of polls at which the client was"
-    " starved, at its limit",
     evidence={"messages": "limit resume batch", "percent": "threshold", "of the polls": "starved at_limit"},
 )
 def flow_threshold_extreme(rule: FindingRule, context: FindingContext) -> Found:
@@ -74,12 +70,6 @@ def of_member(flow: FlowControl, member: int, values: Column) -> float:
 @finding_rule(
     scope=FindingScope.CONNECTION,
     brokers=OPENMQ,
-    when="`client_memory` is configured, and the consumers of one connection can be given more ahead",
-    says="the buffers of one connection can take {most_bytes:.0f} bytes, and the client may use {memory:.0f}",
-    advice="set imqConsumerFlowLimit {advised:.0f}: {consumers:.0f} consumers with {limit:.0f} messages of"
-    " {mean_bytes:.0f} bytes each are {most_bytes:.0f}; {held_bytes:.0f} are held now",
-    arithmetic="sum of limit * mean message size over the consumers, capped by `connection_flow_limit` where that is"
-    " configured; held now; the limit that fits: memory / sum of sizes",
     evidence={
         "consumers": "consumers",
         "messages": "limit advised",
@@ -118,13 +108,6 @@ def most_bytes(flow: FlowControl) -> Column:
     when=f"the number of consumers of a connection changed at {CHANGES} evaluations, the most {VARIES} times the fewest"
     " or more, and at the most they can be given more than `client_memory`"
     f" (not configured: {FEW} consumers or more); no `connection_flow_limit` is configured",
-    says="the connection has {fewest:.0f} to {consumers_most:.0f} consumers, so imqConsumerFlowLimit does not bound its"
-    " memory",
-    advice="set imqConnectionFlowLimitEnabled=true and imqConnectionFlowLimit {advised:.0f}: {consumers_most:.0f}"
-    " consumers with {limit:.0f} messages of {mean_bytes:.0f} bytes can take {most_bytes:.0f}, the client may use"
-    " {memory:.0f} (client_memory of its rule)",
-    arithmetic="fewest, most, what the most can be given; the connection limit that fits: memory / size -"
-    " imqConnectionFlowCount + 1",
     evidence={
         "consumers": "consumers fewest consumers_most",
         "looks": "changes",
@@ -178,9 +161,6 @@ RARELY_CONTROLS = "DUPS_OK_ACKNOWLEDGE, no transactions and consumers that stay"
     f" {CONTROL_WAITS_BYTES / 2**20:.0f} MiB or more on a connection that acknowledges each message, has transactions,"
     f" or consumers that come and go; or a connection with none of these gets {CONNECTION_COUNT} messages a second or"
     " more",
-    says="imqConnectionFlowCount ({count:.0f} unless it was set) does not suit {why}: {ahead_bytes:.0f} bytes go before"
-    " an acknowledgement gets through, at {rate:.3g} messages a second",
-    advice="make it {change}, {advised:.0f}",
     arithmetic="bytes in front of an acknowledgement, messages a second; the count that makes"
     f" {CONTROL_WAITS_BYTES / 2**20:.0f} MiB, or one check a second",
     evidence={
@@ -228,19 +208,7 @@ def controlled(flow: FlowControl) -> NDArray[np.bool_]:
     return np.stack(rows)
 
 
-@finding_rule(
-    scope=FindingScope.QUEUE,
-    brokers=OPENMQ,
-    when="at four polls in a row consumers hold messages that the limit of the destination (REMOVE_OLDEST,"
-    " REMOVE_LOW_PRIORITY) has removed",
-    says="its clients hold {buffered:.0f} messages, of which the limit of {limit:.0f} has removed {stale:.0f}: with"
-    " receive() and AUTO_ACKNOWLEDGE the application never gets them, and a listener handles them although a copy is in"
-    " the dead message queue",
-    advice="set ConsumerFlowLimit of the destination, or imqConsumerFlowLimit of its clients, to {advised:.0f}: the"
-    " oldest messages are then in the destination, not in a buffer",
-    arithmetic="sum of what consumers hold less what the destination has in delivery; a tenth of the limit",
-    evidence={"messages": "stale limit buffered advised"},
-)
+@finding_rule(scope=FindingScope.QUEUE, brokers=OPENMQ, evidence={"messages": "stale limit buffered advised"})
 def limit_below_buffer(rule: FindingRule, context: FindingContext) -> Found:
     stale, limit = context.stale, context.of_address("limit_messages")
     buffered = context.queues["delivering"] + stale

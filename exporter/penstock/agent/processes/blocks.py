@@ -1,0 +1,29 @@
+"""What a broker shows, sent from one process to another as far as it changed."""
+
+from collections.abc import Mapping, Sequence
+
+from penstock.exposition.gzip_stream import Fragment
+from penstock.exposition.render import Published, Samples
+
+Families = Mapping[str, tuple[Sequence[int | Fragment], int]]
+"""By name: the fragments, one that was there before as its place then; how many samples."""
+NOTHING = Published()
+_NONE = Samples((), 0)
+
+
+def changed(before: Published, now: Published) -> Families:
+    found = {}
+    for name, samples in now.families.items():
+        places = {id(one): at for at, one in enumerate(before.families.get(name, _NONE).fragments)}
+        found[name] = [places.get(id(one), one) for one in samples.fragments], samples.count
+    return found
+
+
+def applied(before: Published, families: Families) -> Published:
+    """What `changed` was made of."""
+
+    def samples(name: str, parts: Sequence[int | Fragment], count: int) -> Samples:
+        old = before.families.get(name, _NONE).fragments
+        return Samples(tuple(old[one] if isinstance(one, int) else one for one in parts), count)
+
+    return Published({name: samples(name, *family) for name, family in families.items()})

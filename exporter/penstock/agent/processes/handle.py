@@ -1,0 +1,151 @@
+"""A worker process as the agent sees it: started, asked, and started again when it ends."""
+
+import logging
+import subprocess
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from itertools import count
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.agent import tables as own
+from penstock.agent.journal import Journal
+from penstock.agent.processes.blocks import NOTHING, applied
+from penstock.core.errors import PenstockError
+from penstock.exposition.render import BrokerBlocks, Published
+from penstock.insight.events import Change, Event
+from penstock.server.request_limit import Busy
+
+log = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 5.0
+PAUSE, MOST_PAUSE, STEADY = 1.0, 60.0, 300.0
+"""Seconds before it is started again: twice as long each time, unless it lived for so long."""
+
+
+class WorkerProcess:
+    """Belongs to a thread of its own, but for `ask`, which any other thread but the event loop's may call.
+
+    storage: its own directory. command: starts it, with that and a descriptor added. journal: has the events of all.
+    """
+
+    def __init__(self, storage: Path, command: Sequence[str], journal: Journal) -> None:
+        self.name = storage.name
+        self.blocks: dict[str, BrokerBlocks] = defaultdict(BrokerBlocks)
+        """What each of its brokers shows."""
+        self.answered = self.ended = time.monotonic()
+        """When it answered last; when it ended, inf while it runs."""
+        self.silent = False
+        """It did not answer in time, and has said nothing since."""
+        self.starts = self.unanswered = 0
+        self._command, self._journal = (*command, str(storage)), journal
+        self._received: dict[str, Published] = {}
+        """What the process sent; it does not know what is shown once it has ended."""
+        self._waiting: dict[int, Future[Any]] = {}
+        self._numbers, self._sending, self._stopping = count(), threading.Lock(), threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    def ask(self, what: str, *given: Any, seconds: float = 0.0, named: Mapping[str, Any] | None = None) -> Any:
+        """Raises Busy: there is no answer in time; or what the worker raised."""
+        number, future = next(self._numbers), Future[Any]()
+        self._waiting[number] = future
+        try:
+            with self._sending:
+                if self._connection is None or (self.silent and what != "status"):
+                    raise BlockingIOError
+                self._connection.send((number, what, given, named or {}))
+            value = future.result(seconds or ANSWER_SECONDS)
+        except OSError as error:
+            if late := isinstance(error, TimeoutError):
+                self.silent, self.unanswered = True, self.unanswered + 1
+            why = "did not answer in time" if late else "has ended, or does not answer"
+            raise Busy(f"{self.name}, the process that polls this, {why}", "try again in some seconds") from None
+        finally:
+            del self._waiting[number]
+        if isinstance(value, PenstockError):
+            raise value
+        return value
+
+    def stop(self, seconds: float) -> None:
+        """Kill it after that time: what was shown is in its files."""
+        self._stopping.set()
+        try:
+            self.ask("stop", seconds=seconds)
+        except PenstockError:
+            self.kill()
+        self._thread.join(1.0)
+
+    def kill(self) -> None:
+        """It is started again, unless it was stopped."""
+        if self._process is not None:
+            self._process.kill()
+
+    def withdraw(self, broker: str) -> None:
+        """Show only that it is down."""
+        blocks = BrokerBlocks()
+        blocks.update({"broker": own.with_poll({}, broker, {"up": 0.0})})
+        self.blocks[broker].published = blocks.published
+
+    def _run(self) -> None:
+        pause = PAUSE
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            try:
+                why = self._live()
+            except OSError as error:
+                why = f"cannot be started: {error.strerror}"
+            if self._stopping.is_set():
+                return
+            pause = PAUSE if time.monotonic() - began > STEADY else min(2 * pause, MOST_PAUSE)
+            log.error("%s ended (%s); it is started again in %g s", self.name, why, pause)
+            self._journal.add([Event(time.time(), Change.WORKER_END, detail=f"{self.name}: {why}")])
+            for name, blocks in list(self.blocks.items()):  # as after a poll that failed, the rest stays for a while
+                before = blocks.published
+                self.withdraw(name)
+                blocks.published = Published({**before.families, **blocks.published.families})
+            self._stopping.wait(pause)
+
+    def _live(self) -> str:
+        """From its start to its end; why that came."""
+        ours, theirs = Pipe()
+        with ours:
+            with theirs:
+                command = (*self._command, str(theirs.fileno()))
+                self._process = process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+            self._received.clear()
+            self.silent = False
+            self.starts, self.answered, self.ended, self._connection = self.starts + 1, time.monotonic(), np.inf, ours
+            try:
+                while True:
+                    self._take(*ours.recv())
+            except (EOFError, OSError):
+                pass
+            with self._sending:
+                self._connection, self.ended = None, time.monotonic()
+        for future in list(self._waiting.values()):
+            if not future.done():
+                future.set_exception(BrokenPipeError())
+        process.kill()
+        status = process.wait()
+        return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+
+    def _take(self, number: int | None, *content: Any) -> None:
+        """The answer to a question; without a number what brokers show now, and events."""
+        self.silent, self.answered = False, time.monotonic()
+        if number is None:
+            shown, events = content
+            for broker, families in shown.items():
+                published = applied(self._received.get(broker, NOTHING), families)
+                self._received[broker] = self.blocks[broker].published = published
+            self._journal.add_missing(events)
+        elif (future := self._waiting.get(number)) is not None:
+            future.set_result(*content)

@@ -1,0 +1,222 @@
+"""The worker processes of an agent: which brokers are large, and which process polls them."""
+
+import contextlib
+import gc
+import logging
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from penstock.agent.assessor import Result
+from penstock.agent.checkpoint import Checkpoint
+from penstock.agent.checkpoints import Checkpoints
+from penstock.agent.journal import Journal
+from penstock.agent.poller import Poller
+from penstock.agent.processes.blocks import NOTHING
+from penstock.agent.processes.handle import WorkerProcess
+from penstock.agent.recent import HOUR
+from penstock.config import Config
+from penstock.core import allocator
+from penstock.core.errors import PenstockError
+from penstock.core.table import Index, Table
+from penstock.exposition.body import Exposition
+from penstock.exposition.render import BrokerBlocks, Published
+from penstock.model import Snapshot
+from penstock.series.last_good import keep_seconds
+from penstock.server.request_limit import Busy
+
+log = logging.getLogger(__name__)
+
+LARGE = 0.03
+"""CPU seconds of work a second: a broker that takes more is polled by a worker process."""
+ROW_SECONDS = 9e-6
+"""CPU that a poll takes for a queue or a consumer, until it is measured."""
+POLLS = 3
+"""Over which a broker is measured; the first, which reads every text, is none of them."""
+LOOK_SECONDS, GIVE_SECONDS, STOP_SECONDS = 2.0, 60.0, 2.0
+HUNG_SECONDS = 30.0
+"""One that has answered nothing for so long is killed."""
+MOST_EVENTS = 2_000
+TIDY = 5
+"""Looks after a move at which memory is given back."""
+SHOWN = "\0workers"
+"""Name of their metrics beside those of brokers, none of which has it."""
+
+
+def share_of(rows: int, interval: float) -> float:
+    """What a broker of so many queues and consumers takes of a processor, by what others of its size take."""
+    return rows * ROW_SECONDS / interval
+
+
+def rows(snapshot: Snapshot | None) -> int:
+    tables = () if snapshot is None else (snapshot.queues, snapshot.consumers)
+    return sum(len(table) for table in tables if table is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSeries:
+    worker: str
+
+
+@dataclass(slots=True)
+class WorkerPool:
+    """`look`, `reload` and `stop` run in a thread, everything else in the event loop; any thread may read `assigned`.
+
+    storage: of the agent. command: starts a process. most: of them.
+    """
+
+    storage: Path | None
+    command: Sequence[str]
+    most: int
+    exposition: Exposition
+    checkpoints: Checkpoints
+    journal: Journal
+    assigned: Mapping[str, WorkerProcess] = field(default_factory=dict)
+    """By the broker's name; also of brokers that are no longer there."""
+    workers: Sequence[WorkerProcess] = ()
+    _intervals: Mapping[str, float] = field(default_factory=dict)
+    """Of the brokers that there are."""
+    _given: dict[str, object] = field(default_factory=dict)
+    """What each worker knows: which start of it, which brokers."""
+    _shares: dict[str, float] = field(default_factory=dict)
+    """What each broker takes of a processor."""
+    _measured: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Polls of each, and the CPU seconds they took, when it was measured last."""
+    _nodes: dict[str, str] = field(default_factory=dict)
+    _numbers: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    _tidy: int = 0
+    """At so many looks more memory is given back."""
+    _metrics: BrokerBlocks = field(default_factory=BrokerBlocks)
+
+    # --- which are large
+
+    def large_by(self, known: Iterable[Checkpoint], config: Config) -> list[str]:
+        """Those of the configuration that are large by what an earlier agent left."""
+        self._intervals = intervals = {broker.name: config.interval_of(broker) for broker in config.brokers}
+        for one in (one for one in known if one.broker in intervals):
+            self._shares[one.broker] = share_of(len(one.queue_keys) + len(one.consumer_keys), intervals[one.broker])
+            self._nodes[one.broker] = one.node
+        return self._large(intervals)
+
+    def large_of(self, pollers: Iterable[Poller]) -> list[str]:
+        """Those that have turned out to be."""
+        read = {poller.name: poller for poller in pollers if poller.assessor.node}
+        for name, poller in read.items():
+            self._nodes[name] = poller.assessor.node
+            by_rows = share_of(rows(poller.assessor.snapshot), poller.interval)
+            self._shares[name] = max(self._shares.get(name, 0.0), by_rows)
+            lane, done = poller.assessor.lane, poller.polls[Result.OK] + poller.polls[Result.PARTIAL]
+            used = lane.used if lane else 0.0
+            polls, before = self._measured.setdefault(name, (done, used))
+            if done - polls >= POLLS:
+                self._shares[name] = (used - before) / (done - polls) / poller.interval
+            if not 0 <= done - polls < POLLS:
+                self._measured[name] = done, used
+        return self._large(read)
+
+    def _large(self, names: Collection[str]) -> list[str]:
+        """Of these, the largest first, with those that serve the node id of one that is polled elsewhere.
+
+        One that is alone keeps none waiting but those who scrape it, and has no need of more memory.
+        """
+        if not self.most or len(self._intervals) < 2:
+            return []
+        found = {name for name in names if self._shares.get(name, 0.0) > LARGE} | self.assigned.keys()
+        nodes = {self._nodes[name] for name in found if name in self._nodes}
+        found |= {name for name in names if self._nodes.get(name) in nodes}
+        return sorted(found.intersection(names) - self.assigned.keys(), key=lambda name: -self._shares.get(name, 0.0))
+
+    def assign(self, names: Iterable[str], shown: Mapping[str, Published]) -> None:
+        """To the process that has least to do, or a new one. shown: stays shown until that one shows more."""
+        for name in names:
+            node = self._nodes.get(name)
+            mates = (worker for other, worker in self.assigned.items() if node and self._nodes.get(other) == node)
+            worker = next(mates, None) or self._least()
+            worker.blocks[name].published = shown.get(name, NOTHING)
+            self.assigned = {**self.assigned, name: worker}
+            share = 100 * self._shares.get(name, 0.0)
+            log.info("broker %s takes %.0f %% of a processor: %s polls it from now on", name, share, worker.name)
+
+    def _least(self) -> WorkerProcess:
+        if len(self.workers) < self.most and self.storage is not None:
+            place = self.storage / f"worker-{len(self.workers) + 1}"
+            self.workers = [*self.workers, WorkerProcess(place, self.command, self.journal)]
+            return self.workers[-1]
+        shares = dict.fromkeys(self.workers, 0.0)
+        for name, worker in self.assigned.items():
+            shares[worker] += self._shares.get(name, 0.0)
+        return min(shares, key=shares.__getitem__)
+
+    # --- what they poll, and how they are
+
+    def show(self, config: Config) -> None:
+        """Of these brokers those that they poll."""
+        self._intervals = {broker.name: config.interval_of(broker) for broker in config.brokers}
+        for name, worker in self.assigned.items():
+            if name in self._intervals:
+                self.exposition.set_broker(name, worker.blocks[name])
+            else:
+                self.exposition.remove_broker(name)
+        if self.workers:
+            self.exposition.set_broker(SHOWN, self._metrics)
+
+    def reload(self) -> None:
+        """Let each read the configuration; one that is not there does so when it starts. Raises ConfigError."""
+        for worker in self.workers:
+            with contextlib.suppress(Busy):
+                worker.ask("reload", seconds=GIVE_SECONDS)
+
+    def look(self) -> None:
+        """Give each what it does not have, ask how it is, end what hangs, withdraw what is too old."""
+        if self._tidy:  # what a large broker took is the worker's to take now; a job of it may still be under way
+            gc.collect()
+            allocator.give_back()
+            self._tidy -= 1
+        rows = []
+        for worker in self.workers:
+            names = [name for name, other in self.assigned.items() if other is worker]
+            used = np.nan, np.nan
+            try:
+                nodes, self._numbers[worker.name], *used = worker.ask("status")
+                self._nodes |= nodes
+                self._give(worker, names)
+            except PenstockError as error:
+                log.debug("%s", error)
+                if time.monotonic() - worker.answered > HUNG_SECONDS and np.isinf(worker.ended):
+                    worker.kill()
+            for name in names:
+                if time.monotonic() - worker.ended > keep_seconds(self._intervals.get(name, 0.0)):
+                    worker.withdraw(name)
+            rows.append((np.isinf(worker.ended) and not worker.silent, worker.starts, worker.unanswered, *used))
+        columns = zip(("up", "starts", "unanswered", "cpu", "memory"), np.array(rows, np.float64).T, strict=False)
+        self._metrics.update(
+            {"worker": Table(Index.of([WorkerSeries(one.name) for one in self.workers]), dict(columns))}
+        )
+
+    def _give(self, worker: WorkerProcess, names: Sequence[str]) -> None:
+        wanted = worker.starts, tuple(names)
+        if self._given.get(worker.name) == wanted:
+            return
+        known, since = self.checkpoints.of(names), time.time() - HOUR
+        events = [one for name in names for one in self.journal.last(MOST_EVENTS, since=since, broker=name)]
+        worker.ask("give", names, known, events, seconds=GIVE_SECONDS)
+        self.checkpoints.drop(known)
+        self._tidy = TIDY
+        self._given[worker.name] = wanted
+
+    def numbers(self, here: Mapping[str, float]) -> dict[str, float]:
+        """The agent's own metrics with what they count: of what is a time or a success the least, of others the sum."""
+        found = dict(here)
+        for name, value in (pair for numbers in self._numbers.copy().values() for pair in numbers.items()):
+            least = name.endswith(("success", "timestamp"))
+            found[name] = min(found.get(name, value), value) if least else found.get(name, 0.0) + value
+        return found
+
+    def stop(self) -> None:
+        if self.workers:
+            with ThreadPoolExecutor(len(self.workers)) as threads:
+                list(threads.map(lambda worker: worker.stop(STOP_SECONDS), self.workers))

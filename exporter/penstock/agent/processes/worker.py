@@ -1,0 +1,110 @@
+"""A worker process: an agent without a server, which polls the brokers that it is given and sends what they show."""
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from penstock.agent.checkpoint import Checkpoint
+from penstock.agent.discovery import FoundBrokers
+from penstock.agent.history import PUBLISHED
+from penstock.agent.processes.blocks import NOTHING, changed
+from penstock.agent.recent import HOUR
+from penstock.agent.supervisor import Agent
+from penstock.config import Broker, Config
+from penstock.core.errors import PenstockError
+from penstock.insight.events import Event
+
+log = logging.getLogger(__name__)
+
+MOST_EVENTS = 2_000
+"""Of the last hour, that a process before this one may have recorded and not sent."""
+
+
+class WorkerAgent(Agent):
+    """Polls the brokers of `config_file` that it is given. storage: its own, below that of the agent."""
+
+    def __init__(self, config_file: Path, storage: Path, connection: Connection) -> None:
+        self._place, self._names = storage, frozenset[str]()
+        super().__init__(config_file, storage)
+        self._connection, self._sending = connection, threading.Lock()
+        self._sent = dict.fromkeys(self._names, NOTHING)
+        self._stopped = asyncio.Event()
+
+    def _load(self) -> Config:
+        """Its history goes where the agent's goes."""
+        config = super()._load()
+        agent, url = f"{config.history.agent}-{self._place.name}", str(self._place.parent / PUBLISHED)
+        own = {"agent": agent, "url": config.history.url or url, "trends": None}
+        return config.model_copy(update={"history": config.history.model_copy(update=own)})
+
+    def _own(self, found: FoundBrokers) -> tuple[Broker, ...]:
+        return tuple(broker for broker in found.brokers if broker.name in self._names)
+
+    async def serve(self) -> None:
+        """Until it is told to stop; when the agent ends otherwise, so does this process, at once."""
+        await self.start()
+        threading.Thread(target=self._answer, daemon=True).start()
+        await self._stopped.wait()
+
+    def _answer(self) -> None:
+        """One question after the other, as the server asks them."""
+        try:
+            while not self._stopped.is_set():
+                number, what, given, named = self._connection.recv()
+                try:
+                    value = self._answered(what, given, named)
+                except PenstockError as error:
+                    value = error
+                except Exception as error:
+                    log.exception("a question could not be answered; please report this")
+                    value = PenstockError(f"unexpected {type(error).__name__}; the log has the details")
+                with self._sending:
+                    self._connection.send((number, value))
+                if what == "stop":
+                    self._loop.call_soon_threadsafe(self._stopped.set)
+        except (EOFError, OSError):
+            os._exit(1)  # what no kill may take back is in the files
+
+    def _answered(self, what: str, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        if what in ("give", "reload", "stop"):
+            return asyncio.run_coroutine_threadsafe(getattr(self, what)(*given), self._loop).result()
+        return getattr(self if what == "status" else self.lookups, what)(*given, **named)
+
+    async def give(self, names: Collection[str], known: Sequence[Checkpoint], events: Sequence[Event]) -> None:
+        """Poll these; known, events: of those that come here."""
+        await self._checkpoints.take_in(known, self._assessors())
+        await asyncio.to_thread(self._journal.add_missing, events)
+        self._names = frozenset(names)
+        await self._turns.run("give", self._discover)
+        recorded = self._journal.last(MOST_EVENTS, since=time.time() - HOUR)
+        await asyncio.to_thread(self._send, [event for event in recorded if event.broker])
+
+    def status(self) -> tuple[Mapping[str, str], Mapping[str, float], float, float]:
+        """Node ids by broker; what it counts of the agent's own metrics; its CPU seconds and bytes of memory."""
+        nodes = {poller.name: node for poller in self.pollers() if (node := poller.assessor.node)}
+        saved = float(self._checkpoints.success and self._journal.success)
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        numbers = {"state_save_success": saved, **self._history.numbers()}
+        return nodes, numbers, time.process_time(), float(pages * os.sysconf("SC_PAGE_SIZE"))
+
+    def _on_change(self, events: Iterable[Event]) -> None:
+        found = list(events)
+        super()._on_change(found)
+        self._send(found)
+
+    def _send(self, events: Sequence[Event]) -> None:
+        """What all brokers show, as far as it is not known, and these."""
+        with self._sending:
+            shown = {poller.name: poller.publisher.blocks.published for poller in self.pollers()}
+            shown = {name: one for name, one in shown.items() if one.families or name in self._sent}
+            shown |= dict.fromkeys(self._sent.keys() - shown.keys(), NOTHING)
+            parts = {name: changed(self._sent.get(name, NOTHING), now) for name, now in shown.items()
+                     if now is not self._sent.get(name)}  # fmt: skip
+            self._sent = shown
+            self._connection.send((None, parts, events))

@@ -1,0 +1,47 @@
+"""Requests in the form of Jolokia and the names of MBeans in them, as both brokers are asked: all of them reads."""
+
+import re
+from collections.abc import Sequence
+
+from penstock.core.errors import BadAnswer
+from penstock.transports.transport import Request
+
+_KEY_PROPERTY = re.compile(r'([^=,]*)=("(?:[^"\\]|\\.)*"|[^,]*)', re.DOTALL)
+
+
+def read(mbean: str, attributes: Sequence[str], **config: str) -> Request:
+    """Attributes of all MBeans that match the pattern; what one lacks is left out of its answer."""
+    config = {"ignoreErrors": "true", **config}
+    return {"type": "read", "mbean": mbean, "attribute": list(attributes), "config": config}
+
+
+def call(mbean: str, operation: str, *arguments: str | int) -> Request:
+    return {"type": "exec", "mbean": mbean, "operation": operation, "arguments": list(arguments)}
+
+
+def quote(text: str) -> str:
+    """As ObjectName.quote."""
+    for character in '\\"*?':
+        text = text.replace(character, "\\" + character)
+    return '"' + text.replace("\n", "\\n") + '"'
+
+
+def unquote(quoted: str) -> str:
+    """As ObjectName.unquote."""
+    text = iter(quoted[1:-1])
+    return "".join(({"n": "\n"}.get(after := next(text, ""), after) if c == "\\" else c) for c in text)
+
+
+def key_of(name: str, wanted: str) -> str:
+    """A key property of an ObjectName, unquoted. BadAnswer: the name, which came with an answer, lacks it."""
+    found = key_if_any(name, wanted)
+    if found is None:
+        raise BadAnswer(f"an MBean without {wanted} in its name: {name[:200]!r}")
+    return found
+
+
+def key_if_any(name: str, wanted: str) -> str | None:
+    for found in _KEY_PROPERTY.finditer(name, name.find(":") + 1):
+        if found[1] == wanted:
+            return unquote(found[2]) if found[2].startswith('"') else found[2]
+    return None

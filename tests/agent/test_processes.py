@@ -1,0 +1,374 @@
+"""Large brokers in worker processes: as if one process polled all, whatever ends, hangs or is reloaded."""
+
+import asyncio
+import gzip
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from bench.broker import Broker, running
+
+from penstock.agent import Agent, Result
+from penstock.agent.journal import Journal
+from penstock.agent.processes import handle, pool
+from penstock.agent.processes.blocks import NOTHING, applied, changed
+from penstock.agent.tables import PollSeries
+from penstock.core.errors import ConfigError
+from penstock.core.table import Index, Table
+from penstock.exposition.render import BrokerBlocks
+from penstock.exposition.syntax import Format
+from penstock.insight.events import Change
+from penstock.insight.lists import ListQuery
+from penstock.server.request_limit import Busy
+
+COMMAND = (sys.executable, "-P", "-m", "penstock.cli.worker", "info", "logfmt")
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[dict[str, Broker]]:
+    with running(60, 60, churn=0.0) as one, running(40, 40, churn=0.0) as two:
+        yield {"one": one, "two": two}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.agent.fleet.SPREAD_SECONDS", 0.0)
+    monkeypatch.setattr("penstock.agent.supervisor.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(pool, "POLLS", 1_000_000)  # a test says itself who is large
+    monkeypatch.setattr(handle, "PAUSE", 0.1)
+
+
+def written(file: Path, brokers: dict[str, Broker], more: str = "") -> Path:
+    lines = [f"  - {{name: {name}, kind: artemis, url: '{broker.url}'}}\n" for name, broker in brokers.items()]
+    file.write_text("interval: 2s\nbrokers:\n" + "".join(lines) + more)
+    return file
+
+
+@asynccontextmanager
+async def running_agent(file: Path, storage: Path, processes: int = 1) -> AsyncIterator[Agent]:
+    agent = Agent(file, storage, worker=(*COMMAND, str(file)), processes=processes)
+    await agent.start()
+    try:
+        await until(lambda: agent.lookups.ready()[0])
+        yield agent
+    finally:
+        await agent.stop()
+
+
+async def until(holds: Callable[[], Any], seconds: float = 60.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not await asyncio.to_thread(holds):  # noqa: ASYNC110 - what is waited for sets no event
+            await asyncio.sleep(0.02)
+
+
+async def moved(agent: Agent, *names: str) -> None:
+    """They are large from now on, and were polled by a worker process."""
+    for name in names:
+        agent._pool._shares[name] = 1.0
+    await until(lambda: all(name in agent._pool.assigned for name in names))
+    since = time.time()
+    await until(lambda: all(stamp(agent, name) > since for name in names))
+
+
+def stamp(agent: Agent, broker: str) -> float:
+    return samples(agent, broker)[f'penstock_poll_timestamp_seconds{{broker="{broker}"}}']
+
+
+def samples(agent: Agent, broker: str) -> dict[str, float]:
+    """What `/metrics` shows of it, which is never nothing."""
+    text = b"".join(agent.exposition.chunks(Format.TEXT, gzip=False)).decode()
+    lines = [line.rpartition(" ") for line in text.splitlines() if f'broker="{broker}"' in line]
+    return {name: float(value) for name, _, value in lines}
+
+
+def steady(found: dict[str, float]) -> dict[str, float]:
+    """What does not change while the broker does nothing, and is no time."""
+    left_out = ("penstock_", "mq_broker_clock_skew", "mq_queue_oldest", "mq_address_info")
+    return {name: value for name, value in found.items() if not name.startswith(left_out) and "seconds" not in name}
+
+
+def counters(found: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in found.items() if "_added_total{" in name or "_delivered_total{" in name}
+
+
+def pid(agent: Agent) -> int:
+    (worker,) = agent._pool.workers
+    assert worker._process is not None
+    return worker._process.pid
+
+
+ASKED: list[tuple[str, tuple[Any, ...]]] = [
+    ("queues", ("", ListQuery(limit=7, offset=3))),
+    ("queues", ("", ListQuery(sort="-queue", limit=50))),
+    ("queues", ("", ListQuery(sort="messages", text="step"), 3)),
+    ("queues", ("", ListQuery(sort="-oldest_message"))),
+    ("queues", ("", ListQuery(condition="unknown"))),
+    ("clients", ("", ListQuery(sort="-delivered", limit=20))),
+    ("clients", ("", ListQuery(sort="client", offset=30))),
+    ("consumers", ("", ListQuery(sort="consumer"))),
+    ("consumers", ("", ListQuery(sort="-worst"))),
+    ("conditions", ("", ListQuery())),
+    ("queues", ("one", ListQuery(limit=5), 3)),
+    ("explain", ("one", "orders.region-01.step-000001", None, None)),
+    ("account", ("one", "orders.region-01.step-000001")),
+    ("client", ("one", "worker-000001.site-1")),
+    ("recent", ("one", "orders.region-01.step-000001", None)),
+    ("brokers", ()),
+    ("masked_config", ()),
+]
+
+
+def answered(agent: Agent) -> list[str]:
+    """As text, without what differs from poll to poll: times, and how long was watched."""
+    found = [msgspec.json.encode(getattr(agent.lookups, what)(*given)).decode() for what, given in ASKED]
+    volatile = r'"(age|completeness|course|recent)":({[^}]*}|[^,}]*)|after .*?"|[0-9]+ polls|[0-9]{10}[.][0-9]+'
+    return [re.sub(volatile, "", text) for text in found]
+
+
+async def test_one_process_or_two_give_the_same(
+    tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path / "p.yml", brokers)
+    async with running_agent(file, tmp_path / "alone", processes=0) as alone:
+        monkeypatch.setattr(pool.WorkerPool, "large_by", lambda *_: ["one"])
+        async with running_agent(file, tmp_path / "spread") as spread:
+            assert list(alone._fleet.polled) == ["one", "two"]
+            assert list(spread._fleet.polled) == ["two"]
+            for name in brokers:
+                await until(lambda: steady(samples(alone, name)) == steady(samples(spread, name)))  # noqa: B023
+            await until(lambda: answered(alone) == answered(spread))
+        first, second = (b"".join(alone.exposition.chunks(Format.TEXT, gzip=zipped)) for zipped in (False, True))
+        assert len(gzip.decompress(second)) == pytest.approx(len(first), rel=0.01)
+
+
+async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Broker]) -> None:
+    """What it shows is the same before and after, and it is shown at any time between."""
+    file = written(tmp_path / "p.yml", brokers)
+    async with running_agent(file, tmp_path / "data") as agent:
+        for _ in range(2):
+            brokers["one"].step()
+            last = stamp(agent, "one")
+            await until(lambda: stamp(agent, "one") > last)  # noqa: B023
+        last = stamp(agent, "one")
+        await until(lambda: stamp(agent, "one") > last + 1)
+        before = samples(agent, "one")
+        await moved(agent, "one")
+        assert list(agent._fleet.polled) == ["two"]
+        await until(lambda: steady(samples(agent, "one")).keys() == steady(before).keys())
+        assert steady(samples(agent, "one")) == steady(before)
+        assert len(counters(before)) > 50
+        brokers["one"].step()
+        last = stamp(agent, "one")
+        await until(lambda: stamp(agent, "one") > last + 1)
+        now = counters(samples(agent, "one"))
+        assert not {name: (value, now.get(name)) for name, value in counters(before).items() if now[name] < value}
+        assert now != counters(before)
+    # The next one goes on in one process with what both knew, and knows the events.
+    async with running_agent(file, tmp_path / "data", processes=0) as agent:
+        await until(lambda: counters(samples(agent, "one")).keys() == now.keys())
+        assert counters(samples(agent, "one")) == now
+        assert not agent._checkpoints.take_over(tmp_path / "data" / "worker-1")
+
+
+async def test_a_worker_that_is_killed_or_hangs_is_started_again(
+    tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path / "p.yml", brokers)
+    async with running_agent(file, tmp_path / "data") as agent:
+        await moved(agent, "one")
+        await until(lambda: len(counters(samples(agent, "one"))) > 50)
+        before = samples(agent, "one")
+        os.kill(pid(agent), signal.SIGKILL)
+        await until(lambda: samples(agent, "one")['mq_up{broker="one"}'] == 0)
+        assert steady(samples(agent, "one")) == {**steady(before), 'mq_up{broker="one"}': 0}, "stays for a while"
+        await until(lambda: samples(agent, "one")['mq_up{broker="one"}'] == 1)
+        await until(lambda: steady(samples(agent, "one")) == steady(before))
+        (event,) = [one for one in agent._journal.last(100) if one.change is Change.WORKER_END]
+        assert event.detail == "worker-1: killed by signal 9"
+        await hangs(agent, monkeypatch)
+        await reloads(agent, file, brokers)
+        # One that does not come back: what it showed goes.
+        agent._pool.workers[0]._command = ("/does/not/exist",)
+        monkeypatch.setattr(pool, "keep_seconds", lambda _: 0.0)
+        os.kill(pid(agent), signal.SIGKILL)
+        await until(lambda: samples(agent, "one") == {'mq_up{broker="one"}': 0})
+        with pytest.raises(Busy, match="worker-1"):
+            await asyncio.to_thread(agent.lookups.explain, "one", "q", None, None)
+        states = {one.name: one for one in await asyncio.to_thread(agent.lookups.brokers)}
+        assert (states["one"].up, states["two"].up) == (False, True)
+        assert "worker-1" in states["one"].error
+        assert (await asyncio.to_thread(agent.lookups.queues, "", ListQuery())).total == 40, "of the other broker"
+
+
+async def hangs(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It delays nobody, and is killed."""
+    with monkeypatch.context() as patched:
+        patched.setattr(handle, "ANSWER_SECONDS", 0.3)
+        starts = agent._pool.workers[0].starts
+        os.kill(pid(agent), signal.SIGSTOP)
+        began = time.monotonic()
+        with pytest.raises(Busy, match=r"did not answer in time|does not answer"):
+            await asyncio.to_thread(agent.lookups.queues, "one", ListQuery())
+        assert (await asyncio.to_thread(agent.lookups.queues, "", ListQuery())).total == 40, "of the other broker"
+        assert time.monotonic() - began < 3
+        assert samples(agent, "one")['mq_up{broker="one"}'] == 1
+        await until(lambda: agent._pool.workers[0].unanswered > 0)
+        patched.setattr(pool, "HUNG_SECONDS", 0.5)
+        await until(lambda: agent._pool.workers[0].starts > starts)
+    last = stamp(agent, "one")
+    await until(lambda: stamp(agent, "one") > last)
+
+
+async def reloads(agent: Agent, file: Path, brokers: dict[str, Broker]) -> None:
+    """They reach the worker."""
+    written(file, brokers, "rules: [{owner: me}]\n")
+    await agent.reload()
+    await until(lambda: any('owner="me"' in name for name in samples(agent, "one")))
+    shown = agent.lookups.masked_config()
+    written(file, brokers, "rules: [{owner: [}]\n")
+    with pytest.raises(ConfigError):
+        await agent.reload()
+    assert agent.lookups.masked_config() == shown
+    written(file, {"two": brokers["two"]})
+    await agent.reload()
+    assert samples(agent, "one") == {}
+    assert [one.name for one in await asyncio.to_thread(agent.lookups.brokers)] == ["two"]
+    written(file, brokers)
+    await agent.reload()
+    await until(lambda: len(counters(samples(agent, "one"))) > 50)
+    assert list(agent._fleet.polled) == ["two"], "large until the agent starts again"
+
+
+@dataclass
+class Polled:
+    """A poller, as far as the pool looks at it."""
+
+    name: str
+    node: str
+    interval: float = 15.0
+    used: float = 0.0
+    done: int = 1
+
+    @property
+    def assessor(self) -> Any:
+        return SimpleNamespace(node=self.node, lane=self, snapshot=None)
+
+    @property
+    def polls(self) -> dict[Result, int]:
+        return {Result.OK: self.done, Result.PARTIAL: 0}
+
+    def polled(self, times: int, seconds: float) -> None:
+        self.done, self.used = self.done + times, self.used + times * seconds
+
+
+@pytest.fixture
+def idle_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pool.WorkerPool:
+    """Its processes are never started."""
+    monkeypatch.setattr(pool, "POLLS", 3)
+    monkeypatch.setattr("threading.Thread.start", lambda _: None)
+    found = pool.WorkerPool(tmp_path, (), 2, None, None, Journal())  # type: ignore[arg-type]
+    found._intervals = dict.fromkeys("abcd", 15.0)
+    return found
+
+
+def test_who_takes_much_is_large(idle_pool: Any) -> None:
+    """Above 0.03 of a processor over three polls; the first poll, which reads every text, does not count."""
+    a, b = Polled("a", "n1", used=9.0), Polled("b", "n2", used=0.1)
+    assert idle_pool.large_of([a, b]) == []
+    a.polled(2, 0.5)
+    b.polled(3, 0.4)
+    assert idle_pool.large_of([a, b]) == []
+    a.polled(1, 0.5)
+    b.polled(3, 0.4)
+    assert idle_pool.large_of([a, b]) == ["a"]
+    idle_pool._intervals = {"a": 15.0}
+    assert idle_pool.large_of([a]) == [], "alone it keeps nobody waiting"
+
+
+def test_no_processes_no_large_ones(idle_pool: Any) -> None:
+    idle_pool.most, idle_pool._shares = 0, {"a": 1.0}
+    assert idle_pool.large_of([Polled("a", "n1"), Polled("b", "n2")]) == []
+
+
+def test_who_serves_one_node_id_goes_together(idle_pool: Any) -> None:
+    pollers = [Polled("a", "n1"), Polled("b", "n1"), Polled("c", "n3"), Polled("d", "n4")]
+    idle_pool._shares = {"a": 0.5, "c": 0.4, "d": 0.2}
+    assert idle_pool.large_of(pollers) == ["a", "c", "d", "b"]
+    idle_pool.assign(["a", "c", "d"], {})
+    names = {name: worker.name for name, worker in idle_pool.assigned.items()}
+    assert names == {"a": "worker-1", "c": "worker-2", "d": "worker-2"}, "to the one that has least to do"
+    # A backup learns its node id when it has copied: it follows then.
+    assert idle_pool.large_of([pollers[1]]) == ["b"]
+    idle_pool.assign(["b"], {})
+    assert idle_pool.assigned["b"] is idle_pool.assigned["a"]
+
+
+def test_only_what_changed_is_sent() -> None:
+    blocks = BrokerBlocks()
+    rows = Index.of([PollSeries("b", str(n)) for n in range(5000)])
+    columns = [np.arange(5000.0), np.arange(5000.0), np.arange(5000.0)]
+    columns[1][4999] = 7.0
+    before = shown = NOTHING
+    sizes = []
+    for column in columns:
+        blocks.update({"poll": Table(rows, {"polls": column})})
+        parts = changed(before, blocks.published)
+        sizes.append(len(pickle.dumps(parts)))
+        before, shown = blocks.published, applied(shown, pickle.loads(pickle.dumps(parts)))  # noqa: S301 - as it is sent
+        assert [one.fragments for one in shown.families.values()] == [one.fragments for one in before.families.values()]
+        assert shown.samples == before.samples == 5000
+    assert sizes[1] < sizes[0] / 2, "one block of three"
+    assert applied(shown, changed(before, NOTHING)).families == {}
+
+
+def children(of: int) -> list[int]:
+    return [int(one) for file in Path(f"/proc/{of}/task").glob("*/children") for one in file.read_text().split()]
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_the_agent(tmp_path: Path, brokers: dict[str, Broker], ending: int) -> None:
+    file = written(tmp_path / "p.yml", brokers)
+    file.write_text(file.read_text().replace("artemis,", "artemis, username: me, password: '${SECRET}',"))
+    large = "pool.LARGE, pool.POLLS = 1e-9, 1"
+    code = f"from penstock.agent.processes import pool; {large}; from penstock.cli import main; main()"
+    command = [sys.executable, "-c", code, "run", "--config.file", str(file), "--storage.path", str(tmp_path / "data")]
+    environment = {**os.environ, "PENSTOCK_PROCESSES": "1", "SECRET": "hunter2"}
+    with subprocess.Popen([*command, "--web.listen-address", "127.0.0.1:0"], env=environment) as process:
+        try:
+            until_true(lambda: children(process.pid) and (tmp_path / "data" / "worker-1" / "state.bin").exists())
+            (worker,) = children(process.pid)
+            assert "hunter2" not in Path(f"/proc/{worker}/cmdline").read_text()
+            began = time.monotonic()
+            process.send_signal(ending)
+            assert process.wait(10) == (0 if ending == signal.SIGTERM else -9)
+            until_true(lambda: not running_process(worker))
+            assert time.monotonic() - began < 8  # 5 s where the machine is not busy
+        finally:
+            process.kill()
+
+
+def running_process(number: int) -> bool:
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def until_true(holds: Callable[[], Any], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
