@@ -188,7 +188,7 @@ class QueueRow:
 
     COLUMNS: ClassVar = declared(
         "messages delivering scheduled bytes delivering_bytes consumers paused added acknowledged expired killed"
-        " acknowledge_attempts ring_limit last_value exclusive grouped max_consumers consumers_before_dispatch"
+        " acknowledge_attempts ring_limit last_value exclusive grouped enabled max_consumers consumers_before_dispatch"
         " has_dead_letter_address has_expiry_address in_doubt"
         " removed uncommitted exact last_acknowledgement next_sent"
     )

@@ -73,6 +73,16 @@ class Stage:
             time.sleep(1)
         pytest.fail(f"{name} is not offered")
 
+    def until_active(self, condition: str, queue: str, polls: int = 90) -> ActiveCondition:
+        for _ in range(polls):
+            self._state, _ = assess(self._state, self._runner.run(self._reader.poll(30)), Policy("b1"))
+            found = [o for o in self._state.judgement.conditions if (o.name, o.queue) == (condition, queue)]
+            if found:
+                return found[0]
+            time.sleep(1)
+        active = [(o.name, o.queue) for o in self._state.judgement.conditions]
+        pytest.fail(f"{condition} of {queue} is not active, but {active}")
+
     def do(self, action: answers.Action, **given: str) -> list[Any]:
         """Each call to the letter, with what an operator has to fill in (in capitals) given."""
         return [self.manage.post([json.loads(_filled(str(call), given))])[0] for call in action.calls]
@@ -373,3 +383,40 @@ def test_making_room(stage: Stage, unique: Callable[[str], str]) -> None:
 def test_who_owns_the_groups(stage: Stage, queue: str) -> None:
     action = stage.action("group_owner", "not_dispatching", queue)
     assert json.loads(stage.do(action)[0]) == []
+
+
+# --- queues that lose, and messages that are stuck
+
+
+def test_enabling_a_queue_ends_the_loss(stage: Stage, queue: str) -> None:
+    manage = stage.manage
+    manage.call(manage.queue_mbean(queue), "disable()")
+    with stage.core.open(stage.broker.endpoint(), queue, mode="produce", rate=2000, messages=SENT, persistent=1):
+        until(lambda: manage.read(manage.address_mbean(queue), "RoutedMessageCount") == SENT, timeout=20)
+    assert stage.of(queue, "MessagesAdded") == 0  # routed, and lost
+    stage.until_active("disabled", queue)
+    stage.do(stage.action("enable_queue", "disabled", queue))
+    stage.send(queue)
+
+
+def test_a_full_dead_letter_address_before_and_after_messages_are_stuck(
+    stage: Stage, unique: Callable[[str], str]
+) -> None:
+    """FAIL: what has no room stays in delivery, and only a restart frees it."""
+    queue = unique("stuck")
+    dead = f"{queue}.dead"
+    stage.manage.add_settings(queue, deadLetterAddress=dead, maxDeliveryAttempts=1, redeliveryDelay=0)
+    limits = {"addressFullMessagePolicy": "FAIL", "maxSizeBytes": 20_000, "pageSizeBytes": 10_000}
+    stage.manage.add_settings(dead, **limits)
+    stage.manage.create_queues([queue, dead])
+    with stage.core.open(stage.broker.endpoint(), dead, mode="produce", rate=200, messages=2000, persistent=1):
+        until(lambda: stage.manage.read(stage.manage.address_mbean(dead), "AddressLimitPercent") >= 100, timeout=30)
+    full = stage.until_active("dead_letters_full", dead)
+    assert full.evidence["limit_percent"] >= 100
+    stage.send(queue)
+    with stage.consumer(queue, client_id="hung", stuck_after=0):
+        stage.is_so(queue, "DeliveringCount", SENT)
+        stage.do(stage.action("close_connection", "stalled", queue, "hung"))
+    stage.is_so(queue, "ConsumerCount", 0)
+    stuck = stage.until_active("unheld", queue)
+    assert stuck.evidence["unheld"] == stage.of(queue, "DeliveringCount") > 0

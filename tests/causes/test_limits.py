@@ -22,7 +22,6 @@ def blocked(address: dict[str, Any], **options: Any) -> Mapping[str, Verdict]:
     ("address", "about", "cause"),
     [
         ({"limit_percent": 117.0, "memory_used_ratio": 1.17, "producers_paused": 0.0}, {}, "address_full"),
-        ({"limit_percent": 5.0, "memory_used_ratio": 0.05, "producers_paused": 1.0}, {}, "operator"),
         ({"limit_percent": 100.0, "producers_paused": 0.0}, MEMORY, "memory_full"),
         ({"limit_percent": 5.0, "memory_used_ratio": 0.05, "producers_paused": 0.0}, DISK, "disk_full"),
     ],
@@ -30,10 +29,6 @@ def blocked(address: dict[str, Any], **options: Any) -> Mapping[str, Verdict]:
 def test_whose_limit_is_reached(address: dict[str, float], about: dict[str, float], cause: str) -> None:
     found = states(blocked(address, about=about))
     assert (found[proven], found[possible]) == ({cause}, set())
-
-
-def test_an_older_version_does_not_show_what_an_operator_blocks() -> None:
-    assert blocked({"limit_percent": 117.0, "memory_used_ratio": 1.17})["operator"].state is possible
 
 
 @pytest.mark.parametrize(("producers", "who"), [

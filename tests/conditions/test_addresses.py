@@ -39,13 +39,17 @@ def test_a_paused_queue_is_not_its_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by", "gauge"), [({"limit_percent": 100.0, "paging": 0.0}, 1.0), ({"producers_paused": 1.0}, 0.0)]
+    ("by", "condition", "gauge"),
+    [
+        ({"limit_percent": 100.0, "paging": 0.0}, "producers_blocked", 1.0),
+        ({"producers_paused": 1.0}, "blocked_by_operator", 0.0),
+    ],
 )
-def test_producers_that_wait_for_a_limit_or_for_an_operator(by: Numbers, gauge: float) -> None:
+def test_producers_wait_for_a_limit_and_fail_by_an_operator(by: Numbers, condition: str, gauge: float) -> None:
     judged = Judged()
     for _ in range(3):
         judged.poll({"q": {"A": 5.0, "M": 5.0}, "other": {}}, {}, {"q": {"producers_paused": 0.0, **by}})
-    assert causes(judged) == {("q", "producers_blocked"): 1.0}
+    assert causes(judged) == {("q", condition): 1.0}
     assert of_address(judged, "producers_blocked") == gauge
     assert of_address(judged, "producers_blocked", "other") == 0.0
 

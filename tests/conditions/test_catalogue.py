@@ -119,11 +119,21 @@ def at_none(poll: RuleInputs) -> Raised:
     return Raised(np.zeros(len(poll.found.queues), np.bool_), at_this_poll(poll))
 
 
-ALSO_COLUMNS = {"paused", "producers_blocked", "orphaned", "in_doubt", "unwanted", "too_few_consumers"}
+ALSO_COLUMNS = {
+    "paused",
+    "producers_blocked",
+    "orphaned",
+    "in_doubt",
+    "unwanted",
+    "unheld",
+    "purged",
+    "too_few_consumers",
+}
 """Names that are also columns of a snapshot or of the metrics, fates, or causes."""
 WORDS = {
     "unknown": {
-        "brokers/clients.py", "insight/answers.py", "insight/formatting.py", "insight/text.py", "trends/report.py"
+        "brokers/clients.py", "insight/answers.py", "insight/formatting.py", "insight/knowledge.py", "insight/text.py",
+        "trends/report.py",
     }
 }  # fmt: skip
 """Where a name is a word of everyday."""

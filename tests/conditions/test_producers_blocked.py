@@ -16,7 +16,7 @@ from conditions.world import Judged, Numbers
         ({}, FULL, {"producers_blocked"}),
         ({}, {**FULL, "limit_percent": 99.0}, set()),
         ({}, {**FULL, "paging": 1.0, "pages": 3.0}, set()),
-        ({}, {"producers_paused": 1.0}, {"producers_blocked"}),
+        ({}, {"producers_paused": 1.0}, {"blocked_by_operator"}),
     ],
 )
 def test_the_limit_of_an_address(queue: Numbers, address: dict[str, float], names: set[str]) -> None:

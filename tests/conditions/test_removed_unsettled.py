@@ -1,5 +1,7 @@
 """`removed_unsettled`: messages leave that no consumer let go."""
 
+import pytest
+
 from conditions.openmq_world import losing, openmq, openmq_polls
 
 
@@ -16,3 +18,27 @@ def test_short_lived_consumers_are_no_expiry() -> None:
         "consumers": {f"c{i}": {"N": 5, "T": 0, "L": world.now + 10}},
     })  # fmt: skip
     assert world.names | world.notices == set()
+
+
+@pytest.mark.parametrize("other", ["steady", "short-lived", "unlisted", "read apart"])
+def test_only_the_destination_whose_messages_expire_has_it(other: str) -> None:
+    """Its dead letters come to the dead message queue, from which they may be of any destination."""
+    world, found = openmq(), set()
+    for i in range(24):
+        queues = {
+            "a": {"A": 1000 + 30 * i, "K": 500 + 30 * i, "M": 500, "D": 10},
+            "b": {"A": 30 * i, "K": 30 * i, "M": 0, "D": 0},
+            "mq.sys.dmq": {"A": 20 * i, "M": 20 * i},
+        }
+        consumers = {"ca": {"queue": "a", "N": 110 + 10 * i, "T": 10, "L": world.now + 10}}
+        one = {"queue": "b", "client": "y", "L": world.now + 10}
+        if other == "steady":
+            consumers["cb"] = {**one, "N": 30 * i, "T": 0}
+        if other == "short-lived":
+            consumers[f"cb{i}"] = {**one, "N": 15, "T": 0}
+        if other == "read apart":
+            queues["b"] = {"A": 3000 * i, "K": 3000 * i - i * 37 % 29, "M": i * 37 % 29, "D": 10}
+            consumers["cb"] = {**one, "N": 3000 * i - i * 53 % 41 + 10, "T": 10}
+        world.poll(queues, consumers, {"a": {"dead_letters": 1.0}, "b": {"dead_letters": 1.0}})
+        found |= {condition.queue for condition in world.conditions if condition.name == "removed_unsettled"}
+    assert found == {"a"}

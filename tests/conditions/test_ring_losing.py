@@ -49,11 +49,13 @@ def test_it_says_why_arrivals_evict(does: str, why: str) -> None:
     assert found.evidence["consumers"] == (does != "none")
 
 
-def test_a_last_value_that_is_replaced_is_no_loss_of_a_ring() -> None:
-    """Its sum lacks what was replaced, as that of a ring lacks what was evicted."""
+@pytest.mark.parametrize("limit", [{}, {"ring": 50.0}])
+def test_a_last_value_that_is_replaced_is_no_loss_of_a_ring(limit: dict[str, float]) -> None:
+    """Its sum lacks what was replaced, as that of a ring lacks what was evicted; of both nobody can say which."""
     broker = Broker()
     for n in range(20):
-        broker.see({"q": account_queue(100.0 * n, 10, K=30.0 * n, last_value=1.0)})
+        taker = {f"c{n // 4}": {"T": 5.0, "N": 5.0}}
+        broker.see({"q": account_queue(100.0 * n, 10, K=30.0 * n, last_value=1.0, **limit)}, consumers=taker)
     assert broker.evicted() > 1000
     assert not broker.notices | broker.names
 

@@ -163,3 +163,79 @@ def test_other_intervals(interval: float) -> None:
         "consumers": {"c": {"N": 500, "T": 490, "flow_paused": 1}},
     })  # fmt: skip
     assert world.names == {"stalled"}
+
+
+# --- batches of Core, whose acknowledgements stay in the client until it has received 1 MiB
+
+
+def batches(*per_second: float, batch: float = 2**20, polls: int = 70) -> tuple[Judged, set[str]]:
+    """A consumer that gets each message as it comes, and acknowledges `batch` bytes at once; what was told.
+
+    per_second: messages, one rate after the other, each at so many polls.
+    """
+    judged, came, settled, told, last = Judged(step=60), 0.0, 0.0, set(), np.nan
+    for n in range(polls * len(per_second)):
+        came += round(60 * per_second[n // polls])
+        if (came - settled) * SIZE >= batch:
+            settled, last = came, judged.now + 60
+        held = came - settled
+        consumer = {"T": held, "N": came, "C": settled, "Ld": judged.now + 60, "L": last}
+        judged.poll({"q": {"A": came, "K": settled, "M": held, "D": held}},
+                    {"c": {**consumer, "buffered_bytes": held * SIZE}})  # fmt: skip
+        told |= judged.names
+    return judged, told
+
+
+SIZE = 1160
+
+
+@pytest.mark.parametrize("per_second", [(1.7,), (4,), (4, 0.4)])
+def test_batches_of_core_are_healthy(per_second: tuple[float, ...]) -> None:
+    """1.7/s: nine minutes for a batch, twice the patience at most; one that was seen may take 38 minutes at night."""
+    assert "stalled" not in batches(*per_second)[1]
+
+
+def test_more_than_a_window_unacknowledged_is_a_stall() -> None:
+    assert "stalled" in batches(4, batch=np.inf, polls=9)[1]
+
+
+@pytest.mark.parametrize(("per_second", "polls"), [((1 / 15,), 14), ((4, 1 / 15), 64)])
+def test_no_batch_is_waited_for_without_end(per_second: tuple[float, ...], polls: int) -> None:
+    """Twice the patience, an hour where one was seen; few bytes come."""
+    judged, told = batches(*per_second, batch=2**20 if len(per_second) > 1 else np.inf, polls=polls)
+    assert "stalled" in told
+    assert judged.one("stalled").evidence["held"] * SIZE < 2**20
+
+
+LITTLE = {**HOLDER, "buffered_bytes": 11_600.0}
+
+
+@pytest.mark.parametrize(
+    ("queue", "consumer", "told"),
+    [
+        ({}, {}, False),
+        ({"A": 90.0, "M": 90.0}, {}, True),  # messages wait, and it gets none
+        ({}, {"protocol": "AMQP"}, True),
+        ({}, {"Ld": START}, True),  # nothing comes
+        ({}, {"buffered_bytes": 1.3 * 2**20}, True),
+        ({}, {"buffered_bytes": np.nan}, True),
+    ],
+)
+def test_what_may_be_a_batch(queue: dict[str, float], consumer: dict[str, float], told: bool) -> None:
+    judged = Judged()
+    for _ in range(30):
+        judged.poll({"q": {**HELD, **queue}}, {"c": {**LITTLE, "Ld": judged.now + 10, **consumer}})
+    assert ("stalled" in judged.names) is told
+
+
+def test_one_that_settled_less_than_a_batch_has_none() -> None:
+    """A listener of AUTO_ACKNOWLEDGE that took 50 and hangs."""
+    judged = Judged()
+    for n in range(40):
+        gone = min(10.0 * n, 50)
+        judged.poll(
+            {"q": {"A": 10.0 * n + 10, "K": gone, "M": 10.0 * n + 10 - gone, "D": 10.0 * n + 10 - gone}},
+            {"c": {"T": 10.0 * n + 10 - gone, "N": 10.0 * n + 10, "C": gone, "Ld": judged.now + 15,
+                   "buffered_bytes": SIZE * (10.0 * n + 10 - gone)}},
+        )  # fmt: skip
+    assert "stalled" in judged.names

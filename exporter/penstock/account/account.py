@@ -92,7 +92,8 @@ class MessageAccount:
         )
         came = of.routed if compared else self.books.came
         prepared = in_doubt.since if in_doubt.read else {}
-        going_on = before.losses.advance(found, amounts, came, in_doubt.bounds[1], prepared, snapshot.producers)
+        in_hands = in_doubt.bounds[1], in_doubt.rest[0]
+        going_on = before.losses.advance(found, amounts, came, *in_hands, prepared, snapshot.producers)
         return replace(self, returns=returns, in_doubt=in_doubt, losses=going_on)
 
     def placeless(self, found: Facts, snapshot: Snapshot) -> Mask:

@@ -76,7 +76,8 @@ class RingLosses(RowState):
     def advance(self, found: Facts, seen: Seen, books: QueueBooks, snapshot: Snapshot) -> "RingLosses":
         """seen: the poll before, of which `found` says the changes."""
         before = self.reindexed(found.queues)
-        loses = ~np.isnan(found.ring) & ~np.isnan(books.lost)
+        # Of a ring that keeps last values it cannot be known what was evicted, and what replaced.
+        loses = ~np.isnan(found.ring) & ~np.isnan(books.lost) & ~(found.last_value > 0)
         grew = np.where(loses, np.fmax(or_zero(books.lost - before.lost), 0.0), 0.0)
         rolled_back = np.fmax(found.d_left - found.d_uncommitted - found.d_settled, 0.0)
         went, held = left_by(found, seen)

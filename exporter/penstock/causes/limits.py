@@ -2,10 +2,8 @@
 
 from collections import Counter
 
-import numpy as np
-
 from penstock.causes.surroundings import full_broker
-from penstock.causes.verdict import Verdicts, judged, possible
+from penstock.causes.verdict import Verdicts, judged
 from penstock.observation.poll import RuleInputs
 
 
@@ -17,13 +15,11 @@ def senders(poll: RuleInputs) -> Counter[str]:
 def blocked(poll: RuleInputs, queue: int) -> Verdicts:
     """Artemis shows a limit of its own as a ratio; the percent of an address without one is that of the broker."""
     address, said, whole = poll.found.queues.rows[queue].address, poll.found.address, full_broker(poll.broker)
-    ratio, closed, producers = said.used_ratio[queue], said.producers_paused[queue], poll.snapshot.producers
+    ratio, producers = said.used_ratio[queue], poll.snapshot.producers
     who = "its producers were not read" if producers is None else f"{poll.of(senders)[address]} producers send there"
     own = f"it uses {ratio:.0%} of its limit; {who}" if ratio >= 0 else "it has no limit of its own"
-    unknown = possible("this version does not show it")
     return {
         "address_full": judged(ratio >= 1, True, own, own),
-        "operator": unknown if np.isnan(closed) else judged(closed > 0, True, who, "the broker says that none does"),
         "memory_full": judged(whole == "memory", True, who, "the broker's memory is not full"),
         "disk_full": judged(
             poll.broker.disk_used_ratio >= poll.broker.disk_limit_ratio, True, who, "its disk is not full"

@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from functools import cache
 
+from penstock.conditions.blocked_by_operator import BLOCKED_BY_OPERATOR
 from penstock.conditions.churn_without_progress import CHURN_WITHOUT_PROGRESS
 from penstock.conditions.condition import Condition
 from penstock.conditions.connection_paused import CONNECTION_PAUSED
 from penstock.conditions.crash_looping import CRASH_LOOPING
 from penstock.conditions.dead_lettering import DEAD_LETTERING
+from penstock.conditions.dead_letters_full import DEAD_LETTERS_FULL
 from penstock.conditions.dead_letters_lost import DEAD_LETTERS_LOST
 from penstock.conditions.delivered_to_none import DELIVERED_TO_NONE
 from penstock.conditions.depaging_frozen import DEPAGING_FROZEN
+from penstock.conditions.disabled import DISABLED
 from penstock.conditions.duplicates_dropped import DUPLICATES_DROPPED
 from penstock.conditions.expiring import EXPIRING
 from penstock.conditions.falling_behind import FALLING_BEHIND
@@ -38,12 +41,14 @@ from penstock.conditions.stalled import STALLED
 from penstock.conditions.too_few_consumers import TOO_FEW_CONSUMERS
 from penstock.conditions.two_actives import TWO_ACTIVES
 from penstock.conditions.unaccounted import UNACCOUNTED
+from penstock.conditions.unheld import UNHELD
 from penstock.conditions.unknown import UNKNOWN
 from penstock.conditions.unwanted import UNWANTED_MESSAGES
 
 _ALL = (
     STALLED, OPEN_TRANSACTION, ORPHANED, REDELIVERY_LOOP, CHURN_WITHOUT_PROGRESS, CRASH_LOOPING, LEAKING,
-    NOT_DISPATCHING, NO_CONSUMER, TOO_FEW_CONSUMERS, PAUSED, DEPAGING_FROZEN, PRODUCERS_BLOCKED, REJECTING,
+    NOT_DISPATCHING, NO_CONSUMER, TOO_FEW_CONSUMERS, PAUSED, DISABLED, DEPAGING_FROZEN, PRODUCERS_BLOCKED,
+    BLOCKED_BY_OPERATOR, REJECTING, UNHELD, DEAD_LETTERS_FULL,
     RING_LOSING, RING_LOST_BY_CONSUMER, EXPIRING, DEAD_LETTERING, DEAD_LETTERS_LOST, DUPLICATES_DROPPED,
     UNWANTED_MESSAGES, PRODUCER_ROLLS_BACK, MESSAGES_PURGED, UNACCOUNTED, FALLING_BEHIND, HOARDING,
     CONNECTION_PAUSED, PRODUCER_TRANSACTION_OPEN, LIMIT_LOSING, REMOVED_UNSETTLED, IN_DOUBT, DELIVERED_TO_NONE,

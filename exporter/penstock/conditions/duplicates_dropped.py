@@ -1,12 +1,10 @@
 """`duplicates_dropped`: an address keeps dropping messages whose duplicate id it has seen."""
 
-from collections.abc import Mapping
-
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
-from penstock.conditions.evidence import window
+from penstock.conditions.evidence import lost, window
 from penstock.conditions.in_doubt import some
 from penstock.conditions.texts import texts
-from penstock.core.table import Column, Positions
+from penstock.core.table import Positions
 from penstock.core.windows import Mask
 from penstock.observation.losses import DUPLICATE
 from penstock.observation.poll import RuleInputs
@@ -22,10 +20,6 @@ def rule(poll: RuleInputs) -> Raised:
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:
     return (poll.losses.share(DUPLICATE) < FEW)[queues]
-
-
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    return {"lost": poll.losses.lost[DUPLICATE][at], "share": 100 * poll.losses.share(DUPLICATE)[at]}
 
 
 def senders(poll: RuleInputs) -> dict[str, set[str]]:
@@ -47,7 +41,7 @@ DUPLICATES_DROPPED = Condition(
     rule=rule,
     quiet_on="a client that sends once more after a failover; addresses that others than listed producers send to, or"
     f" producers that name an address with each message. A notice while less than {FEW:.0%} of what was sent is",
-    evidence=evidence,
+    evidence=lost(DUPLICATE, share=True),
     why=why,
     notice=notice,
     may_be_critical=False,

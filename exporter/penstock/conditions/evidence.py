@@ -11,8 +11,8 @@ from penstock.observation.poll import RuleInputs
 from penstock.settings.constants import Constants
 
 _BY_UNIT = {
-    "messages": "held uncommitted at_risk returned delivered settled killed given_back leaked one_in ready evicted"
-    " ring lost lost_at_most lost_in_all growth most removed rejected limit",
+    "messages": "held unheld uncommitted at_risk returned delivered settled killed given_back leaked one_in ready"
+    " evicted ring lost lost_at_most lost_in_all growth most removed rejected limit",
     "seconds": "age patience",
     "consumers": "consumers_seen consumers expected",
     "messages/second": "rate rate_in rate_out",
@@ -28,6 +28,13 @@ UNITS: Mapping[str, str] = {name: unit for unit, names in _BY_UNIT.items() for n
 def of_queues(*names: str) -> Evidence:
     """Facts of the queues by their own names."""
     return lambda poll, at: {name: getattr(poll.found, name)[at] for name in names}
+
+
+def lost(line: int, *, share: bool = False) -> Evidence:
+    """Messages of a line of `Losses` in the present spell; share: in percent of those sent, too."""
+    return lambda poll, at: (
+        {"lost": poll.losses.lost[line][at]} | ({"share": 100 * poll.losses.share(line)[at]} if share else {})
+    )
 
 
 def rate(change: str) -> Evidence:

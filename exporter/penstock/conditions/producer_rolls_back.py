@@ -1,13 +1,10 @@
 """`producer_rolls_back`: producers roll back much of what they send to an address."""
 
-from collections.abc import Mapping
-
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
 from penstock.conditions.duplicates_dropped import senders
-from penstock.conditions.evidence import window
+from penstock.conditions.evidence import lost, window
 from penstock.conditions.in_doubt import some
 from penstock.conditions.texts import texts
-from penstock.core.table import Column, Positions
 from penstock.observation.losses import ROLLED_BACK
 from penstock.observation.poll import RuleInputs
 
@@ -22,10 +19,6 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(many & losses.go_on(ROLLED_BACK, poll.found, poll.constants), losses.since[ROLLED_BACK])
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    return {"lost": poll.losses.lost[ROLLED_BACK][at], "share": 100 * poll.losses.share(ROLLED_BACK)[at]}
-
-
 def why(poll: RuleInputs, queue: int) -> str:
     clients = sorted(poll.of(senders).get(poll.found.queues.rows[queue].address, ()))
     return f"producers of the address: {some(clients)}" if clients else ""
@@ -37,7 +30,7 @@ PRODUCER_ROLLS_BACK = Condition(
     rule=rule,
     when=f"at least {MANY:.0%} of what came to the address was rolled back by its producers, which grew at three polls"
     " or more, over {persistent} or longer, the last of them within the window",
-    evidence=evidence,
+    evidence=lost(ROLLED_BACK, share=True),
     why=why,
     notice=always,
     may_be_critical=False,

@@ -3,7 +3,9 @@
 from penstock.causes import limits
 from penstock.causes.surroundings import full_broker
 from penstock.conditions import openmq
+from penstock.conditions.blocked_by_operator import BLOCKED_BY_OPERATOR
 from penstock.conditions.condition import Condition, Raised, Scope, Variant
+from penstock.conditions.dead_letters_full import DEAD_LETTERS_FULL
 from penstock.conditions.evidence import full_address, full_destination, nearly, proof
 from penstock.conditions.texts import texts
 from penstock.core.windows import Mask, longer
@@ -19,13 +21,13 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def blocked(facts: Facts, broker_full: bool) -> Mask:
-    """Nothing comes in, and the address is full under BLOCK, an operator blocks it, or the whole broker is full.
+    """Nothing comes in, and the address is full under BLOCK, or the whole broker is full.
 
     To none of its queues: one whose filter wants nothing of it says nothing of the producers.
     """
     address = facts.address
     is_full = (address.limit_percent >= 100) & ~(address.paging > 0)
-    return facts.judged & (address.d_added == 0) & (is_full | (address.producers_paused > 0) | broker_full)
+    return facts.judged & (address.d_added == 0) & (is_full | broker_full)
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:
@@ -49,6 +51,7 @@ PRODUCERS_BLOCKED = Condition(
     rule=rule,
     evidence=full_address,
     decide=limits.blocked,
+    silenced_by=(BLOCKED_BY_OPERATOR, DEAD_LETTERS_FULL),
     of_address=True,
     variants={
         BrokerKind.OPENMQ.name: Variant(

@@ -1,10 +1,8 @@
 """`purged`: an operator has purged a queue, or removed messages of it by a filter."""
 
-from collections.abc import Mapping
-
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
+from penstock.conditions.evidence import lost
 from penstock.conditions.texts import texts
-from penstock.core.table import Column, Positions
 from penstock.observation.losses import PURGED
 from penstock.observation.poll import RuleInputs
 
@@ -15,15 +13,11 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(found.judged & (found.now - last <= poll.constants.event), poll.losses.since[PURGED])
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    return {"lost": poll.losses.lost[PURGED][at]}
-
-
 MESSAGES_PURGED = Condition(
     name="purged",
     scope=Scope.QUEUE,
     rule=rule,
-    evidence=evidence,
+    evidence=lost(PURGED),
     notice=always,
     may_be_critical=False,
     event=True,

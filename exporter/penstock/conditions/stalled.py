@@ -11,15 +11,19 @@ from penstock.conditions.texts import texts
 from penstock.core.table import Column
 from penstock.core.windows import Mask, longer
 from penstock.model import BrokerKind
+from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
+from penstock.observation.unacked import BATCH
 
 MEANWHILE = 20
 """Messages that others settle while one hangs, at least, before that counts."""
 
 
 def rule(poll: RuleInputs) -> Raised:
-    threshold = np.where(hangs(poll), poll.eager, poll.client_patience)
-    return Raised(overdue(poll, nearly(poll, threshold)), poll.unacked.unacked_since, threshold)
+    hung = hangs(poll)
+    threshold = np.where(hung, poll.eager, poll.client_patience)
+    mask = overdue(poll, nearly(poll, threshold)) & (hung | ~poll.of(undecided))
+    return Raised(mask, poll.unacked.unacked_since, threshold)
 
 
 def hangs(poll: RuleInputs) -> Mask:
@@ -36,6 +40,20 @@ def hangs(poll: RuleInputs) -> Mask:
     works = longer(poll.unacked.settled, found.now, 0.0) & ~longer(poll.unacked.settled, found.now, 2 * found.interval)
     works &= (poll.service_rate * poll.constants.proof >= MEANWHILE) & (together >= 0)
     return mask & (consumer.at_queue(poll.evictions.grew > 0, np.False_) | np.isin(together, together[works]))
+
+
+def undecided(poll: RuleInputs) -> Mask:
+    """Core consumers that may be filling a batch: for `cap` where batches were settled, else twice the patience."""
+    found, consumer = poll.found, poll.found.consumer
+    core = consumer.index.column("core", lambda row: row.protocol == "CORE") > 0
+    waits = consumer.at_queue(or_zero(found.ready), 0.0) > 0
+    unacked, patience = poll.unacked, poll.client_patience
+    gets = longer(-consumer.last_delivery, -found.now, -patience)  # the last came within its patience
+    unseen = np.where(np.isnan(unacked.settled), 2 * patience, 0.0)
+    bound = np.where(unacked.least > BATCH / 2, poll.constants.cap, unseen)
+    young = longer(-unacked.unacked_since, -found.now, -bound)
+    fills = (consumer.held_bytes < BATCH) & gets & ((consumer.d_delivered > 0) | ~waits)
+    return core & fills & young
 
 
 def overdue(poll: RuleInputs, threshold: Column) -> Mask:

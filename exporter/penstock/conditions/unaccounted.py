@@ -1,11 +1,8 @@
 """`unaccounted`: messages went, or came, and no counter of the broker says why."""
 
-from collections.abc import Mapping
-
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
-from penstock.conditions.evidence import at_this_poll
+from penstock.conditions.evidence import at_this_poll, lost
 from penstock.conditions.texts import texts
-from penstock.core.table import Column, Positions
 from penstock.observation.facts import SKEW
 from penstock.observation.losses import UNEXPLAINED
 from penstock.observation.poll import RuleInputs
@@ -16,17 +13,13 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(poll.found.judged & ~poll.found.keeps & grew, at_this_poll(poll))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    return {"lost": poll.losses.lost[UNEXPLAINED][at]}
-
-
 UNACCOUNTED = Condition(
     name="unaccounted",
     scope=Scope.QUEUE,
     rule=rule,
     when="what came to the queue is neither there nor left by a reason that is known, at three polls in a row, and it"
     f" is more than at any poll before: by more than {SKEW:.0f} while messages move, by one where none does",
-    evidence=evidence,
+    evidence=lost(UNEXPLAINED),
     event=True,
     may_be_critical=False,
     brokers=ARTEMIS,

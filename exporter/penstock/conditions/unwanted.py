@@ -1,11 +1,8 @@
 """`unwanted`: messages come to a queue's address, and no filter wants them."""
 
-from collections.abc import Mapping
-
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
-from penstock.conditions.evidence import window
+from penstock.conditions.evidence import lost, window
 from penstock.conditions.texts import texts
-from penstock.core.table import Column, Positions
 from penstock.observation.losses import UNWANTED
 from penstock.observation.poll import RuleInputs
 
@@ -17,10 +14,6 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(anycast & losses.go_on(UNWANTED, poll.found, poll.constants), losses.since[UNWANTED])
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    return {"lost": poll.losses.lost[UNWANTED][at], "share": 100 * poll.losses.share(UNWANTED)[at]}
-
-
 def why(poll: RuleInputs, queue: int) -> str:
     return f"the filter of the queue is {poll.found.queues.rows[queue].filter}"
 
@@ -29,7 +22,7 @@ UNWANTED_MESSAGES = Condition(
     name="unwanted",
     scope=Scope.QUEUE,
     rule=rule,
-    evidence=evidence,
+    evidence=lost(UNWANTED, share=True),
     why=why,
     may_be_critical=False,
     of_address=True,

@@ -115,7 +115,7 @@ QUEUE: Final = RowType(
         **_all(COUNT, "messages", "delivering", "scheduled", "bytes", "delivering_bytes", "consumers"),
         **_all(COUNT, "added", "acknowledged", "expired", "killed", "acknowledge_attempts", "ring_limit"),
         **_all(COUNT, "max_consumers", "consumers_before_dispatch", "removed", "uncommitted"),
-        **_all(FLAG, "exact", "paused", "last_value", "exclusive", "grouped"),
+        **_all(FLAG, "exact", "paused", "last_value", "exclusive", "grouped", "enabled"),
         **_all(FLAG, "has_dead_letter_address", "has_expiry_address"),
         **_all(COUNT, "in_doubt"),
         **_all(TIME, "last_acknowledgement", "next_sent"),

@@ -9,8 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from penstock.causes import surroundings
+from penstock.conditions.blocked_by_operator import BLOCKED_BY_OPERATOR
 from penstock.conditions.condition import ActiveCondition
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
+from penstock.conditions.unheld import UNHELD
 from penstock.incidents.incident import Group, key_of, some
 from penstock.incidents.links import BACKLOG, BRINGS, FAILING, LOOPS, STOPS
 from penstock.incidents.symptoms import AddressLimits, Symptoms
@@ -118,13 +120,13 @@ def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
             stuck = {"stuck": f"{unheld[at].sum():,.0f}", "queues": some(group.blocked)}
             group.facts = stuck | address_facts(symptoms, target)
             symptoms.take(group.own, on(symptoms.queues.get(target, ()), FILL))
-            symptoms.take(group.victims, on(group.places, BACKLOG | FAILING | {"buffered_by_none"}))
+            symptoms.take(group.victims, on(group.places, BACKLOG | FAILING | {UNHELD.name}))
             yield group
 
 
 def full_addresses(symptoms: Symptoms) -> Iterator[Group]:
     """A full or closed address whose producers wait, with the consumers that are blocked in sending to it."""
-    told = {one.address for one in symptoms.free.values() if one.name == BLOCKED}
+    told = {one.address for one in symptoms.free.values() if one.name in (BLOCKED, BLOCKED_BY_OPERATOR.name)}
     reached = {name for name, one in symptoms.addresses.items() if one.full and one.policy == "block"}
     for address in sorted(told | reached)[:MOST_ADDRESSES]:
         closed = symptoms.addresses.get(address, AddressLimits()).producers_paused > 0

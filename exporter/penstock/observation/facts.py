@@ -246,6 +246,7 @@ class ConsumerFacts:
     delivered: Column
     left: Column
     """What left its hands, in all."""
+    held_bytes: Column
     last_acknowledgement: Column
     last_delivery: Column
     d_left: Column
@@ -440,6 +441,7 @@ def consumer_facts(
         uncommitted=or_zero(numbers[2]),
         delivered=or_zero(numbers[0]),
         left=or_zero(numbers[1]),
+        held_bytes=consumers["buffered_bytes"],
         last_acknowledgement=consumers["last_acknowledgement"],
         last_delivery=consumers["last_delivery"],
         d_left=left,

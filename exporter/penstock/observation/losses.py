@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, unindexed
 from penstock.core.table import Column, Table
-from penstock.core.windows import Mask
+from penstock.core.windows import Mask, since
 from penstock.model import ProducerRow
-from penstock.observation.facts import Facts, or_zero
+from penstock.observation.facts import SKEW, Facts, or_zero
 from penstock.settings.constants import Constants
 
 POLLS = 3
@@ -28,6 +28,7 @@ class Losses(RowState):
     at which it grew, broker's clock; polls: so many. began, came0: the amount, and what had come, before it.
 
     in_doubt: messages of prepared transactions, at most, NaN: not known; prepared: first sight of each by its Xid.
+    unheld: messages in delivery to no consumer, at least; unheld_since: since when it is more than `SKEW`.
     """
 
     amount: NDArray[np.float64] = column(lines=LINES, saved=False)
@@ -38,12 +39,14 @@ class Losses(RowState):
     came0: NDArray[np.float64] = column(lines=LINES, saved=False)
     came: Column = column(saved=False)
     in_doubt: Column = column(saved=False)
+    unheld: Column = column(0.0, saved=False)
+    unheld_since: Column = column(saved=False)
     prepared: Mapping[str, float] = unindexed(dict)
     producers: Table[ProducerRow] | None = unindexed(lambda: None)
 
     def advance(
-        self, found: Facts, amounts: Sequence[Column], came: Column, in_doubt: Column, prepared: Mapping[str, float],
-        producers: Table[ProducerRow] | None,
+        self, found: Facts, amounts: Sequence[Column], came: Column, in_doubt: Column, unheld: Column,
+        prepared: Mapping[str, float], producers: Table[ProducerRow] | None,
     ) -> "Losses":  # fmt: skip
         """amounts: by line, NaN where it is not known; came: to the queue or its address, in all."""
         before, amount = self.reindexed(found.queues), np.stack(amounts)
@@ -54,6 +57,8 @@ class Losses(RowState):
             amount=np.fmax(before.amount, amount),
             came=came,
             in_doubt=in_doubt,
+            unheld=unheld,
+            unheld_since=since(unheld > SKEW, before.unheld_since, found.now),
             prepared=prepared,
             producers=producers,
         )

@@ -9,6 +9,9 @@ from penstock.core.table import Column
 from penstock.core.windows import Mask, since
 from penstock.observation.facts import ConsumerFacts, Facts
 
+BATCH = 1.2 * 2**20
+"""Bytes that a Core client may receive before it sends acknowledgements (DUPS_OK); it counts others than the broker."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueTimers(RowState):
@@ -44,7 +47,8 @@ class Unacked(RowState):
     """Per consumer, times by the broker's clock, NaN = not.
 
     settled: its last settlement. hold_since: since when it holds something without a break. idle_since: since when it
-    holds nothing. seen_since: since when it is known.
+    holds nothing. seen_since: since when it is known. least: bytes that it ever settled at one poll, at
+    least; NaN: never, or not known. bytes: it held at the poll before.
     """
 
     BY = By.CONSUMER
@@ -53,6 +57,8 @@ class Unacked(RowState):
     hold_since: Column = column()
     idle_since: Column = column()
     seen_since: Column = column()
+    least: Column = column()
+    bytes: Column = column(saved=False)
     gaps: Column = column(carried=False, saved=False)
     """The gap that ended at this poll, NaN where none did."""
     unacked_since: Column = column(carried=False, stored_as="hold_mark")
@@ -67,12 +73,16 @@ class Unacked(RowState):
         holding = consumers.held + consumers.uncommitted > 0
         hold_since = since(holding, before.hold_since, progress.begun)
         settled = np.where(settles, at, before.settled)
+        seen = 2 * consumers.held + consumers.d_left - consumers.d_delivered  # messages, at both polls
+        left_bytes = consumers.d_left * (consumers.held_bytes + before.bytes) / np.fmax(seen, 1.0)
         return Unacked(
             index=consumers.index,
             settled=settled,
             hold_since=hold_since,
             idle_since=since(~holding, before.idle_since, now),
             seen_since=np.where(np.isnan(before.seen_since), now, before.seen_since),
+            least=np.fmin(before.least, np.where(settles, left_bytes, np.nan)),
+            bytes=consumers.held_bytes,
             gaps=gaps,
             unacked_since=np.where(np.isnan(hold_since), np.nan, np.fmax(settled, hold_since)),
         )

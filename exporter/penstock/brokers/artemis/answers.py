@@ -128,6 +128,7 @@ class QueueNumbers(msgspec.Struct, rename="camel", gc=False):
     last_value: Flag = NAN
     exclusive: Flag = NAN
     grouped: Flag = named("groupRebalance")
+    enabled: Flag = NAN
     max_consumers: Setting = NAN
     consumers_before_dispatch: Setting = NAN
 

@@ -1,0 +1,31 @@
+"""`dead_letters_full`: the address of dead letters is at its limit: the next ones are stuck, lost, or beyond it."""
+
+from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
+from penstock.conditions.dead_letters_lost import DEAD_LETTERS_LOST
+from penstock.conditions.evidence import at_this_poll, full_address
+from penstock.conditions.texts import texts
+from penstock.observation.poll import RuleInputs
+
+
+def rule(poll: RuleInputs) -> Raised:
+    """Where an address has no limit of its own the broker says how full it is itself."""
+    found, addresses = poll.found, poll.snapshot.addresses
+    full = found.judged & found.parked & (found.address.limit_percent >= 100)
+    if full.any() and addresses is not None:
+        own = (addresses["limit_bytes"] > 0) | (addresses["limit_messages"] > 0)
+        limited = {row.name for row in addresses.index.rows[own] if row.policy in ("drop", "fail", "block")}
+        limited &= {row.dead_letter_address for row in found.queues}
+        full[full] = [row.address in limited for row in found.queues.rows[full]]
+    return Raised(full, at_this_poll(poll))
+
+
+DEAD_LETTERS_FULL = Condition(
+    name="dead_letters_full",
+    scope=Scope.QUEUE,
+    rule=rule,
+    evidence=full_address,
+    silenced_by=(DEAD_LETTERS_LOST,),
+    may_be_critical=False,
+    brokers=ARTEMIS,
+    **texts("dead_letters_full"),
+)
