@@ -12,7 +12,7 @@ from penstock.causes import surroundings
 from penstock.conditions.blocked_by_operator import BLOCKED_BY_OPERATOR
 from penstock.conditions.condition import ActiveCondition
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
-from penstock.conditions.unheld import UNHELD
+from penstock.conditions.unheld import UNHELD as HELD_BY_NO_CONSUMER
 from penstock.incidents.incident import Group, key_of, some
 from penstock.incidents.links import BACKLOG, BRINGS, FAILING, LOOPS, STOPS
 from penstock.incidents.symptoms import AddressLimits, Symptoms
@@ -120,7 +120,7 @@ def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
             stuck = {"stuck": f"{unheld[at].sum():,.0f}", "queues": some(group.blocked)}
             group.facts = stuck | address_facts(symptoms, target)
             symptoms.take(group.own, on(symptoms.queues.get(target, ()), FILL))
-            symptoms.take(group.victims, on(group.places, BACKLOG | FAILING | {UNHELD.name}))
+            symptoms.take(group.victims, on(group.places, BACKLOG | FAILING | {HELD_BY_NO_CONSUMER.name}))
             yield group
 
 
