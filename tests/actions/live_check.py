@@ -64,10 +64,7 @@ class Stage:
         for _ in range(90):
             snapshot = self._runner.run(self._reader.poll(30))
             self._state, _ = assess(self._state, snapshot, Policy("b1"))
-            offered = {
-                one.name: one
-                for one in Actions(snapshot, self._state.consumers.clients).of(one, on("artemis", condition))
-            }
+            offered = {one.name: one for one in Actions(snapshot, self._state).of(one, on("artemis", condition))}
             if name in offered and says in offered[name].effect:
                 return offered[name]
             time.sleep(1)

@@ -1,5 +1,7 @@
 """What is offered for which condition, with ids filled in: nothing that does harm on a protocol or lacks its id."""
 
+import json
+import shlex
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -8,9 +10,10 @@ from string import Formatter
 import numpy as np
 import pytest
 
-from agent.test_restart import busy, work
+from agent.test_restart import busy, work, work_once
 from agent.world import World
 from penstock.actions.catalogue import ACTIONS, ActionTemplate
+from penstock.assessment.assess import State
 from penstock.brokers.requests import quote
 from penstock.causes.verdict import CauseState, Verdict
 from penstock.conditions.catalogue import CONDITIONS, for_kind, on
@@ -19,6 +22,7 @@ from penstock.core.table import Index, Table
 from penstock.insight import answers
 from penstock.insight.actions import MOST_XIDS, Actions
 from penstock.model import BROKER_KINDS, AddressRow, ConnectionRow, Snapshot, TransactionRow, TransactionState
+from penstock.observation.prepared import PreparedTransaction
 
 BROKER = 'org.apache.activemq.artemis:broker="b1"'
 NOT_ONE_QUEUE = frozenset({"unknown"})
@@ -33,7 +37,25 @@ def made(protocol: str = "CORE") -> World:
     for key, (consumer, queue) in world.consumer_rows.items():
         world.consumer_rows[key] = replace(consumer, protocol=protocol, remote_host="10.0.0.7"), queue
     work(world, 25)
+    world.state = aged(world, {f"xid-{i}": 700.0 - i for i in range(MOST_XIDS + 2)})
     return world
+
+
+def aged(world: World, seconds: dict[str, float]) -> State:
+    """Its state, with transactions that have been prepared for so long."""
+    judgement = world.state.judgement
+    seen = {xid: judgement.seen.times.now - age for xid, age in seconds.items()}
+    listed = [
+        PreparedTransaction(TransactionRow(xid, "app", "u"), since=at, created=at, sent=0.0, received=0.0)
+        for xid, at in sorted(seen.items(), key=lambda one: one[1])
+    ]
+    account = judgement.account
+    judged = replace(
+        judgement,
+        account=replace(account, losses=replace(account.losses, prepared=seen)),
+        openmq=replace(judgement.openmq, prepared=replace(judgement.openmq.prepared, listed=listed)),
+    )
+    return replace(world.state, judgement=judged)
 
 
 def known(world: World, **about: object) -> Snapshot:
@@ -68,7 +90,7 @@ def offered(world: World, condition: str, snapshot: Snapshot, **fields: object) 
     client = "stuck" if CONDITIONS[condition].scope.value == "client" else ""
     one = ActiveCondition(condition, "b1", "orders", "orders", client, Severity.WARNING, 0.0, {"held": 100.0})
     assert snapshot.broker is not None
-    return Actions(snapshot, world.state.consumers.clients).of(
+    return Actions(snapshot, world.state).of(
         one._replace(**fields),  # type: ignore[arg-type]
         on(snapshot.broker.kind.name, condition),
     )
@@ -97,7 +119,7 @@ def test_templates_name_conditions_and_causes_that_exist(template: ActionTemplat
     own = {cause for name in template.conditions for kind in BROKER_KINDS if name in for_kind(kind)
            for cause in on(kind, name).causes}  # fmt: skip
     assert template.causes <= own
-    texts = [template.do, template.effect, template.check, template.command]
+    texts = [template.do, template.effect, template.check, template.never, template.command]
     texts += [text for call in template.calls for text in call.arguments]
     assert all(name is None or name.isidentifier() for text in texts for _, name, _, _ in Formatter().parse(text))
 
@@ -153,7 +175,7 @@ def test_prepared_transactions_are_named_one_by_one(world: World) -> None:
     assert [call.arguments for call in found["commit_prepared"].calls] == [[f"xid-{i}"] for i in range(MOST_XIDS)]
     openmq = known(world, kind=BROKER_KINDS["openmq"])
     commands = {one.name: one.commands for one in offered(world, "in_doubt", openmq)}["end_prepared"]
-    assert commands[0] == "imqcmd commit txn -n xid-0 (or rollback txn)"
+    assert commands[0] == "imqcmd commit txn -n xid-0"
 
 
 def test_queues_and_addresses_are_named_as_the_broker_names_them(world: World) -> None:
@@ -174,4 +196,79 @@ def test_without_an_id_nothing_is_made_up(world: World) -> None:
     assert offered(world, "in_doubt", unread)
     for name in for_kind("artemis"):
         for one in offered(world, name, unread):
-            assert "{" not in one.do + one.effect + one.check
+            assert "{" not in one.do + one.effect + one.check + one.never
+
+
+# --- what a review of the first version found
+
+
+def hung_and_working() -> tuple[World, Snapshot]:
+    """A client's hung consumer, and one on another connection that works and buffers more."""
+    world = busy()
+    world.consumer(13, 1, "stuck")
+    for _ in range(25):
+        work_once(world)
+        sibling = world.consumers[13]
+        sibling["acknowledged"] += 600 if sibling["buffered"] else 450
+        sibling["delivered"] += 600
+        sibling["buffered"] = 150
+        sibling["last_delivery"] = sibling["last_acknowledgement"] = world.now + 14
+        world.queues[1]["acknowledged"] += 600
+        world.queues[1]["added"] += 600
+        world.poll()
+    found = known(world)
+    rows = [ConnectionRow(name, "stuck", "CORE", "u", "10.0.0.7") for name in ("HUNG", "WORKS")]
+    connections = Table(Index.of(rows), {})
+    assert found.consumers is not None
+    keys = [connections.index.keys[int(row.id == "13")] for row in found.consumers.index]
+    return world, replace(found, connections=connections, consumer_connection=np.array(keys))
+
+
+def test_the_connection_of_the_consumer_that_hangs_is_named() -> None:
+    world, snapshot = hung_and_working()
+    close = {one.name: one for one in offered(world, "stalled", snapshot)}["close_connection"]
+    assert close.calls[0].arguments == ["HUNG"]
+    assert close.effect.endswith("The 3 other consumers of this connection are closed with it.")
+
+
+def test_only_transactions_that_are_in_doubt_for_long_are_decided(world: World) -> None:
+    state = aged(world, {"young": 10.0, "old": 600.0, "older": 700.0})
+    found = Actions(known(world), state).of(
+        ActiveCondition("in_doubt", "b1", "", "", "", Severity.WARNING, 0.0), on("artemis", "in_doubt")
+    )
+    calls = {one.name: one.calls for one in found}["commit_prepared"]
+    assert [call.arguments for call in calls] == [["older"], ["old"]]
+
+
+def test_names_are_quoted_for_a_shell_and_for_json(world: World) -> None:
+    name = "orders$old; rm -rf 'x'"
+    openmq = known(world, kind=BROKER_KINDS["openmq"])
+    (command,) = {one.name: one.commands for one in offered(world, "limit_losing", openmq, address=name)}["purge"]
+    assert shlex.split(command) == ["imqcmd", "purge", "dst", "-t", "q", "-n", name]
+    ring = {one.name: one for one in offered(world, "ring_losing", known(world), queue='a"b')}["larger_ring"]
+    assert json.loads(ring.calls[0].arguments[0].replace("NUMBER", "7"))["name"] == 'a"b'
+
+
+def test_of_a_topic_the_destination_is_named_and_not_the_subscription(world: World) -> None:
+    openmq = known(world, kind=BROKER_KINDS["openmq"])
+    found = offered(world, "limit_losing", openmq, address="billing (topic)", queue="billing.sub1")
+    (command,) = {one.name: one.commands for one in found}["purge"]
+    assert command.endswith(" -n billing")
+    assert "purge" not in {one.name for one in offered(world, "delivered_to_none", openmq, address="", queue="")}
+
+
+def test_dead_letters_are_sent_back_only_where_they_are_all_there_are(world: World) -> None:
+    assert "retry_dead_letters" in {one.name for one in offered(world, "dead_lettering", known(world))}
+    queues = known(world).queues
+    assert queues is not None
+    rows = [replace(row, address="forgotten") if row.name == "ring" else row for row in queues.index]
+    shared = replace(known(world), queues=Table(Index.of(rows), queues.columns))
+    assert "retry_dead_letters" not in {one.name for one in offered(world, "dead_lettering", shared)}
+
+
+def test_dead_letters_without_an_address_get_one(world: World) -> None:
+    excluded, proven = (Verdict(state, "") for state in (CauseState.EXCLUDED, CauseState.PROVEN))
+    verdicts = {"no_dead_letter_queue": proven, "dead_letter_address_full": excluded}
+    names = {one.name for one in offered(world, "dead_letters_lost", known(world), verdicts=verdicts)}
+    assert "set_dead_letter_address" in names
+    assert not {"raise_limit", "move_messages"} & names

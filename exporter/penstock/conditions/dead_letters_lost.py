@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from penstock.causes.verdict import Verdicts, judged
 from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
 from penstock.conditions.evidence import window
 from penstock.core.table import Column, Positions
@@ -35,6 +36,15 @@ def why(poll: RuleInputs, queue: int) -> str:
     return "the queue has no dead-letter address"
 
 
+def decide(poll: RuleInputs, queue: int) -> Verdicts:
+    """Only what keeps dead letters drops them because it is full."""
+    fact, full = why(poll, queue), bool(poll.found.parked[queue])
+    return {
+        "no_dead_letter_queue": judged(not full, True, fact, fact),
+        "dead_letter_address_full": judged(full, True, fact, fact),
+    }
+
+
 DEAD_LETTERS_LOST = Condition(
     name="dead_letters_lost",
     scope=Scope.QUEUE,
@@ -51,6 +61,7 @@ DEAD_LETTERS_LOST = Condition(
         "dead_letter_address_full": "the address of dead letters or expired messages is full, and its policy is DROP",
     },
     why=why,
+    decide=decide,
     action="{lost:.0f} messages are gone for good: set dead-letter-address in the address settings and create its"
     " queue, or make room in it and have it page (address-full-policy)",
     may_be_critical=False,

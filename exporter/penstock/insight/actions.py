@@ -1,17 +1,20 @@
 """What an operator can do about a condition, with the ids of this broker filled in."""
 
+import json
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
 
 from penstock.actions.catalogue import ACTIONS, ActionTemplate
+from penstock.assessment.assess import State
 from penstock.brokers.requests import quote
 from penstock.conditions.condition import ActiveCondition, Condition
+from penstock.conditions.in_doubt import LASTING
 from penstock.conditions.wording import KNOBS
 from penstock.insight import answers
-from penstock.model import QueueRow, Snapshot, TransactionState
-from penstock.series.labels import ClientSeries, Grouping
+from penstock.model import QueueRow, Snapshot
 
 ATTEMPTS = "10 (unless set otherwise)"
 """Delivery attempts where the address settings are not known."""
@@ -25,9 +28,10 @@ Names = Mapping[str, str]
 class Actions:
     """What can be done on one broker after a poll; looks up what it needs once."""
 
-    def __init__(self, snapshot: Snapshot, clients: Grouping[ClientSeries]) -> None:
+    def __init__(self, snapshot: Snapshot, state: State) -> None:
         self._snapshot = snapshot
-        self._clients = clients
+        self._clients = state.consumers.clients
+        self._judgement = state.judgement
 
     def of(self, one: ActiveCondition, about: Condition) -> list[answers.Action]:
         """In the order in which they should be tried. about: the condition as it is on this kind of broker."""
@@ -46,8 +50,11 @@ class Actions:
 
     def _names(self, one: ActiveCondition) -> dict[str, str]:
         names = {"broker": one.broker, "address": one.address, "queue": one.queue, "limited": one.address}
-        names |= {"attempts": ATTEMPTS, "type": "q", "ready": "waiting", "at_risk": ""}
+        names |= {"attempts": ATTEMPTS, "type": "q", "ready": "waiting", "at_risk": "", "others": ""}
         names |= self._of_address(one) | self._of_consumer(one)
+        names["queue_json"] = json.dumps(one.queue)[1:-1]
+        if one.address:
+            names["destination"] = one.address.removesuffix(" (topic)")
         if one.client:
             names["client"] = one.client
         if "ready" in one.evidence:
@@ -56,11 +63,17 @@ class Actions:
             names["held"] = f"{one.evidence['held'] + one.evidence.get('uncommitted', 0.0):,.0f}"
         if (at_risk := one.evidence.get("at_risk", 0.0)) > 0:
             names["at_risk"] = f", and {at_risk:,.0f} of them are evicted from the full ring"
-        transactions = self._snapshot.transactions
-        if transactions is not None:
-            prepared = np.flatnonzero(transactions["state"] == TransactionState.PREPARED).tolist()
-            names |= {"xid": " ".join(transactions.index.rows[i].id for i in prepared)} if prepared else {}
+        if xids := " ".join(dict.fromkeys(self._in_doubt())):
+            names["xid"] = xids
         return names
+
+    def _in_doubt(self) -> Iterator[str]:
+        """Transactions that have been prepared for long, the oldest first: others are under way."""
+        now, seen = self._judgement.seen.times.now, self._judgement.account.losses.prepared
+        yield from (xid for xid, at in sorted(seen.items(), key=lambda one: one[1]) if now - at >= LASTING)
+        for one in self._judgement.openmq.prepared.listed:
+            if now - one.since >= LASTING:
+                yield one.transaction.id
 
     def _of_address(self, one: ActiveCondition) -> dict[str, str]:
         found, addresses, i = {}, self._snapshot.addresses, self._addresses.get(one.address)
@@ -73,10 +86,13 @@ class Actions:
         row = self._queues.get((one.address, one.queue))
         if row is not None and row.dead_letter_address:
             found["dead_letters"] = row.dead_letter_address
+            found["dead_letters_json"] = json.dumps(row.dead_letter_address)[1:-1]
         return found
 
     def _of_consumer(self, one: ActiveCondition) -> dict[str, str]:
-        """Of the client's consumer that buffers most; of the queue's where the condition is the queue's."""
+        """Of the client's consumer that has settled nothing for longest, else buffers most; of the queue's where the
+        condition is the queue's.
+        """
         consumers, connections, clients = self._snapshot.consumers, self._snapshot.connections, self._clients
         if consumers is None or not one.queue or clients.source is not consumers.index:
             return {}
@@ -88,9 +104,12 @@ class Actions:
         if not len(rows):
             return {}
         buffered = np.nan_to_num(consumers["buffered"][rows]) if "buffered" in consumers else np.zeros(len(rows))
-        i = int(rows[np.argmax(buffered)])
+        since = self._judgement.held_unsettled_since(consumers.index)[rows]
+        worst = int(np.nanargmin(since)) if not np.isnan(since).all() else int(np.argmax(buffered))
+        i = int(rows[worst])
         row, protocol = consumers.index.rows[i], consumers.index.rows[i].protocol.upper()
-        at = -1 if connections is None else int(connections.index.positions(self._snapshot.consumer_connection[[i]])[0])
+        keys = self._snapshot.consumer_connection
+        at = -1 if connections is None else int(connections.index.positions(keys[[i]])[0])
         found = {
             "client": clients.index.rows[clients.member[i]].client,
             "host": row.remote_host or "its host",
@@ -98,9 +117,11 @@ class Actions:
             "consumer": row.id,
             "protocol": protocol,
             "knob": KNOBS.get(protocol, ""),
-            "held": f"{buffered.max():,.0f}",
+            "held": f"{buffered[worst]:,.0f}",
             "connection": connections.index.rows[at].id if connections is not None and at >= 0 else "",
         }
+        if at >= 0 and (others := np.count_nonzero(self._snapshot.consumer_connection == keys[i]) - 1):
+            found["others"] = f" The {others} other consumers of this connection are closed with it."
         return {name: text for name, text in found.items() if text}
 
     def _mbeans(self, one: ActiveCondition) -> dict[str, str]:
@@ -110,8 +131,9 @@ class Actions:
         found = {"broker": broker, "address": f"{broker},component=addresses,address={quote(one.address)}"}
         if row is not None:
             found["queue"] = _queue_object(broker, row)
-            if (dead := self._queue_of.get(row.dead_letter_address)) is not None:
-                found["dead_letters"] = _queue_object(broker, dead)
+            dead = [queue for queue in self._queues.values() if queue.address == row.dead_letter_address]
+            if len(dead) == 1:  # else one of them may hold the dead letters of another client
+                found["dead_letters"] = _queue_object(broker, dead[0])
         return found if broker else {}
 
     @cached_property
@@ -123,17 +145,17 @@ class Actions:
         queues = self._snapshot.queues
         return {} if queues is None else {(row.address, row.name): row for row in queues.index}
 
-    @cached_property
-    def _queue_of(self) -> dict[str, QueueRow]:
-        """One of each address."""
-        return {row.address: row for row in self._queues.values()}
-
 
 def _filled(action: ActionTemplate, names: Names, mbeans: Names) -> Iterator[answers.Action]:
     """Nothing where it needs what is not known."""
     try:
-        do, effect, check = (text.format_map(names) for text in (action.do, action.effect, action.check))
-        commands = [action.command.format_map(each) for each in _each(action.command, names) if action.command]
+        texts = (action.do, action.effect, action.check, action.never)
+        do, effect, check, never = (text.format_map(names) for text in texts)
+        commands = [
+            action.command.format_map({name: shlex.quote(text) for name, text in each.items()})
+            for each in _each(action.command, names)
+            if action.command
+        ]
         calls = [
             answers.ManagementCall(mbeans[call.on], call.operation, [text.format_map(each) for text in call.arguments])
             for call in action.calls
@@ -145,7 +167,7 @@ def _filled(action: ActionTemplate, names: Names, mbeans: Names) -> Iterator[ans
     right = (
         f"a role that may call {', '.join(methods)}" if methods else "an administrator of imqcmd" if commands else ""
     )
-    yield answers.Action(action.name, do, effect, check, action.never, right, calls, commands)
+    yield answers.Action(action.name, do, effect, check, never, right, calls, commands)
 
 
 def _each(arguments: str | tuple[str, ...], names: Names) -> Iterator[Names]:

@@ -181,7 +181,7 @@ def explain(
     clients, left_out = clients_of(view, series, client, {one.client for one in here})
     here += unknown_conditions(view, series, [one.client for one in clients])
     flow = {name: json_number(column[i]) for name, column in rates(view).items()}
-    actions = Actions(view.snapshot, view.state.consumers.clients)
+    actions = Actions(view.snapshot, view.state)
     known = knowledge_of_queue(view, i, here, clients, failing)
     return answers.Explanation(
         broker=series.broker,
@@ -229,7 +229,7 @@ def knowledge_of_queue(
 
 def incidents_in_full(view: BrokerView, found: Sequence[Incident]) -> list[Incident]:
     """The first of them with what can be done about the condition that is the root, where nothing else is advised."""
-    actions, wanted = Actions(view.snapshot, view.state.consumers.clients), {one.root for one in found[:WITH_ACTIONS]}
+    actions, wanted = (Actions(view.snapshot, view.state), {one.root for one in found[:WITH_ACTIONS]})
     roots = {key: one for one in view.conditions if (key := key_of(one)) in wanted} if wanted else {}
     return [
         replace(

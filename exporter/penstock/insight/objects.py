@@ -188,7 +188,7 @@ def _made(
     watched = [*watched_of_broker(view.state, view.policy, view.interval)]
     on = judged(view.state, view.kind.name, view.interval, *Scope)
     known = knowledge(told, bad, watched, on, failing)
-    actions = Actions(view.snapshot, view.state.consumers.clients)
+    actions = Actions(view.snapshot, view.state)
     conditions = [_listed(one, view, actions if i < WITH_ACTIONS else None) for i, one in enumerate(told[:MOST])]
     stamp = round(view.snapshot.stamp, 3)
     of_it = [one for one in view.incidents.told if name in {one.object, *one.victims, *(key[1] for key in one.members)}]
