@@ -64,7 +64,8 @@ def unpack(commit: str, folder: Path) -> None:
 
 def families_beyond(tree: Path) -> list[str]:
     """The families of this tree of which the other does not know the name."""
-    known = "".join(file.read_text(encoding="utf-8") for file in (tree / "exporter").rglob("*.py"))
+    files = (file for file in (tree / "exporter").rglob("*") if file.suffix in {".py", ".toml"})
+    known = "".join(file.read_text(encoding="utf-8") for file in files)
     return sorted(family.name for family in CATALOGUE if f'"{family.name}"' not in known)
 
 
