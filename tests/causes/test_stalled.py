@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from agent.test_restart import busy, work
 from causes.world import MIB, Beside, excluded, possible, proven, states, verdicts
 from conditions.openmq_world import openmq, openmq_polls
 from conditions.world import START
@@ -284,3 +285,12 @@ def test_openmq_says_that_a_transaction_has_failed() -> None:
             },
         })  # fmt: skip
         assert world.one("open_transaction").verdicts["transaction_failed"].state is known
+
+
+def test_what_the_broker_does_not_say_is_no_number() -> None:
+    """Neither bytes nor times."""
+    world = busy()
+    work(world, 20)
+    facts = [verdict.fact for one in world.conditions for verdict in one.verdicts.values()]
+    assert len(facts) > 10
+    assert not [fact for fact in facts if "nan" in fact]

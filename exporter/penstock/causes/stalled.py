@@ -70,7 +70,11 @@ def forgotten(poll: RuleInputs, row: int, taken: float, flat: float, none: str) 
         return possible(f"only if it receives less than {held / 2 / flat:.2g} messages each second: {none}")
     if size > 1.2:
         return possible(f"{size:.1f} MiB are buffered: it receives, unless its consumerWindowSize is above 1 MiB")
-    return possible(f"decidable when 1 MiB has been received or messages wait; {size:.2f} MiB are buffered")
+    return possible(f"decidable when 1 MiB has been received or messages wait; {mib(size)} are buffered")
+
+
+def mib(size: float) -> str:
+    return "an unknown number of bytes" if np.isnan(size) else f"{size:.2f} MiB"
 
 
 def blocked_in_send(poll: RuleInputs, row: int) -> Verdict:
@@ -105,14 +109,14 @@ def decide_uncommitted(poll: RuleInputs, row: int) -> Verdicts:
     found, last = poll.found, poll.found.consumer.last_acknowledgement[row]
     speaks, core = found.consumer.index.rows[row].protocol, found.consumer.index.rows[row].protocol == "CORE"
     ago = f"{found.consumer.uncommitted[row]:.0f} are acknowledged and uncommitted, the last"
-    ago += f" {max(found.now - last, 0):.0f} s ago"
+    ago += " at an unknown time" if np.isnan(last) else f" {max(found.now - last, 0):.0f} s ago"
     recent = found.now - last <= 3 * found.interval
     goes_on = recent and last > poll.unacked.unacked_since[row] + found.interval
     # By default a Core client sends acknowledgements when it has received 1 MiB, all at once.
     queue, more = found.consumer.queue[row], found.consumer.d_uncommitted[row]
     each = found.delivering_bytes[queue] / max(found.delivering[queue], 1.0) / BATCH
     size = each * (more if more > 0 else found.consumer.uncommitted[row])
-    sent = f"acknowledgements of {size:.2f} MiB were sent; by default they are sent at 1 MiB"
+    sent = f"acknowledgements of {mib(size)} were sent; by default they are sent at 1 MiB"
     return {
         "never_commits": judged(True, goes_on and not core, ago, ""),
         "never_acknowledges": judged(
