@@ -18,7 +18,7 @@ from penstock.assessment.assess import State, assess
 from penstock.brokers.artemis import ArtemisReader
 from penstock.conditions.catalogue import on
 from penstock.conditions.condition import ActiveCondition, Severity
-from penstock.insight import answers
+from penstock.insight import actions, answers
 from penstock.insight.actions import Actions
 from penstock.settings.policy import Policy
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
@@ -292,7 +292,7 @@ def test_unblocking(stage: Stage, queue: str) -> None:
     stage.manage.call(stage.manage.address_mbean(queue), "block()")
     with pytest.raises((AssertionError, DemoError)):
         stage.send(queue, 500, size=10_000)
-    stage.do(stage.action("unblock_address", "producers_blocked", queue))
+    stage.do(stage.action("unblock_address", "blocked_by_operator", queue))
     stage.send(queue, 5)
 
 
@@ -335,7 +335,8 @@ def test_a_queue_for_dead_letters(stage: Stage, unique: Callable[[str], str]) ->
 
 
 @pytest.mark.parametrize("how", ["commit_prepared", "roll_back_prepared"])
-def test_prepared_transactions(stage: Stage, queue: str, how: str) -> None:
+def test_prepared_transactions(stage: Stage, queue: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "LASTING", 0.0)
     stage.send(queue, 10)
     one = stage.consumer(queue, client_id="xa", mode="xa", batch=5, hold_ms=-1)
     until(lambda: len(stage.manage.call(stage.manage.broker, "listPreparedTransactions()")) == 1, timeout=15)
