@@ -176,11 +176,17 @@ async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Br
         now = counters(samples(agent, "one"))
         assert not {name: (value, now.get(name)) for name, value in counters(before).items() if now[name] < value}
         assert now != counters(before)
-    # The next one goes on in one process with what both knew, and knows the events.
+    # The next one goes on in one process with what both knew, knows the events, and publishes what was not yet.
+    spool = tmp_path / "data" / "worker-1" / "spool"
+    for left in ("0a-000001", "_damaged"):
+        (spool / left).mkdir(parents=True)
+    (spool / "lives.arrow").touch()
     async with running_agent(file, tmp_path / "data", processes=0) as agent:
         await until(lambda: counters(samples(agent, "one")).keys() == now.keys())
         assert counters(samples(agent, "one")) == now
         assert not agent._checkpoints.take_over(tmp_path / "data" / "worker-1")
+        assert [one.name for one in (tmp_path / "data" / "spool").iterdir()] == ["worker-1-0a-000001"]
+        assert sorted(one.name for one in spool.iterdir()) == ["_damaged", "lives.arrow"], "the worker's own"
 
 
 async def test_a_worker_that_is_killed_or_hangs_is_started_again(
