@@ -59,7 +59,7 @@ def written(file: Path, brokers: dict[str, Broker], more: str = "") -> Path:
 
 @asynccontextmanager
 async def running_agent(file: Path, storage: Path, processes: int = 1) -> AsyncIterator[Agent]:
-    agent = Agent(file, storage, worker=(*COMMAND, str(file)), processes=processes)
+    agent = Agent(file, storage, worker=COMMAND, processes=processes)
     await agent.start()
     try:
         await until(lambda: agent.lookups.ready()[0])
@@ -176,11 +176,17 @@ async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Br
         now = counters(samples(agent, "one"))
         assert not {name: (value, now.get(name)) for name, value in counters(before).items() if now[name] < value}
         assert now != counters(before)
-    # The next one goes on in one process with what both knew, and knows the events.
+    # The next one goes on in one process with what both knew, knows the events, and publishes what was not yet.
+    spool = tmp_path / "data" / "worker-1" / "spool"
+    for left in ("0a-000001", "_damaged"):
+        (spool / left).mkdir(parents=True)
+    (spool / "lives.arrow").touch()
     async with running_agent(file, tmp_path / "data", processes=0) as agent:
         await until(lambda: counters(samples(agent, "one")).keys() == now.keys())
         assert counters(samples(agent, "one")) == now
         assert not agent._checkpoints.take_over(tmp_path / "data" / "worker-1")
+        assert [one.name for one in (tmp_path / "data" / "spool").iterdir()] == ["worker-1-0a-000001"]
+        assert sorted(one.name for one in spool.iterdir()) == ["_damaged", "lives.arrow"], "the worker's own"
 
 
 async def test_a_worker_that_is_killed_or_hangs_is_started_again(
@@ -211,6 +217,45 @@ async def test_a_worker_that_is_killed_or_hangs_is_started_again(
         assert (states["one"].up, states["two"].up) == (False, True)
         assert "worker-1" in states["one"].error
         assert (await asyncio.to_thread(agent.lookups.queues, "", ListQuery())).total == 40, "of the other broker"
+
+
+async def test_a_worker_polls_what_the_agent_has_in_force(tmp_path: Path, brokers: dict[str, Broker]) -> None:
+    """Not what the file says by now: it is refused when the broker moves, and names another broker later."""
+    file = written(tmp_path / "p.yml", brokers, "rules: [{owner: me}]\n")
+    async with running_agent(file, tmp_path / "data") as agent:
+        written(file, brokers, "rules: [{owner: [}]\n")
+        with pytest.raises(ConfigError):
+            await agent.reload()
+        await moved(agent, "one")
+        written(file, {"two": brokers["two"]})
+        os.kill(pid(agent), signal.SIGKILL)
+        await until(lambda: samples(agent, "one")['mq_up{broker="one"}'] == 0)
+        await until(lambda: samples(agent, "one")['mq_up{broker="one"}'] == 1)
+        assert any('owner="me"' in name for name in samples(agent, "one"))
+
+
+async def test_one_that_hangs_while_it_is_sent_something_is_killed(
+    tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handle, "HUNG_SECONDS", 1.0)
+    monkeypatch.setattr(handle, "ANSWER_SECONDS", 0.3)
+    async with running_agent(written(tmp_path / "p.yml", brokers), tmp_path / "data") as agent:
+        await moved(agent, "one")
+        (worker,) = agent._pool.workers
+        starts = worker.starts
+        os.kill(pid(agent), signal.SIGSTOP)
+        sending = asyncio.create_task(asyncio.to_thread(worker.ask, "status", b"x" * 5_000_000, seconds=60.0))
+        await asyncio.sleep(0.1)
+        began = time.monotonic()
+        with pytest.raises(Busy):
+            await asyncio.to_thread(agent.lookups.queues, "one", ListQuery())
+        assert time.monotonic() - began < 0.9, "does not wait for the other to be sent"
+        with pytest.raises(Busy):
+            await sending
+        assert time.monotonic() - began < 10
+        await until(lambda: worker.starts > starts)
+        last = stamp(agent, "one")
+        await until(lambda: stamp(agent, "one") > last)
 
 
 async def hangs(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,6 +359,38 @@ def test_who_serves_one_node_id_goes_together(idle_pool: Any) -> None:
     assert idle_pool.large_of([pollers[1]]) == ["b"]
     idle_pool.assign(["b"], {})
     assert idle_pool.assigned["b"] is idle_pool.assigned["a"]
+
+
+def test_a_broker_that_its_process_does_not_poll_is_withdrawn(
+    idle_pool: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a while, and told once; one that is polled, and has not said its node id, stays."""
+    idle_pool.most = 1
+    idle_pool.assign(["a", "b"], {})
+    (worker,) = {idle_pool.assigned[name] for name in "ab"}
+    worker.ended = np.inf
+    polled = {"a": ""}
+    monkeypatch.setattr(worker, "ask", lambda *_: (polled, {}, 0.0, 0.0))
+    monkeypatch.setattr(pool.WorkerPool, "_give", lambda *_: None)
+    idle_pool.look()
+    assert worker.blocks["b"].published is NOTHING
+    monkeypatch.setattr(pool, "keep_seconds", lambda _: 0.0)
+    for _ in range(3):
+        idle_pool.look()
+    assert (list(worker.blocks["b"].published.families), worker.blocks["a"].published) == (["mq_up"], NOTHING)
+    assert [one.getMessage()[:33] for one in caplog.records if one.levelname == "ERROR"] == [
+        "worker-1 does not poll broker b ("
+    ]
+
+
+def test_how_a_worker_ended_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself, though its socket closed before it had ended."""
+    monkeypatch.setattr(handle, "PAUSE", 60.0)
+    code = "import os, sys, time; os.close(int(sys.argv[2])); time.sleep(0.1); sys.exit(3)"
+    journal = Journal()
+    handle.WorkerProcess(tmp_path / "worker-1", (sys.executable, "-c", code), journal)
+    until_true(lambda: journal.last(1))
+    assert journal.last(1)[0].detail == "worker-1: exit status 3; the log says why"
 
 
 def test_only_what_changed_is_sent() -> None:

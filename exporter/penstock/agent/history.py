@@ -1,5 +1,6 @@
 """The agent's side of the history: a writer where the configuration asks for one. Without it pyarrow is not loaded."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +10,14 @@ import numpy as np
 
 from penstock.config import History
 from penstock.core.errors import ConfigError
+from penstock.core.safe_files import make_directory
 from penstock.model import Snapshot
 from penstock.rule_engine.judgement import Judgement
 
 if TYPE_CHECKING:
     from penstock.history.writer import HistoryWriter
+
+log = logging.getLogger(__name__)
 
 SPOOL = "spool"
 PUBLISHED = "history"
@@ -81,6 +85,16 @@ class HistorySink:
             if writer is not None:
                 writer.stop()
         self._config, self._writer, self._before = History(), None, None
+
+
+def take_over(place: Path, storage: Path) -> None:
+    """What a worker process of an earlier agent left there is published with the agent's own, under the same names."""
+    for segment in sorted((place / SPOOL).glob("[!_]*/")):
+        try:
+            make_directory(storage / SPOOL)
+            segment.rename(storage / SPOOL / f"{place.name}-{segment.name}")
+        except OSError as error:
+            log.warning("%s cannot be taken over, and is not in the history yet: %s", segment, error.strerror)
 
 
 def evicted(snapshot: Snapshot, judgement: Judgement) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -15,7 +15,7 @@ from penstock.agent.checkpoints import Checkpoints
 from penstock.agent.discovery import FILE_SECONDS, Discovery, FoundBrokers
 from penstock.agent.factory import open_reader, policy_of
 from penstock.agent.fleet import Fleet, Switch
-from penstock.agent.history import HistoryPlan, HistorySink
+from penstock.agent.history import HistoryPlan, HistorySink, take_over
 from penstock.agent.journal import Journal
 from penstock.agent.lookups import Lookups
 from penstock.agent.nodes import Nodes
@@ -113,6 +113,7 @@ class Agent:
         if self._storage is not None:
             for place in sorted(self._storage.glob("worker-*")):
                 events += self._checkpoints.take_over(place)
+                take_over(place, self._storage)
         self._journal.load(events)
         if not (self._checkpoints.success and self._journal.success):
             self._self_metrics.state_saved(success=False)

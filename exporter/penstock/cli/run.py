@@ -95,7 +95,7 @@ async def run(
     """
     process.tune()
     logs.set_up(log_level, log_format)
-    worker = (sys.executable, "-P", "-m", "penstock.cli.worker", log_level, log_format, str(config_file))
+    worker = (sys.executable, "-P", "-m", "penstock.cli.worker", log_level, log_format)
     agent = Agent(config_file, storage, parse_shard(shard) if shard else None, worker, processes)
     stopping = asyncio.Event()
     last_resort = process.last_resort()

@@ -17,8 +17,8 @@ NICENESS = 5
 """The small brokers, and whoever asks, come first where processors are short."""
 
 
-async def work(config_file: str, storage: str, descriptor: str) -> None:
-    await WorkerAgent(Path(config_file), Path(storage), Connection(int(descriptor))).serve()
+async def work(storage: str, descriptor: str) -> None:
+    await WorkerAgent(Path(storage), Connection(int(descriptor))).serve()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 """A worker process as the agent sees it: started, asked, and started again when it ends."""
 
 import logging
+import os
+import socket
+import struct
 import subprocess
 import threading
 import time
@@ -25,6 +28,9 @@ from penstock.server.request_limit import Busy
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 5.0
+HUNG_SECONDS = 30.0
+"""One that has answered nothing, or taken nothing of what is sent, for so long is killed."""
+EXIT_SECONDS = 0.5
 PAUSE, MOST_PAUSE, STEADY = 1.0, 60.0, 300.0
 """Seconds before it is started again: twice as long each time, unless it lived for so long."""
 
@@ -59,10 +65,17 @@ class WorkerProcess:
         number, future = next(self._numbers), Future[Any]()
         self._waiting[number] = future
         try:
-            with self._sending:
+            if not self._sending.acquire(timeout=seconds or ANSWER_SECONDS):
+                raise TimeoutError
+            try:
                 if self._connection is None or (self.silent and what != "status"):
-                    raise BlockingIOError
+                    raise ConnectionError
                 self._connection.send((number, what, given, named or {}))
+            except BlockingIOError:  # it has a part of the question, and would take the next for the rest
+                self.kill()
+                raise
+            finally:
+                self._sending.release()
             value = future.result(seconds or ANSWER_SECONDS)
         except OSError as error:
             if late := isinstance(error, TimeoutError):
@@ -119,6 +132,9 @@ class WorkerProcess:
         ours, theirs = Pipe()
         with ours:
             with theirs:
+                with socket.socket(fileno=os.dup(ours.fileno())) as sending:
+                    limit = struct.pack("@ll", int(HUNG_SECONDS), 0)
+                    sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
                 command = (*self._command, str(theirs.fileno()))
                 self._process = process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
             self._received.clear()
@@ -134,9 +150,12 @@ class WorkerProcess:
         for future in list(self._waiting.values()):
             if not future.done():
                 future.set_exception(BrokenPipeError())
-        process.kill()
-        status = process.wait()
-        return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+        try:
+            status = process.wait(EXIT_SECONDS)  # one that ends by itself says why
+        except subprocess.TimeoutExpired:
+            process.kill()
+            status = process.wait()
+        return f"killed by signal {-status}" if status < 0 else f"exit status {status}; the log says why"
 
     def _take(self, number: int | None, *content: Any) -> None:
         """The answer to a question; without a number what brokers show now, and events."""

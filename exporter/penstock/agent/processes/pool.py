@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import logging
+import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +18,10 @@ from penstock.agent.checkpoints import Checkpoints
 from penstock.agent.journal import Journal
 from penstock.agent.poller import Poller
 from penstock.agent.processes.blocks import NOTHING
-from penstock.agent.processes.handle import WorkerProcess
+from penstock.agent.processes.handle import HUNG_SECONDS, WorkerProcess
 from penstock.agent.recent import HOUR
 from penstock.config import Config
+from penstock.config.discovery import Discovery
 from penstock.core import allocator
 from penstock.core.errors import PenstockError
 from penstock.core.table import Index, Table
@@ -38,8 +40,6 @@ ROW_SECONDS = 9e-6
 POLLS = 3
 """Over which a broker is measured; the first, which reads every text, is none of them."""
 LOOK_SECONDS, GIVE_SECONDS, STOP_SECONDS = 2.0, 60.0, 2.0
-HUNG_SECONDS = 30.0
-"""One that has answered nothing for so long is killed."""
 MOST_EVENTS = 2_000
 TIDY = 5
 """Looks after a move at which memory is given back."""
@@ -80,8 +80,13 @@ class WorkerPool:
     workers: Sequence[WorkerProcess] = ()
     _intervals: Mapping[str, float] = field(default_factory=dict)
     """Of the brokers that there are."""
+    _config: Config | None = None
+    """In force, with the brokers of discovery."""
     _given: dict[str, object] = field(default_factory=dict)
-    """What each worker knows: which start of it, which brokers."""
+    """What each worker knows: which start of it, which configuration."""
+    _giving: threading.Lock = field(default_factory=threading.Lock)
+    _missing: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By worker: since when it does not poll a broker that it should; -inf: that was told."""
     _shares: dict[str, float] = field(default_factory=dict)
     """What each broker takes of a processor."""
     _measured: dict[str, tuple[int, float]] = field(default_factory=dict)
@@ -155,6 +160,7 @@ class WorkerPool:
 
     def show(self, config: Config) -> None:
         """Of these brokers those that they poll."""
+        self._config = config
         self._intervals = {broker.name: config.interval_of(broker) for broker in config.brokers}
         for name, worker in self.assigned.items():
             if name in self._intervals:
@@ -165,10 +171,10 @@ class WorkerPool:
             self.exposition.set_broker(SHOWN, self._metrics)
 
     def reload(self) -> None:
-        """Let each read the configuration; one that is not there does so when it starts. Raises ConfigError."""
+        """Give each the configuration; one that is not there gets it when it starts. Raises ConfigError."""
         for worker in self.workers:
             with contextlib.suppress(Busy):
-                worker.ask("reload", seconds=GIVE_SECONDS)
+                self._give(worker)
 
     def look(self) -> None:
         """Give each what it does not have, ask how it is, end what hangs, withdraw what is too old."""
@@ -178,35 +184,51 @@ class WorkerPool:
             self._tidy -= 1
         rows = []
         for worker in self.workers:
-            names = [name for name, other in self.assigned.items() if other is worker]
-            used = np.nan, np.nan
+            names = self._names_of(worker)
+            used, why = (np.nan, np.nan), "it gives no reason"
             try:
                 nodes, self._numbers[worker.name], *used = worker.ask("status")
-                self._nodes |= nodes
-                self._give(worker, names)
+                self._nodes |= {name: node for name, node in nodes.items() if node}
+                now, before = time.monotonic(), self._missing.get(worker.name, {})
+                self._missing[worker.name] = {one: before.get(one, now) for one in names if one not in nodes}
+                self._give(worker)
             except PenstockError as error:
+                why = str(error)
                 log.debug("%s", error)
                 if time.monotonic() - worker.answered > HUNG_SECONDS and np.isinf(worker.ended):
                     worker.kill()
+            missing = self._missing.get(worker.name, {})
             for name in names:
-                if time.monotonic() - worker.ended > keep_seconds(self._intervals.get(name, 0.0)):
+                since = min(worker.ended, missing.get(name, np.inf))
+                if time.monotonic() - since > keep_seconds(self._intervals[name]):
                     worker.withdraw(name)
+                    if missing.get(name, -np.inf) > -np.inf:
+                        log.error("%s does not poll broker %s (%s); please report this", worker.name, name, why)
+                        missing[name] = -np.inf
             rows.append((np.isinf(worker.ended) and not worker.silent, worker.starts, worker.unanswered, *used))
         columns = zip(("up", "starts", "unanswered", "cpu", "memory"), np.array(rows, np.float64).T, strict=False)
         self._metrics.update(
             {"worker": Table(Index.of([WorkerSeries(one.name) for one in self.workers]), dict(columns))}
         )
 
-    def _give(self, worker: WorkerProcess, names: Sequence[str]) -> None:
-        wanted = worker.starts, tuple(names)
-        if self._given.get(worker.name) == wanted:
-            return
-        known, since = self.checkpoints.of(names), time.time() - HOUR
-        events = [one for name in names for one in self.journal.last(MOST_EVENTS, since=since, broker=name)]
-        worker.ask("give", names, known, events, seconds=GIVE_SECONDS)
-        self.checkpoints.drop(known)
-        self._tidy = TIDY
-        self._given[worker.name] = wanted
+    def _names_of(self, worker: WorkerProcess) -> list[str]:
+        return [name for name, other in self.assigned.items() if other is worker and name in self._intervals]
+
+    def _give(self, worker: WorkerProcess) -> None:
+        """Its part of the configuration in force, over the private socket: secrets are in it."""
+        with self._giving:
+            names = self._names_of(worker)
+            assert self._config is not None  # noqa: S101 - shown before the first look
+            brokers = tuple(broker for broker in self._config.brokers if broker.name in names)
+            config = self._config.model_copy(update={"brokers": brokers, "discovery": Discovery()})
+            if self._given.get(worker.name) == (wanted := (worker.starts, config)):
+                return
+            known, since = self.checkpoints.of(names), time.time() - HOUR
+            events = [one for name in names for one in self.journal.last(MOST_EVENTS, since=since, broker=name)]
+            worker.ask("give", config, known, events, seconds=GIVE_SECONDS)
+            self.checkpoints.drop(known)
+            self._tidy = TIDY
+            self._given[worker.name] = wanted
 
     def numbers(self, here: Mapping[str, float]) -> dict[str, float]:
         """The agent's own metrics with what they count: of what is a time or a success the least, of others the sum."""

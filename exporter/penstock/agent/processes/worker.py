@@ -5,19 +5,20 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from penstock.agent.checkpoint import Checkpoint
-from penstock.agent.discovery import FoundBrokers
 from penstock.agent.history import PUBLISHED
 from penstock.agent.processes.blocks import NOTHING, changed
 from penstock.agent.recent import HOUR
 from penstock.agent.supervisor import Agent
-from penstock.config import Broker, Config
+from penstock.config import Config
 from penstock.core.errors import PenstockError
+from penstock.exposition.render import Published
 from penstock.insight.events import Event
 
 log = logging.getLogger(__name__)
@@ -27,24 +28,27 @@ MOST_EVENTS = 2_000
 
 
 class WorkerAgent(Agent):
-    """Polls the brokers of `config_file` that it is given. storage: its own, below that of the agent."""
+    """Polls the brokers of the configuration that it is given. storage: its own, below that of the agent."""
 
-    def __init__(self, config_file: Path, storage: Path, connection: Connection) -> None:
-        self._place, self._names = storage, frozenset[str]()
-        super().__init__(config_file, storage)
+    def __init__(self, storage: Path, connection: Connection) -> None:
+        self._place = storage
+        super().__init__(storage / "given", storage)
         self._connection, self._sending = connection, threading.Lock()
-        self._sent = dict.fromkeys(self._names, NOTHING)
+        self._sent = dict[str, Published]()
         self._stopped = asyncio.Event()
 
     def _load(self) -> Config:
-        """Its history goes where the agent's goes."""
-        config = super()._load()
+        """The file may say by now what the agent has not read, or has refused."""
+        return Config.model_construct(brokers=())
+
+    async def _take(self, config: Config) -> None:
+        """From now on this one is in force. Its history goes where the agent's goes."""
         agent, url = f"{config.history.agent}-{self._place.name}", str(self._place.parent / PUBLISHED)
         own = {"agent": agent, "url": config.history.url or url, "trends": None}
-        return config.model_copy(update={"history": config.history.model_copy(update=own)})
-
-    def _own(self, found: FoundBrokers) -> tuple[Broker, ...]:
-        return tuple(broker for broker in found.brokers if broker.name in self._names)
+        config = config.model_copy(update={"history": config.history.model_copy(update=own)})
+        self._commit(await self._plan(config, await self._look(config)))
+        self._written = config
+        await self._fleet.settled()
 
     async def serve(self) -> None:
         """Until it is told to stop; when the agent ends otherwise, so does this process, at once."""
@@ -72,22 +76,21 @@ class WorkerAgent(Agent):
             os._exit(1)  # what no kill may take back is in the files
 
     def _answered(self, what: str, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        if what in ("give", "reload", "stop"):
+        if what in ("give", "stop"):
             return asyncio.run_coroutine_threadsafe(getattr(self, what)(*given), self._loop).result()
         return getattr(self if what == "status" else self.lookups, what)(*given, **named)
 
-    async def give(self, names: Collection[str], known: Sequence[Checkpoint], events: Sequence[Event]) -> None:
-        """Poll these; known, events: of those that come here."""
+    async def give(self, config: Config, known: Sequence[Checkpoint], events: Sequence[Event]) -> None:
+        """Poll as this says, which names all brokers and none to be found; known, events: of those that come here."""
         await self._checkpoints.take_in(known, self._assessors())
         await asyncio.to_thread(self._journal.add_missing, events)
-        self._names = frozenset(names)
-        await self._turns.run("give", self._discover)
+        await self._turns.run("give", partial(self._take, config))
         recorded = self._journal.last(MOST_EVENTS, since=time.time() - HOUR)
         await asyncio.to_thread(self._send, [event for event in recorded if event.broker])
 
     def status(self) -> tuple[Mapping[str, str], Mapping[str, float], float, float]:
-        """Node ids by broker; what it counts of the agent's own metrics; its CPU seconds and bytes of memory."""
-        nodes = {poller.name: node for poller in self.pollers() if (node := poller.assessor.node)}
+        """By broker it polls the node id, "" while unknown; what it counts of the agent's own metrics; CPU s, bytes."""
+        nodes = {poller.name: poller.assessor.node for poller in self.pollers()}
         saved = float(self._checkpoints.success and self._journal.success)
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         numbers = {"state_save_success": saved, **self._history.numbers()}
