@@ -104,6 +104,16 @@ def test_a_condition_is_unhealthy_and_named() -> None:
     assert "stalled" in known.why
 
 
+def test_a_client_that_is_not_judged_is_unknown_where_it_is_asked_for(world: World) -> None:
+    works(world, 25)
+    world.consumer(2, 1, "new")
+    works(world, 1)
+    assert (told(world, "q").knowledge.state, told(world, "q", "good").knowledge.state) == ("healthy", "healthy")
+    found = told(world, "q", "new")
+    assert (found.knowledge.state, found.healthy) == ("unknown", False)
+    assert found.knowledge.why == "seen at 1 of the 3 polls that it takes"
+
+
 async def test_what_is_known_of_a_dead_broker_is_stale_and_says_so_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

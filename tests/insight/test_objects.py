@@ -7,13 +7,17 @@ import numpy as np
 import pytest
 
 from account.world import Broker, queue
+from agent.test_restart import ORDERS, busy, work, work_once
+from agent.world import World
 from penstock.assessment.assess import assess
+from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.core.table import Index, Table
 from penstock.insight.answers import ObjectView
 from penstock.insight.explain import BrokerView, NotFound, explain
-from penstock.insight.objects import explain_address, explain_broker, explain_connection, sum_of_address
+from penstock.insight.knowledge import Failing
+from penstock.insight.objects import address_sum, explain_address, explain_broker, explain_connection, sum_of_address
 from penstock.insight.text import object_lines
-from penstock.model import ConnectionRow, QueueKind
+from penstock.model import AddressRow, Collector, ConnectionRow, QueueKind, Role, Snapshot
 
 if TYPE_CHECKING:
     from penstock.series.labels import QueueSeries
@@ -99,16 +103,22 @@ def as_link(broker: Broker, name: str) -> BrokerView:
     return replace(found, tables={**found.tables, "queue": Table(Index.of(rows), table.columns)})
 
 
+def over(*views: BrokerView, failing: Failing | None = None, **missing: str) -> ObjectView:
+    """The address orders; failing: of the first broker."""
+    parts = [address_sum(one, "orders", None if i else failing) for i, one in enumerate(views)]
+    return sum_of_address("orders", parts, missing)
+
+
 def test_an_address_over_a_cluster_counts_nothing_twice() -> None:
     one = Broker().see({"orders": queue(90, 40, K=50), "sf.two": queue(10, 3, K=7)}, polls=4)
     two = Broker().see({"orders": queue(7, 2, K=5)}, polls=4)
-    found = sum_of_address([as_link(one, "sf.two"), view(two)], "orders")
+    found = over(as_link(one, "sf.two"), view(two))
     facts = {one.name: one.value for one in found.facts}
     assert (facts["messages"], facts["added"]) == (42, 97)
     assert facts["on its way between the brokers, of all addresses"] == 3
     assert len(found.related) == 2
     with pytest.raises(NotFound):
-        sum_of_address([view(two)], "nothing")
+        sum_of_address("nothing", [address_sum(view(two), "nothing", None)], {})
 
 
 def test_conditions_of_the_address_make_it_unhealthy(broker: Broker) -> None:
@@ -121,3 +131,160 @@ def test_conditions_of_the_address_make_it_unhealthy(broker: Broker) -> None:
         broker.state, broker.tables = assess(broker.state, broker.last, broker.policy)
     found = explain_address(view(broker), "orders", None)
     assert [one.condition for one in found.conditions] == ["no_consumer"]
+
+
+# --- what was not judged is not called healthy
+
+
+def of_world(world: World, connections: dict[str, str], snapshot: Snapshot | None = None) -> BrokerView:
+    """connections: the connection of each consumer, by its id; of the rest there is none."""
+    snapshot = snapshot or world.snapshot()
+    assert snapshot.consumers is not None
+    ids = sorted({*connections.values()})
+    table = Table(Index.of([ConnectionRow(one, "app", "CORE", "u", "h") for one in ids]), {})
+    keys = np.array(
+        [ids.index(connections[row.id]) if row.id in connections else -1 for row in snapshot.consumers.index]
+    )
+    snapshot = replace(snapshot, connections=table, consumer_connection=keys)
+    return BrokerView(world.state, world.tables, snapshot, world.policy, 15.0)
+
+
+def not_readable(world: World, polls: int) -> BrokerView:
+    snapshot = world.snapshot()
+    refused = Collector(0.1, world.now, "status 403")
+    for _ in range(polls):
+        assert snapshot.broker is not None
+        stamp = snapshot.stamp + 15
+        snapshot = replace(
+            snapshot,
+            stamp=stamp,
+            broker=replace(snapshot.broker, clock=stamp, uptime=snapshot.broker.uptime + 15),
+            queues=None,
+            consumers=None,
+            consumer_queue=np.empty(0, np.int64),
+            consumer_connection=np.empty(0, np.int64),
+            collectors={"broker": Collector(0.1, stamp), "queues": refused, "consumers": refused},
+            addresses=Table(Index.of([AddressRow("orders", "BLOCK")]), {}),
+            connections=Table(Index.of([ConnectionRow("C1", "stuck", "CORE", "u", "h")]), {}),
+        )
+        world.state, world.tables = assess(world.state, snapshot, world.policy)
+    return BrokerView(world.state, world.tables, snapshot, world.policy, 15.0)
+
+
+def test_what_cannot_be_read_is_unknown_and_says_why() -> None:
+    world = busy()
+    work(world, 30)
+    assert explain_broker(of_world(world, {}), None).knowledge.state == "healthy"
+    found = not_readable(world, 80)
+    views = [
+        explain_broker(found, None),
+        explain_address(found, "orders", None),
+        explain_connection(found, "C1", None),
+        over(view(Broker().see({"orders": queue(9, 2, K=5)}, polls=4)), found),
+    ]
+    assert {one.knowledge.state for one in views} == {"unknown"}
+    assert all("queues and consumers could not be read" in one.knowledge.why for one in views)
+
+
+def test_a_passive_broker_is_healthy_as_one_that_serves_nobody() -> None:
+    world = busy()
+    work(world, 5)
+    snapshot = world.snapshot()
+    assert snapshot.broker is not None
+    none = np.empty(0, np.int64)
+    passive = replace(
+        snapshot,
+        broker=replace(snapshot.broker, role=Role.PASSIVE),
+        queues=None,
+        consumers=None,
+        consumer_queue=none,
+        consumer_connection=none,
+    )
+    state, tables = assess(world.state, passive, world.policy)
+    known = explain_broker(BrokerView(state, tables, passive, world.policy, 15.0), None).knowledge
+    assert (known.state, known.watched) == ("healthy", [])
+    assert known.why.startswith("passive: it serves no client; last read at ")
+
+
+def test_what_is_too_young_is_unknown_and_one_new_queue_makes_nothing_so() -> None:
+    broker = Broker().see({"orders": queue(90, 40, K=50)}, {"orders": {"policy": "BLOCK"}})
+    young = view(broker)
+    assert explain_broker(young, None).knowledge.state == "unknown"
+    assert explain_address(young, "orders", None).knowledge.why == "seen at 1 of the 3 polls that it takes"
+    assert over(young).knowledge.state == "unknown"
+    queues = {"orders": queue(90, 40, K=50)}
+    broker.see(queues, polls=4).see({**queues, "new": queue(1, 1)})
+    assert explain_broker(view(broker), None).knowledge.state == "watching"
+    assert explain_address(view(broker), "new", None).knowledge.state == "unknown"
+
+
+def test_what_is_critical_of_the_broker_concerns_its_addresses(broker: Broker) -> None:
+    for severity, state in ((Severity.WARNING, "watching"), (Severity.CRITICAL, "unhealthy")):
+        one = ActiveCondition("two_actives", "b1", "", "", "", severity, 0.0, {})
+        broker.state = replace(broker.state, judgement=replace(broker.state.judgement, conditions=(one,)))
+        assert explain_address(view(broker), "orders", None).knowledge.state == state
+        assert over(view(broker)).knowledge.state == state
+
+
+def test_a_sum_names_the_brokers_that_it_lacks() -> None:
+    one = view(Broker().see({"orders": queue(90, 40, K=50)}, polls=4))
+    found = over(one, two="connection refused")
+    assert (found.knowledge.state, found.knowledge.why) == ("unknown", "two: not known: connection refused")
+    assert told(found)["may be on", "broker", "two"] == "not known: connection refused"
+    with pytest.raises(NotFound) as error:
+        sum_of_address("nothing", [], {"two": "connection refused"})
+    assert error.value.hint == "two is not known: connection refused"
+
+
+def test_a_sum_with_what_was_read_before_is_stale_unless_another_serves_the_node() -> None:
+    old, other = (Broker().see({"orders": queue(90, 40, K=50)}, polls=4) for _ in "ab")
+    assert other.last is not None
+    assert other.last.broker is not None
+    assert old.last is not None
+    assert old.last.broker is not None
+    old.last = replace(old.last, broker=replace(old.last.broker, node_id="n1"))
+    down = Failing(1.0, "refused", 0.5)
+    for node, state, messages in (("n2", "stale", 80), ("n1", "watching", 40)):
+        other.last = replace(other.last, broker=replace(other.last.broker, node_id=node))
+        found = over(view(old), replace(view(other), policy=replace(other.policy, broker="b2")), failing=down)
+        assert (found.knowledge.state, found.facts[0].value) == (state, messages)
+
+
+# --- a connection and the conditions of its clients
+
+
+def test_a_sibling_that_works_is_not_unhealthy() -> None:
+    world = busy()
+    world.consumer(13, ORDERS, "stuck")
+    for _ in range(25):
+        work_once(world)
+        one = world.consumers[13]
+        one["delivered"] += 600
+        one["acknowledged"] += 600 if one["buffered"] else 450
+        one["buffered"] = 150
+        one["last_delivery"] = one["last_acknowledgement"] = world.now + 14
+        world.queues[ORDERS]["acknowledged"] += 600
+        world.queues[ORDERS]["added"] += 600
+        world.poll()
+    assert "stalled" in world.names()
+    found = of_world(world, {"10": "HUNG", "13": "WORKS"})
+    states = {name: explain_connection(found, name, None).knowledge.state for name in ("HUNG", "WORKS")}
+    assert states == {"HUNG": "unhealthy", "WORKS": "healthy"}
+    both = of_world(world, {"10": "BOTH", "13": "BOTH"})
+    assert explain_connection(both, "BOTH", None).knowledge.state == "unhealthy"
+
+
+def test_all_consumers_of_a_connection_count_and_under_the_names_that_are_shown() -> None:
+    world = busy()
+    for i in range(60):
+        world.queue(100 + i, f"q{i:02}", messages=10, delivering=5, added=10)
+        stuck = {"buffered": 5.0, "delivered": 5.0, "last_delivery": world.now} if i == 59 else {}
+        world.consumer(200 + i, 100 + i, "multi", **stuck)
+    world.consumer(300, ORDERS, "zz", buffered=50, delivered=50, last_delivery=world.now)
+    world.policy = replace(world.policy, limits=replace(world.policy.limits, clients=2))
+    work(world, 40)
+    assert "(other)" in {one.client for one in world.conditions if one.name == "stalled"}
+    found = of_world(world, {str(200 + i): "MANY" for i in range(60)} | {"300": "OTHER"})
+    for name in ("MANY", "OTHER"):
+        known = explain_connection(found, name, None)
+        assert (known.knowledge.state, len(known.related) <= 51) == ("unhealthy", True)

@@ -145,14 +145,23 @@ class Lookups:
             with contextlib.suppress(Busy):
                 yield other.ask(what, *given, named=named)
 
-    def address_sums(self, address: str) -> objects.AddressSums:
-        """Over the brokers of this process."""
-        return objects.address_sums(self._views(""), address)
+    def address_sums(self, address: str) -> list[objects.AddressSum]:
+        """On each broker of this process of which something is known, however old."""
+        known = [name for name, polled in self._fleet.polled.items() if polled.poller.assessor.last_view is not None]
+        views = [self._last_view(name) for name in known]
+        return [objects.address_sum(view, address, failing) for view, failing in views]
+
+    def _sum_of_address(self, address: str) -> answers.ObjectView:
+        parts = [self.address_sums(address), *self.asked("address_sums", address)]
+        found = {one.broker: one for some in parts for one in some}
+        missing = [broker for broker in self._fleet.config.brokers if broker.name not in found]
+        why = {broker.name: self._state(broker).error or "it was not asked yet" for broker in missing}
+        return objects.sum_of_address(address, found.values(), why)
 
     @where_polled
     def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
         if not broker:
-            return objects.sum_of_address(self._views(""), name, self.asked("address_sums", name))
+            return self._sum_of_address(name)
         view, failing = self._last_view(broker)
         if kind == "address":
             return objects.explain_address(view, name, failing)

@@ -14,6 +14,7 @@ from penstock.assessment.assess import State, Tables
 from penstock.conditions.catalogue import on
 from penstock.conditions.condition import ActiveCondition, Scope
 from penstock.conditions.evidence import UNITS
+from penstock.conditions.unknown import UNKNOWN
 from penstock.conditions.wording import action, causes, rule
 from penstock.core.errors import Hinted
 from penstock.core.table import Column, Index, Table
@@ -182,7 +183,7 @@ def explain(
     here += unknown_conditions(view, series, [one.client for one in clients])
     flow = {name: json_number(column[i]) for name, column in rates(view).items()}
     actions = Actions(view.snapshot, view.state)
-    known = knowledge_of_queue(view, i, here, clients, failing)
+    known = knowledge_of_queue(view, i, here, clients, failing, alone=client is not None)
     return answers.Explanation(
         broker=series.broker,
         address=series.address,
@@ -215,16 +216,24 @@ def explain(
 
 
 def knowledge_of_queue(
-    view: BrokerView, i: int, here: Sequence[ActiveCondition], clients: Sequence[QueueClient], failing: Failing | None
+    view: BrokerView,
+    i: int,
+    here: Sequence[ActiveCondition],
+    clients: Sequence[QueueClient],
+    failing: Failing | None,
+    *,
+    alone: bool,
 ) -> answers.Knowledge:
-    """Of the queue that is shown as row i; here: what is active on it."""
+    """Of the queue that is shown as row i; here: what is active on it. alone: of its one client that is given."""
     state, policy, interval = view.state, view.policy, view.interval
     watched = [*watched_of_clients(clients, here, view.snapshot.stamp)]
     if not watched and view.tables["queue"].index.rows[i].kind not in PARKED:
         watched += watched_of_queue(state, policy, i, interval, here)
     watched += watched_of_broker(state, policy, interval)
     bad = [one for one in here if speaks_of_queue(one)]
-    return knowledge(here, bad, watched, judged(state, view.kind.name, interval, Scope.QUEUE, Scope.CLIENT), failing)
+    on = judged(state, view.kind.name, interval, Scope.QUEUE, Scope.CLIENT)
+    why = next((one.why for one in here if alone and one.name == UNKNOWN.name), "")
+    return knowledge(here, bad, watched, on, failing, why)
 
 
 def incidents_in_full(view: BrokerView, found: Sequence[Incident]) -> list[Incident]:

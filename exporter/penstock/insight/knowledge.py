@@ -41,9 +41,10 @@ def knowledge(
     watched: Sequence[Watched],
     judged: str,
     failing: Failing | None,
+    unknown: str = "",
 ) -> Knowledge:
     """Of an object. told: all active conditions that concern it. bad: those that make it unhealthy. judged: on what it
-    is called healthy.
+    is called healthy. unknown: why nothing is judged of it but what is bad; empty where more is.
     """
     if failing is not None:
         why = f"the broker cannot be read: {failing.error}; last read at {moment(failing.read)}"
@@ -54,6 +55,8 @@ def knowledge(
     if bad:
         since, names = min(one.since for one in bad), dict.fromkeys(one.name for one in bad)
         return Knowledge("unhealthy", ", ".join(names), round(since, 3), list(watched))
+    if unknown:
+        return Knowledge("unknown", unknown, None, [])
     if watched:
         return Knowledge("watching", f"healthy so far; {judged}", None, list(watched))
     return Knowledge("healthy", judged, None, [])

@@ -1,14 +1,15 @@
 """What is known of an object that is no queue: the broker, an address also over several brokers, a connection."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from msgspec.structs import asdict, replace
 
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
-from penstock.core.table import Index, Table
+from penstock.conditions.stalled import STALLED
+from penstock.core.table import Index, Positions, Table
 from penstock.insight.actions import Actions
 from penstock.insight.answers import Fact, Knowledge, ListedCondition, ObjectView, Related
 from penstock.insight.explain import (
@@ -19,14 +20,17 @@ from penstock.insight.explain import (
     incidents_in_full,
     json_number,
     near,
+    unknown_conditions,
 )
-from penstock.insight.knowledge import OF_BROKER, Failing, judged, knowledge, watched_of_broker
+from penstock.insight.formatting import moment
+from penstock.insight.knowledge import OF_BROKER, Failing, judged, knowledge, speaks_of_queue, watched_of_broker
+from penstock.insight.lists import CLIENT
 from penstock.insight.related import MOST, dead_letters, numbers_text, queues_with
 from penstock.insight.sheets import sheets_of
-from penstock.model import QueueKind
-
-if TYPE_CHECKING:
-    from penstock.series.labels import ProducerSeries, QueueSeries
+from penstock.insight.unknown import not_judged
+from penstock.model import QueueKind, Role
+from penstock.observation.facts import JUDGED
+from penstock.series.labels import HIDDEN, ProducerSeries, QueueSeries
 
 BROKER_FACTS = {
     "connections": "", "memory_used_bytes": "bytes", "memory_limit_bytes": "bytes", "disk_used_ratio": "",
@@ -60,7 +64,9 @@ def explain_broker(view: BrokerView, failing: Failing | None, pair: Iterable[Rel
             Related("is linked by", row.kind, row.name, told) for row, told in zip(links.index, up, strict=True)
         ]
     own = [one for one in view.conditions if (one.address, one.queue) == OF_BROKER]
-    return _made(view, "broker", view.policy.broker, facts, own, related, failing)
+    why = _not_judged(view, ((row, "") for row in _queues(view).index if row.kind in JUDGED))
+    known = _known(view, "broker", own, failing, why)
+    return _made(view, "broker", view.policy.broker, facts, own, related, known)
 
 
 def explain_address(view: BrokerView, address: str, failing: Failing | None) -> ObjectView:
@@ -73,7 +79,7 @@ def explain_address(view: BrokerView, address: str, failing: Failing | None) -> 
     producers: Table[ProducerSeries] = view.tables.get("producer", Table(Index.empty()))
     facts = [Fact("policy when full", addresses.index.rows[i].policy), *_facts(addresses, ADDRESS_FACTS, i)]
     sent = {j: producers["produced"][j] for j, row in enumerate(producers.index) if row.address == address}
-    queues: Table[QueueSeries] = view.tables.get("queue", Table(Index.empty()))
+    queues = _queues(view)
     related = [
         *queues_with(queues, "has", lambda row: row.address == address, ("messages", "consumers")),
         *(
@@ -82,9 +88,11 @@ def explain_address(view: BrokerView, address: str, failing: Failing | None) -> 
         ),
         *dead_letters(queues, address),
     ]
-    told = [one for one in view.conditions if one.address == address]
+    told = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
+    why = _not_judged(view, ((row, "") for row in queues.index if row.address == address))
+    known = _known(view, "address", told, failing, why)
     return replace(
-        _made(view, "address", address, facts, told, related, failing), account=sheets_of(view, address, "")[:1]
+        _made(view, "address", address, facts, told, related, known), account=sheets_of(view, address, "")[:1]
     )
 
 
@@ -97,70 +105,118 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
             f"broker {view.policy.broker} has no connection {connection!r}", near(connection, ids, "connections")
         )
     i = ids.index(connection)
-    row, related, queues = (
-        connections.index.rows[i],
-        [Related("is of", "client", connections.index.rows[i].client, "")],
-        set(),
-    )
+    row = connections.index.rows[i]
+    related, clients = [Related("is of", "client", row.client, "")], dict[tuple[str, str, str], bool]()
     texts = {"protocol": row.protocol, "user": row.user, "from": row.remote_host}
     if consumers is not None:
-        for j in np.flatnonzero(view.snapshot.consumer_connection == connections.index.keys[i])[:MOST].tolist():
-            of = consumers.index.rows[j]
-            queues.add((of.address, of.queue, of.client))
-            related.append(Related("consumes from", "queue", of.queue, numbers_text(consumers, HELD, j)))
-    told = [one for one in view.conditions if (one.address, one.queue, one.client) in queues]
+        at = np.flatnonzero(view.snapshot.consumer_connection == connections.index.keys[i])
+        for j in at[:MOST].tolist():
+            queue = consumers.index.rows[j].queue
+            related.append(Related("consumes from", "queue", queue, numbers_text(consumers, HELD, j)))
+        clients = _clients(view, at)
+    told = [
+        one
+        for one in view.conditions
+        if (one.address, one.queue) == OF_BROKER
+        or (CLIENT(one) in clients and (clients[CLIENT(one)] or one.name != STALLED.name))
+    ]
+    rows = {(row.address, row.queue): row for row in _queues(view).index}
+    asked = ((rows[name[:2]], name[2]) for name in clients if name[:2] in rows)
+    why = _not_judged(view, asked) or ("" if consumers is not None else "its consumers could not be read")
     facts = [*(Fact(name, text) for name, text in texts.items()), *_facts(connections, CONNECTION_FACTS, i)]
-    return _made(view, "connection", connection, facts, told, related, failing)
+    known = _known(view, "connection", told, failing, why)
+    return _made(view, "connection", connection, facts, told, related, known)
+
+
+def _clients(view: BrokerView, at: Positions) -> dict[tuple[str, str, str], bool]:
+    """The clients, by their labels, whose consumers these are; and whether these may be the ones that are stalled."""
+    grouping, judgement = view.state.consumers.clients, view.state.judgement
+    times, member = judgement.seen.times, grouping.member
+    still = times.now - judgement.held_unsettled_since(grouping.source) > 2 * times.interval
+    return {
+        CLIENT(grouping.index.rows[m]): bool(still[at][member[at] == m].any() or not still[member == m].any())
+        for m in np.unique(member[at]).tolist()
+        if m != HIDDEN
+    }
 
 
 HELD = ("buffered", "delivered", "acknowledged")
 
 
-@dataclass(slots=True)
-class AddressSums:
-    """Of some brokers: of an address, and of what is on its way between them, which lies in queues of links."""
+@dataclass(frozen=True, slots=True)
+class AddressSum:
+    """Of an address on one broker, and of what is on its way from it to others, which lies in queues of links.
 
-    sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(SUMS, 0.0))
-    on_its_way: float = 0.0
-    related: list[Related] = field(default_factory=list)
-    told: list[ListedCondition] = field(default_factory=list)
-    stamp: float = np.inf
+    node_id: that the broker serves; empty where it is passive. sums: empty where it has no queue of the address.
+    """
 
-
-def address_sums(views: Sequence[BrokerView], address: str) -> AddressSums:
-    found = AddressSums()
-    for view in views:
-        found.stamp = min(found.stamp, view.snapshot.stamp)
-        table: Table[QueueSeries] = view.tables.get("queue", Table(Index.empty()))
-        at = np.flatnonzero([row.address == address for row in table.index])
-        linked = np.flatnonzero([row.kind == QueueKind.LINK for row in table.index])
-        found.on_its_way += float(np.nansum(table["messages"][linked])) if len(linked) else 0.0
-        if not len(at):
-            continue
-        here = {name: float(np.nansum(table[name][at])) for name in SUMS if name in table}
-        found.sums = {name: found.sums[name] + here.get(name, 0.0) for name in SUMS}
-        numbers = ", ".join(f"{name} {here[name]:,.0f}" for name in SUMS[:4] if name in here)
-        found.related.append(Related("is on", "broker", view.policy.broker, numbers))
-        found.told += [_listed(one, view) for one in view.conditions if one.address == address and not one.silenced]
-    return found
+    broker: str
+    node_id: str
+    stamp: float
+    on_its_way: float
+    sums: Mapping[str, float]
+    told: Sequence[ListedCondition]
+    known: Knowledge
+    counts: bool
+    """It has queues of the address, or its queues could not be read."""
 
 
-def sum_of_address(views: Sequence[BrokerView], address: str, others: Iterable[AddressSums] = ()) -> ObjectView:
-    """Over the brokers of a cluster. others: of those that another process polls."""
-    parts = [address_sums(views, address), *others]
-    related = [one for part in parts for one in part.related]
-    told = [one for part in parts for one in part.told]
-    if not related:
-        raise NotFound(f"no broker has queues on an address {address!r}", "GET /api/v1/queues has all")
-    sums = {name: sum(part.sums[name] for part in parts) for name in SUMS}
+def address_sum(view: BrokerView, address: str, failing: Failing | None) -> AddressSum:
+    about, table = view.snapshot.broker, _queues(view)
+    passive = about is not None and about.role is Role.PASSIVE
+    at = np.flatnonzero([row.address == address for row in table.index])
+    linked = np.flatnonzero([row.kind == QueueKind.LINK for row in table.index])
+    told = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
+    why = _not_judged(view, ((row, "") for row in table.index.rows[at]))
+    return AddressSum(
+        broker=view.policy.broker,
+        node_id="" if about is None or passive else about.node_id,
+        stamp=view.snapshot.stamp,
+        on_its_way=float(np.nansum(table["messages"][linked])) if len(linked) else 0.0,
+        sums={name: float(np.nansum(table[name][at])) for name in SUMS if name in table} if len(at) else {},
+        told=[_listed(one, view) for one in told if not one.silenced],
+        known=_known(view, "address", told, failing, why),
+        counts=len(at) > 0 or ("queue" not in view.tables and not passive),
+    )
+
+
+WORST = ("unhealthy", "stale", "unknown", "watching", "healthy")
+"""What decides over several brokers, first."""
+
+
+def sum_of_address(address: str, parts: Iterable[AddressSum], missing: Mapping[str, str]) -> ObjectView:
+    """Over the brokers of a cluster. missing: why nothing is known of a broker, by its name."""
+    parts = list(parts)
+    served = {one.node_id for one in parts if one.known.state != "stale"} - {""}
+    # What a broker held that has failed over is held by the one that serves its node now.
+    parts = [one for one in parts if one.known.state != "stale" or one.node_id not in served]
+    on_its_way = sum(one.on_its_way for one in parts)
+    parts = [one for one in parts if one.counts]
+    if not any(one.sums for one in parts):
+        hint = "; ".join(f"{name} is not known: {why}" for name, why in missing.items())
+        raise NotFound(f"no broker has queues on an address {address!r}", hint or "GET /api/v1/queues has all")
+    sums = {name: sum(one.sums.get(name, 0.0) for one in parts) for name in SUMS}
     facts = [Fact(name, json_number(value), "messages" if name != "consumers" else "") for name, value in sums.items()]
-    on_its_way = sum(part.on_its_way for part in parts)
     facts.append(Fact("on its way between the brokers, of all addresses", json_number(on_its_way), "messages"))
-    bad = [one for one in told if one.severity != "info"]
-    why = ", ".join(dict.fromkeys(one.condition for one in bad)) or f"no condition on {len(related)} brokers"
-    known = Knowledge("unhealthy" if bad else "healthy", why, min((one.since for one in bad), default=None), [])
-    stamp = min(part.stamp for part in parts)
+    related = []
+    for one in parts:
+        numbers = ", ".join(f"{name} {one.sums[name]:,.0f}" for name in SUMS[:4] if name in one.sums)
+        related.append(Related("is on" if numbers else "may be on", "broker", one.broker, numbers or one.known.why))
+    related += [Related("may be on", "broker", name, f"not known: {why}") for name, why in missing.items()]
+    found = {one.broker: one.known for one in parts}
+    found |= {name: Knowledge("unknown", f"not known: {why}", None, []) for name, why in missing.items()}
+    state = min((one.state for one in found.values()), key=WORST.index)
+    deciding = {name: one for name, one in found.items() if one.state == state}
+    why = "; ".join(f"{name}: {one.why}" for name, one in deciding.items())
+    since = min((one.since for one in deciding.values() if one.since is not None), default=None)
+    known = Knowledge(state, why, since, [each for one in deciding.values() for each in one.watched])
+    told = [one for part in parts for one in part.told]
+    stamp = min(one.stamp for one in parts)
     return ObjectView("", "address", address, round(stamp, 3), known, facts, told[:MOST], related, [])
+
+
+def _queues(view: BrokerView) -> Table[QueueSeries]:
+    return view.tables.get("queue", Table(Index.empty()))
 
 
 def _facts(table: Table[Any], units: Mapping[str, str], i: int) -> Iterator[Fact]:
@@ -181,16 +237,36 @@ def _made(
     facts: list[Fact],
     told: Sequence[ActiveCondition],
     related: list[Related],
-    failing: Failing | None,
+    known: Knowledge,
 ) -> ObjectView:
     told = sorted(told, key=lambda one: (-one.severity, one.since))
-    bad = [one for one in told if one.severity > Severity.INFO and not one.silenced]
-    watched = [*watched_of_broker(view.state, view.policy, view.interval)]
-    on = judged(view.state, view.kind.name, view.interval, *Scope)
-    known = knowledge(told, bad, watched, on, failing)
     actions = Actions(view.snapshot, view.state)
     conditions = [_listed(one, view, actions if i < WITH_ACTIONS else None) for i, one in enumerate(told[:MOST])]
     stamp = round(view.snapshot.stamp, 3)
     of_it = [one for one in view.incidents.told if name in {one.object, *one.victims, *(key[1] for key in one.members)}]
     shown = incidents_in_full(view, of_it)
     return ObjectView(view.policy.broker, kind, name, stamp, known, facts, conditions, related, [], shown)
+
+
+def _known(
+    view: BrokerView, kind: str, told: Sequence[ActiveCondition], failing: Failing | None, why: str
+) -> Knowledge:
+    """why: nothing is judged of it; empty where something is."""
+    about, own = view.snapshot.broker, kind == "broker"
+    bad = [one for one in told if speaks_of_queue(one) or (own and one.severity > Severity.INFO and not one.silenced)]
+    if own and about is not None and about.role is Role.PASSIVE:
+        on = f"passive: it serves no client; last read at {moment(view.snapshot.stamp)}"
+        return knowledge(told, bad, [], on, failing)
+    watched = [*watched_of_broker(view.state, view.policy, view.interval)]
+    return knowledge(told, bad, watched, judged(view.state, view.kind.name, view.interval, *Scope), failing, why)
+
+
+def _not_judged(view: BrokerView, asked: Iterable[tuple[QueueSeries, str]]) -> str:
+    """Why nothing is judged: of the broker, or of all these queues, or clients of them; empty where something is."""
+    why = not_judged(view.state, view.snapshot, view.policy)
+    for row, client in () if why else asked:
+        found = next(unknown_conditions(view, row, [client] if client else []), None)
+        if found is None:
+            return ""
+        why = why or found.why
+    return why
