@@ -34,7 +34,10 @@ BY_CHANCE = {
     "mq_client_unhealthy_consumers": "seen when a poll falls into a failed transaction of OpenMQ",
     "mq_consumer_flow_limit_messages": "needs an OpenMQ client at its limit for long; its FlowBench sees it",
     "mq_consumer_flow_resume_messages": "the same",
-}
+} | dict.fromkeys(
+    (family.name for family in CATALOGUE if family.table == "worker"),
+    "needs a broker that is large; tests/agent/test_processes.py sees it",
+)
 
 
 def test_families_seen(request: pytest.FixtureRequest) -> None:

@@ -54,4 +54,4 @@ class WarmUp:
         now = self.stamps[-1]
         begin = max(since, now - SECONDS)
         made = sum(stamp >= begin - interval / 2 for stamp in self.stamps)
-        return made, max(made, round((now - begin) / interval) + 1)
+        return made, max(made, round((now - begin) / interval) + 1 if interval > 0 else made)
