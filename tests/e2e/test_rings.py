@@ -119,7 +119,7 @@ def test_in_delivery_none_is_pushed_out_and_the_close_loses_one(ring: Callable[[
     assert found["causes"][0]["text"].startswith(
         "closing closed, lost the connection or rolled back: 1 messages; an AMQP"
     )
-    assert "prefetch" in found["causes"][0]
+    assert "prefetch" in found["causes"][0]["text"]
 
 
 def test_a_rollback_of_a_session_that_stays_is_its_clients(ring: Callable[[int], Ring]) -> None:
