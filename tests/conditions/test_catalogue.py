@@ -132,6 +132,7 @@ ALSO_COLUMNS = {
 """Names that are also columns of a snapshot or of the metrics, fates, or causes."""
 WORDS = {
     "unknown": {
+        "insight/objects.py",
         "brokers/clients.py", "insight/answers.py", "insight/formatting.py", "insight/knowledge.py", "insight/text.py",
         "trends/report.py",
     }
