@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import nearly, proof
-from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.observation.facts import Facts
@@ -33,6 +32,4 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
     }
 
 
-DEPAGING_FROZEN = Condition(
-    name="depaging_frozen", scope=Scope.QUEUE, rule=rule, evidence=evidence, brokers=ARTEMIS, **texts("depaging_frozen")
-)
+DEPAGING_FROZEN = Condition(rule=rule, evidence=evidence, **declared("depaging_frozen"))

@@ -5,12 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from penstock.causes import backlog
-from penstock.conditions.condition import Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import ago, trend
 from penstock.conditions.stalled import openmq_rule as stalled_rule
-from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
-from penstock.model import BrokerKind
 from penstock.observation.activity import TREND_GROWTH, TREND_MESSAGES
 from penstock.observation.poll import RuleInputs
 
@@ -38,14 +36,10 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
 
 
 FALLING_BEHIND = Condition(
-    name="falling_behind",
-    scope=Scope.QUEUE,
     rule=rule,
-    when="consumers work, and the backlog rises over all four quarters of the trend window, by"
-    f" {TREND_MESSAGES:.0f} messages and {TREND_GROWTH:.0%} of what comes",
     evidence=evidence,
     decide=backlog.grows,
     window=trend,
-    variants={BrokerKind.OPENMQ.name: Variant(rule=openmq_rule)},
-    **texts("falling_behind"),
+    variants={"openmq": Variant(rule=openmq_rule)},
+    **declared("falling_behind", messages=TREND_MESSAGES, growth=100 * TREND_GROWTH),
 )

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from penstock.causes import backlog
-from penstock.conditions.condition import Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import nearly
-from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.model import QueueKind
@@ -45,12 +44,4 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
     }
 
 
-NO_CONSUMER = Condition(
-    name="no_consumer",
-    scope=Scope.QUEUE,
-    rule=rule,
-    evidence=evidence,
-    notice=notice,
-    decide=backlog.unread,
-    **texts("no_consumer"),
-)
+NO_CONSUMER = Condition(rule=rule, evidence=evidence, notice=notice, decide=backlog.unread, **declared("no_consumer"))

@@ -1,9 +1,8 @@
 """`paused`: an operator paused the queue or its address."""
 
 from penstock.causes import backlog
-from penstock.conditions.condition import Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import at_this_poll, of_queues
-from penstock.conditions.texts import texts
 from penstock.core.table import Positions
 from penstock.core.windows import Mask
 from penstock.observation.poll import RuleInputs
@@ -20,12 +19,5 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
 
 
 PAUSED = Condition(
-    name="paused",
-    scope=Scope.QUEUE,
-    rule=rule,
-    evidence=of_queues("ready", "consumers"),
-    notice=notice,
-    of_address=True,
-    decide=backlog.paused,
-    **texts("paused"),
+    rule=rule, evidence=of_queues("ready", "consumers"), notice=notice, decide=backlog.paused, **declared("paused")
 )

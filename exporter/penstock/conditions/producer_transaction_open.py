@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from penstock.conditions import openmq
-from penstock.conditions.condition import OPENMQ, Condition, Raised, Scope
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.core.table import Column, Positions
 from penstock.core.windows import longer
 from penstock.observation.poll import RuleInputs
@@ -33,11 +32,4 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
     }
 
 
-PRODUCER_TRANSACTION_OPEN = Condition(
-    name="producer_transaction_open",
-    scope=Scope.QUEUE,
-    rule=rule,
-    evidence=evidence,
-    brokers=OPENMQ,
-    **texts("producer_transaction_open"),
-)
+PRODUCER_TRANSACTION_OPEN = Condition(rule=rule, evidence=evidence, **declared("producer_transaction_open"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import at_this_poll
 from penstock.conditions.ring_lost_by_consumer import who_returned
 from penstock.core.table import Column, Positions
@@ -51,28 +51,4 @@ def why(poll: RuleInputs, queue: int) -> str:
     return "messages come to a full ring faster than its consumers take them"
 
 
-RING_LOSING = Condition(
-    name="ring_losing",
-    scope=Scope.QUEUE,
-    title="A ring queue throws away messages that the configuration wants kept.",
-    rule=rule,
-    when="messages were evicted from the ring since the last poll",
-    quiet_on="a full ring that evicts nothing, counts above the ring size while messages are in delivery, and last"
-    " values that are replaced. It is a warning with `ring_loss: alert`, or while the ring covers less than"
-    " `ring_retention`",
-    evidence=evidence,
-    causes={"ring_too_small": "more comes than the ring holds until it is read"},
-    why=why,
-    action="{evicted:.0f} messages were evicted unread, {rate:.1f} each second: make the ring larger or its consumers"
-    " faster if they are wanted",
-    notice=notice,
-    may_be_critical=False,
-    brokers=ARTEMIS,
-    alert=Alert(
-        name="PenstockRingLosing",
-        description="{in_queue} threw {eviction.evicted|sum of 15m} messages away unread within 15m; it covers"
-        " {queue.ring_retention}, its size is {queue.ring_limit} messages.",
-        runbook="rings",
-        dashboard="penstock-rings",
-    ),
-)
+RING_LOSING = Condition(rule=rule, evidence=evidence, why=why, notice=notice, **declared("ring_losing"))

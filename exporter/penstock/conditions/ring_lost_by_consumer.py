@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import at_this_poll
-from penstock.conditions.texts import texts
 from penstock.conditions.wording import KNOBS
 from penstock.core.table import Column, Positions
 from penstock.observation.facts import or_zero
@@ -59,13 +58,4 @@ def ways(clients: Mapping[str, str]) -> Iterator[str]:
             yield f"{CLOSES[protocol]}: {KNOBS[protocol]} keeps fewer there"
 
 
-RING_LOST_BY_CONSUMER = Condition(
-    name="ring_lost_by_consumer",
-    scope=Scope.QUEUE,
-    rule=rule,
-    evidence=evidence,
-    why=who_returned,
-    event=True,
-    brokers=ARTEMIS,
-    **texts("ring_lost_by_consumer"),
-)
+RING_LOST_BY_CONSUMER = Condition(rule=rule, evidence=evidence, why=who_returned, **declared("ring_lost_by_consumer"))

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from penstock.conditions.condition import Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import at_this_poll
-from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
 from penstock.observation.facts import Facts
@@ -25,6 +24,4 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
     return {"consumers": poll.found.consumers[at], "expected": poll.expected[at]}
 
 
-TOO_FEW_CONSUMERS = Condition(
-    name="too_few_consumers", scope=Scope.QUEUE, rule=rule, evidence=evidence, **texts("too_few_consumers")
-)
+TOO_FEW_CONSUMERS = Condition(rule=rule, evidence=evidence, **declared("too_few_consumers"))

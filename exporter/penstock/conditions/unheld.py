@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.observation.poll import RuleInputs
 
 
@@ -13,12 +12,7 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 UNHELD = Condition(
-    name="unheld",
-    scope=Scope.QUEUE,
     rule=rule,
     evidence=lambda poll, at: {"unheld": poll.losses.unheld[at], "consumers": poll.found.consumers[at]},
-    may_be_critical=False,
-    by_consumer=True,
-    brokers=ARTEMIS,
-    **texts("unheld"),
+    **declared("unheld"),
 )
