@@ -3,17 +3,15 @@
 Each condition is an instance in a module of its own name; `catalogue` lists them, `rule_engine` evaluates them.
 """
 
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum, StrEnum
-from importlib.resources import files
-from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from penstock.causes.verdict import Verdict, Verdicts
+from penstock.core.catalogues import filled, read_toml
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
 from penstock.settings.constants import Constants
@@ -201,9 +199,7 @@ class Condition:
         return replace(self, silenced_by=silenced_by, **given)
 
 
-DECLARED: Mapping[str, Mapping[str, Any]] = tomllib.loads(
-    files("penstock.conditions").joinpath("catalogue.toml").read_text(encoding="utf-8")
-)
+DECLARED = read_toml("penstock.conditions")
 """By the name of a condition what `catalogue.toml` says of it."""
 _READ: Mapping[str, Callable[[Any], Any]] = {"scope": Scope, "brokers": frozenset, "alert": lambda one: Alert(**one)}
 
@@ -212,6 +208,4 @@ def declared(name: str, kind: str = "", **numbers: float) -> dict[str, Any]:
     """Arguments of the condition of this name, or of its variant on a kind of broker. numbers: for ${name} in texts."""
     found = DECLARED[name]["variants"][kind] if kind else DECLARED[name] | {"name": name}
     fields = {key: _READ.get(key, lambda one: one)(value) for key, value in found.items() if key != "variants"}
-    for text in fields.keys() & {"when", "quiet_on"}:
-        fields[text] = Template(fields[text]).substitute({key: f"{number:g}" for key, number in numbers.items()})
-    return fields
+    return filled(fields, numbers, "when", "quiet_on")

@@ -8,9 +8,9 @@ import numpy as np
 from penstock.core.table import Index, Table
 from penstock.core.windows import reindex
 from penstock.findings import catalogue
-from penstock.findings.finding import OPENMQ, Finding, Found
+from penstock.findings.finding import Finding, Found
 from penstock.findings.usage import FindingContext, Usage, clients_of, flow_control
-from penstock.model import Snapshot
+from penstock.model import BrokerKind, Snapshot
 from penstock.observation.facts import AddressJoin
 from penstock.rule_engine.judgement import Judgement, silenced
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries
@@ -56,7 +56,7 @@ class Findings:
         usage = self.usage.advance(snapshot, snapshot.stamp - self.stamp)
         prefetch, kind = judgement.prefetch, snapshot.broker.kind
         flow = None
-        if clients is not None and kind in OPENMQ:
+        if clients is not None and kind is BrokerKind.OPENMQ:
             flow = flow_control(snapshot, clients, judgement, usage.connections)
         context = FindingContext(
             name=name,
