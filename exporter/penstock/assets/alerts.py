@@ -1,7 +1,4 @@
-"""
-The alerts: of each condition a warning, and the same name as critical where the queue has come to a stop; and those of
-`alerts.yaml`.
-"""
+"""The alerts: of each condition a warning, and critical where its queue makes no progress; those of `alerts.yaml`."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

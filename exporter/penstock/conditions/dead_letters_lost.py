@@ -1,7 +1,5 @@
 """`dead_letters_lost`: messages are removed after failed deliveries, and no dead-letter queue gets them."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.causes.verdict import Verdicts, judged
@@ -23,7 +21,7 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(gone | drops, np.where(gone, losses.since[PLACELESS], losses.since[TARGET]))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     return {"lost": np.where(poll.found.parked, poll.losses.lost[TARGET], poll.losses.lost[PLACELESS])[at]}
 
 

@@ -1,7 +1,5 @@
 """`depaging_frozen`: page files are no longer read because one consumer buffers too much."""
 
-from collections.abc import Mapping
-
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import nearly, proof
 from penstock.core.table import Column, Positions
@@ -23,7 +21,7 @@ def frozen(facts: Facts) -> Mask:
     return facts.judged & (address.paging > 0) & (full | many) & (facts.ready > 0)
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     found = poll.found
     return {
         "delivering_bytes": found.delivering_bytes[at],

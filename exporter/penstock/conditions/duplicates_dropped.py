@@ -29,9 +29,13 @@ def senders(poll: RuleInputs) -> dict[str, set[str]]:
     return found
 
 
-def why(poll: RuleInputs, queue: int) -> str:
+def producers(poll: RuleInputs, queue: int) -> str:
     clients = sorted(poll.of(senders).get(poll.found.queues.rows[queue].address, ()))
-    return f"producers of the address: {some(clients)}; one of them uses ids again" if clients else ""
+    return f"producers of the address: {some(clients)}" if clients else ""
+
+
+def why(poll: RuleInputs, queue: int) -> str:
+    return (said := producers(poll, queue)) and f"{said}; one of them uses ids again"
 
 
 DUPLICATES_DROPPED = Condition(

@@ -6,23 +6,12 @@ import numpy as np
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import Evidence
+from penstock.conditions.wording import NAMES
 from penstock.core.table import Column, Positions
 from penstock.observation.poll import RuleInputs
 from penstock.settings.constants import Constants
 
-_BY_UNIT = {
-    "messages": "held unheld uncommitted at_risk returned delivered settled killed given_back leaked one_in ready"
-    " evicted ring lost lost_at_most lost_in_all growth most removed rejected limit",
-    "seconds": "age patience",
-    "consumers": "consumers_seen consumers expected",
-    "messages/second": "rate rate_in rate_out",
-    "bytes": "delivering_bytes limit_bytes",
-    "percent": "limit_percent share",
-    "yes_or_no": "dead_letters",
-    "producers": "producers",
-    "polls": "polls",
-}
-UNITS: Mapping[str, str] = {name: unit for unit, names in _BY_UNIT.items() for name in names.split()}
+UNITS: Mapping[str, str] = {name: unit for unit, names in NAMES["units"].items() for name in names.split()}
 
 
 def of_queues(*names: str) -> Evidence:

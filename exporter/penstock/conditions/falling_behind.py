@@ -1,7 +1,5 @@
 """`falling_behind`: consumers work, and the backlog keeps growing."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.causes import backlog
@@ -26,7 +24,7 @@ def openmq_rule(poll: RuleInputs) -> Raised:
     return raised._replace(mask=raised.mask & ~((stuck > 0) & (stuck >= poll.trend.growth)))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     return {
         "growth": poll.trend.growth[at],
         "rate_in": poll.trend.rate_in[at],

@@ -1,7 +1,5 @@
 """`hoarding`: one consumer buffers nearly all messages while another has none."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.conditions.condition import Condition, Raised, Variant, declared
@@ -50,7 +48,7 @@ def idle_since(poll: RuleInputs, asked: Mask) -> Column:
     return since
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     found = poll.found
     consumer = found.consumer
     most = np.zeros(len(found.queues))

@@ -1,7 +1,5 @@
 """`leaking`: a consumer works and leaves a few messages unacknowledged for good."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.conditions.condition import Condition, Raised, declared
@@ -24,7 +22,7 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(mask, since)
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     buffers, places = poll.buffers, poll.buffers.place[at].astype(np.intp)
     leaked, share = np.full(len(at), np.nan), np.full(len(at), np.nan)
     known = np.flatnonzero((places >= 0) & (np.append(buffers.then, -1)[places] >= 0))

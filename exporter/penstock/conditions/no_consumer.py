@@ -1,7 +1,5 @@
 """`no_consumer`: messages wait and no consumer comes."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.causes import backlog
@@ -34,7 +32,7 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     return (~(poll.expected > 0) & never_read(poll))[queues]
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     found, timers = poll.found, poll.timers
     return {
         "ready": found.ready[at],

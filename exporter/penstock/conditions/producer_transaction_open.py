@@ -1,7 +1,5 @@
 """`producer_transaction_open`: a producer has sent messages and does not commit. OpenMQ only."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.conditions import openmq
@@ -24,7 +22,7 @@ def sent_since(poll: RuleInputs) -> Column:
     return np.fmin(state.queues.held_since, said.transaction_since)
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     return {
         "uncommitted": openmq.facts(poll).held[at],
         "age": poll.found.now - sent_since(poll)[at],

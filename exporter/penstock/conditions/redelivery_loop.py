@@ -1,7 +1,5 @@
 """`redelivery_loop`: messages are delivered, come back and are delivered again."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.causes import failures
@@ -51,7 +49,7 @@ def only_few_fail(returns: Returns, attempts: Column) -> Mask:
     return (returns.settled > 0) & (lasting < share + 3 * np.sqrt(share))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     return {name: getattr(poll.returns, name)[at] for name in ("returned", "delivered", "settled", "killed")}
 
 

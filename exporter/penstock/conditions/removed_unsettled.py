@@ -1,7 +1,5 @@
 """`removed_unsettled`: messages leave that no consumer settled. OpenMQ only."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.conditions import openmq
@@ -18,7 +16,7 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(poll.found.judged & ~removes & openmq.accounted(poll, "leaves_unread"), window_begin(poll))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     changed = (poll.found.d_settled - poll.found.d_left)[at]
     return {"rate": np.maximum(changed, 0.0) / max(poll.found.interval, 1e-9)}
 

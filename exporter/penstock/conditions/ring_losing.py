@@ -1,7 +1,5 @@
 """`ring_losing`: a ring evicts messages that nobody has read."""
 
-from collections.abc import Mapping
-
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import at_this_poll
 from penstock.conditions.ring_lost_by_consumer import who_returned
@@ -26,7 +24,7 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     return ~((alert > 0) | short)[queues]
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     return {
         "evicted": poll.evictions.evicted[at],
         "rate": poll.evictions.grew[at] / max(poll.found.interval, 1e-9),

@@ -4,18 +4,12 @@ from collections.abc import Iterator, Mapping
 
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import at_this_poll
-from penstock.conditions.wording import KNOBS
+from penstock.conditions.wording import KNOBS, NAMES
 from penstock.core.table import Column, Positions
 from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
 
-CLOSES: Mapping[str, str] = {
-    "CORE": "a Core client returns the whole window of its session when it closes or rolls back",
-    "AMQP": "an AMQP client returns all that it has not settled when its link closes",
-    "OPENWIRE": "an OpenWire client returns its whole prefetch when it closes",
-    "STOMP": "a STOMP client returns all that it has not acknowledged when it disconnects",
-    "MQTT": "an MQTT client returns all that it has not acknowledged when it disconnects",
-}
+CLOSES: Mapping[str, str] = NAMES["closes"]
 """What clients do at their close, by protocol."""
 SHOWN = 3
 """Clients that a text names."""
@@ -25,7 +19,7 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(poll.found.judged & (poll.evictions.low > 0), at_this_poll(poll))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     lost = poll.evictions
     return {
         "lost": or_zero(lost.low_last[at]),

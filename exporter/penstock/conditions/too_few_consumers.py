@@ -1,7 +1,5 @@
 """`too_few_consumers`: fewer consumers than the operator expects."""
 
-from collections.abc import Mapping
-
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import at_this_poll
 from penstock.core.table import Column, Positions
@@ -20,7 +18,7 @@ def too_few(facts: Facts, expected: Column) -> Mask:
     return facts.judged & few & ((facts.ready > 0) | (facts.d_added > 0))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     return {"consumers": poll.found.consumers[at], "expected": poll.expected[at]}
 
 

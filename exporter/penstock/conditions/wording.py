@@ -5,21 +5,15 @@ from dataclasses import asdict, dataclass
 
 from penstock.causes.verdict import CauseState, possible
 from penstock.conditions.condition import ActiveCondition, Condition
+from penstock.core.catalogues import read_toml
 from penstock.settings.constants import Constants
 
 SECONDS = frozenset({"proof", "persistent", "window", "trend", "event", "rejoin", "verdicts", "after_restart", "cold"})
 """Constants that are durations."""
 
-KNOBS: Mapping[str, str] = {
-    "CORE": "a smaller consumerWindowSize",
-    "AMQP": "a smaller prefetch (jms.prefetchPolicy.all, or the receiver's credit)",
-    "STOMP": "a smaller consumer-window-size in the SUBSCRIBE frame",
-    "OPENWIRE": "a smaller prefetch (jms.prefetchPolicy.all)",
-    "MQTT": "a smaller receive maximum",
-    "MQTT5": "a smaller receive maximum",
-}
+NAMES = read_toml("penstock.conditions", "names.toml")
+KNOBS: Mapping[str, str] = NAMES["knobs"]
 """What sets the window, by protocol."""
-
 
 DEAD_LETTERS = ". They are in mq.sys.dmq, which keeps the newest 1,000 by default: read them there before it overflows"
 GONE = ". They are gone for good: UseDMQ is off"

@@ -199,8 +199,7 @@ class Imported:
 def backfill(
     source: Prometheus, store: Store, begin: float, end: float, broker: str, progress: Callable[[str], None]
 ) -> Imported:
-    """
-    All hours from `begin` to `end` (seconds since 1970). broker: its name where the series have no label that says it.
+    """All hours from `begin` to `end` (seconds since 1970). broker: its name where no label of the series says it.
 
     Raises PenstockError.
     """

@@ -1,5 +1,4 @@
-"""
-How long is normal: learned from waits, absences and gaps, per (queue, client) or per queue, and the thresholds of it.
+"""How long is normal, per (queue, client) or per queue: learned from waits, absences and gaps; its thresholds.
 
 Gaps go into a histogram with bins that grow by the square root of two; older ones fade. Little evidence asks for a
 long patience, much of it for three times the 98th percentile. A gap longer than the patience of its time was judged

@@ -11,8 +11,7 @@ from penstock.model import ConsumerRow, Snapshot
 @finding_rule()
 def window_exceeds_ring(rule: FindingRule, context: FindingContext) -> Found:
     """All consumers of the queue are taken to have windows like those of this client."""
-    if (clients := context.clients) is None:
-        return
+    clients = context.clients
     ring = clients.of_queue(context.queues["ring_limit"])
     consumers = clients.of_queue(context.queues["consumers"])
     most = clients.window * consumers
@@ -33,8 +32,7 @@ def window_exceeds_ring(rule: FindingRule, context: FindingContext) -> Found:
 
 @finding_rule()
 def slow_consumer_policy(rule: FindingRule, context: FindingContext) -> Found:
-    if (clients := context.clients) is None:
-        return
+    clients = context.clients
     kills = context.of_address("slow_consumer_kills") > 0
     limit = clients.of_queue(np.where(kills, context.of_address("slow_consumer_rate"), np.nan))
     gap = np.where(clients.longest > 0, clients.longest, np.nan)
@@ -51,8 +49,6 @@ NEW_SHARE = 0.8
 
 @finding_rule(polls=LEAST_POLLS, few=FEW, share=100 * NEW_SHARE, each=PER_MESSAGE)
 def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
-    if context.clients is None:
-        return
     came = context.clients.arrivals
     begin, seen, new, delivered, polls, last = came.numbers
     each = delivered / np.maximum(new, 1)
@@ -64,8 +60,7 @@ def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
 
 @finding_rule(few=FEW)
 def prefetch_exceeds_queue(rule: FindingRule, context: FindingContext) -> Found:
-    if (clients := context.clients) is None:
-        return
+    clients = context.clients
     queues = context.queues
     shared = context.applications & ~(queues["exclusive"] > 0) & ~(queues["grouped"] > 0) & (queues["consumers"] >= 2)
     consumers = clients.of_queue(np.where(shared, queues["consumers"], np.nan))

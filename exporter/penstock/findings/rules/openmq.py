@@ -20,9 +20,7 @@ SMALL_BATCHES = "batches are small, each with a request of its own, and nothing 
 
 @finding_rule(share=100 * EXTREME, rest=100 - 100 * EXTREME, few=FEW, sure=SURE, threshold=DEFAULT_THRESHOLD)
 def flow_threshold_extreme(rule: FindingRule, context: FindingContext) -> Found:
-    if (flow := context.flow) is None:
-        return
-    windows, clients = flow.windows, flow.clients
+    flow, windows, clients = context.flow, context.flow.windows, context.flow.clients
     limits, resumes = windows.limits()
     share = resumes / limits
     extreme = (limits >= FEW) & (windows.steps >= SURE) & ((share <= EXTREME) | (share >= 1 - EXTREME))
@@ -51,8 +49,7 @@ def of_member(flow: FlowControl, member: int, values: Column) -> float:
 
 @finding_rule()
 def flow_limit_exceeds_memory(rule: FindingRule, context: FindingContext) -> Found:
-    if (flow := context.flow) is None:
-        return
+    flow = context.flow
     most, memory, of_one = most_bytes(flow), flow.least(flow.memory), flow.summed(flow.mean_bytes)
     advised = [limit_for_memory(m, s, 1) if s > 0 and m > 0 else 0 for m, s in zip(memory, of_one, strict=True)]
     yield from of_connections(
@@ -79,8 +76,7 @@ def most_bytes(flow: FlowControl) -> Column:
 @finding_rule(changes=CHANGES, varies=VARIES, few=FEW)
 def connection_limit_advised(rule: FindingRule, context: FindingContext) -> Found:
     """At its fullest it exceeds the memory that the operator gives, or has many consumers where none is configured."""
-    if (flow := context.flow) is None:
-        return
+    flow = context.flow
     connections, memory, mean = flow.connections, flow.least(flow.memory), flow.average(flow.mean_bytes)
     limit = flow.average(flow.limit)
     most = connections.most * limit * mean
@@ -118,8 +114,7 @@ RARELY_CONTROLS = "DUPS_OK_ACKNOWLEDGE, no transactions and consumers that stay"
 
 @finding_rule(count=CONNECTION_COUNT, mebibytes=CONTROL_WAITS_BYTES / 2**20)
 def connection_count_advised(rule: FindingRule, context: FindingContext) -> Found:
-    if (flow := context.flow) is None:
-        return
+    flow = context.flow
     connections, mean, control = flow.connections, flow.average(flow.mean_bytes), controlled(flow)
     ahead = CONNECTION_COUNT * mean
     churning = connections.came >= FEW
