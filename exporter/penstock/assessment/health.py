@@ -218,10 +218,7 @@ def unhealthy_consumers(conditions: Sequence[ActiveCondition], queues: Index[Que
 
 
 def evictions(judgement: Judgement, queues: Queues, before: Index[Eviction]) -> Table[Eviction]:
-    """What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll.
-
-    On OpenMQ the limit is that of the destination.
-    """
+    """What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll."""
     grouping, measures = queues.grouping, judgement.measures
     if measures.index is not grouping.source:
         return Table(Index.empty())

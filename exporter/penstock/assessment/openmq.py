@@ -28,10 +28,7 @@ def consumer_limits(judgement: Judgement, consumers: Keys) -> dict[str, Column]:
 def rejected(
     judgement: Judgement, queues: Grouping[QueueSeries], of_queue: Positions, addresses: Index[AddressSeries]
 ) -> dict[str, Column]:
-    """Messages that each destination refused since the agent watches; NaN where that is not counted (topics).
-
-    of_queue: position of its address of each queue series.
-    """
+    """Messages that each destination refused since the agent started; NaN where that is not counted (topics)."""
     openmq, books = judgement.openmq, judgement.openmq_account.queues
     if openmq.said is None or books.index is not queues.source or len(of_queue) != len(queues.index):
         return {}

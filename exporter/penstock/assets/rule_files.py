@@ -36,11 +36,7 @@ class Recording:
 
 
 def over_brokers(value: str) -> str:
-    """Sum of a value a queue over the brokers that hold a part of it.
-
-    The maximum by node id first: two agents on one broker, under one name or two, and both brokers of a failover pair
-    count once.
-    """
+    """Sum of a value a queue over the brokers that hold a part of it; a pair, or two names of one, count once."""
     active = 'on (job, instance, broker) group_left (node_id) mq_broker_info{role="active"}'
     return f"sum by (address, queue) (max by (node_id, address, queue) ({value} * {active}))"
 

@@ -2,7 +2,7 @@
 
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.dead_letters_lost import DEAD_LETTERS_LOST
-from penstock.conditions.evidence import at_this_poll, full_address
+from penstock.conditions.evidence import full_address
 from penstock.observation.poll import RuleInputs
 
 
@@ -15,7 +15,7 @@ def rule(poll: RuleInputs) -> Raised:
         limited = {row.name for row in addresses.index.rows[own] if row.policy in ("drop", "fail", "block")}
         limited &= {row.dead_letter_address for row in found.queues}
         full[full] = [row.address in limited for row in found.queues.rows[full]]
-    return Raised(full, at_this_poll(poll))
+    return Raised(full)
 
 
 DEAD_LETTERS_FULL = Condition(

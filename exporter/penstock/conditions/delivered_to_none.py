@@ -21,7 +21,7 @@ def stuck(poll: RuleInputs) -> dict[str, float]:
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(np.array([bool(poll.of(stuck))]), np.array([np.nan]))
+    return Raised(np.array([bool(poll.of(stuck))]))
 
 
 def why(poll: RuleInputs, _: int) -> str:

@@ -96,10 +96,6 @@ def proof(poll: RuleInputs) -> Column:
     return np.full(len(poll.found.queues), poll.constants.proof)
 
 
-def at_this_poll(poll: RuleInputs) -> Column:
-    return np.full(len(poll.found.queues), poll.found.now)
-
-
 def ago(poll: RuleInputs, seconds: float) -> Column:
     return np.full(len(poll.found.queues), poll.found.now - seconds)
 

@@ -2,7 +2,7 @@
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.evidence import at_this_poll, full_destination
+from penstock.conditions.evidence import full_destination
 from penstock.observation.openmq import MARGIN
 from penstock.observation.poll import RuleInputs
 
@@ -12,7 +12,7 @@ def rule(poll: RuleInputs) -> Raised:
     found = poll.found
     shown = max(poll.constants.proof, 3 * found.interval)
     removes = found.now - openmq.of(poll)[0].queues.removing_at <= shown
-    return Raised(found.judged & ~found.parked & removes, at_this_poll(poll))
+    return Raised(found.judged & ~found.parked & removes)
 
 
 LIMIT_LOSING = Condition(rule=rule, evidence=full_destination, **declared("limit_losing", messages=MARGIN))

@@ -2,7 +2,7 @@
 
 from penstock.causes import backlog
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.evidence import at_this_poll, of_queues
+from penstock.conditions.evidence import of_queues
 from penstock.core.table import Positions
 from penstock.core.windows import Mask
 from penstock.observation.poll import RuleInputs
@@ -10,7 +10,7 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     found = poll.found
-    return Raised(found.judged & ((found.paused > 0) | (found.address.paused > 0)), at_this_poll(poll))
+    return Raised(found.judged & ((found.paused > 0) | (found.address.paused > 0)))
 
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:

@@ -3,7 +3,7 @@
 from penstock.causes import limits
 from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, Variant, declared
-from penstock.conditions.evidence import at_this_poll, full_address, full_destination, window, window_begin
+from penstock.conditions.evidence import full_address, full_destination, window, window_begin
 from penstock.observation.activity import PERSISTENT_POLLS
 from penstock.observation.poll import RuleInputs
 
@@ -12,7 +12,7 @@ def rule(poll: RuleInputs) -> Raised:
     """A full address that drops or refuses says that it pages, and has no pages."""
     address = poll.found.address
     refuses = (address.limit_percent >= 100) & (address.paging > 0) & (address.pages == 0)
-    return Raised(poll.found.judged & refuses, at_this_poll(poll))
+    return Raised(poll.found.judged & refuses)
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:

@@ -1,7 +1,6 @@
 """`ring_losing`: a ring evicts messages that nobody has read."""
 
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.evidence import at_this_poll
 from penstock.conditions.ring_lost_by_consumer import who_returned
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
@@ -12,7 +11,7 @@ from penstock.settings.rules import RingLoss
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(poll.found.judged & (poll.evictions.grew > 0), at_this_poll(poll))
+    return Raised(poll.found.judged & (poll.evictions.grew > 0))
 
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:

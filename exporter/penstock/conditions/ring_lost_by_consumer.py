@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.evidence import at_this_poll
 from penstock.conditions.wording import KNOBS, NAMES
 from penstock.core.table import Column, Positions
 from penstock.observation.facts import or_zero
@@ -16,7 +15,7 @@ SHOWN = 3
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(poll.found.judged & (poll.evictions.low > 0), at_this_poll(poll))
+    return Raised(poll.found.judged & (poll.evictions.low > 0))
 
 
 def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:

@@ -60,10 +60,7 @@ def overdue(poll: RuleInputs, threshold: Column) -> Mask:
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:
-    """The same, but not while it gives back what it gets: that is a loop.
-
-    A consumer whose buffer the broker shows as full and untouched is given less time while little is known of it.
-    """
+    """Not while it gives back what it gets; sooner where its buffer is full and untouched and little is learned."""
     full = full_and_untouched(poll) & overdue(poll, poll.eager)
     mask = (overdue(poll, poll.client_patience) | full) & ~openmq.gives_back(poll)
     return Raised(mask, openmq.unacked_since(poll))

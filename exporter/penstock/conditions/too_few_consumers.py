@@ -1,7 +1,6 @@
 """`too_few_consumers`: fewer consumers than the operator expects."""
 
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.evidence import at_this_poll
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
 from penstock.observation.facts import Facts
@@ -9,7 +8,7 @@ from penstock.observation.poll import RuleInputs
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(too_few(poll.found, poll.expected) & ~poll.closed, at_this_poll(poll))
+    return Raised(too_few(poll.found, poll.expected) & ~poll.closed)
 
 
 def too_few(facts: Facts, expected: Column) -> Mask:

@@ -7,7 +7,7 @@ from penstock.observation.poll import RuleInputs
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(np.array([bool(poll.rivals)]), np.array([np.nan]))
+    return Raised(np.array([bool(poll.rivals)]))
 
 
 def why(poll: RuleInputs, _: int) -> str:

@@ -1,7 +1,7 @@
 """`unaccounted`: messages went, or came, and no counter of the broker says why."""
 
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.evidence import at_this_poll, lost
+from penstock.conditions.evidence import lost
 from penstock.observation.facts import SKEW
 from penstock.observation.losses import UNEXPLAINED
 from penstock.observation.poll import RuleInputs
@@ -9,7 +9,7 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     grew = poll.losses.last[UNEXPLAINED] == poll.found.now
-    return Raised(poll.found.judged & ~poll.found.keeps & grew, at_this_poll(poll))
+    return Raised(poll.found.judged & ~poll.found.keeps & grew)
 
 
 UNACCOUNTED = Condition(rule=rule, evidence=lost(UNEXPLAINED), **declared("unaccounted", messages=SKEW))

@@ -21,9 +21,7 @@ GONE = ". They are gone for good: UseDMQ is off"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What may be behind a condition. name: empty where it is told in words only. fact: what proves or excludes it; of
-    one that is possible what is missing, where that is known.
-    """
+    """What may be behind a condition. name: empty where it is in words only. fact: what decides it, or is missing."""
 
     name: str
     state: CauseState

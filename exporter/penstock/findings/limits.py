@@ -38,10 +38,7 @@ def resume_level(limit: int, threshold: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerWindow:
-    """One consumer's buffer: delivery stops at `limit` and goes on at `resume` or fewer.
-
-    Buffered are messages in the client that the application has not been handed yet.
-    """
+    """One consumer's buffer of messages not handed over: delivery stops at `limit`, goes on at `resume` or fewer."""
 
     limit: int
     resume: int

@@ -230,10 +230,7 @@ def as_dictionary(column: Any) -> Any:
 
 
 def parquet_options(schema: Any) -> dict[str, Any]:
-    """How a table of this schema is written.
-
-    Whole numbers and times as differences: in series order most are 0 or alike. The rest by dictionary.
-    """
+    """Whole numbers and times as differences: in series order most are 0 or alike. The rest by dictionary."""
     whole = [f.name for f in schema if pa.types.is_int64(f.type) or pa.types.is_timestamp(f.type)]
     return {
         "compression": "zstd",

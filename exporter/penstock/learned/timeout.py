@@ -140,10 +140,7 @@ class LearnedTimeout(RowState):
         return np.where(np.isnan(said), patience, said)
 
     def learn(self, at: Positions, gaps: Column, patience: Column, constants: Constants) -> "LearnedTimeout":
-        """With `gaps` (seconds) of the rows `at`, which may name a row several times.
-
-        patience: of each gap's row, as it was while the gap lasted.
-        """
+        """With `gaps` (seconds) of the rows `at`, each against the patience of its time; a row may come again."""
         usual = gaps <= patience
         return self.add(at[usual], gaps[usual], constants).learn_long(at[~usual], gaps[~usual], constants)
 
