@@ -2,7 +2,7 @@
 
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import lost, window
-from penstock.conditions.in_doubt import some
+from penstock.conditions.wording import some
 from penstock.core.table import Positions
 from penstock.core.windows import Mask
 from penstock.observation.losses import DUPLICATE

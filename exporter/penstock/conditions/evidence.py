@@ -1,6 +1,7 @@
 """What many conditions share: since when a rule is true and for how long it must be, the numbers, their units."""
 
 from collections.abc import Mapping
+from operator import attrgetter
 
 import numpy as np
 
@@ -17,6 +18,12 @@ UNITS: Mapping[str, str] = {name: unit for unit, names in NAMES["units"].items()
 def of_queues(*names: str) -> Evidence:
     """Facts of the queues by their own names."""
     return lambda poll, at: {name: getattr(poll.found, name)[at] for name in names}
+
+
+def numbers(**places: str) -> Evidence:
+    """Columns of the queues, by where `RuleInputs` has them."""
+    columns = {name: attrgetter(place) for name, place in places.items()}
+    return lambda poll, at: {name: column(poll)[at] for name, column in columns.items()}
 
 
 def lost(line: int, *, share: bool = False) -> Evidence:
@@ -54,8 +61,7 @@ def undelivered(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     }
 
 
-def full_address(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    return {"limit_percent": poll.found.address.limit_percent[at], "ready": poll.found.ready[at]}
+full_address = numbers(limit_percent="found.address.limit_percent", ready="found.ready")
 
 
 def full_destination(poll: RuleInputs, at: Positions) -> dict[str, Column]:

@@ -4,9 +4,8 @@ import numpy as np
 
 from penstock.causes import backlog
 from penstock.conditions.condition import Condition, Raised, Variant, declared
-from penstock.conditions.evidence import ago, trend
+from penstock.conditions.evidence import ago, numbers, trend
 from penstock.conditions.stalled import openmq_rule as stalled_rule
-from penstock.core.table import Column, Positions
 from penstock.observation.activity import TREND_GROWTH, TREND_MESSAGES
 from penstock.observation.poll import RuleInputs
 
@@ -24,18 +23,11 @@ def openmq_rule(poll: RuleInputs) -> Raised:
     return raised._replace(mask=raised.mask & ~((stuck > 0) & (stuck >= poll.trend.growth)))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    return {
-        "growth": poll.trend.growth[at],
-        "rate_in": poll.trend.rate_in[at],
-        "rate_out": poll.trend.rate_out[at],
-        "consumers": poll.found.consumers[at],
-    }
-
-
 FALLING_BEHIND = Condition(
     rule=rule,
-    evidence=evidence,
+    evidence=numbers(
+        growth="trend.growth", rate_in="trend.rate_in", rate_out="trend.rate_out", consumers="found.consumers"
+    ),
     decide=backlog.grows,
     window=trend,
     variants={"openmq": Variant(rule=openmq_rule)},

@@ -4,11 +4,11 @@ import numpy as np
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, Variant, declared
+from penstock.conditions.wording import some
 from penstock.observation.poll import RuleInputs
 
 LASTING = 180.0
 """Seconds: transaction managers look for what they have to recover each minute or two."""
-SHOWN = 3
 
 
 def old(poll: RuleInputs) -> dict[str, float]:
@@ -34,11 +34,6 @@ def why(poll: RuleInputs, _: int) -> str:
 def short(xid: str) -> str:
     """Both ends: they begin and end alike."""
     return xid if len(xid) <= 32 else f"{xid[:8]}...{xid[-20:]}"
-
-
-def some(names: list[str]) -> str:
-    more = [f"{len(names) - SHOWN} more"] * (len(names) > SHOWN)
-    return ", ".join([*names[:SHOWN], *more])
 
 
 # --- on OpenMQ, which shows who began each, and when

@@ -5,7 +5,7 @@ import numpy as np
 from penstock.causes import failures
 from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, Variant, declared
-from penstock.conditions.evidence import window, window_begin
+from penstock.conditions.evidence import numbers, window, window_begin
 from penstock.conditions.starving import destructive
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
@@ -49,10 +49,9 @@ def only_few_fail(returns: Returns, attempts: Column) -> Mask:
     return (returns.settled > 0) & (lasting < share + 3 * np.sqrt(share))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    return {name: getattr(poll.returns, name)[at] for name in ("returned", "delivered", "settled", "killed")}
-
-
+evidence = numbers(
+    returned="returns.returned", delivered="returns.delivered", settled="returns.settled", killed="returns.killed"
+)
 REDELIVERY_LOOP = Condition(
     rule=rule,
     evidence=evidence,

@@ -3,15 +3,13 @@
 from collections.abc import Iterator, Mapping
 
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.wording import KNOBS, NAMES
+from penstock.conditions.wording import KNOBS, NAMES, some
 from penstock.core.table import Column, Positions
 from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
 
 CLOSES: Mapping[str, str] = NAMES["closes"]
 """What clients do at their close, by protocol."""
-SHOWN = 3
-"""Clients that a text names."""
 
 
 def rule(poll: RuleInputs) -> Raised:
@@ -36,12 +34,9 @@ def who_returned(poll: RuleInputs, queue: int) -> str:
         return ""
     least, most = or_zero(lost.low_last)[queue], or_zero(lost.high_last)[queue]
     amount = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
-    more = [f"{len(clients) - SHOWN} more"] * (len(clients) > SHOWN)
     together = " together" if len(clients) > 1 else ""
-    names = " and ".join([*sorted(clients)[:SHOWN], *more])
-    return "; ".join(
-        [f"{names} closed, lost the connection or rolled back: {amount} messages{together}", *ways(clients)]
-    )
+    went = f"{some(sorted(clients), ' and ')} closed, lost the connection or rolled back"
+    return "; ".join([f"{went}: {amount} messages{together}", *ways(clients)])
 
 
 def ways(clients: Mapping[str, str]) -> Iterator[str]:

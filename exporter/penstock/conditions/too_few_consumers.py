@@ -1,7 +1,8 @@
 """`too_few_consumers`: fewer consumers than the operator expects."""
 
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.core.table import Column, Positions
+from penstock.conditions.evidence import numbers
+from penstock.core.table import Column
 from penstock.core.windows import Mask
 from penstock.observation.facts import Facts
 from penstock.observation.poll import RuleInputs
@@ -17,8 +18,6 @@ def too_few(facts: Facts, expected: Column) -> Mask:
     return facts.judged & few & ((facts.ready > 0) | (facts.d_added > 0))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    return {"consumers": poll.found.consumers[at], "expected": poll.expected[at]}
-
-
-TOO_FEW_CONSUMERS = Condition(rule=rule, evidence=evidence, **declared("too_few_consumers"))
+TOO_FEW_CONSUMERS = Condition(
+    rule=rule, evidence=numbers(consumers="found.consumers", expected="expected"), **declared("too_few_consumers")
+)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from penstock.conditions.condition import Condition, Raised, declared
+from penstock.conditions.evidence import numbers
 from penstock.observation.poll import RuleInputs
 
 
@@ -12,7 +13,5 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 UNHELD = Condition(
-    rule=rule,
-    evidence=lambda poll, at: {"unheld": poll.losses.unheld[at], "consumers": poll.found.consumers[at]},
-    **declared("unheld"),
+    rule=rule, evidence=numbers(unheld="losses.unheld", consumers="found.consumers"), **declared("unheld")
 )
