@@ -80,10 +80,7 @@ def address_causes(conditions: Sequence[ActiveCondition], addresses: Table[Addre
 def address_measures(
     judgement: Judgement, queues: Grouping[QueueSeries], of_queue: Positions, addresses: Table[AddressSeries]
 ) -> dict[str, Column]:
-    """Columns by the addresses: whether producers wait for a limit, what was dropped or refused.
-
-    of_queue: position of its address of each queue series. Nothing where the last poll was not judged.
-    """
+    """Columns by the addresses, none where the poll was not judged. of_queue: place of each queue series' address."""
     blocked = judgement.debounced.get(PRODUCERS_BLOCKED.name)
     if blocked is None or blocked.index is not queues.source or len(of_queue) != len(queues.index):
         return {}

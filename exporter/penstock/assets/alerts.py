@@ -40,9 +40,7 @@ _DASHBOARDS = {Scope.BROKER: "penstock-broker", Scope.QUEUE: "penstock-queue", S
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """An alerting rule.
-
-    wait, keep: `for` and `keep_firing_for`. dashboard: uid of the one that shows it; labels: what it is opened with.
+    """wait, keep: `for` and `keep_firing_for`. dashboard: uid of the one that shows it; labels: what it is opened with.
     runbook: the file of docs/runbooks with a section of the alert's name.
     """
 

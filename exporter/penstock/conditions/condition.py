@@ -1,7 +1,4 @@
-"""What a condition is: when it is raised, how bad it is, what it rests on, what may be behind it and what to do.
-
-Each condition is an instance in a module of its own name; `catalogue` lists them, `rule_engine` evaluates them.
-"""
+"""What a condition is: when it is raised, how bad it is, what it rests on, what may be behind it and what to do."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -145,9 +142,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Condition:
-    """One condition.
-
-    title: one sentence, also the summary of the alert. when, quiet_on: for people; `{name}` is a constant of the rules.
+    """title: one sentence, also the summary of the alert. when, quiet_on: for people; `{name}` is a constant of rules.
     causes: what looks like this at the broker, by a name that actions and incidents know. action: what to do, with the
     names of the evidence in braces.
     """

@@ -31,11 +31,9 @@ Find: TypeAlias = Callable[["FindingRule", FindingContext], Iterator["Finding"]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FindingRule:
-    """All that is known of a rule.
-
-    find: the first finding of an object counts. says, advice: with names of the evidence in braces. when, arithmetic:
-    when it applies and what it shows, for the documentation. evidence: names of the numbers by unit. brokers: kinds on
-    which it can apply, None: all.
+    """find: the first finding of an object counts. says, advice: with names of the evidence in braces. when,
+    arithmetic: when it applies and what it shows, for the documentation. evidence: names of the numbers by unit.
+    brokers: kinds on which it can apply, None: all.
     """
 
     name: str

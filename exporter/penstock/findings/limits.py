@@ -70,10 +70,7 @@ class ConsumerWindow:
         return min(self.resume, self.limit / 2)
 
     def dry_seconds(self, rate: float, round_trip: float) -> float:
-        """For how long the buffer is empty in each cycle of a consumer that takes `rate` messages a second.
-
-        round_trip: seconds from asking to the first message of the batch.
-        """
+        """Seconds without messages in each cycle, at `rate` a second; round_trip: seconds from asking to the first."""
         return max(0.0, round_trip - self.reserve / rate)
 
     def throughput(self, rate: float, round_trip: float) -> float:

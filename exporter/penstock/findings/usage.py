@@ -1,7 +1,5 @@
-"""What connections and sessions do from one evaluation to the next: how many consumers they have, how fast they are
-fed, whether all of their consumers stay behind; and their flow control on OpenMQ, per consumer and per connection.
-
-OpenMQ does not show limits: they are measured, or those of the destination, which a client can only lower.
+"""How connections and sessions are used from one evaluation to the next, and their flow control on OpenMQ, whose limits
+are measured, or those of the destination, which a client can only lower.
 """
 
 from collections.abc import Iterator, Mapping

@@ -45,9 +45,7 @@ class Incidents:
     def advance(
         self, poll: RuleInputs, active: Sequence[ActiveCondition], oldest: Column, consumers: Index[ConsumerRow]
     ) -> "Incidents":
-        """After this poll with these conditions. oldest: per queue, when its oldest message came at the latest, by the
-        broker's clock. consumers: of the poll before.
-        """
+        """oldest: when each queue's oldest message came at the latest (broker's clock). consumers: of the last poll."""
         now = poll.snapshot.stamp
         news = noticed(poll, consumers, self.sending, self.refused)
         changes = tuple(one for one in (*self.changes, *news) if now - one.time <= KEPT)[-MOST_CHANGES:]

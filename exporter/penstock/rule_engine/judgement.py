@@ -16,7 +16,6 @@ from penstock.learned import timeout
 from penstock.learned.churn import Churn
 from penstock.learned.prefetch import PrefetchEstimate
 from penstock.learned.saturation import Saturation, ServiceRate
-from penstock.learned.timeout import LearnedTimeout
 from penstock.learned.warm_up import WarmUp
 from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.observation import ring
@@ -44,9 +43,9 @@ class Judgement:
     seen: Seen = field(default_factory=Seen)
     unacked: Unacked = field(default_factory=Unacked)
     timers: QueueTimers = field(default_factory=QueueTimers)
-    patience: LearnedTimeout = field(default_factory=LearnedTimeout)
-    dispatch: LearnedTimeout = field(default_factory=LearnedTimeout)
-    absence: LearnedTimeout = field(default_factory=LearnedTimeout)
+    patience: timeout.LearnedTimeout = field(default_factory=timeout.LearnedTimeout)
+    dispatch: timeout.LearnedTimeout = field(default_factory=timeout.LearnedTimeout)
+    absence: timeout.LearnedTimeout = field(default_factory=timeout.LearnedTimeout)
     account: MessageAccount = field(default_factory=MessageAccount)
     warm_up: WarmUp = field(default_factory=WarmUp)
     activity: Activity = field(default_factory=Activity)
