@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -15,7 +15,7 @@ from penstock.config.discovery import Profile, Target, TargetFile
 from penstock.config.document import Document, Problem, read
 from penstock.config.document import Path as KeyPath
 from penstock.config.model import Config, RulesFile
-from penstock.config.section import Section
+from penstock.config.section import TEXTS, Section
 from penstock.config.values import Reading, mask, read_file
 from penstock.core.errors import ConfigError
 
@@ -115,8 +115,8 @@ def _told(model: type[Section], detail: ErrorDetails) -> str:
     """What pydantic found, in words that say what is allowed and show no value."""
     if detail["type"] == "extra_forbidden":
         return _unknown_key(model, detail["loc"])
-    told = _TOLD.get(detail["type"], detail["msg"])
-    return told if isinstance(told, str) else told(detail.get("ctx", {}))
+    told: str | None = TEXTS["errors"].get(detail["type"])
+    return detail["msg"] if told is None else told.format_map(detail.get("ctx", {}))
 
 
 def _unknown_key(model: type[Section], path: KeyPath) -> str:
@@ -148,26 +148,3 @@ def _plain(annotation: Any) -> Any:
 
 def _fields(model: type[Section]) -> Iterator[tuple[str, Any]]:
     return ((field.alias or name, field) for name, field in model.model_fields.items())
-
-
-_TOLD: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
-    "value_error": lambda context: str(context["error"]),
-    "missing": "is missing; it is required",
-    "literal_error": lambda context: f"must be {context['expected']}",
-    "enum": lambda context: f"must be one of {context['expected']}",
-    "greater_than_equal": lambda context: f"must be at least {context['ge']}",
-    "less_than_equal": lambda context: f"must be at most {context['le']}",
-    "string_too_long": lambda context: f"must be at most {context['max_length']} characters",
-    "string_type": "must be text; put it in quotes",
-    "path_type": "must be text; put it in quotes",
-    "string_too_short": "must not be empty",
-    "too_short": "must not be empty",
-    "too_long": lambda context: f"must have at most {context['max_length']} entries",
-    "dict_type": "must be a mapping (key: value)",
-    "bool_type": "must be true or false",
-    "int_type": "must be a whole number",
-    "finite_number": "must be a finite number",
-    "tuple_type": "must be a list (lines that begin with -)",
-    "model_type": "must be a mapping (key: value)",
-    "model_attributes_type": "must be a mapping (key: value)",
-}

@@ -11,7 +11,7 @@ from pydantic import field_validator as check
 
 from penstock.config.loading import load_as
 from penstock.config.section import Section
-from penstock.config.values import Duration, File, Text, between, format_duration
+from penstock.config.values import Duration, File, Text, between
 
 OPENSSL_NAMES = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -59,31 +59,18 @@ class TlsServer(Section):
     """TLS of the server. Certificate and key as files (re-read when they change) or as PEM text in place."""
 
     cert_file: File | None = None
-    """The server's certificate and its chain, PEM."""
     key_file: File | None = None
-    """Its key, PEM, not encrypted."""
     cert: Text | None = Field(None, max_length=100_000)
-    """The certificate as text, instead of cert_file."""
     key: SecretStr | None = None
-    """The key as text, instead of key_file."""
     client_auth_type: ClientAuth = ClientAuth.NONE
-    """Whether clients show a certificate. RequestClientCert asks for none, as nothing would check it."""
     client_ca_file: File | None = None
-    """Authorities of the clients' certificates, PEM."""
     client_ca: Text | None = Field(None, max_length=1_000_000)
-    """The authorities as text, instead of client_ca_file."""
     client_allowed_sans: tuple[Text, ...] = ()
-    """Names (DNS, IP, e-mail, URI) of which a client's certificate must have one; empty: any."""
     min_version: Version = "TLS12"
-    """TLS12 or TLS13; older ones are broken and not offered."""
     max_version: Version = "TLS13"
-    """TLS12 or TLS13."""
     cipher_suites: tuple[str, ...] = ()
-    """Suites for TLS 1.2, by Go's names; empty: OpenSSL's default."""
     prefer_server_cipher_suites: StrictBool = True
-    """The server's order of suites counts."""
     curve_preferences: tuple[str, ...] = ()
-    """Accepted for the sake of shared files; OpenSSL's own order is used."""
 
     @check("client_auth_type", mode="before")
     @classmethod
@@ -136,9 +123,7 @@ class HttpServer(Section):
     """What every answer carries."""
 
     http2: StrictBool = True
-    """Accepted for the sake of shared files; HTTP/1.1 is served."""
     headers: dict[str, Text] = Field(default_factory=dict)
-    """Headers of every answer."""
 
     @check("headers")
     @classmethod
@@ -154,20 +139,16 @@ class HttpServer(Section):
 class RateLimit(Section):
     """Requests in all, health and readiness not counted; more are answered 429."""
 
-    interval: Annotated[Duration, between(0, 3600, format_duration)] = 0.0
-    """Time after which one more request is allowed; 0s: no limit."""
+    interval: Annotated[Duration, between(0, 3600)] = 0.0
     burst: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 1
-    """Requests allowed at once after a pause."""
 
 
 class WebConfig(Section):
     """The whole web configuration."""
 
     tls_server_config: TlsServer | None = None
-    """TLS; without it plain HTTP is served."""
     http_server_config: HttpServer = HttpServer()
     basic_auth_users: dict[str, SecretStr] = Field(default_factory=dict)
-    """bcrypt hash of each user's password."""
     rate_limit: RateLimit = RateLimit()
 
     @check("tls_server_config")
