@@ -28,13 +28,8 @@ TIMEOUT = 3600.0
     "penstock replay demo.jsonl.gz", "penstock replay demo.jsonl.gz --config.file penstock.yaml --format json"
 )
 @click.argument("file", type=options.FILE)
-@click.option(
-    "--config.file",
-    "config_file",
-    type=options.PATH,
-    help="Its rules and constants; default: none and the built-in ones.",
-)
-@click.option("--broker", "name", help="As which broker of the configuration; default: the name in the recording.")
+@click.option("--config.file", "config_file", type=options.PATH)
+@click.option("--broker", "name")
 @options.form_of_lines
 async def replay(file: Path, config_file: Path | None, name: str | None, form: str) -> int:
     """Judge a recording of `penstock record` and tell what changed, with the times of the recording.

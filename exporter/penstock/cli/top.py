@@ -25,19 +25,8 @@ from penstock.server.view import AgentView
 @options.agent_url
 @options.http_config_file
 @options.in_place_of_agent
-@click.option(
-    "--broker",
-    default="",
-    show_default=False,
-    help="Begin with the queues of this broker.",
-    shell_complete=completion.brokers,
-)
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0.5, max=3600),
-    default=2.0,
-    help="Seconds between two looks at what the agent knows; how often a broker is polled is the agent's matter.",
-)
+@click.option("--broker", default="", show_default=False, shell_complete=completion.brokers)
+@click.option("--interval", type=click.FloatRange(min=0.5, max=3600), default=2.0)
 async def top(url: str, http_config_file: Path | None, config_file: Path | None, broker: str, interval: float) -> int:
     """Show brokers, queues, clients and consumers, the worst first; open, filter, sort and explain them. ? helps.
 

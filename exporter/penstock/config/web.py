@@ -2,7 +2,10 @@
 
 import re
 import ssl
+import tomllib
+from collections.abc import Mapping
 from enum import StrEnum
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,33 +16,9 @@ from penstock.config.loading import load_as
 from penstock.config.section import Section
 from penstock.config.values import Duration, File, Text, between
 
-OPENSSL_NAMES = {
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
-    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
-    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
-}
-"""Go's names of the cipher suites up to TLS 1.2 that it still counts as secure, and OpenSSL's."""
-
-TLS13_SUITES = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-"""Always on with TLS 1.3, whatever is chosen."""
-
-CURVES = frozenset({"CurveP256", "CurveP384", "CurveP521", "X25519", "X25519MLKEM768"})
-
-HEADERS = (
-    "Content-Security-Policy",
-    "Strict-Transport-Security",
-    "X-Content-Type-Options",
-    "X-Frame-Options",
-    "X-XSS-Protection",
-)
-
+_NAMES = tomllib.loads(files("penstock.config").joinpath("web.toml").read_text(encoding="utf-8"))
+OPENSSL_NAMES: Mapping[str, str] = _NAMES["openssl_names"]
+TLS13_SUITES, CURVES, HEADERS = (tuple[str, ...](_NAMES[name]) for name in ("tls13_suites", "curves", "headers"))
 Version = Literal["TLS12", "TLS13"]
 VERSIONS: dict[Version, ssl.TLSVersion] = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 
@@ -92,8 +71,8 @@ class TlsServer(Section):
     @check("curve_preferences")
     @classmethod
     def _curves(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not CURVES.issuperset(value):
-            raise ValueError(f"must hold names among {', '.join(sorted(CURVES))}")
+        if not set(value).issubset(CURVES):
+            raise ValueError(f"must hold names among {', '.join(CURVES)}")
         return value
 
     def problem(self) -> str:

@@ -18,20 +18,9 @@ from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.unknown import UNKNOWN
 from penstock.core.table import Column, Index, Positions, Table
 from penstock.core.windows import Mask
-from penstock.insight import answers
+from penstock.insight import answers, explain
 from penstock.insight.answers import Client, ClientConnection, ClientView, Consumer, Queue, Target, columns
-from penstock.insight.explain import (
-    BrokerView,
-    NotFound,
-    condition_in_full,
-    incidents_in_full,
-    json_number,
-    near,
-    numbers_at,
-    rates,
-    summaries,
-    unknown_conditions,
-)
+from penstock.insight.explain import BrokerView, NotFound, json_number
 from penstock.series.labels import ClientSeries, ConnectionSeries, ProducerSeries, QueueSeries
 
 WORST: Final = "worst"
@@ -131,7 +120,7 @@ def condition_list(views: Sequence[BrokerView], query: ListQuery) -> answers.Con
     )
     rows = [
         answers.ListedCondition(
-            broker=one.broker, address=one.address, queue=one.queue, **asdict(condition_in_full(one, view))
+            broker=one.broker, address=one.address, queue=one.queue, **asdict(explain.condition_in_full(one, view))
         )
         for one, view in chosen[query.offset :]
     ]
@@ -143,7 +132,7 @@ def incident_list(views: Sequence[BrokerView], query: ListQuery) -> answers.Inci
     found = [
         one
         for view in views
-        for one in incidents_in_full(view, view.incidents.told)
+        for one in explain.incidents_in_full(view, view.incidents.told)
         if query.text.casefold() in " ".join((one.object, one.kind, *one.victims)).casefold()
     ]
     found.sort(key=lambda one: (-Severity[one.severity.upper()], one.begin))
@@ -314,7 +303,7 @@ def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Q
     """unknown: rows carry this condition to be chosen by; else only those that are shown are asked for it."""
     table: Table[QueueSeries] = view.tables.get("queue", Table(Index.empty()))
     read = {name: table.columns[name] for name in columns(Queue) if name in table.columns}
-    read |= rates(view) if len(table) else {}
+    read |= explain.rates(view) if len(table) else {}
 
     def queue(i: int, conditions: Sequence[ActiveCondition]) -> Queue:
         row: QueueSeries = table.index.rows[i]
@@ -322,12 +311,16 @@ def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Q
             kind=str(row.kind),
             **named(row, ("broker", "address", "queue", "owner", "team"))
             | {name: json_number(column[i]) for name, column in read.items()},
-            conditions=summaries(conditions if unknown else [*conditions, *unknown_conditions(view, row)]),
+            conditions=explain.summaries(
+                conditions if unknown else [*conditions, *explain.unknown_conditions(view, row)]
+            ),
             recent=recent(view, i),
         )
 
     rows = table.index.rows.tolist()
-    given = [*view.conditions, *(one for row in rows for one in unknown_conditions(view, row))] if unknown else ()
+    given = (
+        [*view.conditions, *(one for row in rows for one in explain.unknown_conditions(view, row))] if unknown else ()
+    )
     conditions = _by_label(rows, given or view.conditions, attrgetter("address", "queue"))
     names = ("address", "queue", "owner", "team")
     return RowSource(rows, np.arange(len(rows)), rows, conditions, names, (), read, "messages", queue)
@@ -340,8 +333,8 @@ def _clients(view: BrokerView, recent: SeriesOf) -> RowSource[Client]:
     def client(i: int, conditions: Sequence[ActiveCondition]) -> Client:
         row: ClientSeries = table.index.rows[i]
         return Client(
-            **named(row, ("broker", *CLIENT_NAMES)) | numbers_at(table, names, i),
-            conditions=summaries(conditions),
+            **named(row, ("broker", *CLIENT_NAMES)) | explain.numbers_at(table, names, i),
+            conditions=explain.summaries(conditions),
             recent=recent(view, i),
         )
 
@@ -367,8 +360,8 @@ def _consumers(view: BrokerView) -> RowSource[Consumer] | None:
             broker=series.broker,
             client=series.client,
             consumer=row.id,
-            **named(row, OF_CONSUMER) | numbers_at(known, tuple(read), i),
-            conditions=summaries(conditions),
+            **named(row, OF_CONSUMER) | explain.numbers_at(known, tuple(read), i),
+            conditions=explain.summaries(conditions),
         )
 
     known = Table(table.index, read)
@@ -419,7 +412,7 @@ def client_view(view: BrokerView, client: str) -> ClientView:
         connections=[
             ClientConnection(
                 **named(connections.index.rows[i], ("connection", "protocol", "user", "remote_host"))
-                | numbers_at(connections, columns(ClientConnection), i)
+                | explain.numbers_at(connections, columns(ClientConnection), i)
             )
             for i in through[:MOST]
         ],
@@ -429,4 +422,4 @@ def client_view(view: BrokerView, client: str) -> ClientView:
 def _missing(view: BrokerView, client: str, producers: Table[ProducerSeries]) -> NotFound:
     readers: Table[ClientSeries] = view.tables.get("client", Table(Index.empty()))
     names = sorted({row.client for row in readers.index} | {row.client for row in producers.index})
-    return NotFound(f"broker {view.policy.broker} has no client {client!r}", near(client, names, "clients"))
+    return NotFound(f"broker {view.policy.broker} has no client {client!r}", explain.near(client, names, "clients"))

@@ -10,18 +10,10 @@ from msgspec.structs import asdict, replace
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.stalled import STALLED
 from penstock.core.table import Index, Positions, Table
+from penstock.insight import explain
 from penstock.insight.actions import Actions
 from penstock.insight.answers import Fact, Knowledge, ListedCondition, ObjectView, Related
-from penstock.insight.explain import (
-    WITH_ACTIONS,
-    BrokerView,
-    NotFound,
-    condition_in_full,
-    incidents_in_full,
-    json_number,
-    near,
-    unknown_conditions,
-)
+from penstock.insight.explain import WITH_ACTIONS, BrokerView, NotFound, json_number
 from penstock.insight.formatting import moment
 from penstock.insight.knowledge import OF_BROKER, Failing, judged, knowledge, speaks_of_queue, watched_of_broker
 from penstock.insight.lists import CLIENT
@@ -74,7 +66,9 @@ def explain_address(view: BrokerView, address: str, failing: Failing | None) -> 
     addresses = view.snapshot.addresses
     names = [] if addresses is None else [row.name for row in addresses.index]
     if addresses is None or address not in names:
-        raise NotFound(f"broker {view.policy.broker} has no address {address!r}", near(address, names, "addresses"))
+        raise NotFound(
+            f"broker {view.policy.broker} has no address {address!r}", explain.near(address, names, "addresses")
+        )
     i = names.index(address)
     producers: Table[ProducerSeries] = view.tables.get("producer", Table(Index.empty()))
     facts = [Fact("policy when full", addresses.index.rows[i].policy), *_facts(addresses, ADDRESS_FACTS, i)]
@@ -102,7 +96,8 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
     ids = [] if connections is None else [row.id for row in connections.index]
     if connections is None or connection not in ids:
         raise NotFound(
-            f"broker {view.policy.broker} has no connection {connection!r}", near(connection, ids, "connections")
+            f"broker {view.policy.broker} has no connection {connection!r}",
+            explain.near(connection, ids, "connections"),
         )
     i = ids.index(connection)
     row = connections.index.rows[i]
@@ -226,7 +221,7 @@ def _facts(table: Table[Any], units: Mapping[str, str], i: int) -> Iterator[Fact
 
 
 def _listed(one: ActiveCondition, view: BrokerView, actions: Actions | None = None) -> ListedCondition:
-    full = asdict(condition_in_full(one, view, actions))
+    full = asdict(explain.condition_in_full(one, view, actions))
     return ListedCondition(broker=one.broker, address=one.address, queue=one.queue, **full)
 
 
@@ -244,7 +239,7 @@ def _made(
     conditions = [_listed(one, view, actions if i < WITH_ACTIONS else None) for i, one in enumerate(told[:MOST])]
     stamp = round(view.snapshot.stamp, 3)
     of_it = [one for one in view.incidents.told if name in {one.object, *one.victims, *(key[1] for key in one.members)}]
-    shown = incidents_in_full(view, of_it)
+    shown = explain.incidents_in_full(view, of_it)
     return ObjectView(view.policy.broker, kind, name, stamp, known, facts, conditions, related, [], shown)
 
 
@@ -265,7 +260,7 @@ def _not_judged(view: BrokerView, asked: Iterable[tuple[QueueSeries, str]]) -> s
     """Why nothing is judged: of the broker, or of all these queues, or clients of them; empty where something is."""
     why = not_judged(view.state, view.snapshot, view.policy)
     for row, client in () if why else asked:
-        found = next(unknown_conditions(view, row, [client] if client else []), None)
+        found = next(explain.unknown_conditions(view, row, [client] if client else []), None)
         if found is None:
             return ""
         why = why or found.why
