@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.config.discovery import Profile, Target, TargetFile
-from penstock.config.document import Document, Problem, read
 from penstock.config.document import Path as KeyPath
+from penstock.config.document import Problem, read
 from penstock.config.model import Config, RulesFile
 from penstock.config.section import TEXTS, Section
 from penstock.config.values import Reading, mask, read_file
@@ -51,11 +51,20 @@ def load_as(model: type[ModelT], path: Path, environ: Mapping[str, str] | None =
 
 def _load(model: type[ModelT], path: Path, reading: Reading, *, flag: str, regular: bool = False) -> ModelT:
     document = read(_text(path, flag, regular=regular))
-    found, problems = _validated(model, document, reading)
-    if problems:
-        raise ConfigError(*(mask(line, reading.expanded) for line in _report(path, problems)))
-    assert found is not None  # noqa: S101 - without problems it is there
-    return found
+    problems = list(document.problems)
+    if document.values is not None:
+        try:
+            found = model.model_validate(document.values, context=reading)
+        except ValidationError as error:
+            # The error holds the input, secrets included: only texts of our own leave this function.
+            problems += [
+                Problem(document.line(detail["loc"]), detail["loc"], _told(model, detail))
+                for detail in error.errors(include_url=False, include_input=False)
+                if detail["loc"] not in document.void or detail["type"] == "extra_forbidden"
+            ]
+        if not problems:
+            return found
+    raise ConfigError(*(mask(line, reading.expanded) for line in _report(path, problems)))
 
 
 def _text(path: Path, flag: str, *, regular: bool) -> str:
@@ -70,22 +79,6 @@ def _text(path: Path, flag: str, *, regular: bool) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}:{line}: is not UTF-8 text") from None
-
-
-def _validated(model: type[ModelT], document: Document, reading: Reading) -> tuple[ModelT | None, list[Problem]]:
-    if document.values is None:
-        return None, document.problems
-    found, problems = None, list(document.problems)
-    try:
-        found = model.model_validate(document.values, context=reading)
-    except ValidationError as error:
-        # The error holds the input, secrets included: only texts of our own leave this function.
-        problems += [
-            Problem(document.line(detail["loc"]), detail["loc"], _told(model, detail))
-            for detail in error.errors(include_url=False, include_input=False)
-            if detail["loc"] not in document.void or detail["type"] == "extra_forbidden"
-        ]
-    return found, problems
 
 
 def _report(path: Path, problems: list[Problem]) -> list[str]:

@@ -4,7 +4,6 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 
@@ -12,9 +11,9 @@ from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
 from penstock.account.fates import ADDRESS_FATES, LOSSES, UNCOMMITTED, Bounds, address_fates, polled_fates, queue_fates
 from penstock.account.reading import ANONYMOUS
-from penstock.core.table import Index, Table
+from penstock.core.table import Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
-from penstock.insight.explain import BrokerView, NotFound, json_number, near
+from penstock.insight.explain import BrokerView, NotFound, json_number
 from penstock.insight.formatting import amount_text as text
 from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED
@@ -78,8 +77,7 @@ class SheetMaker:
     def missing(self, what: str, name: str, others: Iterable[str] = ()) -> NotFound:
         rows = self._queues.index.rows
         names = [text for i in self.shown for text in (rows[i].name, rows[i].address)]
-        hint = near(name, [*names, *others], "addresses and queues")
-        return NotFound(f"broker {self._view.policy.broker} has no {what} {name!r}", hint)
+        return self._view.missing(what, name, [*names, *others], "addresses and queues")
 
     def listed(self, sheets: list[AccountSheet], total: int) -> AccountList:
         return AccountList(self._view.policy.broker, round(self._view.snapshot.stamp, 3), sheets, total)
@@ -188,8 +186,7 @@ class Sheets(SheetMaker):
 
     def of_client(self, client: str) -> AccountSheet | None:
         """None: there is none of that name. Of all its consumers and producers since the agent knows the client."""
-        none: Table[Any] = Table(Index.empty())
-        takers, senders = (self._view.tables.get(name, none) for name in ("client", "producer"))
+        takers, senders = self._view.table("client"), self._view.table("producer")
         at = [i for i, row in enumerate(takers.index) if row.client == client]
         sent: dict[str, Amount] = {
             row.address: json_number(senders["produced"][i])

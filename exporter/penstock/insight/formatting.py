@@ -1,13 +1,13 @@
 """Numbers, times and evidence as people read them, the same in a terminal and on a page."""
 
 import math
+import tomllib
 from datetime import UTC, datetime
+from importlib.resources import files
 
 UNKNOWN = "unknown"
-SECONDS = frozenset({"ring_retention", "ring_overflow", "drain", "ring_retention_target", "drain_target", "patience"})
-MOMENTS = frozenset(
-    {"oldest_message", "oldest_earliest", "oldest_latest", "blocked_since", "last_delivery", "last_acknowledgement"}
-)
+NAMES = tomllib.loads(files("penstock.insight").joinpath("names.toml").read_text(encoding="utf-8"))
+SECONDS, MOMENTS = frozenset(NAMES["seconds"]), frozenset(NAMES["moments"])
 """What is a duration and what a point in time, by the names of `explain` and of the lists."""
 
 

@@ -8,20 +8,21 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict
 
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.unknown import UNKNOWN
-from penstock.core.table import Column, Index, Positions, Table
+from penstock.core.table import Column, Positions, Table
 from penstock.core.windows import Mask
 from penstock.insight import answers, explain
 from penstock.insight.answers import Client, ClientConnection, ClientView, Consumer, Queue, Target, columns
-from penstock.insight.explain import BrokerView, NotFound, json_number
-from penstock.series.labels import ClientSeries, ConnectionSeries, ProducerSeries, QueueSeries
+from penstock.insight.explain import BrokerView, json_number
+
+if TYPE_CHECKING:
+    from penstock.series.labels import ClientSeries, ConnectionSeries, ProducerSeries, QueueSeries
 
 WORST: Final = "worst"
 """By severity, then by what is buffered: the order unless another is asked for."""
@@ -118,13 +119,7 @@ def condition_list(views: Sequence[BrokerView], query: ListQuery) -> answers.Con
     chosen = heapq.nsmallest(
         query.offset + query.limit, found, key=lambda pair: (-pair[0].severity, pair[0].since, pair[0].queue)
     )
-    rows = [
-        answers.ListedCondition(
-            broker=one.broker, address=one.address, queue=one.queue, **asdict(explain.condition_in_full(one, view))
-        )
-        for one, view in chosen[query.offset :]
-    ]
-    return answers.ConditionList(rows, len(found))
+    return answers.ConditionList([explain.listed(one, view) for one, view in chosen[query.offset :]], len(found))
 
 
 def incident_list(views: Sequence[BrokerView], query: ListQuery) -> answers.IncidentList:
@@ -301,7 +296,7 @@ def _joined(columns: Sequence[Column]) -> Column:
 
 def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Queue]:
     """unknown: rows carry this condition to be chosen by; else only those that are shown are asked for it."""
-    table: Table[QueueSeries] = view.tables.get("queue", Table(Index.empty()))
+    table: Table[QueueSeries] = view.table("queue")
     read = {name: table.columns[name] for name in columns(Queue) if name in table.columns}
     read |= explain.rates(view) if len(table) else {}
 
@@ -327,7 +322,7 @@ def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Q
 
 
 def _clients(view: BrokerView, recent: SeriesOf) -> RowSource[Client]:
-    table: Table[ClientSeries] = view.tables.get("client", Table(Index.empty()))
+    table: Table[ClientSeries] = view.table("client")
     names = columns(Client)
 
     def client(i: int, conditions: Sequence[ActiveCondition]) -> Client:
@@ -392,15 +387,17 @@ def _by_label(labels: Sequence[Any], conditions: Sequence[ActiveCondition], name
 
 def client_view(view: BrokerView, client: str) -> ClientView:
     """All that is known of a client. NotFound: there is no such client; the hint names similar ones."""
-    producers: Table[ProducerSeries] = view.tables.get("producer", Table(Index.empty()))
-    connections: Table[ConnectionSeries] = view.tables.get("connection", Table(Index.empty()))
+    producers: Table[ProducerSeries] = view.table("producer")
+    connections: Table[ConnectionSeries] = view.table("connection")
     query = ListQuery(client=client, limit=MOST)
     queues = client_list([view], query)
     conditions = condition_list([view], query)
     sends = [i for i, row in enumerate(producers.index) if row.client == client]
     through = [i for i, row in enumerate(connections.index) if row.client == client]
     if not (queues.total or conditions.total or sends or through):
-        raise _missing(view, client, producers)
+        readers: Table[ClientSeries] = view.table("client")
+        names = {row.client for row in readers.index} | {row.client for row in producers.index}
+        raise view.missing("client", client, sorted(names))
     return ClientView(
         broker=view.policy.broker,
         client=client,
@@ -417,9 +414,3 @@ def client_view(view: BrokerView, client: str) -> ClientView:
             for i in through[:MOST]
         ],
     )
-
-
-def _missing(view: BrokerView, client: str, producers: Table[ProducerSeries]) -> NotFound:
-    readers: Table[ClientSeries] = view.tables.get("client", Table(Index.empty()))
-    names = sorted({row.client for row in readers.index} | {row.client for row in producers.index})
-    return NotFound(f"broker {view.policy.broker} has no client {client!r}", explain.near(client, names, "clients"))

@@ -397,9 +397,6 @@ class Top(App[None]):
         elif event.column.sort:
             self._go(replace(self._place, sort=event.column.sort))
 
-    def on_grid_chosen(self) -> None:
-        self.action_open()
-
     def action_turn(self) -> None:
         if self._place.level.sorts:
             sort = self._place.sort

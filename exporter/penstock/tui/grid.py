@@ -20,24 +20,23 @@ from penstock.tui.screens import GAP, Column, fitted
 
 Cell = Callable[[Column, int], tuple[str, str]]
 """(column, number of the row) -> text and style."""
+ALL = 1_000_000
+"""Lines that no list has."""
 HEAD = 1
 """Lines of the heading, which stays where it is."""
 
 
 class Grid(ScrollView, can_focus=True):
-    """A cursor over rows; `Chosen` when one is opened, `Headed` when a heading is clicked."""
+    """A cursor over rows; a click on its row opens it, `Headed` is one on a heading."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
         Binding("down,j", "move(1)", "Down", show=False),
         Binding("pageup", "page(-1)", "Page up", show=False),
         Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home,g", "first", "First", show=False),
-        Binding("end,G", "last", "Last", show=False),
+        Binding("home,g", f"move(-{ALL})", "First", show=False),
+        Binding("end,G", f"move({ALL})", "Last", show=False),
     ]
-
-    class Chosen(Message):
-        """The row under the cursor was opened."""
 
     class Headed(Message):
         """A heading was clicked."""
@@ -90,13 +89,7 @@ class Grid(ScrollView, can_focus=True):
     def action_page(self, pages: int) -> None:
         self._to(self.cursor + pages * self._page)
 
-    def action_first(self) -> None:
-        self._to(0)
-
-    def action_last(self) -> None:
-        self._to(len(self.keys) - 1)
-
-    def on_click(self, event: Click) -> None:
+    async def on_click(self, event: Click) -> None:
         if event.y < HEAD:
             left = 0
             for column in self._fitted:
@@ -109,7 +102,7 @@ class Grid(ScrollView, can_focus=True):
             again = row == self.cursor
             self._to(row)
             if again:
-                self.post_message(self.Chosen())
+                await self.run_action("app.open")
 
     # --- lines
 
