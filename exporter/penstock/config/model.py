@@ -2,7 +2,7 @@
 
 import re
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 import yaml
@@ -166,6 +166,8 @@ class History(Section):
 class Config(Section):
     """The whole configuration. Durations are seconds, sizes bytes."""
 
+    NEEDS_BROKERS: ClassVar[bool] = True
+
     interval: Annotated[Interval, Field(validate_default=True)] = 15.0
     timeout: Timeout | None = None
     discovery: Discovery = Discovery()
@@ -193,7 +195,9 @@ class Config(Section):
     @classmethod
     def _some(cls, value: tuple[Broker, ...], info: ValidationInfo) -> tuple[Broker, ...]:
         found = info.data.get("discovery", Discovery())
-        if not value and not found.dns and not found.files:  # pydantic's own min_length counts the valid ones only
+        if (
+            cls.NEEDS_BROKERS and not value and not found.dns and not found.files
+        ):  # pydantic's own min_length counts the valid ones only
             raise ValueError("must have at least one entry")
         return value
 
@@ -223,12 +227,8 @@ class Config(Section):
 class RulesFile(Config):
     """A configuration of which only what is said about brokers, queues and clients is wanted."""
 
+    NEEDS_BROKERS = False
     brokers: tuple[Broker, ...] = ()
-
-    @check("brokers")
-    @classmethod
-    def _some(cls, value: tuple[Broker, ...], info: ValidationInfo) -> tuple[Broker, ...]:  # noqa: ARG003
-        return value
 
 
 def json_schema() -> dict[str, Any]:

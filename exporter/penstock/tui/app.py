@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from textual.widgets import Footer, Input, Static
 from penstock.core.errors import PenstockError
 from penstock.core.visible import visible
 from penstock.insight.answers import LISTS, BrokerList, BrokerState, EventList, Explanation, IncidentList
-from penstock.insight.lists import WORST, ListQuery
+from penstock.insight.lists import WORST
 from penstock.insight.text import event_line, explanation, incident_lines
 from penstock.tui.grid import Grid
 from penstock.tui.lines import LEAST, folded, state_word
@@ -126,10 +126,10 @@ class Place:
     text: str = ""
     sort: str = WORST
 
-    def query(self) -> ListQuery:
-        return ListQuery(
-            address=self.address, queue=self.queue, client=self.client, text=self.text, sort=self.sort, limit=MOST_ROWS
-        )
+    def query(self) -> dict[str, Any]:
+        """As the API takes it."""
+        names = ("broker", "address", "queue", "client", "text", "sort")
+        return {name: getattr(self, name) for name in names} | {"limit": MOST_ROWS}
 
     def into(self, row: Row) -> "Place":
         """The next level, of this row."""
@@ -284,10 +284,9 @@ class Top(App[None]):
             return Look(time.time(), brokers, rows, len(rows))
         if any(one.name == place.broker and not one.numbers for one in brokers):
             return Look(time.time(), brokers)
-        given = {name: value for name, value in asdict(place.query()).items() if value}
         points = {} if place.level is CONSUMERS else {"points": POINTS}  # the last hour, which is kept of the others
         name = place.level.name
-        page = await self._get(f"/api/v1/{name}", LISTS[name], broker=place.broker, **given, **points)
+        page = await self._get(f"/api/v1/{name}", LISTS[name], **place.query(), **points)
         return Look(time.time(), brokers, page.rows, page.total, place)
 
     # --- drawing

@@ -192,8 +192,11 @@ class Level:
     name: str
     columns: Sequence[Column]
     key: Callable[[Any], Hashable]
-    numbers: Callable[[Any], Mapping[str, Any]]
-    """Of a row, what sparklines and rates are drawn from."""
+    counted: Sequence[str]
+
+    def numbers(self, row: Row) -> Mapping[str, Any]:
+        """What sparklines and rates are drawn from."""
+        return row.numbers if isinstance(row, BrokerState) else {name: getattr(row, name) for name in self.counted}
 
     @property
     def sorts(self) -> list[str]:
@@ -216,30 +219,20 @@ SHOWS: Final[Mapping[str, Callable[[Any], Show]]] = {
     "kept": lambda names: time_series(*names),
 }
 """How a cell is made of what its row has under a name."""
-_COLUMNS = tomllib.loads(files("penstock.tui").joinpath("levels.toml").read_text(encoding="utf-8"))
+_LEVELS = tomllib.loads(files("penstock.tui").joinpath("levels.toml").read_text(encoding="utf-8"))
 
 
-def columns(level: str) -> tuple[Column, ...]:
-    """Of the level in `levels.toml`."""
+def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+    """Of a level in `levels.toml`."""
     found = []
-    for row in _COLUMNS[level]:
+    for row in rows:
         kind = next(name for name in SHOWS if name in row)
         found.append(Column(show=SHOWS[kind](row[kind]), **{name: row[name] for name in row if name != kind}))
     return tuple(found)
 
 
-BROKERS: Final = Level("brokers", columns("brokers"), attrgetter("name"), attrgetter("numbers"))
-QUEUES: Final = Level("queues", columns("queues"), attrgetter("broker", "address", "queue"), lambda _: {})
-CLIENTS: Final = Level(
-    "clients",
-    columns("clients"),
-    attrgetter("broker", "address", "queue", "client"),
-    lambda row: {name: getattr(row, name) for name in ("delivered", "acknowledged")},
+LEVELS: Final = tuple(
+    Level(name, columns(level["columns"]), attrgetter(*level["key"]), level["counted"])
+    for name, level in _LEVELS.items()
 )
-CONSUMERS: Final = Level(
-    "consumers",
-    columns("consumers"),
-    attrgetter("broker", "consumer"),
-    lambda row: {name: getattr(row, name) for name in ("buffered", "acknowledged")},
-)
-LEVELS: Final = (BROKERS, QUEUES, CLIENTS, CONSUMERS)
+BROKERS, QUEUES, CLIENTS, CONSUMERS = LEVELS
