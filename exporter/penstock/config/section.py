@@ -1,17 +1,16 @@
 """What all sections of a configuration have in common: unknown keys are errors, secrets are not shown."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from typing import Annotated, Any, ClassVar, Self
 
 import pydantic
 from pydantic import PrivateAttr, SecretStr
 
 from penstock.config.values import NAME_IN_BRACES, Reading, mask
+from penstock.core.catalogue import catalogue
 
-TEXTS = tomllib.loads(files("penstock.config").joinpath("texts.toml").read_text(encoding="utf-8"))
+TEXTS = catalogue("penstock.config", "texts.toml")
 """What each field is, by section; and of errors."""
 MASKED = object()
 """Context in which a section is written as it may be served."""

@@ -2,10 +2,8 @@
 
 import re
 import ssl
-import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,8 +13,9 @@ from pydantic import field_validator as check
 from penstock.config.loading import load_as
 from penstock.config.section import Section
 from penstock.config.values import Duration, File, Text, between
+from penstock.core.catalogue import catalogue
 
-_NAMES = tomllib.loads(files("penstock.config").joinpath("web.toml").read_text(encoding="utf-8"))
+_NAMES = catalogue("penstock.config", "web.toml")
 OPENSSL_NAMES: Mapping[str, str] = _NAMES["openssl_names"]
 TLS13_SUITES, CURVES, HEADERS = (tuple[str, ...](_NAMES[name]) for name in ("tls13_suites", "curves", "headers"))
 Version = Literal["TLS12", "TLS13"]

@@ -1,12 +1,12 @@
 """Numbers, times and evidence as people read them, the same in a terminal and on a page."""
 
 import math
-import tomllib
 from datetime import UTC, datetime
-from importlib.resources import files
+
+from penstock.core.catalogue import catalogue
 
 UNKNOWN = "unknown"
-NAMES = tomllib.loads(files("penstock.insight").joinpath("names.toml").read_text(encoding="utf-8"))
+NAMES = catalogue("penstock.insight", "names.toml")
 SECONDS, MOMENTS = frozenset(NAMES["seconds"]), frozenset(NAMES["moments"])
 """What is a duration and what a point in time, by the names of `explain` and of the lists."""
 

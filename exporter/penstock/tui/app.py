@@ -20,22 +20,10 @@ from penstock.core.visible import visible
 from penstock.insight.answers import LISTS, BrokerList, BrokerState, EventList, Explanation, IncidentList
 from penstock.insight.lists import WORST
 from penstock.insight.text import event_line, explanation, incident_lines
+from penstock.tui import screens
 from penstock.tui.grid import Grid
 from penstock.tui.lines import LEAST, folded, state_word
-from penstock.tui.screens import (
-    BROKERS,
-    CONSUMERS,
-    LEVELS,
-    POINTS,
-    QUEUES,
-    STYLES,
-    CellContext,
-    Column,
-    Level,
-    Row,
-    brief,
-    style_of,
-)  # fmt: skip
+from penstock.tui.screens import BROKERS, CONSUMERS, LEVELS, QUEUES, STYLES, Column, Level, Row
 from penstock.tui.sparkline import STEP, RecentValues
 from penstock.tui.styled import Line, stacked, styled
 
@@ -81,11 +69,7 @@ HELP = files("penstock.tui").joinpath("help.txt").read_text(encoding="utf-8")
 class TextPage(ModalScreen[None]):
     """Lines of text to scroll."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,e,v,i,left,question_mark", "dismiss", "Back"),
-        Binding("down,j", "app.scroll_page(1)", "Down", show=False),
-        Binding("up,k", "app.scroll_page(-1)", "Up", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screens.bindings("page")
 
     def __init__(self, title: str, lines: Iterable[str]) -> None:
         super().__init__()
@@ -177,19 +161,7 @@ class Top(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "top.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,right", "open", "Open"),
-        Binding("escape,left,backspace", "up", "Back"),
-        Binding("e", "explain", "Explain"),
-        Binding("slash", "filter", "Filter", priority=True),  # before the next key goes anywhere
-        Binding("s", "sort(1)", "Sort"),
-        Binding("S", "sort(-1)", "Sort back", show=False),
-        Binding("r", "turn", "Reverse", show=False),
-        Binding("v", "events", "Events"),
-        Binding("i", "incidents", "Incidents"),
-        Binding("p", "pause", "Pause", show=False),
-        Binding("question_mark", "help", "Help"),
-        Binding("q", "quit", "Quit"),
-        Binding("space", "look", "Look now", show=False),
+        *screens.bindings("view"),
         *(Binding(str(i + 1), f"level({i})", level.name, show=False) for i, level in enumerate(LEVELS)),
     ]
 
@@ -284,7 +256,8 @@ class Top(App[None]):
             return Look(time.time(), brokers, rows, len(rows))
         if any(one.name == place.broker and not one.numbers for one in brokers):
             return Look(time.time(), brokers)
-        points = {} if place.level is CONSUMERS else {"points": POINTS}  # the last hour, which is kept of the others
+        # The last hour is kept of the others.
+        points = {} if place.level is CONSUMERS else {"points": screens.POINTS}
         name = place.level.name
         page = await self._get(f"/api/v1/{name}", LISTS[name], **place.query(), **points)
         return Look(time.time(), brokers, page.rows, page.total, place)
@@ -300,8 +273,8 @@ class Top(App[None]):
 
         def cell(column: Column, i: int) -> tuple[str, str]:
             row, key, stale = rows[i], (level.name, keys[i]), self._look.stale(rows[i])
-            shown = column.show(CellContext(row, key, self._trail, self._look.at, column.width, stale))
-            return shown, style_of(row, stale=stale) if column.title == columns[0].title else ""
+            shown = column.show(screens.CellContext(row, key, self._trail, self._look.at, column.width, stale))
+            return shown, screens.style_of(row, stale=stale) if column.title == columns[0].title else ""
 
         named = {"broker": place.broker, "queue": place.queue, "client": place.client}
         columns = [column for column in level.columns if not named.get(column.given)]
@@ -340,7 +313,7 @@ class Top(App[None]):
         if len(down) > MOST_DOWN:
             yield styled(f"!! and {len(down) - MOST_DOWN} more brokers DOWN", STYLES["down"])
         if self._place.broker and not down:
-            yield from (styled(about(one), style_of(one), overflow="ellipsis", no_wrap=True) for one in chosen)
+            yield from (styled(about(one), screens.style_of(one), overflow="ellipsis", no_wrap=True) for one in chosen)
 
     # --- keys
 
@@ -475,7 +448,7 @@ def about(broker: BrokerState) -> str:
 
 
 def old(broker: BrokerState) -> str:
-    return "" if broker.age is None else f", data {brief(broker.age)} old"
+    return "" if broker.age is None else f", data {screens.brief(broker.age)} old"
 
 
 def broker_lines(broker: BrokerState) -> Iterable[str]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click, Resize
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -16,12 +16,10 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from penstock.core.visible import visible
-from penstock.tui.screens import GAP, Column, fitted
+from penstock.tui.screens import GAP, Column, bindings, fitted
 
 Cell = Callable[[Column, int], tuple[str, str]]
 """(column, number of the row) -> text and style."""
-ALL = 1_000_000
-"""Lines that no list has."""
 HEAD = 1
 """Lines of the heading, which stays where it is."""
 
@@ -29,14 +27,7 @@ HEAD = 1
 class Grid(ScrollView, can_focus=True):
     """A cursor over rows; a click on its row opens it, `Headed` is one on a heading."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home,g", f"move(-{ALL})", "First", show=False),
-        Binding("end,G", f"move({ALL})", "Last", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("grid")
 
     class Headed(Message):
         """A heading was clicked."""

@@ -1,15 +1,15 @@
 """Brokers, queues, clients, consumers: what each level shows, and what fits the terminal."""
 
 import math
-import tomllib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from msgspec import UNSET
+from textual.binding import Binding, BindingType
 
+from penstock.core.catalogue import catalogue
 from penstock.insight.answers import BrokerState, Client, Consumer, Queue
 from penstock.insight.formatting import duration
 from penstock.tui.sparkline import RecentValues, sparkline
@@ -219,7 +219,12 @@ SHOWS: Final[Mapping[str, Callable[[Any], Show]]] = {
     "kept": lambda names: time_series(*names),
 }
 """How a cell is made of what its row has under a name."""
-_LEVELS = tomllib.loads(files("penstock.tui").joinpath("levels.toml").read_text(encoding="utf-8"))
+_LEVELS, _KEYS = catalogue("penstock.tui", "levels.toml"), catalogue("penstock.tui", "keys.toml")
+
+
+def bindings(of: str) -> list[BindingType]:
+    """Of the view, the grid or a page."""
+    return [Binding(**row) for row in _KEYS[of]]
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
