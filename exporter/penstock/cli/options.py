@@ -15,7 +15,7 @@ from penstock.cli.client import DEFAULT_URL
 from penstock.cli.main import examples
 from penstock.config import Broker, Config
 from penstock.config.values import parse_duration, parse_size
-from penstock.core.catalogue import catalogue
+from penstock.core.catalogues import read_toml
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.insight.events import Event
 from penstock.insight.text import event_line
@@ -60,7 +60,7 @@ class Timestamp(click.DateTime):
 DAY = Timestamp(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
-_HELP = catalogue("penstock.cli", "texts.toml")
+_HELP = read_toml("penstock.cli", "texts.toml")
 
 
 def _shared(text: str, *names: str, **how: Any) -> Callable[[Function], Function]:

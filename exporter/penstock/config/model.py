@@ -1,4 +1,4 @@
-"""The main file as typed, frozen values. Docstrings of fields are the descriptions in the JSON schema."""
+"""The main file as typed, frozen values. The descriptions in the JSON schema stand in `texts.toml`."""
 
 import re
 from enum import StrEnum

@@ -8,9 +8,9 @@ import pydantic
 from pydantic import PrivateAttr, SecretStr
 
 from penstock.config.values import NAME_IN_BRACES, Reading, mask
-from penstock.core.catalogue import catalogue
+from penstock.core.catalogues import read_toml
 
-TEXTS = catalogue("penstock.config", "texts.toml")
+TEXTS = read_toml("penstock.config", "texts.toml")
 """What each field is, by section; and of errors."""
 MASKED = object()
 """Context in which a section is written as it may be served."""
@@ -30,6 +30,7 @@ class Section(pydantic.BaseModel):
     """What stood in the environment, by these names."""
 
     def __init_subclass__(cls, **given: Any) -> None:
+        """The words of its fields stand in `texts.toml`."""
         super().__init_subclass__(**given)
         for name, text in TEXTS.get(cls.__name__, {}).items():
             cls.__annotations__[name] = Annotated[cls.__annotations__[name], pydantic.Field(description=text)]

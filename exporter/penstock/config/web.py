@@ -13,9 +13,9 @@ from pydantic import field_validator as check
 from penstock.config.loading import load_as
 from penstock.config.section import Section
 from penstock.config.values import Duration, File, Text, between
-from penstock.core.catalogue import catalogue
+from penstock.core.catalogues import read_toml
 
-_NAMES = catalogue("penstock.config", "web.toml")
+_NAMES = read_toml("penstock.config", "web.toml")
 OPENSSL_NAMES: Mapping[str, str] = _NAMES["openssl_names"]
 TLS13_SUITES, CURVES, HEADERS = (tuple[str, ...](_NAMES[name]) for name in ("tls13_suites", "curves", "headers"))
 Version = Literal["TLS12", "TLS13"]

@@ -9,7 +9,7 @@ from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
 from penstock.account.fates import ADDRESS_FATES, LOSSES, UNCOMMITTED, Bounds, address_fates, polled_fates, queue_fates
 from penstock.account.reading import ANONYMOUS
-from penstock.core.catalogue import catalogue
+from penstock.core.catalogues import read_toml
 from penstock.core.table import Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
 from penstock.insight.explain import BrokerView, NotFound, json_number
@@ -22,7 +22,7 @@ MAX_SHEETS = 200
 """Sheets of one answer."""
 NO_ACCOUNT = "broker {} has no account: it is made of polls of an active broker with queues and consumers"
 
-REASONS = catalogue("penstock.insight", "reasons.toml")
+REASONS = read_toml("penstock.insight", "reasons.toml")
 """Why an amount is no exact number: those of fates by their names."""
 WHY: Mapping[str, str] = REASONS["artemis"]
 FATES: Mapping[str, str] = REASONS["artemis_fates"]

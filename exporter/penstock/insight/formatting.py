@@ -3,10 +3,10 @@
 import math
 from datetime import UTC, datetime
 
-from penstock.core.catalogue import catalogue
+from penstock.core.catalogues import read_toml
 
 UNKNOWN = "unknown"
-NAMES = catalogue("penstock.insight", "names.toml")
+NAMES = read_toml("penstock.insight", "names.toml")
 SECONDS, MOMENTS = frozenset(NAMES["seconds"]), frozenset(NAMES["moments"])
 """What is a duration and what a point in time, by the names of `explain` and of the lists."""
 

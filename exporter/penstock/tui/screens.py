@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from msgspec import UNSET
 from textual.binding import Binding, BindingType
 
-from penstock.core.catalogue import catalogue
+from penstock.core.catalogues import read_toml
 from penstock.insight.answers import BrokerState, Client, Consumer, Queue
 from penstock.insight.formatting import duration
 from penstock.tui.sparkline import RecentValues, sparkline
@@ -219,7 +219,7 @@ SHOWS: Final[Mapping[str, Callable[[Any], Show]]] = {
     "kept": lambda names: time_series(*names),
 }
 """How a cell is made of what its row has under a name."""
-_LEVELS, _KEYS = catalogue("penstock.tui", "levels.toml"), catalogue("penstock.tui", "keys.toml")
+_LEVELS, _KEYS = read_toml("penstock.tui", "levels.toml"), read_toml("penstock.tui", "keys.toml")
 
 
 def bindings(of: str) -> list[BindingType]:
