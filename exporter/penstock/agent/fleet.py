@@ -106,9 +106,8 @@ class Fleet:
         changed = {broker.name for broker, _ in plan.opened}
         self._leave([name for name in self.polled if name in changed or name not in plan.policies])
         for name, polled in self.polled.items():
-            assessor = polled.poller.assessor
-            if plan.policies[name] != assessor.next_policy:
-                assessor.set_policy(plan.policies[name])
+            if plan.policies[name] != polled.poller.assessor.next_policy:
+                polled.poller.assessor.next_policy = plan.policies[name]
         before = frozenset(self._ending)
         started = {}
         for number, (broker, poller) in enumerate(plan.opened):

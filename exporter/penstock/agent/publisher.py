@@ -12,6 +12,7 @@ from penstock.agent.tables import SERIES, SeriesBudget
 from penstock.assessment.assess import Tables
 from penstock.exposition.render import BrokerBlocks
 from penstock.insight.events import Event
+from penstock.series.last_good import keep_seconds
 
 
 @dataclass(slots=True)
@@ -46,7 +47,7 @@ class Publisher:
         if self.assessor.view is None:
             self.fresh_until = np.inf
         elif not failed or np.isinf(self.fresh_until):
-            self.fresh_until = time.monotonic() - poll.seconds + self.assessor.keep_seconds
+            self.fresh_until = time.monotonic() - poll.seconds + keep_seconds(self.assessor.interval)
 
     def withdraw(self, poll: PollResult, polls: Mapping[Result, int]) -> None:
         """Show only that the broker is down. poll: the last one."""
