@@ -122,7 +122,8 @@ def record_of(
     snapshot: what `state` was judged from, None before there is something to keep. told: the conditions that were told,
     this poll's `events` included.
     """
-    alone, broker = Record(sequence, events=events) if events else None, snapshot and snapshot.broker
+    alone = Record(sequence, events=events) if events else None
+    broker = None if snapshot is None else snapshot.broker
     if snapshot is None or broker is None or broker.role is not Role.ACTIVE:
         return alone, before
     key, process = saving.identity(broker, policy.broker), snapshot.observation.process

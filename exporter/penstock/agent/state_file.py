@@ -17,11 +17,10 @@ from pathlib import Path
 import msgspec
 
 from penstock.agent.checkpoint import Checkpoint
-from penstock.agent.packed import Packed, compressed, pack, packed_in_pieces, unpack
+from penstock.agent.packed import Packed, compressed, pack, unpack
 from penstock.agent.record import Record, applied
 from penstock.agent.state_journal import FULL, StateJournal
 from penstock.core.safe_files import Unfit, make_directory, read_file, replace_file
-from penstock.exposition.gzip_stream import CODEC
 from penstock.insight.events import Event
 
 log = logging.getLogger(__name__)
@@ -60,8 +59,7 @@ class PackedBroker(Packed):
 
 @dataclass(slots=True)
 class StateFile:
-    """
-    The state of all brokers, in memory and in `directory`: state.bin, and state.journal with what was published since.
+    """The state of all brokers, in memory and in `directory`.
 
     Polls are recorded and brokers kept in any thread; while `save` runs nothing else may be done.
     """
@@ -87,7 +85,6 @@ class StateFile:
 
     @property
     def journal_is_full(self) -> bool:
-        """It is to be saved soon."""
         return self._journal.size > FULL
 
     def load(self) -> list[Event]:
@@ -125,9 +122,8 @@ class StateFile:
             self._journal.begin_anew()
         except OSError as error:
             log.warning("%s cannot be read, what was published last may be lost: %s", path, error.strerror)
-        if self._journal.torn:
-            log.info("%s: its last %d bytes are no whole record: the agent was ended as it wrote them", path,
-                     self._journal.torn)  # fmt: skip
+        if torn := self._journal.torn:
+            log.info("%s: its last %d bytes are no whole record: the agent was ended as it wrote them", path, torn)
 
     def record(self, record: Record) -> bool:
         """Write what a poll changed, before it is shown; False when that failed."""
@@ -142,7 +138,6 @@ class StateFile:
         return True
 
     def next_sequence(self) -> int:
-        """For a record; one that is not written then leaves a gap, which does no harm."""
         with self._lock:
             self.sequence += 1
             return self.sequence
@@ -180,7 +175,6 @@ class StateFile:
             self._seen = {key: at for key, at in self._seen.items() if key not in gone}
 
     def known(self) -> list[Checkpoint]:
-        """What is known of all brokers."""
         return [_unpacked(one) for one in self._brokers.copy().values()]
 
     def remove(self) -> None:
@@ -277,11 +271,9 @@ def replayed(saved: Saved, records: Sequence[Record], now: float) -> Saved:
 
 def encode(saved: Saved, others: Mapping[str, Checkpoint | Packed] | None = None) -> bytes:
     """others: further brokers."""
-    deflate = CODEC.module.compressobj(1)
     brokers: dict[str, Checkpoint | Packed] = {**saved.brokers, **(others or {})}
-    content = packed_in_pieces({"brokers": brokers, "seen": saved.seen, "sequence": saved.sequence})
-    found = [MAGIC + f"{FORMAT}\n".encode(), *map(deflate.compress, content), deflate.flush()]
-    return b"".join(found)
+    content = {"brokers": brokers, "seen": saved.seen, "sequence": saved.sequence}
+    return MAGIC + f"{FORMAT}\n".encode() + b"".join(compressed(content))
 
 
 def decode(content: bytes) -> Saved:

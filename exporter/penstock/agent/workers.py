@@ -1,9 +1,4 @@
-"""
-The threads in which polls are decoded, assessed and rendered: large brokers take turns in one, all others in the other.
-
-Python runs one of them at a time and switches between the two within a call, so that a job of seconds delays another
-broker's by as much again as that one takes, and not by seconds.
-"""
+"""The threads in which polls are decoded, assessed and rendered: large brokers in the one, others in the other."""
 
 import asyncio
 import threading
@@ -27,10 +22,6 @@ class Workers:
     def __init__(self) -> None:
         self.small = ThreadPoolExecutor(1, "penstock-work")
         self.large = ThreadPoolExecutor(1, "penstock-large")
-
-    def lane(self) -> "Lane":
-        """For the jobs of one broker."""
-        return Lane(self)
 
     async def idle(self) -> None:
         """Wait for all that was handed over so far."""
