@@ -148,13 +148,12 @@ def _save_in_both(file: StateFile, small: Executor, assessors: Sequence[Assessor
     kept = _keep(file, list(compress(assessors, is_large)))
     file.prepare()
     others = [assessor for assessor, large in zip(assessors, is_large, strict=True) if not large]
+    small.submit(lambda: _write(file, assessors, [*kept, *_keep(file, others)])).result()
 
-    def write() -> None:
-        kept.extend(_keep(file, others))
-        success = file.save()
-        for assessor in assessors:  # of those that were not kept, or where it is unsure what is in the file, all is due
-            assessor.written = None
-        for assessor, checkpoint in kept if success else ():
-            assessor.saved_with(checkpoint, file.sequence)
 
-    small.submit(write).result()
+def _write(file: StateFile, assessors: Sequence[Assessor], kept: Sequence[tuple[Assessor, Checkpoint]]) -> None:
+    success = file.save()
+    for assessor in assessors:  # of those that were not kept, and where it is unsure what is in the file, all is due
+        assessor.written = None
+    for assessor, checkpoint in kept if success else ():
+        assessor.saved_with(checkpoint, file.sequence)

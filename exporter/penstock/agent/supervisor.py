@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from penstock.agent.processes.pool import LOOK_SECONDS, WorkerPool
 from penstock.agent.publisher import Publisher
 from penstock.agent.refused_logins import RefusedLogins
 from penstock.agent.shard import Shard
-from penstock.agent.storage_lock import StorageLock
+from penstock.agent.storage_lock import lock_storage
 from penstock.agent.trends import Trends
 from penstock.agent.workers import Lane, Workers
 from penstock.config import Broker, Config, History, load
@@ -84,7 +85,7 @@ class Agent:
         """Whatever changes what is polled: start, reload, discovery."""
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
-        self._lock: StorageLock | None = None
+        self._lock: int | None = None
 
     def pollers(self) -> list[Poller]:
         """Of all brokers, in the configuration's order; may be called in any thread."""
@@ -95,7 +96,7 @@ class Agent:
         made; Stopped by `stop`.
         """
         self._loop = asyncio.get_running_loop()
-        self._lock = None if self._storage is None else StorageLock(self._storage)
+        self._lock = None if self._storage is None else lock_storage(self._storage)
         try:
             await self._begin()
         except BaseException:
@@ -170,7 +171,8 @@ class Agent:
     def _release(self) -> None:
         """The storage is another agent's to use."""
         if self._lock is not None:
-            self._lock.release()
+            os.close(self._lock)
+            self._lock = None
 
     async def reload(self) -> None:
         """All of the configuration is taken, or ConfigError raised and nothing has changed; Stopped by `stop`."""
