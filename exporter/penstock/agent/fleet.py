@@ -42,8 +42,7 @@ class Switch:
 
 
 class Fleet:
-    """
-    Polls the brokers of `config`, and switches to another configuration; a broker that stays the same is not disturbed.
+    """Polls the brokers of `config`, and switches to another one; a broker that stays the same is not disturbed.
 
     Changed by the event loop only. `config` and `polled` are replaced, never altered, so that any thread may read them.
     """
@@ -55,7 +54,6 @@ class Fleet:
         self.config = config
         """In force, with the brokers of discovery."""
         self.polled: Mapping[str, Polled] = {}
-        """By the broker's name."""
         self.elsewhere: Callable[[], Container[str]] = tuple
         """Brokers of the configuration that are polled by other processes."""
         self._open_poller = open_poller
@@ -100,8 +98,7 @@ class Fleet:
     def switch(self, plan: Switch) -> None:
         """Poll as `plan` says, in one step that cannot be refused, nor cancelled halfway.
 
-        Brokers that are polled no longer end by and by (`settled`); new ones begin when those have ended, because they
-        may be the same brokers.
+        New brokers begin when those polled no longer have ended (`settled`): they may be the same.
         """
         changed = {broker.name for broker, _ in plan.opened}
         self._leave([name for name in self.polled if name in changed or name not in plan.policies])
@@ -146,7 +143,12 @@ class Fleet:
 
     def _later(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Do it beside, whoever is cancelled meanwhile."""
-        task = asyncio.create_task(_tell(name, work), name=f"end {name}")
+
+        async def done() -> None:
+            with _logged(name):
+                await work
+
+        task = asyncio.create_task(done(), name=f"end {name}")
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
@@ -160,11 +162,6 @@ async def _run_after(before: Collection[asyncio.Task[None]], poller: Poller, fir
 async def _close(poller: Poller) -> None:
     async with asyncio.timeout(CLOSE_SECONDS):
         await poller.close()
-
-
-async def _tell(broker: str, work: Coroutine[Any, Any, None]) -> None:
-    with _logged(broker):
-        await work
 
 
 @contextlib.contextmanager

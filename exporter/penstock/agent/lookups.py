@@ -61,10 +61,9 @@ def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
 
 
 class Lookups:
-    """The agent as the server sees it (`penstock.server.view.AgentView`): answers from what the last polls left.
+    """The agent as the server sees it (`penstock.server.view.AgentView`); any thread may ask.
 
-    It changes nothing and has no state, so that any thread may ask. elsewhere: who polls brokers that are not polled
-    here, by their names.
+    elsewhere: who polls brokers that are not polled here, by their names.
     """
 
     def __init__(
@@ -102,10 +101,8 @@ class Lookups:
         try:
             return self.broker(broker.name)
         except Hinted as error:
-            up = False if isinstance(error, Busy) else None
-            return BrokerState(
-                name=broker.name, kind=broker.kind, version="", role="", up=up, age=None, error=str(error)
-            )
+            up, why = False if isinstance(error, Busy) else None, str(error)
+            return BrokerState(name=broker.name, kind=broker.kind, version="", role="", up=up, age=None, error=why)
 
     @where_polled
     def broker(self, broker: str) -> BrokerState:
@@ -214,8 +211,7 @@ class Lookups:
     def _known(self, broker: str, view: BrokerView | None) -> BrokerView:
         if view is None:
             last = self._poller(broker).last
-            why = last.error if last else "it was not asked yet"
-            raise NotFound(f"nothing is known of broker {broker} now", why)
+            raise NotFound(f"nothing is known of broker {broker} now", last.error if last else "it was not asked yet")
         return view
 
     def _views(self, broker: str) -> list[BrokerView]:
@@ -231,14 +227,12 @@ class Lookups:
 
     def _time_series(self, table: str, points: int) -> lists.SeriesOf:
         """Gives a row's last `points` values that are kept; none at 0."""
-        if not points:
-            return lists.no_series
 
         def last_points(view: BrokerView, i: int) -> answers.TimeSeries | None:
             recent = self._recent(view.policy.broker)
             return time_series_values(recent.of(table, [i], view.tables[table].index, points), 0)
 
-        return last_points
+        return last_points if points else lists.no_series
 
 
 def _state(polled: Polled) -> BrokerState:

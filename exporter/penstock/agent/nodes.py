@@ -1,7 +1,6 @@
 """Which configured broker serves which node id, and who may go on with what is known of it.
 
-Both brokers of a failover pair have one node id, and so has a copy of a broker's data directory that is started. What
-is known belongs to the configured name; another name goes on with it only where a failover is proven.
+What is known belongs to the configured name; another name goes on with it only where a failover is proven.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -14,10 +13,7 @@ from penstock.agent.checkpoint import Checkpoint, node_of, same_process
 from penstock.model import Process, Role, Snapshot
 
 AT_ONCE = 0.25
-"""
-Seconds within which two brokers that start count as one that is watched under two names: both kinds tell their start to
-the millisecond.
-"""
+"""Seconds within which two brokers that start count as one that is watched under two names."""
 
 
 class Standing(Enum):
@@ -98,18 +94,13 @@ class Nodes:
         if own is None or own.standing is Standing.PASSIVE:
             return ()
         watched = self.watched()
-        return tuple(
-            sorted(
-                other
-                for other, seen in self._seen.copy().items()
-                if other != name
-                and other in watched
-                and seen.node_id == own.node_id
-                and own.first < seen.last
-                and seen.first < own.last
-                and not seen.is_one_with(own)
-            )
+        mates = ((other, seen) for other, seen in self._seen.copy().items() if seen.node_id == own.node_id)
+        together = (
+            other
+            for other, seen in mates
+            if other != name and own.first < seen.last and seen.first < own.last and not seen.is_one_with(own)
         )
+        return tuple(sorted(other for other in together if other in watched))
 
     def own(self, name: str, snapshot: Snapshot) -> Checkpoint | None:
         """What is known of this name and node id."""
@@ -136,9 +127,7 @@ class Nodes:
         own = self._seen[name]
         others = [known.broker] if known.broker else [one for one in self._seen.copy() if one != name]
         watched = self.watched()
-        for other in others:
-            if other not in watched:
-                continue
+        for other in (one for one in others if one in watched):
             seen = self._seen.get(other)
             if seen is None:
                 raise Undecided

@@ -31,8 +31,7 @@ Publish = Callable[[PollResult, Mapping[Result, int]], None]
 class Poller:
     """Polls one broker when it is due, hands what was read to the assessor and the publisher, and logs how it went.
 
-    Its own fields belong to the event loop; assessor and publisher work in `executor`, while the loop waits for them.
-    timeout: seconds that a poll may take.
+    Its own fields belong to the event loop; assessor and publisher work in `executor`. timeout: seconds of a poll.
     """
 
     def __init__(
@@ -52,8 +51,6 @@ class Poller:
         """When the first of the polls ended that have failed since; NaN where the last did not."""
         self.polls = dict.fromkeys(Result, 0)
         """So far, by their result."""
-        self.glances = 0
-        """Polls in between, of which only what rings lose is told."""
         self._reader = reader
         self._executor = executor
         self._seconds = np.nan
@@ -123,7 +120,6 @@ class Poller:
                 await asyncio.sleep(GLANCE)
                 snapshot = await self._read()
                 await asyncio.get_running_loop().run_in_executor(self._executor, self.assessor.glance, snapshot)
-                self.glances += 1
         except PenstockError:
             return
         except Exception as error:  # noqa: BLE001 - as in `poll`

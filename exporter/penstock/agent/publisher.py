@@ -19,8 +19,7 @@ from penstock.series.last_good import keep_seconds
 class Publisher:
     """Renders what the assessor knows, and withdraws it when it becomes too old.
 
-    `publish` and `withdraw` run where the assessor does. The event loop reads `fresh_until` while
-    neither runs; `blocks` may be read by any thread.
+    `publish` and `withdraw` run where the assessor does; the loop reads `fresh_until` in between, any thread `blocks`.
     """
 
     assessor: Assessor
