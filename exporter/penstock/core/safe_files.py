@@ -1,7 +1,6 @@
 """How every file is written: for its owner only unless it is for others, and never through what stands in its place.
 
-A FIFO, a device or a directory is refused at once, a link is not followed. Directories are the operator's: a link among
-those above a file is followed.
+A FIFO, a device, a directory or a link is refused at once. A link among the directories above a file is followed.
 """
 
 import contextlib
