@@ -75,10 +75,8 @@ class Helper:
     async def start(cls, java: str, jars: Sequence[Path], max_answer_bytes: int) -> "Helper":
         """Raises ConfigError when the program is not there or no Java can be started."""
         if not JAR.exists():
-            raise ConfigError(
-                f"{JAR} is missing: this Penstock was built without a JDK; install one and run pip install again, or"
-                " use transport: jolokia"
-            )
+            hint = "install one and run pip install again, or use transport: jolokia"
+            raise ConfigError(f"{JAR} is missing: this Penstock was built without a JDK; {hint}")
         classes = ":".join(str(jar) for jar in (JAR, *jars))
         command, pipe = (java, *_JVM, "-cp", classes, MAIN), asyncio.subprocess.PIPE
         passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
@@ -269,7 +267,6 @@ async def service_url(url: str, timeout: float) -> str:
         return url
     found = await ask_port_mapper(parts.hostname or "", parts.port or 0, timeout)
     if not found.jmx_url:
-        raise Unreachable(
-            f"{url}: the port mapper names no JMX connector: the broker is starting, or imq.jmx.enabled is false"
-        )
+        why = "the broker is starting, or imq.jmx.enabled is false"
+        raise Unreachable(f"{url}: the port mapper names no JMX connector: {why}")
     return found.jmx_url

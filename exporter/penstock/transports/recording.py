@@ -51,10 +51,7 @@ class Header(msgspec.Struct):
 
 
 class RecordingFile:
-    """A file of at most `limit` bytes, readable by its owner only: whole polls, as many as there is room for.
-
-    Raises PenstockError when it cannot be written.
-    """
+    """Whole polls, as many as `limit` bytes have room for. Raises PenstockError when it cannot be written."""
 
     def __init__(self, path: Path, limit: int = MAX_BYTES) -> None:
         self.path, self.limit = path, limit
@@ -71,10 +68,9 @@ class RecordingFile:
         """Make it, in place of an older one. Raises ConfigError."""
         try:
             self._file = create_named(self.path)
-        except Unfit as error:
-            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}; name another file") from error
         except OSError as error:
-            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from error
+            hint = "; name another file" if isinstance(error, Unfit) else ""
+            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}{hint}") from error
 
     def begin_poll(self) -> None:
         self.end_poll()
@@ -100,10 +96,9 @@ class RecordingFile:
                 self._member.close()
                 self._member = None
                 self._file.flush()
-                self._size, before = self._file.tell(), self._size
-                if self._size > self.limit:
-                    self._size = before
+                if self._file.tell() > self.limit:
                     self._cut()
+                self._size = self._file.tell()
         if not self.full:
             self.polls += self._in_poll
         self._in_poll = False
