@@ -222,7 +222,13 @@ class Discovery:
         found = [await self._in_dns(target, profiles[target.profile], now, faults) for target in config.discovery.dns]
         for entry in config.discovery.files:
             allowed = {name: profiles[name] for name in entry.profiles}
-            found += [await self._in_files(pattern, allowed, now, faults) for pattern in entry.files]
+            for pattern in entry.files:
+                path = str(self.directory / pattern)
+                before = self._files.get(path, {})
+                self._files[path], of_files, wrong = await asyncio.to_thread(read_files, path, before, allowed, now)
+                self.failures += len(wrong)
+                faults.update(wrong)
+                found.append((pattern, of_files))
         return found
 
     async def _in_dns(self, target: DnsTarget, profile: Profile, now: float, faults: dict[str, str]) -> Source:
@@ -255,16 +261,6 @@ class Discovery:
             raise
         else:
             self._unresolved.pop(source, None)
-
-    async def _in_files(
-        self, pattern: str, profiles: Mapping[str, Profile], now: float, faults: dict[str, str]
-    ) -> Source:
-        path = str(self.directory / pattern)
-        before = self._files.get(path, {})
-        self._files[path], found, wrong = await asyncio.to_thread(read_files, path, before, profiles, now)
-        self.failures += len(wrong)
-        faults.update(wrong)
-        return pattern, found
 
     def _tell(self, faults: Mapping[str, str], now: float) -> None:
         for what, why in faults.items():

@@ -25,8 +25,6 @@ CLOSE_SECONDS = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """A broker that is polled."""
-
     broker: Broker
     poller: Poller
     task: asyncio.Task[None]
@@ -63,7 +61,6 @@ class Fleet:
         """Of brokers that are polled no longer."""
 
     def in_order(self) -> list[Polled]:
-        """In the order of the configuration."""
         polled = self.polled
         return [polled[broker.name] for broker in self.config.brokers if broker.name in polled]
 
@@ -109,7 +106,7 @@ class Fleet:
         started = {}
         for number, (broker, poller) in enumerate(plan.opened):
             first = SPREAD_SECONDS * number / len(plan.opened)
-            task = asyncio.create_task(_run_after(before, poller, first), name=f"poll {broker.name}")
+            task = asyncio.create_task(poller.run(first, before), name=f"poll {broker.name}")
             started[broker.name] = Polled(broker, poller, task)
             self._exposition.set_broker(broker.name, poller.publisher.blocks)
         self.polled, self.config = {**self.polled, **started}, plan.config
@@ -151,12 +148,6 @@ class Fleet:
         task = asyncio.create_task(done(), name=f"end {name}")
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
-
-
-async def _run_after(before: Collection[asyncio.Task[None]], poller: Poller, first: float) -> None:
-    if before:
-        await asyncio.wait(before)
-    await poller.run(first)
 
 
 async def _close(poller: Poller) -> None:

@@ -33,7 +33,6 @@ SET_ASIDE = ".unusable"
 FORGET_SECONDS = 30 * 86400.0
 """A broker that was not seen for so long is forgotten."""
 MAX_BYTES = 1 << 28
-"""Of the file."""
 PLAIN_BYTES, MOST_PACKED = 1 << 26, 200
 """So much content is taken, or so many times the file's size if that is more: beyond it is a bomb."""
 _CHUNK = 1 << 20
@@ -68,7 +67,6 @@ class StateFile:
     success: bool = True
     """Whether what was last saved or recorded is in the files, and they could be used."""
     sequence: int = 0
-    """Of the last record."""
     _brokers: dict[str, Checkpoint | PackedBroker] = field(default_factory=dict)
     _seen: dict[str, float] = field(default_factory=dict)
     _journal: StateJournal = field(init=False)
@@ -231,12 +229,9 @@ class StateFile:
 
     def _failed(self, path: Path, error: OSError) -> None:
         if self.success:
-            log.warning(
-                "%s cannot be written (%s): patience and conditions will be lost when the agent ends; make the"
-                " directory writable or give another --storage.path",
-                path,
-                error.strerror or error,
-            )
+            what = "%s cannot be written (%s): patience and conditions will be lost when the agent ends; %s"
+            hint = "make the directory writable or give another --storage.path"
+            log.warning(what, path, error.strerror or error, hint)
         self.success = False
 
 

@@ -157,11 +157,8 @@ class Agent:
                 await others
         except TimeoutError:
             ended = False
-            log.warning(
-                "the work under way did not end within %g s: %s; counters, conditions and events are in the journal",
-                STOP_SECONDS,
-                unwritten,
-            )
+            what = "the work under way did not end within %g s: %s; counters, conditions and events are in the journal"
+            log.warning(what, STOP_SECONDS, unwritten)
         finally:
             self._workers.shutdown(wait=ended)
             if ended:  # else it may still write: the end of the process gives the directory back

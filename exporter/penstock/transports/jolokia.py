@@ -71,17 +71,11 @@ class JolokiaTransport:
 
     async def _post(self, body: bytes, timeout: float) -> Answer:
         began, wall = time.monotonic(), time.time()
+        host = self._target.tls.server_name if self._target.tls and self._ssl else None
+        how: Any = {"ssl": self._ssl or True, "server_hostname": host, "allow_redirects": False}
         try:
             async with asyncio.timeout(timeout):
-                session = self._open()
-                async with session.post(
-                    self._url,
-                    data=body,
-                    headers=self._headers(),
-                    ssl=self._ssl if self._ssl is not None else True,
-                    server_hostname=self._target.tls.server_name if self._target.tls and self._ssl else None,
-                    allow_redirects=False,
-                ) as response:
+                async with self._open().post(self._url, data=body, headers=self._headers(), **how) as response:
                     self._check(response)
                     answer = await read_capped(response, self._target.max_answer_bytes, self._target.url)
         except TimeoutError as error:

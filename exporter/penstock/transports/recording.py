@@ -153,9 +153,8 @@ class Recorder(PassingOn):
             seconds = time.monotonic() - began
             self._file.write(RecordedCall(stamp=time.time(), seconds=seconds, requests=asked, error=str(error)))
             raise
-        self._file.write(
-            RecordedCall(stamp=answer.stamp, seconds=answer.seconds, requests=asked, answer=_one_line(answer.body))
-        )
+        body = _one_line(answer.body)
+        self._file.write(RecordedCall(stamp=answer.stamp, seconds=answer.seconds, requests=asked, answer=body))
         return answer
 
     async def close(self) -> None:
@@ -192,12 +191,13 @@ class RecordingTransport:
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002
         asked = msgspec.json.encode(requests)
         same = (call for call in self._calls if bytes(call.requests) == asked)
-        if call := next(same, None) or next((one for one in self._calls if asked_for_less(requests, one)), None):
-            self._calls.remove(call)
-            if not (answer := bytes(call.answer)):
-                raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
-            return Answer(answer, call.stamp, call.seconds)
-        raise NotRecorded(f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}")
+        call = next(same, None) or next((one for one in self._calls if asked_for_less(requests, one)), None)
+        if call is None:
+            raise NotRecorded(f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}")
+        self._calls.remove(call)
+        if not (answer := bytes(call.answer)):
+            raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
+        return Answer(answer, call.stamp, call.seconds)
 
     async def close(self) -> None:
         self._file.close()
