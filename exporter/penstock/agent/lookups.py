@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import numpy as np
 
 from penstock.agent.assessor import Result
-from penstock.agent.fleet import Fleet, Polled
+from penstock.agent.fleet import Fleet
 from penstock.agent.journal import Journal
 from penstock.agent.poller import Poller
 from penstock.agent.processes.handle import WorkerProcess
@@ -109,7 +109,21 @@ class Lookups:
         """NotFound: it is not polled yet."""
         if (polled := self._fleet.polled.get(broker)) is None:
             raise NotFound(f"broker {broker} was not asked yet", "it is soon")
-        return _state(polled)
+        poll, view = polled.poller.last, polled.poller.assessor.view
+        snapshot = view.snapshot if view else None
+        about = snapshot.broker if snapshot else None
+        return BrokerState(
+            name=polled.broker.name,
+            kind=polled.broker.kind,
+            version=about.product_version or about.version if about else "",
+            role=about.role if about else "",
+            up=None if poll is None else poll.result is not Result.FAILED,
+            age=None if snapshot is None else max(time.time() - snapshot.stamp, 0.0),
+            error=poll.error if poll else "",
+            notes=snapshot.notes if snapshot else (),
+            findings=findings(view.state.findings.found) if view else (),
+            numbers=lists.broker_numbers(view) if view else {},
+        )
 
     @where_polled
     def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList:
@@ -233,21 +247,3 @@ class Lookups:
             return time_series_values(recent.of(table, [i], view.tables[table].index, points), 0)
 
         return last_points if points else lists.no_series
-
-
-def _state(polled: Polled) -> BrokerState:
-    poll, view = polled.poller.last, polled.poller.assessor.view
-    snapshot = view.snapshot if view else None
-    about = snapshot.broker if snapshot else None
-    return BrokerState(
-        name=polled.broker.name,
-        kind=polled.broker.kind,
-        version=about.product_version or about.version if about else "",
-        role=about.role if about else "",
-        up=None if poll is None else poll.result is not Result.FAILED,
-        age=None if snapshot is None else max(time.time() - snapshot.stamp, 0.0),
-        error=poll.error if poll else "",
-        notes=snapshot.notes if snapshot else (),
-        findings=findings(view.state.findings.found) if view else (),
-        numbers=lists.broker_numbers(view) if view else {},
-    )

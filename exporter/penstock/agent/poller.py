@@ -50,6 +50,8 @@ class Poller:
         self.failing_since = np.nan
         """When the first of the polls ended that have failed since; NaN where the last did not."""
         self.polls = dict.fromkeys(Result, 0)
+        self.glances = 0
+        """Polls in between, of which only what rings lose is told."""
         self._reader = reader
         self._executor = executor
         self._seconds = np.nan
@@ -121,6 +123,7 @@ class Poller:
                 await asyncio.sleep(GLANCE)
                 snapshot = await self._read()
                 await asyncio.get_running_loop().run_in_executor(self._executor, self.assessor.glance, snapshot)
+                self.glances += 1
         except PenstockError:
             return
         except Exception as error:  # noqa: BLE001 - as in `poll`

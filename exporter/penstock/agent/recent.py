@@ -177,8 +177,8 @@ def time_series_values(series: RecentSamples | None, row: int) -> answers.TimeSe
 def queue_recent(
     recent: Recent, view: BrokerView, queue: str, address: str | None, events: Iterable[Event]
 ) -> answers.Recent:
-    """The last hour of a queue: its numbers, what its clients buffered (MAX_CLIENTS, those with a condition first, then
-    those that buffered most), its conditions. events: of this queue's name. NotFound: there is no such queue.
+    """Of its clients MAX_CLIENTS, those with a condition first, then those that buffered most. events: of this queue's
+    name. NotFound: there is no such queue.
     """
     series, i = find_queue(view, queue, address)
     here = [one for one in view.conditions if (one.address, one.queue) == (series.address, series.queue)]
