@@ -47,10 +47,7 @@ SavedLoss = tuple[int, str, Loss]
 
 @dataclass(frozen=True, slots=True)
 class SavedTimeouts(Generic[NameT]):
-    """A `LearnedTimeout`: of the row `at // BINS` the weight of the bin `at % BINS`; the other columns by row.
-
-    spells: its long gaps, LONG_GAPS a row.
-    """
+    """Of row `at // BINS` the weight of bin `at % BINS`; the other columns by row, of `spells` LONG_GAPS a row."""
 
     names: Sequence[NameT] = ()
     at: Keys = field(default_factory=lambda: np.empty(0, np.int64))

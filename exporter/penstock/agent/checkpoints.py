@@ -24,9 +24,7 @@ SAVE_PAUSE = 5.0
 
 
 class Checkpoints:
-    """Saves what is known of all brokers to the state file, and gives it back by name and node id.
-
-    `record` is called in the worker threads, everything else in the event loop. storage: the directory of the state
+    """`record` is called in the worker threads, everything else in the event loop. storage: the directory of the state
     file; None: nothing is kept. on_save: called in the event loop with whether a save succeeded.
     """
 

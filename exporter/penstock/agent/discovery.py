@@ -143,10 +143,7 @@ class FoundBrokers:
 
 @dataclass(slots=True)
 class Discovery:
-    """Keeps what a source gave while it fails, and a broker for a while after it is gone.
-
-    directory: relative file names are relative to it. report: called with new faults, beside the log.
-    """
+    """directory: relative file names are relative to it. report: called with new faults, beside the log."""
 
     directory: Path
     resolve: Resolve = field(default_factory=lambda: resolve)

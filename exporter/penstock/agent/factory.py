@@ -21,10 +21,7 @@ from penstock.transports.transport import Reader, Transport, WithMaskedErrors
 def open_reader(
     config: Config, broker: Broker, executor: Executor | None = None, record: RecordingFile | None = None
 ) -> Reader:
-    """A reader of `broker`, whose errors show nothing that the environment put into its settings. Raises ConfigError.
-
-    record: a file to which every raw answer is written too.
-    """
+    """Its errors show nothing of the environment. record: gets every raw answer too. Raises ConfigError."""
     try:
         transport: Transport = WithMaskedErrors(open_transport(broker), broker.mask)
     except ConfigError as error:

@@ -40,10 +40,7 @@ class Switch:
 
 
 class Fleet:
-    """Polls the brokers of `config`, and switches to another one; a broker that stays the same is not disturbed.
-
-    Changed by the event loop only. `config` and `polled` are replaced, never altered, so that any thread may read them.
-    """
+    """Changed by the event loop only; `config` and `polled` are replaced, never altered: any thread may read them."""
 
     def __init__(
         self, config: Config, open_poller: Callable[[Config, Broker], Poller], exposition: Exposition, kept: Checkpoints
@@ -93,10 +90,7 @@ class Fleet:
         )
 
     def switch(self, plan: Switch) -> None:
-        """Poll as `plan` says, in one step that cannot be refused, nor cancelled halfway.
-
-        New brokers begin when those polled no longer have ended (`settled`): they may be the same.
-        """
+        """In one step that cannot be refused, nor cancelled halfway. New ones begin when those that go have ended."""
         changed = {broker.name for broker, _ in plan.opened}
         self._leave([name for name in self.polled if name in changed or name not in plan.policies])
         for name, polled in self.polled.items():

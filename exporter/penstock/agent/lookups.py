@@ -36,9 +36,7 @@ Look = Callable[Concatenate["Lookups", str, P], AnswerT]
 
 
 def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
-    """Asked of the process that polls the broker; a list of all brokers of all, but for one that does not answer, whose
-    brokers are not known then.
-    """
+    """Asked of the process that polls the broker; of all brokers it is asked of all processes that answer."""
 
     @wraps(look_up)
     def answered(self: "Lookups", broker: str, /, *given: P.args, **named: P.kwargs) -> AnswerT:
@@ -61,10 +59,7 @@ def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
 
 
 class Lookups:
-    """The agent as the server sees it (`penstock.server.view.AgentView`); any thread may ask.
-
-    elsewhere: who polls brokers that are not polled here, by their names.
-    """
+    """The agent as the server sees it; any thread may ask. elsewhere: who polls what is not polled here, by name."""
 
     def __init__(
         self,

@@ -49,8 +49,7 @@ class SeenNode:
 
 @dataclass(slots=True)
 class Nodes:
-    """
-    All brokers of an agent; each is noted by its own jobs, in any of the worker threads, and read by those of others.
+    """Each broker is noted by its own jobs, in any of the worker threads, and read by those of others.
 
     kept: what is known of a node id, by any name. watched: the names in force.
     """
@@ -85,10 +84,9 @@ class Nodes:
         self._seen[name] = SeenNode(Standing.DOWN, before.node_id, was_passive=before.was_passive)
 
     def rivals(self, name: str) -> tuple[str, ...]:
-        """Who else was active with its node id while it was.
+        """Who else was active with its node id while it was. In a failover neither is seen active after the other.
 
-        In a failover the one is not seen active again after the other was, but as another process. One process that is
-        watched under two names is no rival of itself.
+        One process that is watched under two names is no rival of itself.
         """
         own = self._seen.get(name)
         if own is None or own.standing is Standing.PASSIVE:
@@ -107,10 +105,7 @@ class Nodes:
         return next((one for one in self._kept_of(name, snapshot) if one.broker == name), None)
 
     def recalled(self, name: str, snapshot: Snapshot) -> Checkpoint | None:
-        """What an active broker goes on with: what was known of its own name, else of the one that it took over from.
-
-        Raises Undecided.
-        """
+        """What is known of its own name, else of the one that it took over from. Raises Undecided."""
         own = self.own(name, snapshot)
         if own is not None and own.was_active:
             return own

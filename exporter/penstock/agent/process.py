@@ -25,8 +25,7 @@ EXIT_SECONDS = 3.5
 def tune() -> None:
     """To be called before there is another thread.
 
-    What is known of a large broker is hundreds of thousands of objects in no cycle: to walk them takes 0.1 s, in which
-    no request is answered. What requests leave behind in cycles is little.
+    To walk all objects of a large broker for cycles, where there are few, takes 0.1 s without an answer.
     """
     allocator.one_arena()
     gc.set_threshold(YOUNG, OLDER, ALL)
@@ -48,10 +47,7 @@ def worker_processes(text: str) -> int:
 
 
 def last_resort() -> threading.Timer:
-    """Started, it ends the process within EXIT_SECONDS, whatever still works or hangs by then; never to be cancelled.
-
-    What no kill may take back is in the files at any time.
-    """
+    """Started, it ends the process within EXIT_SECONDS, whatever still works by then; never to be cancelled."""
     timer = threading.Timer(EXIT_SECONDS, os._exit, [0])
     timer.daemon = True
     return timer
@@ -66,16 +62,11 @@ SPARE = 0.1
 STEP_MIB = 64
 """Limits are multiples of this."""
 AGENT_SERIES, SIDECAR_SERIES = 3_750_000, 750_000
-"""What the limits of chart and unit, with a worker process, and of the sidecars hold: 100,000 and 20,000 queues with a
-consumer each.
-"""
+"""What the limits of chart and unit, and of the sidecars hold: 100,000 and 20,000 queues with a consumer each."""
 
 
 def needed_mb(series: int, others: int = 0) -> float:
-    """Peak resident memory in MB of an agent that shows so many series, of all its brokers, while it is scraped.
-
-    others: worker processes of it.
-    """
+    """Peak resident memory in MB of an agent that shows so many series while it is scraped, with `others` workers."""
     return PROGRAM_MB * (1 + others) + series * SERIES_KB / 1000
 
 

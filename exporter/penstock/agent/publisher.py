@@ -17,10 +17,7 @@ from penstock.series.last_good import keep_seconds
 
 @dataclass(slots=True)
 class Publisher:
-    """Renders what the assessor knows, and withdraws it when it becomes too old.
-
-    `publish` and `withdraw` run where the assessor does; the loop reads `fresh_until` in between, any thread `blocks`.
-    """
+    """`publish` and `withdraw` run where the assessor does; `fresh_until` is read in between, `blocks` by any thread."""
 
     assessor: Assessor
     on_change: Callable[[Iterable[Event]], None] = lambda _: None

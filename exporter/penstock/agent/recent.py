@@ -177,9 +177,7 @@ def time_series_values(series: RecentSamples | None, row: int) -> answers.TimeSe
 def queue_recent(
     recent: Recent, view: BrokerView, queue: str, address: str | None, events: Iterable[Event]
 ) -> answers.Recent:
-    """Of its clients MAX_CLIENTS, those with a condition first, then those that buffered most. events: of this queue's
-    name. NotFound: there is no such queue.
-    """
+    """Of its clients those with a condition first, then those that buffered most. NotFound: there is no such queue."""
     series, i = find_queue(view, queue, address)
     here = [one for one in view.conditions if (one.address, one.queue) == (series.address, series.queue)]
     begin = view.snapshot.stamp - HOUR
@@ -216,10 +214,9 @@ Name = tuple[str, str]
 
 
 def episodes(events: Iterable[Event], active: Sequence[ActiveCondition], begin: float) -> list[SeverityEpisode]:
-    """What was active since `begin`, in the order of its beginnings.
+    """What was active since `begin`, in the order of its beginnings; silenced conditions are left out.
 
-    events: of the queue, those since `begin` at least, oldest first. active: its conditions now. Silenced conditions
-    are no events, and are left out here too.
+    events: of the queue, those since `begin` at least, oldest first. active: its conditions now.
     """
     under_way: dict[Name, tuple[str, float]] = {}
     found: list[SeverityEpisode] = []

@@ -58,10 +58,7 @@ class PackedBroker(Packed):
 
 @dataclass(slots=True)
 class StateFile:
-    """The state of all brokers, in memory and in `directory`.
-
-    Polls are recorded and brokers kept in any thread; while `save` runs nothing else may be done.
-    """
+    """Polls are recorded and brokers kept in any thread; while `save` runs nothing else may be done."""
 
     directory: Path
     success: bool = True
@@ -86,10 +83,7 @@ class StateFile:
         return self._journal.size > FULL
 
     def load(self) -> list[Event]:
-        """Read both files; what cannot be used is renamed, with a warning, and not known then.
-
-        Returns the events of the journal, of which an agent that was killed may not have written the last.
-        """
+        """What cannot be used is renamed, with a warning. Returns the journal's events: the log may lack the last."""
         saved, records = self._of_file(), list(self._records())
         saved = replayed(saved, records, time.time())
         self._brokers, self._seen = {**saved.brokers}, saved.seen

@@ -92,9 +92,7 @@ class Agent:
         return [polled.poller for polled in self._fleet.in_order()]
 
     async def start(self) -> None:
-        """Raises ConfigError, and polls none then: another agent uses the storage, or a broker's transport cannot be
-        made; Stopped by `stop`.
-        """
+        """ConfigError: the storage is in use, or a transport cannot be made; none is polled then. Stopped by `stop`."""
         self._loop = asyncio.get_running_loop()
         self._lock = None if self._storage is None else lock_storage(self._storage)
         try:
@@ -131,10 +129,7 @@ class Agent:
         self._record(Change.AGENT_START, f"version {__version__}")
 
     async def stop(self) -> None:
-        """End whatever is under way, save what is known and give everything back; at any time, and more than once.
-
-        It goes on to its end, whoever is cancelled. What does not end within STOP_SECONDS is left behind in a thread.
-        """
+        """At any time, more than once, whoever is cancelled. What does not end in STOP_SECONDS is left behind."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(), name="stop")
         await asyncio.shield(self._stopping)

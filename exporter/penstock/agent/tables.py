@@ -80,10 +80,7 @@ SIZES = {
 
 @dataclass(slots=True)
 class SeriesBudget:
-    """Cuts the tables of one broker to the series that it may have.
-
-    What is shown stays shown while others are of the same order of magnitude: series that come and go cost more.
-    """
+    """Cuts the tables of one broker to its budget; what is shown stays while others are of the same magnitude."""
 
     dropped: int = 0
     """Series that were held back at the last poll."""

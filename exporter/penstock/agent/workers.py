@@ -35,10 +35,7 @@ class Workers:
 
 
 class Lane(Executor):
-    """The jobs of one broker, one at a time, in the order in which they are handed over.
-
-    A broker is found out to be large by its first long job; its next is done in the thread of the large ones.
-    """
+    """The jobs of one broker, one at a time, as they are handed over; it is large after its first long one."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers

@@ -113,10 +113,7 @@ def check_target(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path, beside: Path | None = None, mode: int = OWNER_ONLY) -> Iterator[BinaryIO]:
-    """A file to fill, there whole or not at all, and lasting: written as `beside`, then renamed. Raises OSError.
-
-    beside: on the same file system; default: the name with `.new` behind it.
-    """
+    """A file to fill, there whole or not at all, lasting: written as `beside` (NAME.new), then renamed. OSError."""
     new = beside or path.with_name(f"{path.name}.new")
     with create(new, mode) as file:
         yield file

@@ -93,10 +93,7 @@ class RowState:
     """What the names of its columns in the state file begin with."""
 
     def reindexed(self, index: Index[Any], known: Mask | None = None) -> Self:
-        """By the rows of `index`; a new row has the fill values.
-
-        known: the rows that are in the same life as before; the others keep only what outlives it.
-        """
+        """A new row has the fill values. known: rows in the same life; the others keep only what outlives it."""
         begun = np.empty(0, np.intp) if known is None else np.flatnonzero(~known)
         if index is self.index and not len(begun):
             return self

@@ -190,10 +190,7 @@ def take_or_fill(
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """From the rows of one index to those of another that they name by key.
-
-    at: position in `target` of what each row of `source` names, -1 where it is not there.
-    """
+    """`at`: position in `target` of what each row of `source` names by key, -1 where it is not there."""
 
     source: Index[Any] = field(default_factory=Index.empty)
     target: Index[Any] = field(default_factory=Index.empty)
