@@ -5,7 +5,6 @@ What is known belongs to the configured name; another name goes on with it only 
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 
 import numpy as np
 
@@ -16,25 +15,19 @@ AT_ONCE = 0.25
 """Seconds within which two brokers that start count as one that is watched under two names."""
 
 
-class Standing(Enum):
-    ACTIVE = auto()
-    PASSIVE = auto()
-    DOWN = auto()
-
-
 class Undecided(Exception):
     """Whether this broker took over cannot be said before the other one is polled."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenNode:
-    """A configured broker as its last poll left it.
+    """A configured broker as its last poll left it; role: None where that did not reach it.
 
     first, last: of the polls at which this process was active, by the agent's clock. was_passive: before them.
     process, begun: as it called itself at the last of them, and at the first.
     """
 
-    standing: Standing
+    role: Role | None = None
     node_id: str = ""
     process: Process = field(default_factory=Process)
     first: float = np.nan
@@ -63,25 +56,25 @@ class Nodes:
         broker, process = snapshot.broker, snapshot.observation.process
         if broker is None:
             return
-        before = self._seen.get(name, SeenNode(Standing.DOWN))
+        before = self._seen.get(name, SeenNode())
         node_id = node_of(broker, name)
-        if broker.role is not Role.ACTIVE:
-            self._seen[name] = SeenNode(Standing.PASSIVE, node_id, process, was_passive=True)
+        if broker.role is Role.PASSIVE:
+            self._seen[name] = SeenNode(Role.PASSIVE, node_id, process, was_passive=True)
             return
         goes_on = before.node_id == node_id and not process.replaces(before.process) and not np.isnan(before.first)
         first, begun = (before.first, before.begun) if goes_on else (snapshot.stamp, process)
         # A replica learns its node id with the first copy.
         was_passive = before.was_passive and before.node_id in (node_id, f"name:{name}")
-        self._seen[name] = SeenNode(Standing.ACTIVE, node_id, process, first, snapshot.stamp, was_passive, begun)
+        self._seen[name] = SeenNode(Role.ACTIVE, node_id, process, first, snapshot.stamp, was_passive, begun)
 
     def failed(self, name: str) -> None:
         """Note a poll that did not reach it."""
-        self._seen[name] = replace(self._seen.get(name, SeenNode(Standing.DOWN)), standing=Standing.DOWN)
+        self._seen[name] = replace(self._seen.get(name, SeenNode()), role=None)
 
     def forget(self, name: str) -> None:
         """What was seen of it is too old to be used."""
-        before = self._seen.get(name, SeenNode(Standing.DOWN))
-        self._seen[name] = SeenNode(Standing.DOWN, before.node_id, was_passive=before.was_passive)
+        before = self._seen.get(name, SeenNode())
+        self._seen[name] = SeenNode(None, before.node_id, was_passive=before.was_passive)
 
     def rivals(self, name: str) -> tuple[str, ...]:
         """Who else was active with its node id while it was. In a failover neither is seen active after the other.
@@ -89,7 +82,7 @@ class Nodes:
         One process that is watched under two names is no rival of itself.
         """
         own = self._seen.get(name)
-        if own is None or own.standing is Standing.PASSIVE:
+        if own is None or own.role is Role.PASSIVE:
             return ()
         watched = self.watched()
         mates = ((other, seen) for other, seen in self._seen.copy().items() if seen.node_id == own.node_id)
@@ -126,7 +119,7 @@ class Nodes:
             seen = self._seen.get(other)
             if seen is None:
                 raise Undecided
-            if seen.standing is Standing.ACTIVE and seen.node_id == own.node_id:
+            if seen.role is Role.ACTIVE and seen.node_id == own.node_id:
                 if seen.last > own.first or not known.broker:
                     return False
                 raise Undecided

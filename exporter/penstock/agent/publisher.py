@@ -17,7 +17,7 @@ from penstock.series.last_good import keep_seconds
 
 @dataclass(slots=True)
 class Publisher:
-    """`publish` and `withdraw` run where the assessor does; `fresh_until` is read in between, `blocks` by any thread."""
+    """`publish` and `withdraw` run where the assessor does; `fresh_until` is read in between, `blocks` at any time."""
 
     assessor: Assessor
     on_change: Callable[[Iterable[Event]], None] = lambda _: None
