@@ -209,16 +209,12 @@ def clients_recent(
     return shown, max(len(at) - MAX_CLIENTS, 0)
 
 
-Name = tuple[str, str]
-"""Condition, client."""
-
-
 def episodes(events: Iterable[Event], active: Sequence[ActiveCondition], begin: float) -> list[SeverityEpisode]:
     """What was active since `begin`, in the order of its beginnings; silenced conditions are left out.
 
     events: of the queue, those since `begin` at least, oldest first. active: its conditions now.
     """
-    under_way: dict[Name, tuple[str, float]] = {}
+    under_way: dict[tuple[str, str], tuple[str, float]] = {}
     found: list[SeverityEpisode] = []
     for event in events:
         name, since = (event.condition, event.client), event.time if event.since is None else event.since

@@ -19,8 +19,8 @@ class Body(Protocol):
 class AgentView(Protocol):
     """The agent as the server sees it; nothing here waits for a broker, `reload` excepted.
 
-    `reload` and `exposition` are used in the event loop, everything else from any thread. An empty broker means all.
-    NotFound: there is no such thing. masked_config: that in force, as YAML without secrets.
+    `reload` and `exposition` are used in the event loop, everything else from any thread. An empty broker means all, as
+    any empty text does; `points`: each row with so many of its last values. NotFound: there is no such thing.
     """
 
     @property
@@ -34,28 +34,18 @@ class AgentView(Protocol):
     async def reload(self) -> None:
         """Read the configuration anew. ConfigError: it is refused and the old one stays."""
 
-    def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList:
-        """With `points` each with so many of its last values."""
-
+    def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList: ...
     def clients(self, broker: str, query: ListQuery, points: int = 0) -> answers.ClientList: ...
     def conditions(self, broker: str, query: ListQuery) -> answers.ConditionList: ...
     def incidents(self, broker: str, query: ListQuery) -> answers.IncidentList: ...
     def consumers(self, broker: str, query: ListQuery) -> answers.ConsumerList: ...
-
-    def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation:
-        """All that is known of a queue."""
+    def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation: ...
+    def account(self, broker: str, name: str) -> answers.AccountList: ...
+    def client(self, broker: str, client: str) -> answers.ClientView: ...
+    def recent(self, broker: str, queue: str, address: str | None) -> answers.Recent: ...
 
     def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
         """All that is known of the broker itself, or of its address or connection (`kind`) of this name."""
 
-    def account(self, broker: str, name: str) -> answers.AccountList:
-        """What became of the messages of the queues and addresses of this name."""
-
-    def client(self, broker: str, client: str) -> answers.ClientView:
-        """All that is known of a client over all queues."""
-
-    def recent(self, broker: str, queue: str, address: str | None) -> answers.Recent:
-        """The last hour of a queue, as it is kept in memory."""
-
     def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:
-        """The newest changes, at most `limit`, oldest first; an empty text means any."""
+        """The newest changes, at most `limit`, oldest first."""

@@ -15,20 +15,8 @@ from penstock.server.view import AgentView
 
 ROWS, CONDITIONS, EVENTS, CONSUMERS, FINDINGS = 50, 20, 100, 50, 100
 """Rows of a page."""
-PARAMETERS = (
-    "text",
-    "broker",
-    "condition",
-    "address",
-    "queue",
-    "client",
-    "connection",
-    "name",
-    "sort",
-    "limit",
-    "offset",
-    "reload",
-)
+PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "connection", "name", "sort", "limit",
+              "offset", "reload")  # fmt: skip
 """That pages take and pass on."""
 EVENTS_OFFSET = integer("offset", "Events to pass over.", 0, 10_000)
 OF_BROKER = [name for name, one in CATALOGUE.items() if one.scope is Scope.BROKER]
