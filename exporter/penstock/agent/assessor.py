@@ -38,8 +38,6 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """How the last poll went."""
-
     result: Result
     error: str = ""
     seconds: float = np.nan
@@ -115,7 +113,6 @@ class Assessor:
         return self.state.hidden() if self.tables else {}
 
     def take(self, snapshot: Snapshot) -> None:
-        """Assess a poll."""
         if self.next_policy is not self.policy:
             self.policy, self.state = self.next_policy, self.state.with_new_labels()
         self.nodes.polled(self.name, snapshot)

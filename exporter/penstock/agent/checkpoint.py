@@ -128,7 +128,6 @@ class Checkpoint:
 
     @property
     def node(self) -> str:
-        """As `node_of` says."""
         return self.node_id.removesuffix(f" {self.broker}")
 
     @property

@@ -61,8 +61,6 @@ SPARE = 0.1
 """Share of the need that a limit should have over it."""
 STEP_MIB = 64
 """Limits are multiples of this."""
-AGENT_SERIES, SIDECAR_SERIES = 3_750_000, 750_000
-"""What the limits of chart and unit, and of the sidecars hold: 100,000 and 20,000 queues with a consumer each."""
 
 
 def needed_mb(series: int, others: int = 0) -> float:

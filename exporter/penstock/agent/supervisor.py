@@ -309,7 +309,6 @@ class Agent:
             self._loop.call_soon_threadsafe(self._checkpoints.save_soon)
 
     def _counted(self) -> Mapping[str, float]:
-        """What others count, for the agent's own metrics."""
         found = {"failures": self._discovery.failures, "faults": len(self._discovery.faults)}
         discovery = {f"discovery_{name}": float(count) for name, count in found.items()}
         return self._pool.numbers({**discovery, **self._history.numbers(), **self.refused_logins.numbers()})

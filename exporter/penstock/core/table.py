@@ -93,24 +93,21 @@ class Index(Generic[RowT]):
         ordered, order = ascending(keys)
         if (changed is None or not len(changed)) and np.array_equal(ordered, self.keys):
             return self, order
-        at = np.searchsorted(self.keys, ordered)
-        at_safe = np.minimum(at, max(len(self.keys) - 1, 0))
-        known = (self.keys[at_safe] == ordered) if len(self.keys) else np.zeros(len(ordered), bool)
+        origin = self.positions(ordered)
         if changed is not None and len(changed):
-            known &= ~np.isin(ordered, changed)
-        if len(ordered) == len(self.keys) and known.all():
+            origin[np.isin(ordered, changed)] = -1
+        known, fresh = origin >= 0, np.flatnonzero(origin < 0)
+        if len(ordered) == len(self.keys) and not len(fresh):
             return self, order
-        origin = np.where(known, at_safe, -1).astype(np.intp)
         rows = np.empty(len(ordered), np.object_)
         for some in pieces(len(rows), ROWS_AT_ONCE):
             here = known[some]
             rows[some][here] = self.rows[origin[some][here]]
-        fresh = np.flatnonzero(~known)
         for position, row in zip(fresh, make(order[fresh].tolist()), strict=True):
             rows[position] = row
         index: Index[RowT] = Index(ordered, rows, origin, self._token)
         for name, (number, column) in self._of_rows.items():
-            moved = np.where(known, column[at_safe] if len(column) else np.nan, np.nan)
+            moved = take_or_fill(column, origin, np.nan, fresh)
             moved[fresh] = [number(row) for row in rows[fresh]]
             index._of_rows[name] = number, moved
         return index, order

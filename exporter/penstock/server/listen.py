@@ -114,7 +114,6 @@ def hide_versions() -> None:
 
 
 def _handler(runner: web.AppRunner) -> asyncio.Protocol:
-    """What answers one connection."""
     assert runner.server is not None  # noqa: S101 - made by setup
     return runner.server()
 

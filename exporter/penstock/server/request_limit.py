@@ -45,7 +45,6 @@ class FairScheduler:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> None:
-        """Wait for one."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._next)

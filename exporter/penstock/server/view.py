@@ -11,8 +11,6 @@ from penstock.insight.lists import ListQuery
 
 
 class Body(Protocol):
-    """The body of `/metrics`."""
-
     def chunks(self, form: Format, *, gzip: bool, choice: FamilyFilter) -> Iterator[bytes]: ...
 
 

@@ -170,7 +170,6 @@ class JmxTransport:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the Java process, None while there is none."""
         return self._helper.pid if self._helper else None
 
     async def begin_poll(self) -> None:
