@@ -25,11 +25,10 @@ from penstock.transports.transport import Answer, Request, Transport
 ResultT = TypeVar("ResultT")
 ReplyT = TypeVar("ReplyT", bound=Response)
 
+PageT = TypeVar("PageT", bound=Paged)
+
 LISTING_SHARE = 0.6
 """Share of the time left that a listing gets which may wait for a lock or for a disk."""
-
-
-PageT = TypeVar("PageT", bound=Paged)
 
 
 class ValuesLeftOut(str):
@@ -130,11 +129,8 @@ class Poll(Generic[ReplyT]):
     async def pages(
         page: Callable[[int, int], Awaitable[PageT]], rows: int, budget: Budget, sight: Sight | None = None
     ) -> list[PageT]:
-        """
-        The pages of a listing, each by its number, from 1, and its rows, about `rows`: all, or what the budget allows.
-
-        A listing that turns out to have more rows than that is begun again: its pages are others. They are the same
-        at each poll, so that none of the rows at their end comes and goes.
+        """The pages of a listing, each by its number, from 1, and its rows, about `rows`: all, or what the budget
+        allows. One that turns out to have more rows than that is begun again, in other pages, the same at each poll.
         """
         pages: list[PageT] = []
         while True:
@@ -167,10 +163,8 @@ class BrokerReader(ABC, Generic[ReplyT]):
         await self._transport.close()
 
     async def poll(self, timeout: float) -> Snapshot:
-        """A snapshot within `timeout` seconds.
-
-        Raises SourceError when the broker itself could not be read; each other part fails alone, with its error in
-        `Snapshot.collectors`.
+        """A snapshot within `timeout` seconds. Raises SourceError when the broker itself could not be read; each other
+        part fails alone, with its error in `Snapshot.collectors`.
         """
         poll = Poll(self._transport, self._executor, timeout, self.replies)
         for budget in self.budgets.values():

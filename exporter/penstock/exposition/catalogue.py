@@ -1,7 +1,5 @@
-"""The catalogue: every metric, once; they stand in `catalogue.toml`.
-
-HELP and TYPE lines, the renderer, `docs/metrics.md` and the lint of dashboards and alerts all read it. A new metric is
-one entry, and a column where its `place` says.
+"""The catalogue: every metric, once; they stand in `catalogue.toml`. A new one is an entry, and a column where its
+`place` says.
 """
 
 import re
@@ -66,11 +64,8 @@ class Family:
     """One metric.
 
     name: as in the text format, its type in it: `_total` is a counter, `_info` an info, any other a gauge.
-    help: what it is and in which unit, as sentences.
-    source: where the broker shows it, in words.
-    at: its `place` where the name does not say it.
-    labels: attributes of the row objects that become labels beside the table's own.
-    unbounded: +Inf is a value of it; of any other family it is none, as NaN.
+    help: what it is and in which unit. source: where the broker shows it. at: its `place` where the name does not say.
+    labels: attributes of the row objects that become labels beside the table's own. unbounded: +Inf is a value of it.
     """
 
     name: str

@@ -41,11 +41,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A deflate library.
-
-    module: has compressobj, decompressobj and crc32 as zlib has them.
-    combine: (crc of a, crc of b, length of b in bytes) → crc of a + b.
-    """
+    """A deflate library: compressobj, decompressobj and crc32 as zlib has them. combine: as `crc32_combine`."""
 
     module: ModuleType
     combine: Callable[[int, int, int], int]

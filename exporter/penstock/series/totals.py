@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.table import Column, Index, Keys, take_or_fill
-from penstock.series.labels import Grouping
+from penstock.series.labels import Grouping, sum_by
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
 
@@ -26,11 +26,10 @@ def dormant_capacity(before: int, here: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Totals(Generic[SeriesT]):
-    """Running sums per series.
+    """Running sums per series of `index`: sums, (counters, series).
 
-    index: the series. sums, (counters, series): the totals. last, (counters, rows): what each row of `source` said
-    at the poll before, NaN where it has not spoken. dormant: totals of series that have no row now, so that a counter
-    goes on when a client comes back; capacity: how many of them are kept at most.
+    last, (counters, rows): what each row of `source` said at the poll before, NaN where it said nothing. dormant:
+    totals of series that have no row now, to go on when a client comes back; capacity: how many are kept at most.
     """
 
     source: Index[object] = field(default_factory=Index.empty)
@@ -62,12 +61,8 @@ class Totals(Generic[SeriesT]):
         grown = np.where(known & (now >= before), now - np.where(known, before, 0), now)
         capacity = dormant_capacity(self.capacity, len(grouping.index))
         sums, dormant = self._carried(grouping.index, len(counters), keeps, capacity)
-        here = grouping.member >= 0
         for counter, added in enumerate(grown):
-            counted = here & ~np.isnan(added)
-            sums[counter] += np.bincount(
-                grouping.member[counted], weights=added[counted], minlength=len(grouping.index)
-            )
+            sums[counter] += sum_by(grouping.member, added, len(grouping.index))
         return Totals(grouping.source, np.where(np.isnan(now), before, now), grouping.index, sums, dormant, capacity)
 
     def _said_before(self, source: Index[Any], counters: int) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from msgspec.structs import fields
 
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.requests import call, quote, read
+from penstock.model import QueueRow
 from penstock.transports.transport import Request
 
 DOMAIN = "org.apache.activemq.artemis"
@@ -69,22 +70,20 @@ def queues(broker: str, attributes: Sequence[str]) -> Request:
     )
 
 
-def first_message_age(broker: str, address: str, queue: str, routing_type: str) -> Request:
+def first_message_age(broker: str, queue: QueueRow) -> Request:
     """An attribute that an exporter's role must be denied; asked now and then, of an empty queue."""
     return _read(
-        f"broker={quote(broker)},component=addresses,address={quote(address)},subcomponent=queues,"
-        f"routing-type={quote(routing_type.lower())},queue={quote(queue)}",
+        f"broker={quote(broker)},component=addresses,address={quote(queue.address)},subcomponent=queues,"
+        f"routing-type={quote(queue.routing_type)},queue={quote(queue.name)}",
         ("FirstMessageAge",),
     )
 
 
-def of_queue(
-    broker: str, address: str, queue: str, routing_type: str, attributes: Sequence[str] = SIZE_ATTRIBUTES
-) -> Request:
+def of_queue(broker: str, queue: QueueRow, attributes: Sequence[str] = SIZE_ATTRIBUTES) -> Request:
     """Attributes of one queue. Its name has the order in which the answer to a pattern has it."""
     return _read(
-        f"address={quote(address)},broker={quote(broker)},component=addresses,queue={quote(queue)},"
-        f"routing-type={quote(routing_type.lower())},subcomponent=queues",
+        f"address={quote(queue.address)},broker={quote(broker)},component=addresses,queue={quote(queue.name)},"
+        f"routing-type={quote(queue.routing_type)},subcomponent=queues",
         attributes,
     )
 

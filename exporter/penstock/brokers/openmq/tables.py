@@ -8,28 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from sys import intern
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock import model
 from penstock.brokers.clients import NameMap, client_name
 from penstock.brokers.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction, sent_at
 from penstock.brokers.openmq.depths import Carried, Name
-from penstock.brokers.rows import integers, matrix, positive, present, seconds
-from penstock.core.table import SLACK, Column, Index, KeyAllocator, Keys, Positions, Table
-from penstock.model import (
-    AddressRow,
-    ConnectionRow,
-    ConsumerRow,
-    ProducerRow,
-    QueueKind,
-    QueueRow,
-    RingSource,
-    TransactionRow,
-)
-
-RowT = TypeVar("RowT")
+from penstock.brokers.rows import columns, integers, matrix, positive, present, seconds
+from penstock.brokers.tables import TableBuilder
+from penstock.core.table import SLACK, Column, KeyAllocator, Keys, RowT, Table
+from penstock.model import AddressRow, ConsumerRow, QueueKind, QueueRow, RingSource
 
 DEAD_MESSAGES = "mq.sys.dmq"
 ADMIN = "admin"
@@ -104,7 +95,7 @@ class ConsumerBuilder:
 
     def __init__(self, names: NameMap) -> None:
         self._names = names
-        self._index: Index[ConsumerRow] = Index.empty()
+        self._table: TableBuilder[ConsumerRow] = TableBuilder()
         self._called = DestinationNames()
 
     def table(
@@ -118,47 +109,32 @@ class ConsumerBuilder:
         ]
         keys = integers(rows, "consumer_id")
         changed = keys if called.both != self._called.both else None
-        index, order = self._index.advance(
-            keys, lambda new: [self._row(rows[i], *of[i], called) for i in new], changed=changed
-        )
-        self._index, self._called = index, called
-        fields = (
-            "num_msgs", "num_msgs_pending_acks", "num_msgs_pending", "last_ack_time", "creation_time", "flow_paused",
-            "acknowledge_mode",
-        )  # fmt: skip
-        sent, pending, taken, settled, created, paused, mode = matrix(rows, fields)[:, order]
-        sent = unwrapped(sent)
-        columns = {
-            "buffered": pending,
+        self._called = called
+        said = columns(rows, _CONSUMER_FIELDS)
+        sent, pending = unwrapped(said["delivered"]), said["buffered"]
+        said |= {
             "delivered": sent,
             "acknowledged": np.maximum(sent - pending, 0.0),
-            "last_acknowledgement": seconds(settled),
-            "flow_paused": paused,
-            "waiting": np.maximum(taken - pending, 0.0),
-            "acknowledge_mode": mode,
-            "created": seconds(created),
+            "last_acknowledgement": seconds(said["last_acknowledgement"]),
+            "waiting": np.maximum(said["waiting"] - pending, 0.0),
+            "created": seconds(said["created"]),
         }
+        table, order = self._table(keys, lambda i: self._row(rows[i], *of[i], called), said, changed)
         queue = queues.find([queue_key(row, subscription) for row, (_, subscription) in zip(rows, of, strict=True)])
-        connection = [
-            (row.connection_id if via is None else via.connection_id) or -1
-            for row, (via, _) in zip(rows, of, strict=True)
-        ]
-        return Table(index, columns), queue[order], np.array(connection, np.int64)[order]
+        connection = [(via or row).connection_id or -1 for row, (via, _) in zip(rows, of, strict=True)]
+        return table, queue[order], np.array(connection, np.int64)[order]
 
     def _row(
         self, row: Consumer, via: Connection | None, subscription: Consumer | None, called: DestinationNames
     ) -> ConsumerRow:
         origin = via or row
-        host, user = origin.host or "", origin.user or ""
-        service = origin.service_name or ""
-        client_id = (via.client_id if via else row.client_id) or (subscription.client_id if subscription else "") or ""
-        kind, name = row.destination_type, row.destination_name
-        address = called.address(kind, name)
+        host, user, service = origin.host or "", origin.user or "", origin.service_name or ""
+        client_id = origin.client_id or (subscription.client_id if subscription else "")
+        address = called.address(row.destination_type, row.destination_name)
         of_topic = subscription_name(subscription) if subscription else SHARED
-        queue = address if kind == "q" else of_topic
         return ConsumerRow(
             id=str(row.consumer_id),
-            queue=intern(queue),
+            queue=intern(address if row.destination_type == "q" else of_topic),
             address=intern(address),
             client=intern(client_name(client_id, user, host, service, self._names)),
             session="",
@@ -181,71 +157,58 @@ class ConnectionBuilder:
 
     def __init__(self, names: NameMap) -> None:
         self._names = names
-        self._connections: Index[ConnectionRow] = Index.empty()
-        self._producers: Index[ProducerRow] = Index.empty()
-        self._transactions: Index[TransactionRow] = Index.empty()
+        self._connections: TableBuilder[model.ConnectionRow] = TableBuilder()
+        self._producers: TableBuilder[model.ProducerRow] = TableBuilder()
+        self._transactions: TableBuilder[model.TransactionRow] = TableBuilder()
         self._called = DestinationNames()
 
-    def table(self, rows: Sequence[Connection]) -> Table[ConnectionRow]:
-        keys = integers(rows, "connection_id")
-        self._connections, order = self._connections.advance(keys, lambda new: [self._connection(rows[i]) for i in new])
-        consumers, producers = matrix(rows, ("num_consumers", "num_producers"))[:, order]
-        return Table(self._connections, {"consumers": consumers, "producers": producers})
+    def table(self, rows: Sequence[Connection]) -> Table[model.ConnectionRow]:
+        said = columns(rows, {"consumers": "num_consumers", "producers": "num_producers"})
+        return self._connections(integers(rows, "connection_id"), lambda i: self._connection(rows[i]), said)[0]
 
     def producers(
         self, rows: Sequence[Producer], by_id: Mapping[int, Connection], called: DestinationNames
-    ) -> tuple[Table[ProducerRow], Keys]:
+    ) -> tuple[Table[model.ProducerRow], Keys]:
         """The table, and per producer the key of its connection, -1 where unknown."""
         keys = integers(rows, "producer_id")
-
-        def make(new: list[int]) -> list[ProducerRow]:
-            return [self._producer(rows[i], by_id.get(rows[i].connection_id or -1), called) for i in new]
-
+        of = np.fromiter((row.connection_id or -1 for row in rows), np.int64, len(rows))
+        produced, created = matrix(rows, ("num_msgs", "creation_time"))
+        said = {"produced": unwrapped(produced), "created": seconds(created)}
         changed = keys if called.both != self._called.both else None
-        self._producers, order = self._producers.advance(keys, make, changed=changed)
         self._called = called
-        produced, created = matrix(rows, ("num_msgs", "creation_time"))[:, order]
-        connection = np.fromiter((row.connection_id or -1 for row in rows), np.int64, len(rows))
-        columns = {"produced": unwrapped(produced), "created": seconds(created)}
-        return Table(self._producers, columns), connection[order]
+        made, order = self._producers(
+            keys, lambda i: self._producer(rows[i], by_id.get(int(of[i])), called), said, changed
+        )
+        return made, of[order]
 
     def transactions(
         self, rows: Sequence[Transaction], by_end: Mapping[tuple[str, int], Connection]
-    ) -> tuple[Table[TransactionRow], Keys]:
+    ) -> tuple[Table[model.TransactionRow], Keys]:
         """The table, and per transaction the key of its connection; by_end: connections by the client's host, port."""
-        keys = integers(rows, "transaction_id")
         of = [by_end.get(row.remote or ("", 0)) for row in rows]
-        self._transactions, order = self._transactions.advance(
-            keys, lambda new: [self._transaction(rows[i], of[i]) for i in new]
-        )
-        fields = ("state", "num_msgs", "num_acks", "creation_time")
-        state, messages, acknowledgements, created = matrix(rows, fields)[:, order]
-        columns = {
-            "state": state,
-            "messages": messages,
-            "acknowledgements": acknowledgements,
-            "created": seconds(created),
-            "distributed": np.array([float(bool(row.xid)) for row in rows], np.float64)[order],
-        }
+        said = columns(rows, {"state": "state", "messages": "num_msgs", "acknowledgements": "num_acks"})
+        said["created"] = seconds(matrix(rows, ["creation_time"])[0])
+        said["distributed"] = np.array([bool(row.xid) for row in rows], np.float64)
+        keys = integers(rows, "transaction_id")
+        made, order = self._transactions(keys, lambda i: self._transaction(rows[i], of[i]), said)
         connection = np.fromiter((one.connection_id if one else -1 for one in of), np.int64, len(rows))
-        return Table(self._transactions, columns), connection[order]
+        return made, connection[order]
 
-    def _connection(self, row: Connection) -> ConnectionRow:
+    def _connection(self, row: Connection) -> model.ConnectionRow:
         user, host, service = row.user or "", row.host or "", row.service_name or ""
-        client = client_name(row.client_id or "", user, host, service, self._names)
-        return ConnectionRow(str(row.connection_id), intern(client), intern(service), intern(user), intern(host))
+        client = client_name(row.client_id, user, host, service, self._names)
+        return model.ConnectionRow(str(row.connection_id), intern(client), intern(service), intern(user), intern(host))
 
-    def _producer(self, row: Producer, via: Connection | None, called: DestinationNames) -> ProducerRow:
+    def _producer(self, row: Producer, via: Connection | None, called: DestinationNames) -> model.ProducerRow:
         address = intern(called.address(row.destination_type, row.destination_name))
-        client_id = (via.client_id if via else "") or ""
-        client = client_name(client_id, row.user or "", row.host or "", row.service_name or "", self._names)
-        return ProducerRow(str(row.producer_id), address, intern(client), "")
+        client = client_name(via.client_id if via else "", row.user, row.host, row.service_name, self._names)
+        return model.ProducerRow(str(row.producer_id), address, intern(client), "")
 
-    def _transaction(self, row: Transaction, via: Connection | None) -> TransactionRow:
+    def _transaction(self, row: Transaction, via: Connection | None) -> model.TransactionRow:
         host = row.remote[0] if row.remote else ""
-        client_id = row.client_id or (via.client_id if via else "") or ""
-        client = client_name(client_id, row.user or "", host, via.service_name or "" if via else "", self._names)
-        return TransactionRow(str(row.transaction_id), intern(client), row.user or "")
+        client_id = row.client_id or (via.client_id if via else "")
+        client = client_name(client_id, row.user, host, via.service_name if via else "", self._names)
+        return model.TransactionRow(str(row.transaction_id), intern(client), row.user or "")
 
 
 @dataclass(slots=True)
@@ -254,9 +217,9 @@ class Destinations:
 
     queue_keys: KeyAllocator[str] = field(default_factory=KeyAllocator)
     """Keys of queues, by `q NAME` and `s CONSUMER-ID`."""
-    _addresses: Index[AddressRow] = field(default_factory=Index.empty)
+    _addresses: TableBuilder[AddressRow] = field(default_factory=TableBuilder)
     _address_keys: KeyAllocator[str] = field(default_factory=KeyAllocator)
-    _queues: Index[QueueRow] = field(default_factory=Index.empty)
+    _queues: TableBuilder[QueueRow] = field(default_factory=TableBuilder)
     _made: dict[tuple[object, ...], Any] = field(default_factory=dict)
     """Rows by what they are made of: nearly all of them are those of the poll before."""
 
@@ -274,16 +237,13 @@ class Destinations:
             self._once(AddressRow, called.address(row.type, row.name), one.limit_behavior.lower() if one else "")
             for row, one in zip(rows, said, strict=True)
         ]
-        self._addresses, order = _advanced(self._addresses, keys, made)
+        # The broker says -1 where there is no limit, of some 0.
         limits = {
-            "limit_messages": limit(said, "max_num_msgs"),
-            "limit_bytes": limit(said, "max_total_msg_bytes"),
-            "message_limit_bytes": limit(said, "max_bytes_per_msg"),
-            "consumer_flow_limit": limit(said, "consumer_flow_limit"),
-            "max_producers": limit(said, "max_num_producers"),
+            name: positive([np.nan if one is None else getattr(one, of) for one in said])
+            for name, of in _LIMITS.items()
         }
         used = numbers(depths, "bytes")
-        columns = {
+        found = {
             "memory_bytes": used,
             "memory_used_ratio": used / limits["limit_bytes"],
             **limits,
@@ -296,9 +256,9 @@ class Destinations:
             "topic": np.array([float(row.type == "t") for row in rows], np.float64),
             "internal": np.array([float(row.name.startswith("mq.")) for row in rows], np.float64),
             **_states(rows),
-            **_counters(rows, _ADDRESS_FIELDS),
+            **columns(rows, _ADDRESS_FIELDS),
         }
-        return Table(self._addresses, present({name: column[order] for name, column in columns.items()}))
+        return self._addresses.of_made(keys, made, present(found))[0]
 
     def queues(
         self,
@@ -331,17 +291,12 @@ class Destinations:
         ]
         if len(self._made) > 4 * (len(rows) + len(made)) + SLACK:
             self._made.clear()
-        self._queues, order = _advanced(self._queues, keys, made)
-        columns = queue_columns(
+        of_queues = queue_columns(
             [rows[i] for i in at], [depths[i] for i in at], Held(held.delivering[at], held.scheduled[at])
         )
-        behind = subscription_columns(subscriptions, listing)
-        size = len(subscriptions)
-        joined = {
-            name: np.concatenate([column, behind.get(name, np.full(size, np.nan))])[order]
-            for name, column in columns.items()
-        }
-        return Table(self._queues, present(joined))
+        behind, nothing = subscription_columns(subscriptions, listing), np.full(len(subscriptions), np.nan)
+        joined = {name: np.concatenate([column, behind.get(name, nothing)]) for name, column in of_queues.items()}
+        return self._queues.of_made(keys, made, present(joined))[0]
 
     def _once(self, make: Callable[..., RowT], *texts: object) -> RowT:
         """What `make` makes of `texts`, made once."""
@@ -352,13 +307,22 @@ class Destinations:
         return row
 
 
-def _advanced(index: Index[RowT], keys: Keys, made: Sequence[RowT]) -> tuple[Index[RowT], Positions]:
-    """`Index.advance` where all rows are made already, whether or not they read as before."""
-    known, at = index.rows, index.positions(keys).tolist()
-    stale = [i for i, p in enumerate(at) if p >= 0 and known[p] is not made[i] and known[p] != made[i]]
-    return index.advance(keys, lambda new: [made[i] for i in new], changed=keys[stale])
-
-
+_CONSUMER_FIELDS = {
+    "buffered": "num_msgs_pending_acks",
+    "delivered": "num_msgs",
+    "waiting": "num_msgs_pending",
+    "last_acknowledgement": "last_ack_time",
+    "flow_paused": "flow_paused",
+    "acknowledge_mode": "acknowledge_mode",
+    "created": "creation_time",
+}
+_LIMITS = {
+    "limit_messages": "max_num_msgs",
+    "limit_bytes": "max_total_msg_bytes",
+    "message_limit_bytes": "max_bytes_per_msg",
+    "consumer_flow_limit": "consumer_flow_limit",
+    "max_producers": "max_num_producers",
+}
 _ADDRESS_FIELDS = {
     "messages_added": "num_msgs_in",
     "removed": "num_msgs_out",
@@ -418,7 +382,7 @@ def queue_columns(rows: Sequence[Destination], depths: Sequence[Carried], held: 
         "paused": states["paused"],
         "last_acknowledgement": np.full(len(rows), np.nan),
         "next_sent": next_sent(rows),
-        **_counters(rows, _QUEUE_FIELDS),
+        **columns(rows, _QUEUE_FIELDS),
     }
 
 
@@ -462,11 +426,6 @@ def _subscription(name: str, address: str, durable: bool, selector: str) -> Queu
     return QueueRow(name, address, "multicast", durable, not durable, selector, kind, ring, "", "")
 
 
-def limit(said: Sequence[Settings | None], name: str) -> Column:
-    """A limit of each destination, NaN where there is none: the broker says -1, of some 0."""
-    return positive([np.nan if one is None else getattr(one, name) for one in said])
-
-
 def numbers(depths: Sequence[Carried], name: str) -> Column:
     return np.fromiter(map(attrgetter(name), depths), np.float64, len(depths))
 
@@ -483,7 +442,3 @@ def _states(rows: Sequence[Destination]) -> dict[str, Column]:
         return np.where(np.isnan(state), np.nan, np.isin(state, states))
 
     return {"paused": one_of(CONSUMERS_PAUSED, BOTH_PAUSED), "producers_paused": one_of(PRODUCERS_PAUSED, BOTH_PAUSED)}
-
-
-def _counters(rows: Sequence[Destination], fields: Mapping[str, str]) -> dict[str, Column]:
-    return dict(zip(fields, matrix(rows, list(fields.values())), strict=True))
