@@ -19,8 +19,8 @@ def rule(poll: RuleInputs) -> Raised:
 def frozen(facts: Facts) -> Mask:
     """So much is delivered and unacknowledged that the queue reads no more pages, and all its consumers starve."""
     address = facts.address
-    full = (address.page_read_bytes > 0) & (facts.delivering_bytes >= 0.9 * address.page_read_bytes)
-    many = (address.page_read_messages > 0) & (facts.delivering >= address.page_read_messages)
+    full = (address.page_read_limit_bytes > 0) & (facts.delivering_bytes >= 0.9 * address.page_read_limit_bytes)
+    many = (address.page_read_limit_messages > 0) & (facts.delivering >= address.page_read_limit_messages)
     return facts.judged & (address.paging > 0) & (full | many) & (facts.ready > 0)
 
 
@@ -28,7 +28,7 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
     found = poll.found
     return {
         "delivering_bytes": found.delivering_bytes[at],
-        "limit_bytes": found.address.page_read_bytes[at],
+        "limit_bytes": found.address.page_read_limit_bytes[at],
         "ready": found.ready[at],
     }
 

@@ -26,9 +26,7 @@ SHARE_OF_QUARTER = 0.1
 """Of the growth over the trend, between two quarters of it; steady growth has a third."""
 
 SAMPLES, TREND_SAMPLES = 12, 40
-"""A window is held in about so many samples, at most twice as many: polls that come faster are summed up. Thus memory
-grows neither with the speed of the polls nor with the length of a window.
-"""
+"""A window is held in about so many samples, at most twice as many: polls that come faster are summed up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +168,5 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
 
 def _means(values: Column) -> Column:
     """Over the samples, without those that are missing; NaN where all are."""
-    there = ~np.isnan(values)
-    count = there.sum(axis=0)
-    return np.where(there, values, 0.0).sum(axis=0) / np.where(count > 0, count, np.nan)
+    count = (~np.isnan(values)).sum(axis=0)
+    return np.nansum(values, axis=0) / np.where(count > 0, count, np.nan)

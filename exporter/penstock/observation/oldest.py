@@ -42,9 +42,8 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """
-    When how much had come, by the rows of `index`: stamps (when it had been read), oldest first; what had been added at
-    the last of them, and what differed at each one before it. Most queues have nothing to do: they take no place.
+    """When how much had come, by the rows of `index`: stamps (when it had been read), oldest first; what had been added
+    at the last of them, and what differed at each one before it: most queues have nothing to do.
     """
 
     index: Index[Any] = field(default_factory=Index.empty)
@@ -70,17 +69,14 @@ class Arrivals:
         last, points = self.last, list(self.points)
         if found.queues is not self.index:
             last = reindex(found.queues, self.index, last, np.nan)
-            points = [self._moved(point, found.queues) for point in points]
+            at = [found.queues.positions(self.index.keys[point.rows]) for point in points]
+            points = [Point(p[p >= 0].astype(np.int32), one.added[p >= 0]) for one, p in zip(points, at, strict=True)]
         anew = np.flatnonzero(~found.known & (found.queues.positions_in(self.index) >= 0))
         if len(anew):
             last = np.where(found.known, last, np.nan)
             stays = [~np.isin(point.rows, anew) for point in points]
             points = [Point(one.rows[here], one.added[here]) for one, here in zip(points, stays, strict=True)]
         return last, points
-
-    def _moved(self, point: Point, queues: Index[Any]) -> Point:
-        at = queues.positions(self.index.keys[point.rows])
-        return Point(at[at >= 0].astype(np.int32), point.added[at >= 0])
 
     def came_by(self, number: Column, rows: Positions) -> Column:
         """The first time known by which the message with this number had come to these rows; NaN where it has not.
@@ -103,9 +99,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Oldest(RowState):
-    """Per queue. empty_at: the last poll at which nothing was there. earliest, latest: of the oldest message that is
-    there; NaN also where none is.
-    """
+    """Per queue. empty_at: the last poll at which nothing was there. earliest, latest: of the oldest message."""
 
     BY = By.QUEUE
     STORED_AS = "oldest_"
@@ -152,8 +146,7 @@ def in_hand_since(poll: RuleInputs) -> Column:
 
 def next_in_line(poll: RuleInputs) -> Column:
     """When the message that is next was sent, by its sender's clock (OpenMQ): the oldest that is ready is no younger.
-
-    Not where that is in the future, nor where it is before the queue was empty: the clock of the sender is wrong.
+    Not where that is in the future: the sender's clock is wrong.
     """
     found, openmq = poll.found, poll.openmq
     if openmq is None or openmq.said is None:

@@ -145,13 +145,11 @@ class Rules:
         given_by: dict[str, int] = {}
         names = dotted(broker, address, queue, client)
         for number, rule in enumerate(self.rules, 1):
-            if not rule.match(names):
-                continue
-            for key in KEYS:
-                value = getattr(rule.says, key)
-                if value is not None and key not in values:
-                    values[key] = value
-                    given_by[key] = number
+            if rule.match(names):
+                says = {key: getattr(rule.says, key) for key in KEYS if key not in values}
+                new = {key: value for key, value in says.items() if value is not None}
+                values |= new
+                given_by |= dict.fromkeys(new, number)
         return _resolved(tuple(values.items()), tuple(given_by.items()))
 
 

@@ -114,10 +114,8 @@ class ConnectionBuilder:
     def producer_table(
         self, pages: Sequence[Rows[wire.ProducerListed]], addresses: Sequence[str]
     ) -> Table[ProducerRow]:
-        """addresses: the names of all that were listed.
-
-        A producer whose address was created after that waits for the next listing: how the address is shown is not
-        known yet, and what was counted under another name would be lost to it.
+        """addresses: the names of all that were listed. A producer whose address was created after that waits for the
+        next listing: how it is shown is not known yet, and what counted under another name would be lost to it.
         """
         producers = [row for page in pages for row in page.rows]
         keys = self._producer_keys.give([f"{p.session} {p.id}" for p in producers])

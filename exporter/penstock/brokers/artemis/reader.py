@@ -1,8 +1,7 @@
 """One poll of an Artemis broker: which calls, in which order, what to do when one fails.
 
-Order. Consumers, then addresses, then the queues' own counters: whatever is compared with a queue's counters was read
-before them, so that differences err towards "nothing lost". The sizes of queues follow, as the counters say which
-queues are to be asked.
+Order. Consumers, then addresses, then the queues' own counters: whatever is compared with these was read before them,
+so that differences err towards "nothing lost". Then sizes, as the counters say which queues are to be asked.
 
 Locks. listQueues and listAddresses wait while an operator's bulk operation walks a big queue. They get a part of the
 poll's time; after a time-out their lock-free pattern read replaces them for a while.
@@ -195,11 +194,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         table: Callable[[Sequence[PageT]], object],
         sight: Sight,
     ) -> list[PageT]:
-        """
-        The pages of a listing whose rows count; the first time, while no row is known that could be missed, twice where
-        there is time.
-
-        table: makes the table, so that what was hidden from the first reading and is in the second joins it.
+        """The pages of a listing whose rows count; the first time, while no row is known that could be missed, twice
+        where there is time: what was hidden from the first reading joins the `table` that was made of it.
         """
         rows, began = self.options.page_rows, poll.asked
         pages = await self._pages(poll, operation, rows, decode, sight)
@@ -276,10 +272,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         *,
         listed: bool = True,
     ) -> tuple[list[Numbers], bool]:
-        """What `operation` lists, or the lock-free read of a pattern in its place; whether the latter.
-
-        A pattern read cannot be told to stop: where there are more rows than may be read, nothing takes its place.
-        size: the field by which the largest of these are kept. listed: whether this version's listing says enough.
+        """What `operation` lists, or the lock-free read of a pattern in its place, if there are not more rows than may
+        be read; whether the latter. size: the field by which the largest are kept. listed: this version's listing will
+        do.
         """
         budget = self._budget(operation)
         if listed and (budget.over or poll.now >= self._avoid.get(operation, -np.inf)):

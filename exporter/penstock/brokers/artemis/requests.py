@@ -1,10 +1,9 @@
 """What Artemis is asked: the only place where requests are made, all of them reads.
 
-Names of MBeans, operations and attributes: ActiveMQServerControl, QueueControl, AddressControl and the views behind
-the list operations (org.apache.activemq.artemis.core.management, 2.21 to 2.56). Never asked: anything that touches
+Names are those of org.apache.activemq.artemis.core.management, 2.21 to 2.56. Never asked: anything that touches
 messages or locks a queue (FirstMessage*, browse, count; but one, now and then, of an empty queue, to learn whether the
-broker would let us), and attributes that wait for an operator's bulk operation
-(an address's MessageCount, a queue's Paused) outside the listings, which have a deadline of their own.
+broker would let us), and outside the listings, which have a deadline of their own, attributes that wait for an
+operator's bulk operation (an address's MessageCount, a queue's Paused).
 """
 
 from collections.abc import Iterable, Iterator, Sequence

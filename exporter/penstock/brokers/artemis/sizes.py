@@ -1,9 +1,8 @@
 """What no listing says of a queue, `SIZE_ATTRIBUTES`: which queues are asked for it, and what the others said last.
 
-The broker's guard looks up a role for each attribute of each queue, so that these few cost it more than a listing.
-A queue that holds nothing and whose counters are as before has had no message: nothing of it can have changed. One
-that holds messages is always asked: a consumer that came and left between two polls may have attempted to acknowledge
-some, and no listing shows that.
+The broker looks up a role for each attribute of each queue, so that these few cost it more than a listing. A queue that
+holds nothing and whose counters are as before has had no message. One that holds messages is always asked: a consumer
+that came and left between two polls may have attempted to acknowledge some, and no listing shows that.
 """
 
 import numpy as np
@@ -33,10 +32,8 @@ class Sizes:
         self._index: Index[QueueRow] = Index.empty()
         self._counters = np.empty((len(_COUNTERS), 0))
         self._values = np.empty((len(COLUMNS), 0))
-        self._since = np.empty(0)
-        """When a queue was last seen to hold something or to have changed."""
-        self._settled = np.empty(0, np.bool_)
-        """Read when it was long enough after that."""
+        # When a queue was last seen to hold something or to have changed; and whether it was read long enough after.
+        self._since, self._settled = np.empty(0), np.empty(0, np.bool_)
         self._absent: Keys = np.empty(0, np.int64)
         """Not found by their names at the last reading."""
         self._all_read = Cadence()

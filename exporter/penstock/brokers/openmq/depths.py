@@ -1,7 +1,5 @@
-"""How deep destinations are, without walking their messages at every poll.
-
-Each of the expensive attributes walks all messages of a destination under its lock. They are read under a budget of
-the broker's CPU; in between, depths are carried on from the counters of what came in and went out, which are free.
+"""How deep destinations are: the attributes that walk all messages of one under its lock are read under a budget of the
+broker's CPU; in between, depths are carried on from the counters of what came in and went out, which are free.
 """
 
 from collections.abc import Sequence

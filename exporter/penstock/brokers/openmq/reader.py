@@ -179,11 +179,8 @@ class OpenMQReader(BrokerReader[wire.Reply]):
     async def _member_ids(
         self, poll: Poll, connections: Mapping[int, wire.Connection], single: Sequence[wire.Consumer]
     ) -> list[tuple[int, int]]:
-        """
-        Members of durable and shared subscriptions, each by its connection: consumers that are not listed on their own.
-
-        Which they are is asked only where the number of a connection's consumers says that there are some others than
-        known.
+        """Members of durable and shared subscriptions, each by its connection: consumers that are not listed on their
+        own. They are asked where the number of a connection's consumers says that there are others than known.
         """
         alone: dict[int, set[int]] = {}
         for row in single:
@@ -300,11 +297,9 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         self._listing = listing or self._listing
         single = None if listing is None else listing.single
         depths = [self._depths.carried(row) for row in rows]
-        held = tables.held(rows, depths, single)
-        called, settings = self._called, self._settings.values
-        queues = self._destinations.queues(rows, depths, held, settings, called, self._listing)
-        self.budgets["queues"].shown(queues.index)
-        return self._destinations.addresses(rows, depths, held, settings, called), queues
+        found = self._destinations.tables(rows, depths, self._settings.values, self._called, self._listing, single)
+        self.budgets["queues"].shown(found[1].index)
+        return found
 
     def _snapshot(
         self,

@@ -223,80 +223,49 @@ class Destinations:
     _made: dict[tuple[object, ...], Any] = field(default_factory=dict)
     """Rows by what they are made of: nearly all of them are those of the poll before."""
 
-    def addresses(
+    def tables(
         self,
         rows: Sequence[Destination],
         depths: Sequence[Carried],
-        held: "Held",
-        settings: Mapping[Name, Settings],
-        called: DestinationNames,
-    ) -> Table[AddressRow]:
-        keys = self._address_keys([f"{row.type} {row.name}" for row in rows])
-        said = [settings.get(row.key) for row in rows]
-        made: list[AddressRow] = [
-            self._once(AddressRow, called.address(row.type, row.name), one.limit_behavior.lower() if one else "")
-            for row, one in zip(rows, said, strict=True)
-        ]
-        # The broker says -1 where there is no limit, of some 0.
-        limits = {
-            name: positive([np.nan if one is None else getattr(one, of) for one in said])
-            for name, of in _LIMITS.items()
-        }
-        used = numbers(depths, "bytes")
-        found = {
-            "memory_bytes": used,
-            "memory_used_ratio": used / limits["limit_bytes"],
-            **limits,
-            "messages": numbers(depths, "messages"),
-            "delivering": held.delivering,
-            "scheduled": held.scheduled,
-            "uncommitted": numbers(depths, "uncommitted"),
-            "exact": numbers(depths, "exact"),
-            "dead_letters": np.array([np.nan if one is None else float(one.use_dmq) for one in said], np.float64),
-            "topic": np.array([float(row.type == "t") for row in rows], np.float64),
-            "internal": np.array([float(row.name.startswith("mq.")) for row in rows], np.float64),
-            **_states(rows),
-            **columns(rows, _ADDRESS_FIELDS),
-        }
-        return self._addresses.of_made(keys, made, present(found))[0]
-
-    def queues(
-        self,
-        rows: Sequence[Destination],
-        depths: Sequence[Carried],
-        held: "Held",
         settings: Mapping[Name, Settings],
         called: DestinationNames,
         listing: Listing,
-    ) -> Table[QueueRow]:
-        """Queue destinations, then subscriptions. `held`: of each row of `rows`."""
+        single: Sequence[Consumer] | None,
+    ) -> tuple[Table[AddressRow], Table[QueueRow]]:
+        """Addresses, and queue destinations with subscriptions. single: consumers on their own; None: not read."""
+        said = [settings.get(row.key) for row in rows]
+        found = destination_columns(rows, depths, said, held(rows, depths, single))
+        addresses: list[AddressRow] = [
+            self._once(AddressRow, called.address(row.type, row.name), one.limit_behavior.lower() if one else "")
+            for row, one in zip(rows, said, strict=True)
+        ]
         at = [i for i, row in enumerate(rows) if row.type == "q"]
         subscriptions = [
             *listing.subscriptions,
             *(row for row in listing.single if row.destination_type != "q" and not row.is_subscription),
         ]
-        keys = self.queue_keys([f"q {rows[i].name}" for i in at] + [f"s {row.consumer_id}" for row in subscriptions])
-        made: list[QueueRow] = [
-            self._once(_queue, rows[i].name, rows[i].temporary is True, settings.get(("q", rows[i].name))) for i in at
-        ]
-        made += [
-            self._once(
-                _subscription,
-                subscription_name(row),
-                called.address("t", row.destination_name),
-                bool(row.durable),
-                row.selector or "",
-            )
-            for row in subscriptions
-        ]
-        if len(self._made) > 4 * (len(rows) + len(made)) + SLACK:
+        queues: list[QueueRow] = [self._once(_queue, rows[i].name, rows[i].temporary is True, said[i]) for i in at]
+        for row in subscriptions:
+            address = called.address("t", row.destination_name)
+            name, durable, selector = subscription_name(row), bool(row.durable), row.selector or ""
+            queues.append(self._once(_subscription, name, address, durable, selector))
+        if len(self._made) > 4 * (len(rows) + len(queues)) + SLACK:
             self._made.clear()
-        of_queues = queue_columns(
-            [rows[i] for i in at], [depths[i] for i in at], Held(held.delivering[at], held.scheduled[at])
-        )
+        of_queues = {name: found[name][at] for name in _OF_BOTH} | {
+            "bytes": found["memory_bytes"][at],
+            "added": found["messages_added"][at],
+            "scheduled": np.nan_to_num(found["scheduled"][at]),
+            "last_acknowledgement": np.full(len(at), np.nan),
+            "next_sent": next_sent([rows[i] for i in at]),
+        }
         behind, nothing = subscription_columns(subscriptions, listing), np.full(len(subscriptions), np.nan)
         joined = {name: np.concatenate([column, behind.get(name, nothing)]) for name, column in of_queues.items()}
-        return self._queues.of_made(keys, made, present(joined))[0]
+        keys = self._address_keys([f"{row.type} {row.name}" for row in rows])
+        of = self.queue_keys([f"q {rows[i].name}" for i in at] + [f"s {row.consumer_id}" for row in subscriptions])
+        return (
+            self._addresses.of_made(keys, addresses, present(found))[0],
+            self._queues.of_made(of, queues, present(joined))[0],
+        )
 
     def _once(self, make: Callable[..., RowT], *texts: object) -> RowT:
         """What `make` makes of `texts`, made once."""
@@ -332,7 +301,8 @@ _ADDRESS_FIELDS = {
     "consumers": "num_consumers",
     "temporary": "temporary",
 }
-_QUEUE_FIELDS = {"added": "num_msgs_in", "removed": "num_msgs_out", "consumers": "num_consumers"}
+_OF_BOTH = ("messages", "delivering", "uncommitted", "exact", "paused", "removed", "consumers")
+"""Columns of a queue, as of its destination."""
 
 
 class Held(NamedTuple):
@@ -370,19 +340,28 @@ def held(rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequ
     return Held(found[:, 0], found[:, 1])
 
 
-def queue_columns(rows: Sequence[Destination], depths: Sequence[Carried], held: Held) -> dict[str, Column]:
-    states = _states(rows)
+def destination_columns(
+    rows: Sequence[Destination], depths: Sequence[Carried], said: Sequence[Settings | None], held: "Held"
+) -> dict[str, Column]:
+    # The broker says -1 where there is no limit, of some 0.
+    limits = {
+        name: positive([np.nan if one is None else getattr(one, of) for one in said]) for name, of in _LIMITS.items()
+    }
+    used = numbers(depths, "bytes")
     return {
+        "memory_bytes": used,
+        "memory_used_ratio": used / limits["limit_bytes"],
+        **limits,
         "messages": numbers(depths, "messages"),
         "delivering": held.delivering,
-        "scheduled": np.nan_to_num(held.scheduled),
+        "scheduled": held.scheduled,
         "uncommitted": numbers(depths, "uncommitted"),
-        "bytes": numbers(depths, "bytes"),
         "exact": numbers(depths, "exact"),
-        "paused": states["paused"],
-        "last_acknowledgement": np.full(len(rows), np.nan),
-        "next_sent": next_sent(rows),
-        **columns(rows, _QUEUE_FIELDS),
+        "dead_letters": np.array([np.nan if one is None else float(one.use_dmq) for one in said], np.float64),
+        "topic": np.array([float(row.type == "t") for row in rows], np.float64),
+        "internal": np.array([float(row.name.startswith("mq.")) for row in rows], np.float64),
+        **_states(rows),
+        **columns(rows, _ADDRESS_FIELDS),
     }
 
 
