@@ -94,7 +94,9 @@ class AddressBooks(RowState):
         begins &= ~np.isnan(routed)
         # A queue may be listed one poll before its address.
         known = (found.queues.positions_in(self.index) >= 0) & (~np.isnan(before.routed0) | (not watched))
-        born = begins & watched & new_addresses(join, addresses.index, self.addresses)
+        new = np.zeros(len(addresses), np.bool_)
+        new[addresses.index.new_since(self.addresses)] = True
+        born = begins & watched & take_or_fill(new, join.at, fill=False)
         routed0 = np.where(begins, np.where(born, 0.0, routed), before.routed0)
         came0 = np.where(begins, np.where(born, 0.0, books.came), before.came0)
         came = came_to_address(join, found.queues, books.came - came0)
@@ -208,16 +210,8 @@ def other_queues(before: Index[QueueRow], queues: Index[QueueRow], join: Address
     return join.of_all_queues(other.astype(np.float64)) > 0
 
 
-def new_addresses(join: AddressJoin, addresses: Index[AddressRow], before: Index[AddressRow]) -> Mask:
-    """By queue whether its address was not there at the poll before."""
-    new = np.zeros(len(addresses), np.bool_)
-    new[addresses.new_since(before)] = True
-    return take_or_fill(new, join.at, fill=False)
-
-
 def came_to_address(join: AddressJoin, queues: Index[QueueRow], came: Column) -> tuple[Column, Column]:
     """How many different messages came to the queues of each address, at least and at most. came: to each queue.
-
     Anycast queues share them, each multicast queue gets all that its filter wants; NaN where an address has both.
     """
     if not (join.queues_of > 1).any():

@@ -30,10 +30,9 @@ class Booked(RowState):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters(RowState):
-    """Per queue. dead, purged: at least so many of the killed; each of the others is one of the two.
-
-    placeless: what has had its last attempt is gone: no dead-letter address is set, or it has no queue. killed0: X when
-    this was last booked. idle: no consumer could have had a last attempt, nor one that no poll lists.
+    """Per queue. dead, purged: at least so many of the killed; each of the others is one of the two. placeless: what
+    has had its last attempt is gone: no dead-letter address is set, or it has no queue. killed0: X when this was last
+    booked. idle: no consumer could have had a last attempt, nor one that no poll lists.
     """
 
     BY = By.QUEUE

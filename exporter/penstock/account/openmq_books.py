@@ -65,9 +65,8 @@ class DestinationPoll:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPoll:
-    """What the dead message queue took in since the poll before, infinite where it is not known.
-
-    certain, possible: with what of the poll before had no source yet. low, high: of all sources, at least and at most.
+    """What the dead message queue took in since the poll before, infinite where it is not known. certain, possible:
+    with what of the poll before had no source yet. low, high: of all sources, at least and at most.
     """
 
     arrived: float

@@ -134,9 +134,8 @@ def ledgered(found: Facts) -> Mask:
 
 
 def reloaded_in_doubt(found: Facts, content: Column, held_by_none: Column) -> Column:
-    """Messages that the broker counted as acknowledged when it loaded them at its start: they were in doubt.
-
-    Without a limit that evicts it is what left more often than it came; else all, where no consumer has any of them.
+    """Messages that the broker counted as acknowledged when it loaded them at its start: they were in doubt. Without a
+    limit that evicts it is what left more often than it came; else all, where no consumer has any of them.
     """
     twice = found.settled + found.killed + content - found.added
     in_doubt = np.where(ledgered(found), np.where(found.settled <= held_by_none, found.settled, 0.0), twice)

@@ -143,10 +143,9 @@ class RingLosses(RowState):
 
 
 def shares(grew: Column, interval: RingLosses, ring: Column) -> tuple[Column, Column]:
-    """Of what was lost in an interval, at least and at most so many by consumers.
-
-    An arrival evicts at most one message, and none while there is room; who went may have been given what was ready or
-    came meanwhile, and so may one that was never listed.
+    """Of what was lost in an interval, at least and at most so many by consumers. An arrival evicts at most one
+    message, and none while there is room; who went may have been given what was ready or came meanwhile, and so may one
+    that was never listed.
     """
     ready, returned, came = or_zero(interval.ready_before), or_zero(interval.returned), or_zero(interval.arrived)
     evicting = np.clip(came - np.fmax(or_zero(ring) - ready - returned, 0.0), 0.0, grew)

@@ -48,10 +48,8 @@ class ReaderOptions:
 
 
 class Poll(Generic[ReplyT]):
-    """A poll under way.
-
-    now: agent's clock at the broker's own answer; answered: at the last answer; asked: seconds spent waiting so far.
-    collectors: how each part went, in the order of the parts. inconsistent: as in `Observation`.
+    """A poll under way. now: agent's clock at the broker's own answer; answered: at the last answer; asked: seconds
+    spent waiting so far. collectors: how each part went, in the order of the parts. inconsistent: as in `Observation`.
     """
 
     def __init__(
@@ -98,9 +96,8 @@ class Poll(Generic[ReplyT]):
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
 
     async def collect(self, name: str, part: Awaitable[tuple[ResultT, str]]) -> ResultT | None:
-        """The result of a part, None when it failed. The part returns with it what it had to leave out, as text.
-
-        What an older version did not record is no part of the poll.
+        """The result of a part, None when it failed. The part returns with it what it had to leave out, as text. What
+        an older version did not record is no part of the poll.
         """
         began = time.monotonic()
         result: ResultT | None = None

@@ -103,10 +103,9 @@ def _in_pieces(value: memoryview) -> Iterator[bytes | memoryview]:
 
 
 class Decoder(Generic[RowT]):
-    """Reads values of one type: of one MBean, of all that match a pattern, or of a listing. Raises SourceError.
-
-    A value in them that is none of its kind (`"ERROR: …"`, an error object, a count of -1) is missing, never 0, and a
-    row without what it needs is lost alone; `Rows` counts them.
+    """Reads values of one type: of one MBean, of all that match a pattern, or of a listing. Raises SourceError. A value
+    in them that is none of its kind (`"ERROR: …"`, an error object, a count of -1) is missing, never 0, and a row
+    without what it needs is lost alone; `Rows` counts them.
     """
 
     def __init__(self, row: type[RowT]) -> None:

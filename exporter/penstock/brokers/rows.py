@@ -125,9 +125,8 @@ def decoded(decoder: msgspec.json.Decoder[ValueT], text: bytes) -> tuple[ValueT,
 
 
 def repaired(text: bytes) -> tuple[bytes, int]:
-    """JSON text with what brokers are known to break in it put right, and how many octets were no UTF-8.
-
-    Of those each becomes U+FFFD. To be called only where reading failed: it looks at all of the text.
+    """JSON text with what brokers are known to break in it put right, and how many octets were no UTF-8. Of those each
+    becomes U+FFFD. To be called only where reading failed: it looks at all of the text.
     """
     damaged = 0
     try:

@@ -1,6 +1,5 @@
-"""
-A listing in pages is no picture of one moment: when a row leaves, all behind it move up, and the first row of the next
-page comes to stand on one that was read already. It is out of sight and not gone.
+"""A listing in pages is no picture of one moment: when a row leaves, all behind it move up, and the first row of the
+next page comes to stand on one that was read already. It is out of sight and not gone.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +19,9 @@ Rank = Callable[[Values, NDArray[np.float64]], Values]
 
 
 class Sight:
-    """Which rows stay although no page showed them, with the numbers that they said last.
-
-    A page is a piece of the sorted listing as it was at one moment. So a row is gone when it would stand within a page
-    and does not; between two pages it may be hidden. Keys must never come again.
+    """Which rows stay although no page showed them, with the numbers that they said last. A page is a piece of the
+    sorted listing as it was at one moment. So a row is gone when it would stand within a page and does not; between two
+    pages it may be hidden. Keys must never come again.
     """
 
     def __init__(self, rank: Rank, proofs: int = 1, most: int = MOST_ABSENCES) -> None:
@@ -86,7 +84,8 @@ class Sight:
         else:
             listed, first = ascending(keys)
             missing = np.flatnonzero((positions(listed, self._keys) < 0) & ~np.isin(self._keys, gone))
-            stay = self._staying(missing, [] if torn else _slices(sizes, keys, numbers))
+            ends = [] if torn else zip(np.cumsum(sizes).tolist(), sizes, strict=True)
+            stay = self._staying(missing, [(keys[end - n : end], numbers[:, end - n : end]) for end, n in ends])
             keys, numbers = _once(keys, numbers, first)
         kept = self._said(stay) if self.stayed else numbers[:, :0]
         if not self.stayed and not by_size:
@@ -126,13 +125,6 @@ def _once(keys: Values, numbers: NDArray[np.float64], first: Positions) -> tuple
         return keys, numbers
     first = np.sort(first)
     return keys[first], numbers[:, first]
-
-
-def _slices(
-    sizes: Sequence[int], keys: Values, numbers: NDArray[np.float64]
-) -> list[tuple[Values, NDArray[np.float64]]]:
-    ends = np.cumsum(sizes).tolist()
-    return [(keys[end - size : end], numbers[:, end - size : end]) for end, size in zip(ends, sizes, strict=True)]
 
 
 def within_a_page(ranks: Values, pages: Sequence[Values]) -> NDArray[np.bool_]:

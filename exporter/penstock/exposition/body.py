@@ -26,9 +26,8 @@ class _Assembled:
 
 
 class Exposition:
-    """All that `/metrics` shows. Every body keeps the view of the brokers that it began with.
-
-    self_metrics: gives the agent's own families, as whole lines without the end mark; called once per body.
+    """All that `/metrics` shows. Every body keeps the view of the brokers that it began with. self_metrics: gives the
+    agent's own families, as whole lines without the end mark; called once per body.
     """
 
     def __init__(self, self_metrics: Callable[[Format], bytes], codec: Codec = CODEC) -> None:

@@ -1,7 +1,5 @@
-"""One gzip member put together from parts that were compressed before, each once.
-
-A `Fragment` is raw deflate without history that ends on a byte, not a last block, so fragments stand in any order
-behind each other. One member, not one per part: curl, aiohttp and Node do not all read on after the first.
+"""One gzip member put together from parts that were compressed before, each once. A `Fragment` is raw deflate without
+history that ends on a byte, not a last block, so they may stand in any order.
 """
 
 import zlib

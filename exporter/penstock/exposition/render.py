@@ -1,7 +1,5 @@
-"""A broker's tables as text, compressed, block by block.
-
-A block is up to `BLOCK` places of one family, in the order of a `Layout`. What did not change since the poll before is
-neither rendered nor compressed again; the texts of its labels are kept as long as it works.
+"""A broker's tables as text, compressed, block by block. A block is up to `BLOCK` places of one family, in the order of
+a `Layout`. What did not change is not rendered again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -50,12 +50,6 @@ class Activity:
             apart,
         )
 
-    @property
-    def drawn_together(self) -> float:
-        """Seconds by which the reads of a poll are closer to each other than they were: so much was settled unseen."""
-        apart = [seconds for _, seconds in self.apart]
-        return max(apart) - apart[-1] if apart else 0.0
-
 
 def _pushed(
     window: Window, facts: Facts, columns: Sequence[Column], seconds: float, samples: int, levels: tuple[int, ...] = ()
@@ -81,7 +75,8 @@ def returns(activity: Activity, constants: Constants, interval: float) -> Return
     window = activity.window
     returned, delivered, settled, killed = (window.sum(one) for one in (RETURNED, DELIVERED, SETTLED, KILLED))
     # Consumers let go before the queue is read: what was settled in between looks like a return when it gets less.
-    unseen = settled * (activity.drawn_together / max(window.seconds, interval, 1e-9))
+    apart = [seconds for _, seconds in activity.apart] or [0.0]
+    unseen = settled * ((max(apart) - apart[-1]) / max(window.seconds, interval, 1e-9))
     return Returns(returned, delivered, settled, killed, persistent(window, RETURNED, constants, interval, unseen))
 
 
@@ -137,9 +132,8 @@ class Trend:
 
 def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
     """Rule of falling behind: consumers work in both halves, the backlog's mean rises over all four quarters, its least
-    of the second half is above its most of the first, and it grew by ten messages and by a tenth of what came.
-
-    Each quarter has its share of the growth, a tenth at least, and it has not turned: a spike is no trend.
+    of the second half is above its most of the first, and it grew by ten messages and by a tenth of what came. Each
+    quarter has its share of the growth, a tenth at least, and it has not turned: a spike is no trend.
     """
     window = activity.trend
     added, settled = window.sum(FLOW_IN), window.sum(FLOW_OUT)

@@ -35,9 +35,8 @@ MANY = 128
 LOW, MEAN, SETTLED = range(3)
 """Of a closed window: the least and the mean that was buffered, how many were settled."""
 (LEAST, SUM, SEEN, LEFT, ELAPSED, SCALE, CLOSED, GAP, LONGEST, MOVED, STEADILY, QUIET, HELD, RISES, PROVEN) = range(15)
-"""
-Of the open window: least and sum of what was buffered, polls, settled, seconds. Of the row: times of the usual width,
-closed windows, seconds since it acknowledged and the most of that, polls with deliveries and those of them with
+"""Of the open window: least and sum of what was buffered, polls, settled, seconds. Of the row: times of the usual
+width, closed windows, seconds since it acknowledged and the most of that, polls with deliveries and those of them with
 acknowledgements, polls of the lull, buffered at the poll before, the windows rise, buffered in a lull as they rose.
 """
 START = np.array([np.nan, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, np.nan, 0, 0], np.float32)

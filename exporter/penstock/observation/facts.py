@@ -136,7 +136,7 @@ class Facts:
     read: when all had been read, at the latest. apart: seconds by which queues were read after consumers; 0: not
     known. restarted: the broker has started anew since the poll before, or its counters fell; settling: so shortly
     that clients may still be on their way back. counted: the broker's version shows numbers of each consumer; else all
-    of those are 0. known: seen at the poll before, in the same life. set_back: an operator has set a counter back since.
+    of those are 0. known: seen at the poll before, in the same life. set_back: an operator has set a counter back.
     ready: NaN of queues that keep what is acknowledged (`keeps`: non-destructive as far as settings show). exclusive:
     one consumer gets all, or all of a group. ring: its limit, NaN: none. dispatch_at: consumers that the queue waits
     for before it dispatches, 0: none. held, d_left: sums of what its consumers hold, and of what left their hands.
@@ -363,7 +363,6 @@ FEW_REMOVED = 0.01
 
 def keeping(declared: Column, added: Column, settled: Column) -> Mask:
     """Queues that keep what is acknowledged (non-destructive), which the broker does not show of a single queue.
-
     declared: of addresses whose new queues are so; not of one that settles all the same.
     """
     keeps = declared > 0
@@ -384,9 +383,8 @@ def queue_changes(before: SeenQueues, queues: Table[QueueRow]) -> tuple[Numbers,
 
 
 def set_back(numbers: Numbers, past: Numbers, fell: NDArray[np.bool_]) -> Mask:
-    """Whether the counters that fell are no new life of the queue.
-
-    In a new life all begin anew, and what is there or has left has come in it.
+    """Whether the counters that fell are no new life of the queue. In a new life all begin anew, and what is there or
+    has left has come in it.
     """
     if not fell.any():
         return np.zeros(fell.shape[1], np.bool_)

@@ -79,9 +79,8 @@ class Arrivals:
         return last, points
 
     def came_by(self, number: Column, rows: Positions) -> Column:
-        """The first time known by which the message with this number had come to these rows; NaN where it has not.
-
-        One that came before the first poll came by then.
+        """The first time known by which the message with this number had come to these rows; NaN where it has not. One
+        that came before the first poll came by then.
         """
         last = len(self.stamps) - 1
         at = np.where(self.last[rows] >= number, last, -1)

@@ -168,9 +168,8 @@ class OpenmqConsumers(RowState):
 
 @dataclass(frozen=True, slots=True)
 class OpenmqQueues(RowState):
-    """
-    Per queue, what was said last: removed, last acknowledgement. debt: removed from clients' hands and still with them.
-    held_since: since when messages stand in open transactions.
+    """Per queue, what was said last: removed, last acknowledgement. debt: removed from clients' hands and still with
+    them. held_since: since when messages stand in open transactions.
     """
 
     BY = By.QUEUE

@@ -1,8 +1,6 @@
 """From the broker's things to the series that are shown: one label set a row, several rows where they are summed.
-
-The label sets are the label names of the metric contract; `Grouping` says which series each row of a table belongs to
-and keeps that from poll to poll, so that only what came or changed is looked at again. Where only the worst are shown
-`top_k` picks them.
+`Grouping` keeps from poll to poll which series each row of a table belongs to, so that only what came or changed is
+looked at again.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -136,10 +134,9 @@ class LinkSeries:
 
 @dataclass(frozen=True, slots=True)
 class Grouping(Generic[SeriesT]):
-    """Which series each row of a table belongs to.
-
-    source: the rows. keys, member: the key of each row's series, and its position in `index`; HIDDEN where it has none.
-    context: what besides its own text decides a row's labels, as one number; a change labels the row anew.
+    """Which series each row of a table belongs to. source: the rows. keys, member: the key of each row's series, and
+    its position in `index`; HIDDEN where it has none. context: what besides its own text decides a row's labels, as one
+    number; a change labels the row anew.
     """
 
     source: Index[Any] = field(default_factory=Index.empty)

@@ -17,19 +17,17 @@ LEAST_DORMANT, MOST_DORMANT = 500, 20_000
 
 
 def dormant_capacity(before: int, here: int) -> int:
-    """How many of what is gone may be kept for its return: twice the most that were there at once.
-
-    A fleet that restarts finds its own again; names that never come again are many, and must not grow for ever.
+    """How many of what is gone may be kept for its return: twice the most that were there at once. A fleet that
+    restarts finds its own again; names that never come again are many, and must not grow for ever.
     """
     return max(min(before, MOST_DORMANT), 2 * here, LEAST_DORMANT)
 
 
 @dataclass(frozen=True, slots=True)
 class Totals(Generic[SeriesT]):
-    """Running sums per series of `index`: sums, (counters, series).
-
-    last, (counters, rows): what each row of `source` said at the poll before, NaN where it said nothing. dormant:
-    totals of series that have no row now, to go on when a client comes back; capacity: how many are kept at most.
+    """Running sums per series of `index`: sums, (counters, series). last, (counters, rows): what each row of `source`
+    said at the poll before, NaN where it said nothing. dormant: totals of series that have no row now, to go on when a
+    client comes back; capacity: how many are kept at most.
     """
 
     source: Index[object] = field(default_factory=Index.empty)
@@ -46,11 +44,9 @@ class Totals(Generic[SeriesT]):
         keeps: Callable[[SeriesT], bool] = lambda _: True,
         late: Keys | None = None,
     ) -> "Totals[SeriesT]":
-        """The totals after a poll in which the rows of `grouping` said `counters`.
-
-        A row that is new counts from 0, one whose counter fell counts anew, a missing value adds nothing.
-        keeps: whether the total of a series is kept when its last row goes. late: as in `Observation`; such rows count
-        from now on, as they may have been counted before.
+        """The totals after a poll in which the rows of `grouping` said `counters`: one that is new counts from 0, one
+        that fell counts anew, a missing value adds nothing. keeps: whether the total of a series is kept when its last
+        row goes. late: as in `Observation`; such rows count from now on, as they may have been counted before.
         """
         now = np.stack(counters)
         before = self._said_before(grouping.source, len(now))

@@ -23,9 +23,8 @@ class RingLoss(StrEnum):
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """The pattern as a regular expression over "." + name.
-
-    Every wildcard but the last is settled at its first fit (atomic groups): no name can make the match exponential.
+    """The pattern as a regular expression over "." + name. Every wildcard but the last is settled at its first fit
+    (atomic groups): no name can make the match exponential.
     """
     if pattern == "*":
         return re.compile(r"(?s:.*)\Z")

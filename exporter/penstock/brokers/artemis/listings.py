@@ -65,9 +65,11 @@ class ListingPage:
         at = first + np.concatenate([np.empty(0, np.intp), *places])
         for offset in range(1, len(begin)):
             at = at[octets[at + offset] == begin[offset]]
-        if not len(at) or at[0] != first or not _ends(octets, np.append(at[1:] - 1, last)):
-            return ()
         ends = np.append(at[1:], last)
+        # A row must end before each of these places, and a comma be at all but the last.
+        behind = np.append(at[1:] - 1, last)
+        if not len(at) or at[0] != first or (octets[behind - 1] != _END).any() or (octets[behind[:-1]] != _COMMA).any():
+            return ()
         return [body[start:end] for start, end in zip(at.tolist(), ends.tolist(), strict=True)]
 
     def texts(self) -> Iterator[str]:
@@ -99,11 +101,6 @@ class ListingPage:
 def _listing(rows: bytes) -> str:
     """The JSON text of a listing of rows as they are in an answer; `msgspec.DecodeError` if it is none."""
     return _text.decode(b'"{\\"data\\":[' + rows + b']}"')
-
-
-def _ends(octets: NDArray[np.uint8], at: Positions) -> bool:
-    """Whether a row ends before each of these places, and a comma is at all but the last."""
-    return bool((octets[at - 1] == _END).all() and (octets[at[:-1]] == _COMMA).all())
 
 
 def listing_page(body: bytes) -> ListingPage:
@@ -195,7 +192,6 @@ class ListingDecoder(Generic[RowT]):
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """What was read of a page: keys of shape (rows,), integers or texts; values, float64 of shape (fields, rows).
-
     hashes: of shape (rows,), or empty where these rows are to be read again at the next poll. total: rows of all pages.
     unreadable, lost: as of `Rows`. found: rows that were not read again. fresh: texts of rows that are new, by key.
     """

@@ -439,9 +439,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         return (table, messages), left_out(missing)
 
     async def _try_guard(self, poll: Poll, queues: Table[QueueRow]) -> None:
-        """Whether the broker lets this account read what it must not; not tried while no queue is empty.
-
-        The attribute locks its queue: an empty one has nothing to be locked for, nor a message to be shown.
+        """Whether the broker lets this account read what it must not; not tried while no queue is empty. The attribute
+        locks its queue: an empty one has nothing to be locked for, nor a message to be shown.
         """
         empty = np.flatnonzero(queues["messages"] == 0)
         if not len(empty):

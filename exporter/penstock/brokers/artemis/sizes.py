@@ -39,9 +39,8 @@ class Sizes:
         self._all_read = Cadence()
 
     def due(self, queues: Table[QueueRow], hidden: Keys, now: float) -> Positions | None:
-        """Which queues are to be asked by their names; None: all, by pattern. To be called once a poll.
-
-        hidden: keys of rows that the listing did not show, whose counters may be old.
+        """Which queues are to be asked by their names; None: all, by pattern. To be called once a poll. hidden: keys of
+        rows that the listing did not show, whose counters may be old.
         """
         index, before = queues.index, queues.index.positions_in(self._index)
         counters = np.vstack([queues[name] for name in _COUNTERS])
@@ -60,9 +59,8 @@ class Sizes:
         return due
 
     def found(self, at: Positions, values: NDArray[np.float64], absent: Positions, now: float) -> None:
-        """Those at `at` were asked by name.
-
-        values: of shape (3, len(at)), NaN where they could not be read. absent: positions of those that were not there.
+        """Those at `at` were asked by name. values: of shape (3, len(at)), NaN where they could not be read. absent:
+        positions of those that were not there.
         """
         self._set(at, values, now)
         self._absent = self._index.keys[absent]

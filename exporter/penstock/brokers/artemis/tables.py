@@ -345,9 +345,8 @@ class LinkBuilder:
         self._forwarding: list[str] = []
 
     def table(self, states: Sequence[LinkState], queues: Table[QueueRow]) -> Table[LinkRow]:
-        """
-        A cluster connection has no state of its own and keeps dead peers in its list: its store-and-forward queue has
-        a consumer exactly while the peer is connected. Bridges before 2.41 are judged the same way.
+        """A cluster connection has no state of its own and keeps dead peers in its list: its store-and-forward queue
+        has a consumer exactly while the peer is connected. Bridges before 2.41 are judged the same way.
         """
         if queues.index is not self._queues:
             self._queues = queues.index

@@ -58,9 +58,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All consumers of one poll: those on their own, the subscriptions, and their members.
-
-    A subscription whose members could not be listed is among `single` too, in their place.
+    """All consumers of one poll: those on their own, the subscriptions, and their members. A subscription whose members
+    could not be listed is among `single` too, in their place.
     """
 
     single: Sequence[Consumer] = ()
@@ -314,10 +313,8 @@ class Held(NamedTuple):
 
 def held(rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequence[Consumer] | None) -> Held:
     """As the broker says where it was read in this poll, else what the consumers of a queue hold together; consumers:
-    None = not read.
-
-    An uncommitted message with a delay is in both of the broker's numbers and once in their sum: how many there are is
-    what makes the rest fit best to what the consumers hold.
+    None = not read. An uncommitted message with a delay is in both of the broker's numbers and once in their sum: how
+    many there are is what makes the rest fit best to what the consumers hold.
     """
     by_queue: dict[str, float] = {}
     for row in consumers or ():
