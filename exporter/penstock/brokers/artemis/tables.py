@@ -313,10 +313,10 @@ class AddressBuilder:
     ) -> None:
         """The index, the order and what does not come with the rows, for these names."""
         of = [settings.get(name) for name in names]
-        made = [
-            AddressRow(intern(name), one.address_full_message_policy.lower() if one else "")
-            for name, one in zip(names, of, strict=True)
-        ]
+        policies = [one.address_full_message_policy.lower() if one else "" for one in of]
+        keys, known = self._name_keys(names), self._made.index.rows
+        at = self._made.index.positions(keys).tolist()
+        stale = keys[[i for i, p in enumerate(at) if p >= 0 and known[p].policy != policies[i]]]
 
         def said(name: str) -> Column:
             return np.array([getattr(one, name) if one else np.nan for one in of], np.float64)
@@ -326,7 +326,7 @@ class AddressBuilder:
         columns |= {"limit_messages": positive(said("max_size_messages"))}
         if blocked is not None:
             columns["producers_paused"] = np.array([blocked.get(name, np.nan) for name in names], np.float64)
-        table, self._order = self._made.of_made(self._name_keys(names), made, columns)
+        table, self._order = self._made(keys, lambda i: AddressRow(intern(names[i]), policies[i]), columns, stale)
         self._said = table.columns
 
 
