@@ -13,17 +13,13 @@ from penstock.brokers.artemis import ArtemisReader, reader, requests, sizes
 from penstock.brokers.requests import key_of
 from penstock.cli.replay import Recorded
 from penstock.core.errors import BadAnswer, SourceError, Unreachable
-from penstock.model import QueueKind, QueueRow, RingSource, Snapshot
+from penstock.model import Snapshot
 from penstock.transports.transport import Answer, Request
 
 NAMES = tuple(f"q{number}" for number in range(10))
 GONE = {"status": 404, "error_type": "javax.management.InstanceNotFoundException", "error": "gone"}
 ODD = ('a"b', "a,b=c", "st*r?", "back\\slash", "line\nend", "{'}", "日本", " ")
 SECONDS = 15.0
-
-
-def queue_row(address: str, name: str) -> QueueRow:
-    return QueueRow(name, address, "anycast", True, False, "", QueueKind.USER, RingSource.NONE, "", "")
 
 
 class Idle(Broker):
@@ -44,7 +40,7 @@ class Idle(Broker):
         return super().attributes(number, name) | dict(zip(requests.SIZE_ATTRIBUTES, self.sizes[name], strict=True))
 
     def mbean(self, name: str) -> str:
-        return str(requests.of_queue("b", queue_row(name, name))["mbean"])
+        return str(requests.of_queue("b", name, name, "anycast")["mbean"])
 
     def respond(self, request: Request) -> dict[str, Any]:
         of_queue = "subcomponent=queues" in request.get("mbean", "")
@@ -331,9 +327,9 @@ async def test_long_names_go_in_several_bulks(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_bulks_are_bounded_by_number_and_by_length() -> None:
-    short = [requests.of_queue("b", queue_row("a", str(number))) for number in range(2 * requests.BULK + 1)]
+    short = [requests.of_queue("b", "a", str(number), "anycast") for number in range(2 * requests.BULK + 1)]
     assert [len(bulk) for bulk in requests.in_bulks(short)] == [requests.BULK, requests.BULK, 1]
-    long = [requests.of_queue("b", queue_row("a", "x" * requests.BULK_CHARACTERS)) for _ in range(3)]
+    long = [requests.of_queue("b", "a", "x" * requests.BULK_CHARACTERS, "anycast") for _ in range(3)]
     assert [len(bulk) for bulk in requests.in_bulks(long)] == [1, 1, 1]
     assert list(requests.in_bulks([])) == []
 

@@ -316,7 +316,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
     async def _sizes_by_name(self, poll: Poll, index: Index[QueueRow], at: Positions) -> str:
         rows: Sequence[QueueRow] = index.rows[at].tolist()
-        requests = [ask.of_queue(self._name, row) for row in rows]
+        requests = [ask.of_queue(self._name, row.address, row.name, row.routing_type) for row in rows]
         replies = [reply for bulk in ask.in_bulks(requests) for reply in await poll.ask(bulk)]
 
         def decode() -> str:
@@ -430,7 +430,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if queues is not None and consumers is not None:
             at = await poll.work(self._prepared.suspects, queues, consumers, queue_of)
             rows = queues.index.rows[at].tolist()
-        each = [ask.of_queue(self._name, row, ask.IN_DOUBT_ATTRIBUTES) for row in rows]
+        each = [
+            ask.of_queue(self._name, row.address, row.name, row.routing_type, ask.IN_DOUBT_ATTRIBUTES) for row in rows
+        ]
         listed, *counts = await poll.ask([ask.prepared_transactions(self._name), *each])
         table = await poll.work(self._prepared.table, listed)
         if queues is None or not counts:

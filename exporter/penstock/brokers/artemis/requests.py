@@ -78,11 +78,13 @@ def first_message_age(broker: str, queue: QueueRow) -> Request:
     )
 
 
-def of_queue(broker: str, queue: QueueRow, attributes: Sequence[str] = SIZE_ATTRIBUTES) -> Request:
+def of_queue(
+    broker: str, address: str, queue: str, routing_type: str, attributes: Sequence[str] = SIZE_ATTRIBUTES
+) -> Request:
     """Attributes of one queue. Its name has the order in which the answer to a pattern has it."""
     return _read(
-        f"address={quote(queue.address)},broker={quote(broker)},component=addresses,queue={quote(queue.name)},"
-        f"routing-type={quote(queue.routing_type)},subcomponent=queues",
+        f"address={quote(address)},broker={quote(broker)},component=addresses,queue={quote(queue)},"
+        f"routing-type={quote(routing_type.lower())},subcomponent=queues",
         attributes,
     )
 
