@@ -28,7 +28,9 @@ from flowbench.bench import START_SECONDS, Run, brokers
 from flowbench.core import CoreProcess
 from flowbench.observer import Observer
 from flowbench.scene import SCENARIOS, Place, Scene, stage
-from penstock.assets.rule_files import ALERTS, Bases, all_alerts, rule_files
+from penstock.assets.alerts import INCIDENT
+from penstock.assets.rule_files import ALERTS, all_alerts, rule_files
+from penstock.assets.values import AlertValues
 from penstock.conditions.catalogue import CONDITIONS
 from penstock_demo.ports import LOOPBACK, free_port
 from rig.prometheus import Prometheus
@@ -122,8 +124,8 @@ def lawful_of(scene: Scene, alerts: Mapping[str, str]) -> frozenset[str]:
 
 
 def scaled_rules(folder: Path) -> Path:
-    """The shipped alerts with each `for` shortened."""
-    document = yaml.safe_load(rule_files(Bases())[ALERTS])
+    """The shipped alerts with each `for` shortened; those of conditions, of which no incident is the sum."""
+    document = yaml.safe_load(rule_files(AlertValues(disabled=frozenset({INCIDENT})))[ALERTS])
     for rule in (rule for group in document["groups"] for rule in group["rules"]):
         rule["for"] = f"{max(1, round(seconds_of(rule['for']) * FOR_SCALE))}s"
     file = folder / ALERTS

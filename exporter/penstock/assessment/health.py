@@ -1,8 +1,8 @@
 """The judgement as series: conditions by cause, and what it measures of queues and clients."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from penstock.conditions.paused import PAUSED
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.core.table import Column, Index, Positions, Table
 from penstock.core.windows import Mask
+from penstock.incidents.incident import Key, key_of
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.clock import Clock
 from penstock.series.labels import AddressSeries, ClientSeries, Grouping, QueueSeries
@@ -22,6 +23,9 @@ REASONS = ("last_value", "ring", "limit")
 TIMES = ("ring_oversize_since", "oldest_message", "oldest_earliest", "oldest_latest")
 """Measures that are times: moved to the agent's clock."""
 BOUNDS = ("earliest", "latest")
+
+
+RowT = TypeVar("RowT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +91,21 @@ def broker_causes(conditions: Sequence[ActiveCondition]) -> Table[BrokerCause]:
     return Table(Index.of(rows), {"unhealthy": np.array([float(one.severity) for one in of_broker])})
 
 
-def address_causes(conditions: Sequence[ActiveCondition], addresses: Table[AddressSeries]) -> Table[AddressCause]:
+def address_causes(
+    conditions: Sequence[ActiveCondition], rolled_up: Collection[Key], addresses: Table[AddressSeries]
+) -> Table[AddressCause]:
     """Conditions of the addresses themselves, as those of the queues: 1 warning, 2 critical; the worst of any queue."""
     unhealthy: dict[AddressCause, float] = {}
+    alone: set[AddressCause] = set()
     for condition in conditions:
         if CONDITIONS[condition.name].of_address and not condition.silenced and condition.severity is not Severity.INFO:
             cause = AddressCause(condition.broker, condition.address, condition.name)
             unhealthy[cause] = max(unhealthy.get(cause, 0.0), float(condition.severity))
+            if key_of(condition) not in rolled_up:
+                alone.add(cause)
     held = {row.address for row in addresses.index.rows[addresses["paused"] > 0]} if unhealthy else set()
     rows = [cause for cause in sorted(unhealthy, key=repr) if cause.cause != PAUSED.name or cause.address in held]
-    return Table(Index.of(rows), {"unhealthy": np.array([unhealthy[row] for row in rows])})
+    return _sparse(unhealthy={row: unhealthy[row] for row in rows}, in_incident=_apart(rows, alone))
 
 
 def address_measures(
@@ -134,13 +143,16 @@ def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
     return float(sum((row.address, row.queue, row.client) not in told for row in rows))
 
 
-def queue_causes(conditions: Sequence[ActiveCondition]) -> Table[QueueCause]:
+def queue_causes(conditions: Sequence[ActiveCondition], rolled_up: Collection[Key]) -> Table[QueueCause]:
     """Conditions that hold on queues, those of their clients included. unhealthy: 1 warning, 2 critical; notice: 1.
+
+    in_incident: 1 where the alert on an incident says all that is under the label.
 
     Several under the same label are one, the worst: a sum of queues may have a condition more than once.
     """
     unhealthy: dict[QueueCause, float] = {}
     notice: dict[QueueCause, float] = {}
+    alone: set[QueueCause] = set()
     for condition in conditions:
         if condition.silenced or CONDITIONS[condition.name].scope is Scope.BROKER:
             continue
@@ -150,13 +162,16 @@ def queue_causes(conditions: Sequence[ActiveCondition]) -> Table[QueueCause]:
                 notice[cause] = 1.0
         else:
             unhealthy[cause] = max(unhealthy.get(cause, 0.0), float(condition.severity))
-    return _sparse(unhealthy, notice, "unhealthy", "notice")
+            if key_of(condition) not in rolled_up:
+                alone.add(cause)
+    return _sparse(unhealthy=unhealthy, notice=notice, in_incident=_apart(unhealthy, alone))
 
 
-def client_causes(conditions: Sequence[ActiveCondition]) -> Table[ClientCause]:
-    """Conditions that hold on clients. unhealthy_consumers: how many of its consumers, at least 1; notice: 1."""
+def client_causes(conditions: Sequence[ActiveCondition], rolled_up: Collection[Key]) -> Table[ClientCause]:
+    """Conditions that hold on clients. unhealthy_consumers: how many of its consumers, at least 1; others as above."""
     unhealthy: dict[ClientCause, float] = {}
     notice: dict[ClientCause, float] = {}
+    alone: set[ClientCause] = set()
     for condition in conditions:
         if condition.client and not condition.silenced:
             cause = ClientCause(condition.broker, condition.address, condition.queue, condition.client, condition.name)
@@ -164,17 +179,20 @@ def client_causes(conditions: Sequence[ActiveCondition]) -> Table[ClientCause]:
                 notice[cause] = 1.0
             else:
                 unhealthy[cause] = unhealthy.get(cause, 0.0) + max(condition.consumers, 1)
-    return _sparse(unhealthy, notice, "unhealthy_consumers", "notice")
+                if key_of(condition) not in rolled_up:
+                    alone.add(cause)
+    return _sparse(unhealthy_consumers=unhealthy, notice=notice, in_incident=_apart(unhealthy, alone))
 
 
-def _sparse(first: dict[Any, float], second: dict[Any, float], one: str, other: str) -> Table[Any]:
-    rows = sorted({*first, *second}, key=repr)
+def _apart(rows: Iterable[RowT], alone: Collection[RowT]) -> dict[RowT, float]:
+    return {row: 1.0 for row in rows if row not in alone}
+
+
+def _sparse(**columns: Mapping[Any, float]) -> Table[Any]:
+    """A row for each that any column has."""
+    rows = sorted({row for column in columns.values() for row in column}, key=repr)
     return Table(
-        Index.of(rows),
-        {
-            one: np.array([first.get(row, np.nan) for row in rows]),
-            other: np.array([second.get(row, np.nan) for row in rows]),
-        },
+        Index.of(rows), {name: np.array([one.get(row, np.nan) for row in rows]) for name, one in columns.items()}
     )
 
 

@@ -70,7 +70,7 @@ DEAD_LETTERS_LOST = Condition(
     alert=Alert(
         name="PenstockDeadLettersLost",
         description="Messages that {in_queue} removed after failed deliveries, or that it was to keep, are gone: no"
-        " dead-letter queue got them; {queue.messages} are there.",
+        " dead-letter queue got them.",
         runbook="queues",
     ),
 )

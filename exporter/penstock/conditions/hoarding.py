@@ -76,8 +76,7 @@ HOARDING = Condition(
     by_consumer=True,
     alert=Alert(
         name="PenstockHoarding",
-        description="{queue.delivering} messages of {in_queue} are in delivery, nearly all with one of its"
-        " {queue.consumers} consumers (imbalance {queue.imbalance}).",
+        description="Nearly all messages of {in_queue} in delivery are with one of its consumers.",
         runbook="queues",
         critical=False,
         dashboard="penstock-clients",

@@ -70,8 +70,7 @@ RING_LOSING = Condition(
     brokers=ARTEMIS,
     alert=Alert(
         name="PenstockRingLosing",
-        description="{in_queue} threw {eviction.evicted|sum of 15m} messages away unread within 15m; it covers"
-        " {queue.ring_retention}, its size is {queue.ring_limit} messages.",
+        description="The ring {in_queue} evicts messages that were not read.",
         runbook="rings",
         dashboard="penstock-rings",
     ),
