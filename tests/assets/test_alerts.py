@@ -1,7 +1,6 @@
-"""The rules with promtool: each alert fires, stays quiet, keeps to its boundary, and its tests notice what is changed."""
+"""The rules with promtool: each alert fires, stays quiet, keeps to its boundary; its tests notice what is changed."""
 
 import json
-import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from assets.mutation import expressions, mutants
+from assets.mutation import mutants
 from assets.worlds import Rule, Test, worlds
 from penstock.assets.rule_files import ALERTS, RECORDING, rule_files
 from rig.prometheus import tool
@@ -125,28 +124,24 @@ def test_no_warning_fires_beside_its_critical() -> None:
 
 
 def test_a_changed_rule_fails_its_tests(tmp_path: Path) -> None:
-    """Every comparison, threshold, matcher, range, list of labels, aggregation, set and duration of every rule."""
+    """Every comparison, threshold, matcher and duration of every rule; mutation_check.py has the rest."""
     with ThreadPoolExecutor(2) as workers:
-        survivors = workers.map(lambda name: surviving(name, tmp_path / name), [*NAMES, "recording"])
+        survivors = workers.map(lambda name: surviving(name, tmp_path / name), NAMES)
         assert [one for found in survivors for one in found] == []
 
 
-def surviving(name: str, folder: Path) -> list[str]:
+def surviving(name: str, folder: Path, *, deep: bool = False) -> list[str]:
     """The changes to an alert's rules that its tests do not notice."""
     rules, tested = [*map(silent, rules_of(name))], document(name)
-    tests = tested["tests"] if name == "recording" else who_fires(tested["tests"]) + [*worlds(tested["tests"], rules)]
+    tests = tested["tests"]
+    if name != "recording":
+        tests = [*who_fires(tests), *worlds(tests, rules, deep=deep)]
     told: dict[Path, str] = {}
     for rule in rules:
-        changes = changed_recording(rule) if name == "recording" else mutants(rule)
-        for what, changed in changes:
-            home = folder / str(len(told))
-            file = put(home, [changed if one is rule else one for one in rules], tested, tests)
+        for what, changed in mutants(rule, deep=deep):
+            file = put(folder / str(len(told)), [changed if one is rule else one for one in rules], tested, tests)
             told[file] = f"{name} {rule.get('labels', {}).get('severity', rule.get('record'))}: {what}"
     assert len(told) >= 3 * len(rules)
     status, output = promtool("check", "rules", *(file.with_name("rules.yaml") for file in told))
     assert status == 0, output  # a change that is no rule would be noticed by any test
-    return [told[file] for file, part in results([*told]).items() if re.search("SUCCESS", part)]
-
-
-def changed_recording(rule: Rule) -> list[tuple[str, Rule]]:
-    return [(what, {**rule, "expr": expression}) for what, expression in dict(expressions(rule["expr"])).items()]
+    return [told[file] for file, part in results([*told]).items() if "SUCCESS" in part]

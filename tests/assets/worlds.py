@@ -38,44 +38,141 @@ def played(name: str, test: Test, series: list[dict[str, str]], fired: Sequence[
     return {"name": name, "interval": test["interval"], "input_series": series, "alert_rule_test": [check]}
 
 
-def worlds(tests: Sequence[Test], rules: Sequence[Rule]) -> Iterator[Test]:
-    """Of each test named `fires …`, or for more than one severity of the first of each."""
-    for test in (one for one in tests if one["name"].startswith("fires")):
-        at = max(i for i, check in enumerate(test["alert_rule_test"]) if check["exp_alerts"])
+def worlds(tests: Sequence[Test], rules: Sequence[Rule], *, deep: bool = True) -> Iterator[Test]:
+    """Of each test named `fires …` or `boundary …`. deep: also those in which labels differ."""
+    lighter = [*as_warnings(tests)]
+    yield from lighter
+    for test in (one for one in [*tests, *lighter] if one["name"].startswith(("fires", "boundary"))):
+        fires = [i for i, check in enumerate(test["alert_rule_test"]) if check["exp_alerts"]]
+        at = max(fires, default=len(test["alert_rule_test"]) - 1)
         fired = [one["exp_labels"] for one in test["alert_rule_test"][at]["exp_alerts"]]
-        yield from _beside(test, fired, at)
-        yield from _apart(test, fired, at, rules)
+        if test["name"].startswith("fires"):
+            yield from _in_incident(test, fired, at, rules)
+        if deep:
+            yield from _beside(test, fired, at)
+            if test["name"].startswith("fires"):
+                yield from _apart(test, tests, fired, at, rules)
 
 
 def _beside(test: Test, fired: Sequence[Mapping[str, str]], at: int) -> Iterator[Test]:
     """Copies of everything that differ in one label: of identity they are two, of a scrape one and the same."""
-    for name in DEFAULT.identity:
+    whole = str(test["input_series"])
+    for name in (one for one in DEFAULT.identity if f"{one}=" not in whole and test["input_series"]):
         series = [*copied(test, name, "one"), *copied(test, name, "two")]
         twice = [{**one, name: value} for one in fired for value in ("one", "two")]
         yield played(f"two of {name}", test, series, twice, at)
     own = {name for one in fired for name in one}
     if not own & {"job", "instance"}:
         series = [one for name in SCRAPED for one in copied(test, name, ELSEWHERE)]
+        labelled = test["input_series"]
+        for name in SCRAPED:
+            labelled = copied({**test, "input_series": labelled}, name, ELSEWHERE)
+        yield played("with every label of a scrape", test, labelled, fired, at)
         yield played("seen by several", test, [*test["input_series"], *series], fired, at)
 
 
-def _apart(test: Test, fired: Sequence[Mapping[str, str]], at: int, rules: Sequence[Rule]) -> Iterator[Test]:
-    """Of `A and on (…) B` in the rule B is elsewhere in one label: nothing fires."""
+def _in_incident(test: Test, fired: Sequence[Mapping[str, str]], at: int, rules: Sequence[Rule]) -> Iterator[Test]:
+    """The condition belongs to an incident, or another one does."""
+    (severity,) = {one["severity"] for one in fired}
+    (rule,) = (one for one in rules if one["labels"]["severity"] == severity)
+    if not (found := re.search(r"mq_\w+_in_incident", rule["expr"])):
+        return
+    raised = re.findall(r"(mq_\w+)\{", rule["expr"])[0]
+    of_rule = [one for one in test["input_series"] if metric(one["series"]) == raised]
+    own = [{**one, "series": one["series"].replace(raised, found[0])} for one in of_rule]
+    yield played("the incident fires in its place", test, [*test["input_series"], *own], [], at)
+    name = "client" if "_client_" in raised else "address" if "_address_" in raised else "queue"
+    others = [{**one, "series": with_label(one["series"], name, ELSEWHERE)} for one in own]
+    yield played("another's incident is no reason", test, [*test["input_series"], *others], fired, at)
+    none = [{**one, "values": "0x80"} if one in of_rule else one for one in test["input_series"]]
+    yield played("none is none", test, none, [], at)
+
+
+def as_warnings(tests: Sequence[Test]) -> Iterator[Test]:
+    """Those in which a condition is critical, with the same as a warning."""
+    for test in tests:
+        values = {one["values"] for one in test["input_series"] if metric(one["series"]).endswith("_unhealthy")}
+        if not test["name"].startswith(("fires", "goes")) or not any(one.startswith("2x") for one in values):
+            continue
+        series = [
+            {**one, "values": one["values"].replace("2x", "1x", 1)}
+            if metric(one["series"]).endswith("_unhealthy")
+            else one
+            for one in test["input_series"]
+        ]
+        checks = [
+            {
+                **check,
+                "exp_alerts": [
+                    {"exp_labels": {**one["exp_labels"], "severity": "warning"}} for one in check["exp_alerts"]
+                ],
+            }
+            for check in test["alert_rule_test"]
+        ]
+        yield {**test, "input_series": series, "alert_rule_test": checks}
+
+
+def _apart(
+    test: Test, tests: Sequence[Test], fired: Sequence[Mapping[str, str]], at: int, rules: Sequence[Rule]
+) -> Iterator[Test]:
+    """B of the rule is elsewhere in one label: of `A and on (…) B` nothing fires, of `A unless on (…) B` A does."""
     trees = {rule["labels"]["severity"]: promql.parse(rule["expr"]) for rule in rules}
     (severity,) = {one["severity"] for one in fired}
-    for node, above in nodes(trees[severity]):
-        if not isinstance(node, promql.BinaryExpr) or operator(node) != "and" or not is_joined(node):
+    for node, _ in nodes(trees[severity]):
+        if not isinstance(node, promql.BinaryExpr) or not is_joined(node):
             continue
-        beside_or = any(isinstance(one, promql.BinaryExpr) and operator(one) == "or" for one in above)
+        if operator(node) == "unless":
+            yield from _suppressed_elsewhere(test, tests, node, fired, at)
+        if operator(node) != "and":
+            continue
         right = metrics(node.rhs) - metrics(node.lhs)
-        if beside_or or not right or "or" in {operator(one) for one in descendants(node.rhs)}:
+        if not right or "or" in {operator(one) for one in descendants(node.rhs)}:
             continue
         for label in node.modifier.matching.labels:
             series = [
-                {**one, "series": with_label(one["series"], label, ELSEWHERE)} if metric(one["series"]) in right else one
+                {**one, "series": with_label(one["series"], label, ELSEWHERE)}
+                if metric(one["series"]) in right
+                else one
                 for one in test["input_series"]
             ]
             yield played(f"{sorted(right)} of another {label}", test, series, [], at)
+
+
+def _suppressed_elsewhere(
+    test: Test, tests: Sequence[Test], node: Any, fired: Sequence[Mapping[str, str]], at: int
+) -> Iterator[Test]:
+    """What would keep it from firing, as some other test has it, put beside each series, but for one label."""
+    names = list(node.modifier.matching.labels)
+    (suppressor, *_) = (
+        one
+        for other in tests
+        for one in other["input_series"]
+        if metric(one["series"]) in metrics(node.rhs)
+        and one["values"].startswith("0x" if "== 0" in " ".join(node.rhs.prettify().split()) else "1")
+        and all(_chooses(matcher, one["series"]) for matcher in matchers(node.rhs))
+    )
+    of_left = [one["series"] for one in test["input_series"] if metric(one["series"]) in metrics(node.lhs)]
+    for label in names:
+        beside = []
+        for series in of_left:
+            own = dict(re.findall(r'(\w+)="([^"]*)"', series))
+            text = suppressor["series"]
+            for name in names:
+                text = with_label(text, name, ELSEWHERE if name == label else own.get(name, ""))
+            beside.append({"series": text, "values": suppressor["values"]})
+        yield played(f"kept from by another {label}", test, [*test["input_series"], *beside], fired, at)
+
+
+def matchers(node: Any) -> Iterator[Any]:
+    for one, _ in nodes(node):
+        if isinstance(one, promql.VectorSelector):
+            yield from one.matchers.matchers
+
+
+def _chooses(matcher: Any, series: str) -> bool:
+    found = re.search(rf'\b{matcher.name}="([^"]*)"', series)
+    value = found[1] if found else ""
+    return bool(re.fullmatch(matcher.value, value)) if "Re" in str(matcher.op) else value == matcher.value
 
 
 def is_joined(node: Any) -> bool:

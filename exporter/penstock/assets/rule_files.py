@@ -1,6 +1,6 @@
 """Prometheus rule files: the alerts, and recording rules, one number a queue whatever brokers and agents there are."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
@@ -16,7 +16,10 @@ RECORDING = "recording.yaml"
 ALERTS = "alerts.yaml"
 ALERTMANAGER = "alertmanager.yaml"
 OBJECT = "prometheusrule.yaml"
-OPERATOR = {"kube-prometheus-stack": {}, "openshift": {"openshift.io/prometheus-rule-evaluation-scope": "leaf-prometheus"}}
+OPERATOR: Mapping[str, Mapping[str, str]] = {
+    "kube-prometheus-stack": {},
+    "openshift": {"openshift.io/prometheus-rule-evaluation-scope": "leaf-prometheus"},
+}
 """Presets that want one object for the Prometheus operator, and its labels. Their Alertmanager lets a critical alert
 inhibit each warning of its name in the namespace, so the two have different names."""
 _GAUGES = (

@@ -1,6 +1,7 @@
 """Templates of annotations: numbers that an alert's own labels lead to, and links."""
 
 import re
+from collections.abc import Callable
 
 from penstock.exposition.catalogue import CATALOGUE
 
@@ -53,16 +54,17 @@ def link(base: str, dashboard: str, labels: tuple[str, ...]) -> str:
     return f"{base}/d/{dashboard}" + (f"?{variables}" if variables else "")
 
 
-def command(labels: tuple[str, ...]) -> str:
-    """Template of the command that explains an alert with these labels, to be pasted into a shell.
+def pasted(label: str) -> str:
+    """Template of a label's value for a shell: within single quotes, as a queue may be named like a command."""
+    return f"'{{{{ reReplaceAll `'` `'\\''` $labels.{label} }}}}'"
 
-    Names are within single quotes, as a queue may be named like a command.
-    """
+
+def command(labels: tuple[str, ...], quoted: Callable[[str], str] = pasted) -> str:
+    """The command that explains an alert with these labels, whose values are `quoted`."""
     if not labels:
         return "penstock check"
-    quoted = {name: f"'{{{{ reReplaceAll `'` `'\\''` $labels.{name} }}}}'" for name in labels}
-    named = [quoted[name] for name in ("broker", "queue", "client") if name in quoted]
-    return " ".join(["penstock explain", *named, *(["--address", quoted["address"]] if "address" in quoted else [])])
+    named = [quoted(name) for name in ("broker", "queue", "client") if name in labels]
+    return " ".join(["penstock explain", *named, *(["--address", quoted("address")] if "address" in labels else [])])
 
 
 def page(base: str, labels: tuple[str, ...]) -> str:
