@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from msgspec import json as msgspec_json
 from msgspec import structs
 
@@ -24,7 +23,8 @@ FREE = {
     "commonLabels", "imagePullSecrets", "secrets.values", "secrets.existing", "web.config", "trends.resources",
     "service.annotations", "serviceMonitor.labels", "serviceMonitor.tlsConfig", "serviceMonitor.basicAuth",
     "serviceMonitor.relabelings", "serviceMonitor.metricRelabelings", "podMonitor.labels", "podMonitor.relabelings",
-    "podMonitor.metricRelabelings", "prometheusRule.labels", "prometheusRule.severities", "prometheusRule.alertLabels", "dashboards.labels", "dashboards.instanceSelector",
+    "podMonitor.metricRelabelings", "prometheusRule.labels", "prometheusRule.severities",
+    "prometheusRule.alertLabels", "dashboards.labels", "dashboards.instanceSelector",
     "networkPolicy.from", "networkPolicy.egress", "serviceAccount.annotations", "probes.liveness", "probes.readiness",
     "resources", "podSecurityContext", "securityContext", "podAnnotations", "podLabels", "nodeSelector", "tolerations",
     "affinity", "topologySpreadConstraints", "extraArgs", "extraEnv", "extraEnvFrom", "extraVolumes",

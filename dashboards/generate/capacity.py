@@ -26,7 +26,7 @@ _LIMITS = Row(
             Query(_headroom("mq_broker_memory_used_bytes", "mq_broker_memory_limit_bytes"), "{{broker}}"),
             unit="percentunit",
             decimals=0,
-            steps=above(0.9),
+            steps=above(T.memory_of_limit_ratio),
         ),
         graph(
             "Disk, of the limit",
@@ -35,7 +35,7 @@ _LIMITS = Row(
             Query(_headroom("mq_broker_disk_used_ratio", "mq_broker_disk_limit_ratio"), "{{broker}}"),
             unit="percentunit",
             decimals=0,
-            steps=above(0.9),
+            steps=above(T.disk_of_limit_ratio),
         ),
         graph(
             "Fill of addresses",
@@ -43,7 +43,7 @@ _LIMITS = Row(
             Query(largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")), "{{broker}} {{address}}"),
             unit="percentunit",
             decimals=0,
-            steps=above(0.9),
+            steps=above(T.address_used_ratio),
         ),
     ),
 )

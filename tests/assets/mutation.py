@@ -67,8 +67,8 @@ def structure(expression: str) -> Iterator[tuple[str, str]]:
         compared = isinstance(node, promql.BinaryExpr) and operator(node) in _CHANGED
         if compared and isinstance(node.lhs, promql.AggregateExpr) and not _any(node):
             whole = node.lhs.prettify()
-            other = _OTHER[operator(node.lhs)] + whole.lstrip().removeprefix(operator(node.lhs))
-            yield f"{other} in place of {whole}", _put(tree.prettify(), whole, other)
+            aggregated = _OTHER[operator(node.lhs)] + whole.lstrip().removeprefix(operator(node.lhs))
+            yield f"{aggregated} in place of {whole}", _put(tree.prettify(), whole, aggregated)
         if isinstance(node, promql.BinaryExpr) and operator(node) in {"and", "unless", "or"}:
             whole, left, right = (part.prettify() for part in (node, node.lhs, node.rhs))
             for side in (left, right) if operator(node) == "or" else (left,):
@@ -77,7 +77,7 @@ def structure(expression: str) -> Iterator[tuple[str, str]]:
 
 def _any(node: Any) -> bool:
     """Whether it asks only that there are some, or that all are 0, which is the same of a sum."""
-    some, none = operator(node) == ">=", operator(node) == "=="
+    some, none = operator(node) == ">=", operator(node) in {"==", ">"}
     return isinstance(node.rhs, promql.NumberLiteral) and (node.rhs.val <= 1 if some else none and node.rhs.val == 0)
 
 

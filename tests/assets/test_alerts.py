@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from assets.mutation import mutants
-from assets.worlds import Rule, Test, worlds
+from assets.worlds import Rule, Test, of_recording, worlds
 from penstock.assets.rule_files import ALERTS, RECORDING, rule_files
 from rig.prometheus import tool
 
@@ -35,7 +36,7 @@ def document(name: str) -> Mapping[str, Any]:
     return found
 
 
-def rules_of(name: str) -> list[Rule]:
+def rules_of(name: str) -> Sequence[Rule]:
     return RECORDINGS if name == "recording" else [rule for rule in RULES if rule["alert"] == name]
 
 
@@ -90,7 +91,9 @@ def test_unit_tests_and_other_worlds(tmp_path: Path) -> None:
     for name in [*NAMES, "recording"]:
         tested = document(name)
         files.append(put(tmp_path / name, rules_of(name), tested, tested["tests"]))
-        if name != "recording":
+        if name == "recording":
+            files.append(put(tmp_path / "nodes", rules_of(name), tested, [*chain(*map(of_recording, RECORDINGS))]))
+        else:
             beside = list(worlds(tested["tests"], rules_of(name)))
             assert beside, name
             files.append(put(tmp_path / name / "worlds", [*map(silent, rules_of(name))], tested, beside))
@@ -138,6 +141,8 @@ def surviving(name: str, folder: Path, *, deep: bool = False) -> list[str]:
         tests = [*who_fires(tests), *worlds(tests, rules, deep=deep)]
     told: dict[Path, str] = {}
     for rule in rules:
+        if name == "recording":
+            tests = [*of_recording(rule)]
         for what, changed in mutants(rule, deep=deep):
             file = put(folder / str(len(told)), [changed if one is rule else one for one in rules], tested, tests)
             told[file] = f"{name} {rule.get('labels', {}).get('severity', rule.get('record'))}: {what}"

@@ -92,7 +92,7 @@ def as_warnings(tests: Sequence[Test]) -> Iterator[Test]:
     """Those in which a condition is critical, with the same as a warning."""
     for test in tests:
         values = {one["values"] for one in test["input_series"] if metric(one["series"]).endswith("_unhealthy")}
-        if not test["name"].startswith(("fires", "goes")) or not any(one.startswith("2x") for one in values):
+        if not test["name"].startswith(("fires", "goes", "quiet")) or not any(one.startswith("2x") for one in values):
             continue
         series = [
             {**one, "values": one["values"].replace("2x", "1x", 1)}
@@ -188,3 +188,51 @@ def descendants(node: Any) -> Iterator[Any]:
         yield from descendants(child)
     if isinstance(node, promql.BinaryExpr):
         yield node
+
+
+# --- recording rules
+
+INFO = 'mq_broker_info{job="penstock",instance="a:1",broker="b1",kind="artemis",node_id="n1",role="active"}'
+BURST = "0x20 300+300x3 1200x30"
+"""A counter that grows by 1,200 between the fifth and the sixth minute: 4 a second over five minutes."""
+
+
+def of_recording(rule: Rule) -> Iterator[Test]:
+    """What a recording rule says of nodes, clusters, agents and pods side by side."""
+    family = re.findall(r"mq_queue_\w+", rule["expr"])[0]
+    queue = family + '{job="penstock",instance="a:1",broker="b1",address="o",queue="o"}'
+    counts = family.endswith("_total")
+    if "evicted" in family:
+        queue = with_label(queue, "reason", "ring")
+
+    def scene(name: str, nodes: Sequence[tuple[Mapping[str, str], int]], expected: Mapping[str, float]) -> Test:
+        """nodes: the labels of each agent's view of a broker, and how many messages it has there."""
+        series = []
+        for labels, number in nodes:
+            info, own = INFO, queue
+            for label, value in labels.items():
+                info = with_label(info, label, value)
+                own = own if label in {"node_id", "role"} else with_label(own, label, value)
+            values = re.sub(r"300|1200", lambda one: str(int(one[0]) * number), BURST) if counts else f"{number}x60"
+            series += [{"series": info, "values": "1x60"}, {"series": own, "values": values}]
+        samples = [
+            {"labels": f'{rule["record"]}{{{labels}address="o",queue="o"}}', "value": value * 4 if counts else value}
+            for labels, value in expected.items()
+        ]
+        check = {"expr": rule["record"], "eval_time": "8m", "exp_samples": samples}
+        return {"name": name, "interval": "15s", "input_series": series, "promql_expr_test": [check]}
+
+    passive = {"broker": "b9", "role": "passive"}
+    yield scene(
+        "nodes are added, a backup is not", [({}, 3), ({"broker": "b2", "node_id": "n2"}, 4), (passive, 9)], {"": 7}
+    )
+    for label in ("job", "instance", "broker"):
+        yield scene(f"one broker by another {label}", [({}, 3), ({label: ELSEWHERE}, 4)], {"": 4})
+        yield scene(f"another broker by {label}", [({}, 3), ({label: ELSEWHERE, "node_id": "n2"}, 4)], {"": 7})
+    for label in DEFAULT.identity:
+        nodes_of = [({label: "one"}, 3), ({label: "two"}, 4)]
+        yield scene(f"one node id in two of {label}", nodes_of, {f'{label}="one",': 3, f'{label}="two",': 4})
+        others = [({label: "one"}, 3), ({label: "two", "node_id": "n2"}, 4)]
+        yield scene(f"a node each in two of {label}", others, {f'{label}="one",': 3, f'{label}="two",': 4})
+    for label in SCRAPED[2:]:
+        yield scene(f"scraped twice, by {label}", [({label: "one"}, 3), ({label: "two"}, 4)], {"": 4})

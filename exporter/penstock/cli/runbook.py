@@ -72,7 +72,7 @@ def _lines(number: int, action: ActionTemplate, known: Mapping[str, str]) -> Ite
     }
     destination = {"destination": known["address"]} if "address" in known else {}
     destination |= {"queue_json": json.dumps(known["queue"])[1:-1]} if "queue" in known else {}
-    for one in filled(action, names | known | destination, mbeans):
+    for one in filled(action, {**names, **known, **destination}, mbeans):
         brokers = f" ({', '.join(sorted(action.brokers))} only)" if action.brokers else ""
         first, *rest = action_lines(number, one)
         yield from (first + brokers, *rest)

@@ -4,6 +4,8 @@ import re
 from functools import cache
 from importlib.resources import files
 
+RUNBOOKS = ("clients", "queues", "rings", "brokers", "penstock")
+
 
 @cache
 def section(runbook: str, alert: str) -> str:
