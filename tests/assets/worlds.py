@@ -128,7 +128,7 @@ def _apart(
         right = metrics(node.rhs) - metrics(node.lhs)
         if not right or "or" in {operator(one) for one in descendants(node.rhs)}:
             continue
-        for label in node.modifier.matching.labels:
+        for label in matched_on(node):
             series = [
                 {**one, "series": with_label(one["series"], label, ELSEWHERE)}
                 if metric(one["series"]) in right
@@ -138,11 +138,15 @@ def _apart(
             yield played(f"{sorted(right)} of another {label}", test, series, [], at)
 
 
+def matched_on(node: Any) -> list[str]:
+    return [*node.modifier.matching.labels]
+
+
 def _suppressed_elsewhere(
     test: Test, tests: Sequence[Test], node: Any, fired: Sequence[Mapping[str, str]], at: int
 ) -> Iterator[Test]:
     """What would keep it from firing, as some other test has it, put beside each series, but for one label."""
-    names = list(node.modifier.matching.labels)
+    names = matched_on(node)
     (suppressor, *_) = (
         one
         for other in tests
@@ -193,8 +197,11 @@ def descendants(node: Any) -> Iterator[Any]:
 # --- recording rules
 
 INFO = 'mq_broker_info{job="penstock",instance="a:1",broker="b1",kind="artemis",node_id="n1",role="active"}'
-BURST = "0x20 300+300x3 1200x30"
-"""A counter that grows by 1,200 between the fifth and the sixth minute: 4 a second over five minutes."""
+
+
+def burst(number: int) -> str:
+    """A counter that grows by 1,200 times this between the fifth and the sixth minute: 4 a second over five minutes."""
+    return f"0x20 {300 * number}+{300 * number}x3 {1200 * number}x30"
 
 
 def of_recording(rule: Rule) -> Iterator[Test]:
@@ -213,7 +220,7 @@ def of_recording(rule: Rule) -> Iterator[Test]:
             for label, value in labels.items():
                 info = with_label(info, label, value)
                 own = own if label in {"node_id", "role"} else with_label(own, label, value)
-            values = re.sub(r"300|1200", lambda one: str(int(one[0]) * number), BURST) if counts else f"{number}x60"
+            values = burst(number) if counts else f"{number}x60"
             series += [{"series": info, "values": "1x60"}, {"series": own, "values": values}]
         samples = [
             {"labels": f'{rule["record"]}{{{labels}address="o",queue="o"}}', "value": value * 4 if counts else value}
@@ -223,9 +230,8 @@ def of_recording(rule: Rule) -> Iterator[Test]:
         return {"name": name, "interval": "15s", "input_series": series, "promql_expr_test": [check]}
 
     passive = {"broker": "b9", "role": "passive"}
-    yield scene(
-        "nodes are added, a backup is not", [({}, 3), ({"broker": "b2", "node_id": "n2"}, 4), (passive, 9)], {"": 7}
-    )
+    other = {"broker": "b2", "node_id": "n2"}
+    yield scene("nodes are added, a backup is not", [({}, 3), (other, 4), (passive, 9)], {"": 7})
     for label in ("job", "instance", "broker"):
         yield scene(f"one broker by another {label}", [({}, 3), ({label: ELSEWHERE}, 4)], {"": 4})
         yield scene(f"another broker by {label}", [({}, 3), ({label: ELSEWHERE, "node_id": "n2"}, 4)], {"": 7})

@@ -44,7 +44,7 @@ class Actions:
             for action in ACTIONS
             if action.fits(one.name, one.verdicts, about.causes, broker.kind.name, names.get("protocol", ""))
         ]
-        return [filled for action in fitting for filled in filled(action, names, mbeans)]
+        return [one for action in fitting for one in filled(action, names, mbeans)]
 
     # --- what is known
 
