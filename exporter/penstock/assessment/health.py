@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,37 +24,16 @@ TIMES = ("ring_oversize_since", "oldest_message", "oldest_earliest", "oldest_lat
 BOUNDS = ("earliest", "latest")
 
 
-RowT = TypeVar("RowT")
-
-
 @dataclass(frozen=True, slots=True)
-class BrokerCause:
+class CauseSeries:
+    """A condition of a broker, address, queue, client or connection; what none of its table's labels says is empty."""
+
     broker: str
-    cause: str
-
-
-@dataclass(frozen=True, slots=True)
-class AddressCause:
-    broker: str
-    address: str
-    cause: str
-
-
-@dataclass(frozen=True, slots=True)
-class QueueCause:
-    broker: str
-    address: str
-    queue: str
-    cause: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClientCause:
-    broker: str
-    address: str
-    queue: str
-    client: str
-    cause: str
+    address: str = ""
+    queue: str = ""
+    client: str = ""
+    connection: str = ""
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,37 +62,29 @@ class OldestMessage:
     bound: str
 
 
-def broker_causes(conditions: Sequence[ActiveCondition]) -> Table[BrokerCause]:
+def broker_causes(conditions: Sequence[ActiveCondition]) -> Table[CauseSeries]:
     """Conditions of the broker itself: 1 warning, 2 critical."""
     of_broker = [one for one in conditions if CONDITIONS[one.name].scope is Scope.BROKER]
-    rows = [BrokerCause(one.broker, one.name) for one in of_broker]
+    rows = [CauseSeries(one.broker, cause=one.name) for one in of_broker]
     return Table(Index.of(rows), {"unhealthy": np.array([float(one.severity) for one in of_broker])})
 
 
 def address_causes(
     conditions: Sequence[ActiveCondition], rolled_up: Collection[Key], addresses: Table[AddressSeries]
-) -> Table[AddressCause]:
+) -> Table[CauseSeries]:
     """Conditions of the addresses themselves, as those of the queues: 1 warning, 2 critical; the worst of any queue."""
-    unhealthy: dict[AddressCause, float] = {}
-    alone: set[AddressCause] = set()
-    for condition in conditions:
-        if CONDITIONS[condition.name].of_address and not condition.silenced and condition.severity is not Severity.INFO:
-            cause = AddressCause(condition.broker, condition.address, condition.name)
-            unhealthy[cause] = max(unhealthy.get(cause, 0.0), float(condition.severity))
-            if key_of(condition) not in rolled_up:
-                alone.add(cause)
+    shown = [one for one in conditions if not one.silenced and CONDITIONS[one.name].of_address]
+    named = [(CauseSeries(one.broker, one.address, cause=one.name), one) for one in shown]
+    unhealthy = worst(named)
     held = {row.address for row in addresses.index.rows[addresses["paused"] > 0]} if unhealthy else set()
-    rows = [cause for cause in sorted(unhealthy, key=repr) if cause.cause != PAUSED.name or cause.address in held]
-    return _sparse(unhealthy={row: unhealthy[row] for row in rows}, in_incident=_apart(rows, alone))
+    kept = {cause: how for cause, how in unhealthy.items() if cause.cause != PAUSED.name or cause.address in held}
+    return _sparse({"unhealthy": kept, "in_incident": within(kept, named, rolled_up)})
 
 
 def address_measures(
     judgement: Judgement, queues: Grouping[QueueSeries], of_queue: Positions, addresses: Table[AddressSeries]
 ) -> dict[str, Column]:
-    """Columns by the addresses: whether producers wait for a limit, what was dropped or refused.
-
-    of_queue: position of its address of each queue series. Nothing where the last poll was not judged.
-    """
+    """Columns by the addresses, none where the poll was not judged. of_queue: place of each queue series' address."""
     blocked = judgement.debounced.get(PRODUCERS_BLOCKED.name)
     if blocked is None or blocked.index is not queues.source or len(of_queue) != len(queues.index):
         return {}
@@ -143,56 +113,55 @@ def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
     return float(sum((row.address, row.queue, row.client) not in told for row in rows))
 
 
-def queue_causes(conditions: Sequence[ActiveCondition], rolled_up: Collection[Key]) -> Table[QueueCause]:
+def queue_causes(conditions: Sequence[ActiveCondition], rolled_up: Collection[Key]) -> Table[CauseSeries]:
     """Conditions that hold on queues, those of their clients included. unhealthy: 1 warning, 2 critical; notice: 1.
 
-    in_incident: 1 where the alert on an incident says all that is under the label.
-
+    rolled_up: the conditions that the alert on their incident says.
     Several under the same label are one, the worst: a sum of queues may have a condition more than once.
     """
-    unhealthy: dict[QueueCause, float] = {}
-    notice: dict[QueueCause, float] = {}
-    alone: set[QueueCause] = set()
-    for condition in conditions:
-        if condition.silenced or CONDITIONS[condition.name].scope is Scope.BROKER:
-            continue
-        cause = QueueCause(condition.broker, condition.address, condition.queue, condition.name)
-        if condition.severity is Severity.INFO:
-            if not condition.client:
-                notice[cause] = 1.0
+    shown = [one for one in conditions if not one.silenced and CONDITIONS[one.name].scope is not Scope.BROKER]
+    named = [(CauseSeries(one.broker, one.address, one.queue, cause=one.name), one) for one in shown]
+    notice = {cause: 1.0 for cause, one in named if one.severity is Severity.INFO and not one.client}
+    unhealthy = worst(named)
+    return _sparse({"unhealthy": unhealthy, "notice": notice, "in_incident": within(unhealthy, named, rolled_up)})
+
+
+def client_causes(conditions: Sequence[ActiveCondition], rolled_up: Collection[Key]) -> Table[CauseSeries]:
+    """Conditions that hold on clients. unhealthy_consumers: how many of its consumers, at least 1; notice: 1."""
+    unhealthy: dict[CauseSeries, float] = {}
+    notice: dict[CauseSeries, float] = {}
+    shown = [one for one in conditions if one.client and not one.silenced]
+    named = [(CauseSeries(one.broker, one.address, one.queue, one.client, cause=one.name), one) for one in shown]
+    for cause, one in named:
+        if one.severity is Severity.INFO:
+            notice[cause] = 1.0
         else:
-            unhealthy[cause] = max(unhealthy.get(cause, 0.0), float(condition.severity))
-            if key_of(condition) not in rolled_up:
-                alone.add(cause)
-    return _sparse(unhealthy=unhealthy, notice=notice, in_incident=_apart(unhealthy, alone))
+            unhealthy[cause] = unhealthy.get(cause, 0.0) + max(one.consumers, 1)
+    in_incident = within(unhealthy, named, rolled_up)
+    return _sparse({"unhealthy_consumers": unhealthy, "notice": notice, "in_incident": in_incident})
 
 
-def client_causes(conditions: Sequence[ActiveCondition], rolled_up: Collection[Key]) -> Table[ClientCause]:
-    """Conditions that hold on clients. unhealthy_consumers: how many of its consumers, at least 1; others as above."""
-    unhealthy: dict[ClientCause, float] = {}
-    notice: dict[ClientCause, float] = {}
-    alone: set[ClientCause] = set()
-    for condition in conditions:
-        if condition.client and not condition.silenced:
-            cause = ClientCause(condition.broker, condition.address, condition.queue, condition.client, condition.name)
-            if condition.severity is Severity.INFO:
-                notice[cause] = 1.0
-            else:
-                unhealthy[cause] = unhealthy.get(cause, 0.0) + max(condition.consumers, 1)
-                if key_of(condition) not in rolled_up:
-                    alone.add(cause)
-    return _sparse(unhealthy_consumers=unhealthy, notice=notice, in_incident=_apart(unhealthy, alone))
+def within(
+    unhealthy: Iterable[CauseSeries], named: Iterable[tuple[CauseSeries, ActiveCondition]], rolled_up: Collection[Key]
+) -> dict[CauseSeries, float]:
+    """1 for those of which the alert on an incident says all that is unhealthy."""
+    alone = {cause for cause, one in named if one.severity is not Severity.INFO and key_of(one) not in rolled_up}
+    return dict.fromkeys((cause for cause in unhealthy if cause not in alone), 1.0)
 
 
-def _apart(rows: Iterable[RowT], alone: Collection[RowT]) -> dict[RowT, float]:
-    return {row: 1.0 for row in rows if row not in alone}
+def worst(named: Iterable[tuple[CauseSeries, ActiveCondition]]) -> dict[CauseSeries, float]:
+    """The worst severity under each label; what only informs has none."""
+    found: dict[CauseSeries, float] = {}
+    for cause, one in named:
+        if one.severity is not Severity.INFO:
+            found[cause] = max(found.get(cause, 0.0), float(one.severity))
+    return found
 
 
-def _sparse(**columns: Mapping[Any, float]) -> Table[Any]:
-    """A row for each that any column has."""
-    rows = sorted({row for column in columns.values() for row in column}, key=repr)
+def _sparse(columns: Mapping[str, Mapping[CauseSeries, float]]) -> Table[CauseSeries]:
+    rows = sorted(set().union(*columns.values()), key=repr)
     return Table(
-        Index.of(rows), {name: np.array([one.get(row, np.nan) for row in rows]) for name, one in columns.items()}
+        Index.of(rows), {name: np.array([of.get(row, np.nan) for row in rows]) for name, of in columns.items()}
     )
 
 
@@ -261,10 +230,7 @@ def unhealthy_consumers(conditions: Sequence[ActiveCondition], queues: Index[Que
 
 
 def evictions(judgement: Judgement, queues: Queues, before: Index[Eviction]) -> Table[Eviction]:
-    """What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll.
-
-    On OpenMQ the limit is that of the destination.
-    """
+    """What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll."""
     grouping, measures = queues.grouping, judgement.measures
     if measures.index is not grouping.source:
         return Table(Index.empty())

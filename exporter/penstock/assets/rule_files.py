@@ -1,7 +1,6 @@
 """Prometheus rule files: the alerts, and recording rules, one number a queue whatever brokers and agents there are."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -38,14 +37,6 @@ _COUNTERS = (
 _HEADER = "# Made by `penstock alerts write`: change it by --values, not here.\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """A recording rule."""
-
-    record: str
-    expr: str
-
-
 def over_brokers(value: str, values: AlertValues = DEFAULT) -> str:
     """Sum of a value a queue over the brokers that hold a part of it.
 
@@ -58,20 +49,20 @@ def over_brokers(value: str, values: AlertValues = DEFAULT) -> str:
     return f"sum without (node_id) ({by_node})"
 
 
-def recordings(values: AlertValues = DEFAULT) -> Iterator[Recording]:
-    """All, in the order of the file."""
+def recordings(values: AlertValues = DEFAULT) -> Iterator[dict[str, str]]:
+    """All recording rules, in the order of the file."""
     for name in _GAUGES:
-        yield Recording(f"address_queue:{name}:sum", over_brokers(name, values))
+        yield {"record": f"address_queue:{name}:sum", "expr": over_brokers(name, values)}
     for name in _COUNTERS:
         rate = f"rate({name}[5m])"
         if "evicted" in name:
             rate = f"sum without (reason) ({rate})"
-        yield Recording(f"address_queue:{name.removesuffix('_total')}:rate5m", over_brokers(rate, values))
+        yield {"record": f"address_queue:{name.removesuffix('_total')}:rate5m", "expr": over_brokers(rate, values)}
 
 
 def rule_files(values: AlertValues = DEFAULT) -> dict[str, str]:
     """File name → text."""
-    recording = [{"name": "penstock-recording", "rules": [asdict(one) for one in recordings(values)]}]
+    recording = [{"name": "penstock-recording", "rules": [*recordings(values)]}]
     of_group = groups(values)
     both = {one.name for alerts in of_group.values() for one in alerts if one.severity == "critical"} & {
         one.name for alerts in of_group.values() for one in alerts if one.severity != "critical"
