@@ -9,7 +9,7 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct, structs
 
-from penstock.assets.thresholds import BROKERS_OWN, Thresholds
+from penstock.assets.thresholds import BROKERS_OWN, THRESHOLDS, Thresholds
 from penstock.core.errors import PenstockError
 from penstock.series.labels import OTHER
 
@@ -31,7 +31,7 @@ class AlertValues(Struct, frozen=True, forbid_unknown_fields=True):
 
     preset: Preset = "prometheus"
     identity: tuple[Label, ...] = ("cluster", "namespace")
-    thresholds: Thresholds = Thresholds()
+    thresholds: Thresholds = THRESHOLDS
     disabled: frozenset[str] = frozenset()
     severities: dict[Literal["critical", "warning", "info"], str] = {}
     labels: dict[Label, str] = {}

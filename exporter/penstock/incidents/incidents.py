@@ -22,7 +22,7 @@ from penstock.incidents.symptoms import RECENT, Noted, Sending, Symptoms, notice
 from penstock.model import ConsumerRow
 from penstock.observation.poll import RuleInputs
 
-MOST, MOST_CONDITIONS, MOST_CHANGES = 50, 5000, 300
+MOST, MOST_CONDITIONS, MOST_CHANGES = 50, 5000, 5000
 """Incidents that are told, conditions that are linked, the worst first; changes."""
 MISSED = 2
 """Polls for which an incident stays whose root is gone: what came of it goes a little later."""
