@@ -5,6 +5,7 @@ from penstock.agent.checkpoint import MOST_MEMBERS
 from penstock.assessment.health import client_causes, queue_causes
 
 QUEUES = 300
+"""More than a state file remembers of an incident, and than once were noted of a poll."""
 
 
 def dead_application(queues: int) -> Scene:
