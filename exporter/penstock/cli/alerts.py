@@ -23,11 +23,11 @@ def alerts() -> None:
     of=alerts,
 )
 @writing.directory
-@click.option("--values", type=options.FILE, help="Thresholds, selection, severities, labels and links (YAML).")
-@click.option("--preset", type=click.Choice(get_args(Preset)), help="What reads the rules.  [default: prometheus]")
-@click.option("--runbooks-url", help=f"Where docs/runbooks is published.  [default: {DEFAULT.runbooks_url}]")
-@click.option("--grafana-url", help=f"Your Grafana.  [default: {DEFAULT.grafana_url}]")
-@click.option("--agent-url", help=f"The agent, for those on call.  [default: {DEFAULT.agent_url}]")
+@click.option("--values", type=options.FILE)
+@click.option("--preset", type=click.Choice(get_args(Preset)))
+@click.option("--runbooks-url")
+@click.option("--grafana-url")
+@click.option("--agent-url")
 def write(directory: Path, values: Path | None, **given: str | None) -> None:
     """Write alerts.yaml, recording.yaml and alertmanager.yaml into DIRECTORY, for Prometheus 2.42 or later.
 

@@ -29,7 +29,7 @@ _ARTEMIS = "org.apache.activemq.artemis:broker=NAME"
 @click.argument("broker", required=False, shell_complete=completion.brokers)
 @click.argument("queue", required=False, shell_complete=completion.queues)
 @click.argument("client", required=False, shell_complete=completion.clients)
-@click.option("--address", help="Of the queue, where it is another; of an alert about an address.")
+@click.option("--address")
 def runbook(alert: str, broker: str | None, queue: str | None, client: str | None, address: str | None) -> None:
     """Show the runbook of an ALERT, with BROKER, QUEUE and CLIENT filled in, and the commands that fit it.
 
