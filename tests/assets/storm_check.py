@@ -86,7 +86,7 @@ def alertmanager(folder: Path, receiver: int) -> Iterator[str]:
 def body_of(tables: Any) -> bytes:
     blocks = BrokerBlocks()
     blocks.update(tables)
-    exposition = Exposition(lambda _: b'penstock_build_info{version="1"} 1\npenstock_broker_expected{broker="b"} 1\n')
+    exposition = Exposition(lambda _: b'penstock_build_info{version="1"} 1\nmq_up{broker="b"} 1\n')
     exposition.set_broker("b", blocks)
     return b"".join(exposition.chunks(Format.TEXT, gzip=False))
 
@@ -125,7 +125,7 @@ def test_thousands_of_roots_cost_a_second_a_group(tmp_path: Path) -> None:
     with ExitStack() as stack:
         port = stack.enter_context(served("\n".join(sorted(lines)).encode() + b"\n", []))
         prometheus = stack.enter_context(
-            Prometheus(tmp_path / "prometheus", f"{LOOPBACK}:{port}", rules=scaled(tmp_path))
+            Prometheus(tmp_path / "prometheus", f"{LOOPBACK}:{port}", rules=scaled(tmp_path), scrape_interval="15s")
         )
         firing = 'count(ALERTS{alertstate="firing",alertname="PenstockNoConsumer"})'
         prometheus.wait_for(firing, lambda found: bool(found) and found[0][1] == STOPPED, timeout=90)
