@@ -2,7 +2,7 @@
 
 from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINE_LINK
 from dashboards.generate.frame import Dashboard
-from dashboards.generate.panels import Query, Row, Scope, above, graph, largest, stat
+from dashboards.generate.panels import Query, Row, Scope, above, graph, largest, least_of, stat
 
 from penstock.assets.thresholds import THRESHOLDS as T
 
@@ -95,6 +95,7 @@ _FORECASTS = Row(
             "When memory or disk of a broker meets its limit if it grows on: low is the earliest, high the latest."
             " Nothing here means no clear trend.",
             Query(largest("broker, limit, bound", S("mq_forecast_limit_seconds")), "{{broker}} {{limit}} {{bound}}"),
+            ranked=least_of,
             unit="s",
             empty=_NO_JOB,
             decimals=1,

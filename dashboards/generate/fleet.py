@@ -181,6 +181,7 @@ _INVENTORY = Row(
                 f"count by ({apart('broker')}) ({largest('broker, scope, object, rule', S('mq_config_finding'))})",
             ),
             Column("Running for", f"time() - {largest('broker', S('mq_broker_start_timestamp_seconds'))}", "s", 1),
+            least=True,
             links={"broker": BROKER_LINK},
             height=6,
         ),

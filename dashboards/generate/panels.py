@@ -70,6 +70,11 @@ def number_of(value: str, shown: str) -> str:
     return f"count({value}) or 0 * count({shown})"
 
 
+def least_of(number: int, value: str) -> str:
+    """The smallest values only, where these are the worst."""
+    return f"bottomk({number}, {value})"
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """PromQL and the name of its series, with labels in double braces."""
@@ -210,11 +215,12 @@ def table(
 ) -> Panel:
     """A row for each combination of the key labels; `links`: key → data link of its cells.
 
-    sort: titles of columns, the worst first; rows are those with the largest values of the last of them.
+    sort: titles of columns, the worst first; rows are those with the largest values of the last of them, or `least`.
     """
     sort = more.pop("sort", (columns[0].title,))
     (ranked,) = (column.expr for column in columns if column.title == sort[-1])
-    of_rows, keys = worst_of(MOST_ROWS, ranked), (*IDENTITY, *keys)
+    least = more.pop("least", False)
+    of_rows, keys = (least_of if least else worst_of)(MOST_ROWS, ranked), (*IDENTITY, *keys)
     shown = [
         Query(of_rows if one.expr == ranked else f"{one.expr} and on ({', '.join(keys)}) {of_rows}") for one in columns
     ]
@@ -234,7 +240,7 @@ def table(
             "showHeader": True,
             "cellHeight": "sm",
             "footer": {"show": False, "reducer": ["sum"], "fields": ""},
-            "sortBy": [{"displayName": name, "desc": True} for name in sort],
+            "sortBy": [{"displayName": name, "desc": not least} for name in sort],
         },
         custom={"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False, "filterable": True},
         overrides=(*headed, *linked, *map(_column, values, columns)),
