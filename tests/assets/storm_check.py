@@ -1,8 +1,8 @@
 """
 2,000 queues of one dead application, on a real Prometheus with the shipped rules and a real Alertmanager.
 
-Run by `make test-storm`. One incident gives one page that counts them; where each queue has a root of its own, each
-group of rules takes less than a second of a processor to evaluate.
+Run by `make test-storm`. One incident gives one page that counts them; where each queue has a root of its own, all
+groups of rules together take less than three seconds of a processor to evaluate.
 """
 
 import http.server
@@ -31,7 +31,8 @@ from penstock_demo.process import Process
 from rig.prometheus import Prometheus
 
 STOPPED, QUEUES = 2_000, 10_000
-CPU_SECONDS = 1.0
+CPU_SECONDS = 3.0
+"""Of all groups together, beside other work on the machine; 7 to 9 were what one took before."""
 
 Page = dict[str, Any]
 
@@ -86,7 +87,9 @@ def alertmanager(folder: Path, receiver: int) -> Iterator[str]:
 def body_of(tables: Any) -> bytes:
     blocks = BrokerBlocks()
     blocks.update(tables)
-    exposition = Exposition(lambda _: b'penstock_build_info{version="1"} 1\nmq_up{broker="b"} 1\n')
+    exposition = Exposition(
+        lambda _: b'penstock_build_info{version="1"} 1\nmq_up{broker="b"} 1\npenstock_broker_expected{broker="b"} 1\n'
+    )
     exposition.set_broker("b", blocks)
     return b"".join(exposition.chunks(Format.TEXT, gzip=False))
 
@@ -112,7 +115,7 @@ def test_one_dead_application_is_one_page_that_counts_its_queues(tmp_path: Path)
 
 
 @pytest.mark.prometheus
-def test_thousands_of_roots_cost_a_second_a_group(tmp_path: Path) -> None:
+def test_thousands_of_roots_cost_seconds_at_most(tmp_path: Path) -> None:
     """Alerts of 2,000 of 10,000 queues, each its own root: what no incident says."""
     lines = []
     for n in range(QUEUES):

@@ -67,7 +67,8 @@ def _beside(test: Test, fired: Sequence[Mapping[str, str]], at: int) -> Iterator
         labelled = test["input_series"]
         for name in SCRAPED:
             labelled = copied({**test, "input_series": labelled}, name, ELSEWHERE)
-        yield played("with every label of a scrape", test, labelled, fired, at)
+        if len({one["series"] for one in labelled}) == len(labelled):
+            yield played("with every label of a scrape", test, labelled, fired, at)
         yield played("seen by several", test, [*test["input_series"], *series], fired, at)
 
 
@@ -126,7 +127,9 @@ def _apart(
         if operator(node) != "and":
             continue
         right = metrics(node.rhs) - metrics(node.lhs)
-        if not right or "or" in {operator(one) for one in descendants(node.rhs)}:
+        if not right & {metric(one["series"]) for one in test["input_series"]} or "or" in {
+            operator(one) for one in descendants(node.rhs)
+        }:
             continue
         for label in matched_on(node):
             series = [
