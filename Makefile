@@ -46,6 +46,8 @@ help:
 	@echo "make alertbench-openmq [ONLY=...]  the same on a real OpenMQ (7 min)"
 	@echo "make test-spark-cluster  trends on a real Spark cluster with history on a real S3 server (5 min)"
 	@echo "make test-pages  the status page in a real Chromium: three clicks on the demo, accessibility (3 min; needs Chromium)"
+	@echo "make test-alert-mutants  every change to an alerting or recording rule fails a test (15 min)"
+	@echo "make test-storm  2,000 queues of one dead application give one page, and what the rules cost (3 min; needs Go)"
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
 	@echo "make test-cluster  the chart on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
 	@echo "make audit   the image's dependencies against known vulnerabilities; fails where one could not be looked up (1 min)"
@@ -293,6 +295,14 @@ alertbench-openmq: $(VENV)/.test  # the same on a real OpenMQ (7 min)
 
 alertbench: $(VENV)/.test  # FlowBench's situations fire the alerts of their labels and no other; a hang resolves nothing (11 min)
 	@PYTHONPATH=tests $(BIN)/python -m alertbench.bench --seed "$(SEED)" --interval "$(POLL)" --only "$(ONLY)"
+
+.PHONY: test-alert-mutants test-storm
+
+test-storm: $(VENV)/.test .tools/amtool .tools/alertmanager  # 2,000 queues of one dead application give one page; needs Go (3 min)
+	$(BIN)/pytest -s tests/assets/storm_check.py
+
+test-alert-mutants: $(VENV)/.test  # every change to an alerting or recording rule fails a test (15 min)
+	$(BIN)/pytest -n $(WORKERS) tests/assets/mutation_check.py
 
 ALERTMANAGER := github.com/prometheus/alertmanager/cmd
 
