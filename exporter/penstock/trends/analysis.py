@@ -1,24 +1,19 @@
 """What the tiers say of each queue and broker: level, growth, rhythm, forecast, losses, time to limits.
 
-One function per series, pure; Spark runs it bucket by bucket, each task on its part of the hourly rows.
+One function per series, pure: its hourly rows (`i1`, or `h1` of a kind without counters) as columns. Spark runs it
+bucket by bucket (`facts.py`).
 """
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.history.store import Store
 from penstock.trends.forecast import WEEK as HOURS
 from penstock.trends.forecast import days_to, forecast, growth
-from penstock.trends.kernel import DAY, TIERS, Columns, increases, percentile
-from penstock.trends.session import over
-from penstock.trends.tiers import BUCKETS, as_columns, read_bucket
+from penstock.trends.kernel import Columns, percentile
 
 HORIZON: Final = 168
 WINDOW_DAYS: Final = 90
@@ -32,40 +27,13 @@ Series = NDArray[np.float64]
 Plain = dict[str, Any]
 
 
-def analyse(session: Any, out: Store, days: Sequence[str], kind: str) -> list[Plain]:
-    """The facts of every series of a kind over the given days, by broker and name."""
-    units = [json.dumps({"bucket": bucket, "days": list(days)}) for bucket in range(BUCKETS)]
-    schema = pa.schema([("facts", pa.string())])
-    table = over(session, units, partial(analyse_units, out.url, kind), schema)
-    facts = [json.loads(text) for text in table["facts"].to_pylist()]
-    names = ("broker", "address", "queue", "fate", "client")
-    return sorted(facts, key=lambda one: tuple(one.get(name, "") for name in names))
-
-
-def analyse_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
-    """In a Spark worker."""
-    store, tier = Store(url), TIERS[kind]
-    for batch in batches:
-        for text in batch.column(0).to_pylist():
-            unit = json.loads(text)
-            names = [f"h1/kind={kind}/dt={day}/part.parquet" for day in unit["days"]]
-            rows = as_columns(read_bucket(store, [n for n in names if store.exists(n)], unit["bucket"], tier), tier)
-            for one in split(rows):
-                yield pa.record_batch([pa.array([json.dumps(cleaned(FACTS[kind](one)))])], names=["facts"])
-
-
 def split(rows: Columns) -> Iterator[dict[str, Any]]:
-    """The rows of each series, its bins with them."""
+    """The rows of each series."""
     if not len(rows["sid"]):
         return
     edges = np.flatnonzero(np.diff(rows["sid"], prepend=-1))
-    ends = np.append(edges[1:], len(rows["sid"]))
-    bin_ends = np.concatenate([[0], np.cumsum(rows["hist_len"])]) if "hist_len" in rows else None
-    for begin, end in zip(edges.tolist(), ends.tolist(), strict=True):
-        one = {name: column[begin:end] for name, column in rows.items() if name not in ("hist_at", "hist_n")}
-        if bin_ends is not None:
-            one |= {name: rows[name][bin_ends[begin] : bin_ends[end]] for name in ("hist_at", "hist_n")}
-        yield one
+    for begin, end in zip(edges.tolist(), np.append(edges[1:], len(rows["sid"])).tolist(), strict=True):
+        yield {name: column[begin:end] for name, column in rows.items()}
 
 
 def regular(rows: Columns, values: Series, how: str = "sum") -> Series:
@@ -100,21 +68,23 @@ def coverage(rows: Columns) -> float:
 
 def complete(rows: Columns, counter: str) -> Series:
     """Hourly growth of a counter; hours of which too little was seen are missing, not small."""
-    grown = regular(rows, increases(rows, counter))
-    polls = regular(rows, rows["n"].astype(float))
-    expected = regular(rows, rows["expected"], "max")
-    return np.where(polls >= LEAST_COVERAGE * expected, grown, np.nan)
+    return regular(rows, np.where(rows["complete"] > 0, rows[counter], np.nan))
+
+
+def increases(rows: Columns, counter: str) -> Series:
+    """How much a counter grew in each row and in the gap before it, of which the hour is not known."""
+    grown: Series = rows[counter] + rows[f"gap_{counter}"]
+    return grown
 
 
 def queue_facts(rows: Columns) -> Plain:
     first = int(rows["start"].min())
-    came, left = complete(rows, "added"), complete(rows, "acknowledged")
+    came = complete(rows, "added")
     mean_depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
     peak = regular(rows, rows["messages_max"], "max")
     lost = regular(rows, increases(rows, "evicted"))
     ring = float(rows["ring_limit_max"][-1])
     return {
-        **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "queue_kind")},
         "first": first,
         "last": int(rows["start"].max()) + HOUR,
         "coverage": coverage(rows),
@@ -132,19 +102,12 @@ def queue_facts(rows: Columns) -> Plain:
         "busiest_rate": _quantile(came, 0.99) / HOUR,
         "backlog_share": share(rows["backlog_sum"], rows["n"]),
         "starved_share": share(rows["starved_sum"], rows["backlog_sum"]),
-        "added": float(np.nansum(came)),
-        "acknowledged": float(np.nansum(left)),
-        "expired": float(np.nansum(increases(rows, "expired"))),
-        "killed": float(np.nansum(increases(rows, "killed"))),
-        "evicted": float(np.nansum(lost)) if np.isfinite(lost).any() else np.nan,
+        **{name: total(rows, name) for name in ("added", "acknowledged", "expired", "killed", "evicted")},
         "ring": ring,
         "traffic": trend(came),
         "backlog": trend(mean_depth),
         "profile": profile(came, first),
-        "daily": _daily(came, first),
-        "daily_peak": _daily(peak, first, np.nanmax),
-        "forecasts": {name: foreseen(values) for name, values in (("added", came), ("messages", mean_depth))},
-        "idle_hours": idle_hours(came, left),
+        "idle_hours": idle_hours(rows),
         "ring_advice": ring_advice(ring, came, lost, float(np.nanmax(peak))),
     }
 
@@ -156,7 +119,6 @@ def client_facts(rows: Columns) -> Plain:
     steps = float(np.nansum(rows["steps_sum"]))
     every = HOUR / float(np.nanmax(rows["expected"])) if np.nanmax(rows["expected"]) > 0 else np.nan
     return {
-        **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "client", "protocol")},
         "hours": hours,
         "consumers": float(np.nansum(seen)) / hours,
         "held": share(rows["buffered_sum"], rows["n"]),
@@ -189,11 +151,15 @@ def trend(hourly: Series) -> Plain:
 
 
 def profile(hourly: Series, first: int) -> list[float]:
-    """Median by hour of the week, Monday 00:00 UTC first."""
-    at = (first // HOUR + np.arange(len(hourly)) + 72) % HOURS
-    return [
-        float(np.nanmedian(hourly[at == h])) if np.isfinite(hourly[at == h]).any() else np.nan for h in range(HOURS)
-    ]
+    """Median by hour of the week, Monday 00:00 UTC first; NaN of an hour that was never seen."""
+    begin = (first // HOUR + 72) % HOURS
+    whole = np.full(-(-(begin + len(hourly)) // HOURS) * HOURS, np.nan)
+    whole[begin : begin + len(hourly)] = hourly
+    weeks = np.sort(whole.reshape(-1, HOURS), axis=0)  # NaN last
+    seen = np.isfinite(weeks).sum(axis=0)
+    middle = [weeks[np.maximum(at, 0), np.arange(HOURS)] for at in ((seen - 1) // 2, seen // 2)]
+    found: list[float] = np.where(seen > 0, (middle[0] + middle[1]) / 2, np.nan).tolist()
+    return found
 
 
 def _daily(hourly: Series, first: int, how: Any = np.nansum) -> list[list[float]]:
@@ -218,10 +184,11 @@ def foreseen(hourly: Series) -> Plain | None:
     }  # fmt: skip
 
 
-def idle_hours(came: Series, left: Series) -> int:
-    """Hours without any traffic at the end of what is known."""
-    busy = np.flatnonzero((np.nan_to_num(came) > 0) | (np.nan_to_num(left) > 0))
-    return len(came) - (int(busy[-1]) + 1 if len(busy) else 0)
+def idle_hours(rows: Columns) -> int:
+    """Seen hours without any traffic at the end of what is known; what came in a gap is traffic, too."""
+    busy = (increases(rows, "added") > 0) | (increases(rows, "acknowledged") > 0)
+    last = rows["start"][busy].max() if busy.any() else -1
+    return len(np.unique(rows["start"][rows["start"] > last]))
 
 
 def ring_advice(ring: float, came: Series, lost: Series, peak: float) -> Plain | None:
@@ -244,7 +211,6 @@ def broker_facts(rows: Columns) -> Plain:
     limits = {"memory": float(rows["memory_limit_bytes_max"][-1]), "disk": float(rows["disk_limit_ratio_max"][-1])}
     uptime = rows["uptime_max"]
     facts: Plain = {
-        "broker": str(rows["broker"][-1]),
         "first": int(rows["start"].min()),
         "last": int(rows["start"].max()) + HOUR,
         "coverage": coverage(rows),
@@ -262,23 +228,38 @@ def broker_facts(rows: Columns) -> Plain:
     return facts
 
 
-def fate_facts(rows: Columns) -> Plain:
-    """messages: at least so many had this fate. uncertain: may be so many more, at the end; None where no most is
-    known. daily: day number since 1970 and messages.
-    """
-    grown = increases(rows, "messages")
-    last = np.flatnonzero(rows["start"] == rows["start"].max())[-1]
-    day = (rows["start"] // DAY).astype(np.int64)
+def address_facts(rows: Columns) -> Plain:
+    counters = {"added": "messages_added", "unrouted": "messages_unrouted"}
+    counters |= {"dropped": "messages_dropped", "rejected": "messages_rejected"}
     return {
-        **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "fate", "client")},
-        "messages": int(np.nansum(grown)),
         "first": int(rows["start"].min()),
-        "uncertain": float(rows["most_last"][last] - rows["hi_messages"][last]),
-        "daily": [[d, int(np.nansum(grown[day == d]))] for d in np.unique(day).tolist()],
+        "last": int(rows["start"].max()) + HOUR,
+        "coverage": coverage(rows),
+        "messages_peak": _finite_max(rows["messages_max"]),
+        "limits": {},
+        **{name: total(rows, counter) for name, counter in counters.items()},
     }
 
 
-FACTS: Final = {"queue": queue_facts, "broker": broker_facts, "consumer": client_facts, "fate": fate_facts}
+def queue_details(rows: Columns) -> Plain:
+    """What only the report shows, of few queues."""
+    first, came = int(rows["start"].min()), complete(rows, "added")
+    mean_depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
+    return {
+        "daily": _daily(came, first),
+        "daily_peak": _daily(regular(rows, rows["messages_max"], "max"), first, np.nanmax),
+        "forecasts": {name: foreseen(values) for name, values in (("added", came), ("messages", mean_depth))},
+    }
+
+
+FACTS: Final = {"queue": queue_facts, "broker": broker_facts, "consumer": client_facts, "address": address_facts}
+DETAILED: Final = {"queue": queue_details}
+
+
+def total(rows: Columns, counter: str) -> float:
+    """NaN where the counter is not known."""
+    grown = increases(rows, counter)
+    return float(np.nansum(grown)) if np.isfinite(grown).any() else np.nan
 
 
 def _finite_max(values: Series) -> float:

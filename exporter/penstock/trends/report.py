@@ -82,11 +82,12 @@ def view(facts: Plain) -> Plain:
     """What the page shows, in the order of its sections."""
     queues: Sequence[Plain] = facts["queues"]
     busy = sorted((q for q in queues if q["added"]), key=lambda q: -q["added"])
-    stopped = stalls(facts["episodes"])
+    stopped = [row | {"client": row["client"] or "(the queue itself)"} for row in facts["stalls"]]
     advice = shown_advice(facts.get("advice", []))
     gone = went(facts)
-    by_hour = [sum(queue["profile"][hour] or 0.0 for queue in queues) for hour in range(charts.HOURS)]
-    quiet = by_hour.index(min(by_hour))
+    by_hour: list[float | None] = facts["fleet"]["profile"]
+    seen = [(value, hour) for hour, value in enumerate(by_hour) if value is not None]
+    quiet = min(seen)[1] if seen else None
     return {
         "window": facts["window"],
         "brokers": [broker | {"chart": limit_charts(broker)} for broker in facts["brokers"]],
@@ -97,10 +98,12 @@ def view(facts: Plain) -> Plain:
             (q for q in queues if q["traffic"]["clear"] and q["traffic"]["relative"] is not None),
             key=lambda q: -q["traffic"]["relative"],
         )[:TOP],
-        "unclear": sum(1 for q in queues if q["added"] and not q["traffic"]["clear"]),
+        "unclear": facts["fleet"]["unclear"],
+        "fleet": facts["fleet"],
+        "unread": sorted([*facts["damaged"].items(), *((path, "came late, when other files were gone") for path in facts["refused"])]),
         "backlogs": sorted((q for q in queues if q["messages"]["peak"]), key=depth, reverse=True)[:TOP],
         "heat": charts.heat_map(by_hour, "Messages an hour by hour of the week, all queues, UTC"),
-        "quiet_hour": f"{charts.DAYS[quiet // 24]} {quiet % 24:02d}:00 UTC",
+        "quiet_hour": UNKNOWN if quiet is None else f"{charts.DAYS[quiet // 24]} {quiet % 24:02d}:00 UTC",
         "stalls": stopped,
         "behind": [
             (name, tuple(CONDITIONS[name].causes.values()))
@@ -148,10 +151,10 @@ def actions(facts: Plain) -> list[Plain]:
         if one["subject"] in URGENT:
             where = f"{one['client']} on {one['queue']} ({one['broker']}): {one['subject']}."
             found.append((150, {"what": where, "do": f"{one['do']} Why: section 9."}))
-    for row in stalls(facts["episodes"])[:3]:
+    for row in facts["stalls"][:3]:
         where, total = f"{row['queue']} ({row['broker']})", duration(row["total"])
         often = "once" if row["count"] == 1 else f"{row['count']} times"
-        text = f"{row['client']} stopped on {where} {often}, for {total} in all."
+        text = f"{row['client'] or '(the queue itself)'} stopped on {where} {often}, for {total} in all."
         found.append((200, {"what": text, "do": "Look at what that client waits for (section 6)."}))
     return [action for _, action in sorted(found, key=lambda one: one[0])]
 
@@ -160,24 +163,6 @@ def shown_advice(advice: Sequence[Plain]) -> list[Plain]:
     """Of what any queue has, the backlog's limit, only the first ones."""
     limits = [one for one in advice if one["subject"] == BACKLOG]
     return [one for one in advice if one["subject"] != BACKLOG][:ADVICE] + limits[:LIMITS]
-
-
-def stalls(episodes: Sequence[Plain]) -> list[Plain]:
-    """Episodes that are more than a notice, by client, the longest in all first."""
-    of: dict[tuple[str, ...], list[Plain]] = defaultdict(list)
-    for one in episodes:
-        if one["severity"] != "info":
-            of[one["broker"], one["queue"], one["client"], one["condition"]].append(one)
-    rows = []
-    for (broker, queue, client, condition), found in of.items():
-        lasting = sorted(one["seconds"] for one in found)
-        rows.append({
-            "broker": broker, "queue": queue, "client": client or "(the queue itself)", "condition": condition,
-            "count": len(found), "median": median(lasting),
-            "unknown": sum(not one["end_known"] for one in found),
-            "longest": lasting[-1], "total": sum(lasting), "last": max(one["begin"] for one in found),
-        })  # fmt: skip
-    return sorted(rows, key=lambda row: (-row["total"], row["broker"], row["queue"], row["client"]))
 
 
 def traffic_chart(queue: Plain) -> str:
