@@ -112,27 +112,6 @@ def queue_facts(rows: Columns) -> Plain:
     }
 
 
-def client_facts(rows: Columns) -> Plain:
-    """Of all consumers of one client; rows count the polls of each of them."""
-    hours = len(np.unique(rows["start"]))
-    seen = np.where(rows["expected"] > 0, rows["n"] / rows["expected"], np.nan)  # hours of consumers
-    steps = float(np.nansum(rows["steps_sum"]))
-    every = HOUR / float(np.nanmax(rows["expected"])) if np.nanmax(rows["expected"]) > 0 else np.nan
-    return {
-        "hours": hours,
-        "consumers": float(np.nansum(seen)) / hours,
-        "held": share(rows["buffered_sum"], rows["n"]),
-        "most_held": _finite_max(rows["buffered_max"]),
-        "most_bytes": _finite_max(rows["buffered_bytes_max"]),
-        "size": share(rows["buffered_bytes_sum"], rows["buffered_sum"]),
-        "empty_share": share(rows["empty_sum"], rows["n"]),
-        "settled": float(np.nansum(rows["settled_sum"])),
-        "mean_pace": float(np.nansum(rows["settled_sum"])) / (steps * every) if steps else np.nan,
-        "pace": _finite_max(rows["settled_max"]) / every,
-        "limit": _finite_max(rows["flow_limit_max"]),
-    }
-
-
 def share(part: Series, whole: Series) -> float:
     """Of the sums; NaN where nothing is known."""
     total = float(np.nansum(whole))
@@ -228,19 +207,6 @@ def broker_facts(rows: Columns) -> Plain:
     return facts
 
 
-def address_facts(rows: Columns) -> Plain:
-    counters = {"added": "messages_added", "unrouted": "messages_unrouted"}
-    counters |= {"dropped": "messages_dropped", "rejected": "messages_rejected"}
-    return {
-        "first": int(rows["start"].min()),
-        "last": int(rows["start"].max()) + HOUR,
-        "coverage": coverage(rows),
-        "messages_peak": _finite_max(rows["messages_max"]),
-        "limits": {},
-        **{name: total(rows, counter) for name, counter in counters.items()},
-    }
-
-
 def queue_details(rows: Columns) -> Plain:
     """What only the report shows, of few queues."""
     first, came = int(rows["start"].min()), complete(rows, "added")
@@ -252,7 +218,7 @@ def queue_details(rows: Columns) -> Plain:
     }
 
 
-FACTS: Final = {"queue": queue_facts, "broker": broker_facts, "consumer": client_facts, "address": address_facts}
+FACTS: Final = {"queue": queue_facts, "broker": broker_facts}
 DETAILED: Final = {"queue": queue_details}
 
 

@@ -20,7 +20,10 @@ from penstock.trends.kernel import TIERS
 from penstock.trends.session import spread
 
 LIMIT: Final = pa.struct(
-    [("limit_name", pa.string()), *((name, pa.float64()) for name in ("limit", "level", "peak", "low", "high", "slope"))]
+    [
+        ("limit_name", pa.string()),
+        *((name, pa.float64()) for name in ("limit", "level", "peak", "low", "high", "slope")),
+    ]
 )
 """Of the table limits. low, high: days until it is met, infinite: never, null: not known; slope: by week."""
 COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -32,13 +35,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "starved_share": "starved_share", "idle_hours": "idle_hours", "growth": "traffic.relative",
         "growth_clear": "traffic.clear",
     },
-    "consumer": {
-        name: name for name in ("hours", "consumers", "held", "most_held", "most_bytes", "empty_share", "settled", "pace")
-    },
     "broker": {name: name for name in ("first", "last", "coverage", "missing_hours", "restarts")},
-    "address": {
-        name: name for name in ("first", "last", "coverage", "added", "unrouted", "dropped", "rejected", "messages_peak")
-    },
 }  # fmt: skip
 """Kind → column of its table of facts → where in the facts it stands."""
 FLAGS: Final = ("growth_clear",)
@@ -73,7 +70,12 @@ def units_of(window: Pointers, kind: str, sids: Sequence[int] | None = None) -> 
     units = []
     for bucket in range(of) if sids is None else sorted({sid % of for sid in sids}):
         paths = [
-            [path for one in window.values() for path in one.files.get(name, ()) if holds(path, bucket, one.buckets[name])]
+            [
+                path
+                for one in window.values()
+                for path in one.files.get(name, ())
+                if holds(path, bucket, one.buckets[name])
+            ]
             for name in names
         ]
         mine = None if sids is None else [sid for sid in sids if sid % of == bucket]
@@ -116,7 +118,14 @@ def value_at(found: Mapping[str, Any], path: str) -> Any:
 
 
 def limits_of(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    names = {"limit": "limit", "level": "level", "peak": "peak", "low": "days_low", "high": "days_high", "slope": "slope"}
+    names = {
+        "limit": "limit",
+        "level": "level",
+        "peak": "peak",
+        "low": "days_low",
+        "high": "days_high",
+        "slope": "slope",
+    }
     return [
         {"limit_name": limit} | {column: value_at(one, name) for column, name in names.items()}
         for limit, one in found.get("limits", {}).items()

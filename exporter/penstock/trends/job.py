@@ -30,7 +30,7 @@ from penstock.trends.analysis import WINDOW_DAYS, cleaned
 from penstock.trends.days import day_names, files_of, generation, load
 from penstock.trends.forecast import WEEK, pooled_quantile
 from penstock.trends.report import render
-from penstock.trends.results import Tables
+from penstock.trends.results import MOST, MOST_ROWS, Tables
 from penstock.trends.session import description, settings_of, spark_session
 from penstock.trends.tiers import roll_up
 
@@ -98,12 +98,12 @@ def report_facts(made: Tables) -> Plain:
         "fleet": made.fleet(),
         "queues": made.leading("queue", made.top_queues()),
         "brokers": made.leading("broker", made.brokers()),
-        "fates": made.losses(),
-        "stalls": made.stalls(),
+        "fates": made.rows("losses", MOST_ROWS),
+        "stalls": made.rows("stalls", MOST),
         "damaged": {path: why for one in made.window.values() for path, why in one.damaged.items()},
         "refused": [path for one in made.window.values() for path in one.refused],
     }
-    facts["clients"] = made.leading("consumer", made.clients_of(facts["queues"]))
+    facts["clients"] = made.clients_of(facts["queues"])
     utilised(facts["clients"], facts["queues"])
     facts["advice"] = advise(facts["queues"], facts["clients"])
     finish_forecasts(facts["queues"])

@@ -165,7 +165,7 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
     size = len(start)
     found: dict[str, NDArray[Any]] = {name: rows[name][edges] for name in ("broker", "sid", "inc", *tier.texts)}
     found["start"] = start[edges]
-    found["n"] = np.diff(np.append(edges, size))
+    found["n"], found["hours"] = np.diff(np.append(edges, size)), np.ones(len(edges), np.int64)
     found["t0"], found["t1"] = rows["stamp"][edges] // MICRO, rows["stamp"][edges + found["n"] - 1] // MICRO
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = HOUR / _reduced(np.fmax, rows["interval"], edges)
@@ -188,7 +188,7 @@ def by_client(rows: Columns) -> dict[str, NDArray[Any]]:
     edges = starts_of(rows["sid"], rows["start"])
     found: dict[str, NDArray[Any]] = {name: rows[name][edges] for name in ("broker", "sid", "start", *CLIENT.texts)}
     found["inc"] = np.zeros(len(edges), np.int64)
-    ways = {"n": "sum", "t0": "min", "t1": "max", "expected": "max"}
+    ways = {"n": "sum", "hours": "max", "t0": "min", "t1": "max", "expected": "max"}
     for name, how in {**ways, **{name: name.rpartition("_")[2] for name in CLIENT.summed}}.items():
         found[name] = _aggregate(how, rows[name], edges)
     return found

@@ -29,7 +29,11 @@ def hours_of_units(history: str, out: str, kind: str, batches: Iterator[Any]) ->
         for text in batch.column(0).to_pylist():
             unit = json.loads(text)
             problems: dict[str, str] = {}
-            made = converted(Store(out), kind, unit["old"]) if "old" in unit else rolled(store, kind, unit["paths"], problems)
+            made = (
+                converted(Store(out), kind, unit["old"])
+                if "old" in unit
+                else rolled(store, kind, unit["paths"], problems)
+            )
             for table in made:
                 yield from fitted(table, schema).combine_chunks().to_batches(max_chunksize=tables.ROW_GROUP)
             notes = [json.dumps({"day": unit["day"], "path": path, "why": why}) for path, why in problems.items()]
@@ -115,7 +119,7 @@ def raw_columns(table: Any, tier: Tier) -> dict[str, Any]:
 def as_table(tier: Tier, rows: Columns, texts: Mapping[str, Sequence[str]]) -> Any:
     """Rows of the kernel as an Arrow table."""
     arrays: dict[str, Any] = {name: pa.array(texts[name], pa.string()).take(pa.array(rows[name])) for name in texts}
-    for name in (*tables.KEYS, "n", "t0", "t1", "expected", *tier.summed, *tier.bounds):
+    for name in (*tables.KEYS, "n", "hours", "t0", "t1", "expected", *tier.summed, *tier.bounds):
         values = rows[name]
         missing = np.isnan(values) if values.dtype.kind == "f" else None
         whole = missing is not None and name in tier.bounds
@@ -132,8 +136,12 @@ def converted(out: Store, kind: str, path: str) -> Iterator[Any]:
     schema = tables.schema_of_hours(kind)
     old = pa.schema([*schema, ("hist_at", pa.list_(pa.int64())), ("hist_n", pa.list_(pa.int64()))])
     table = tables.read(out, path, old)
+    if kind == CONDITION.name:
+        yield table
+        return
     begin = table["start"]
-    arrays = {name: table[name] for name in schema.names} | {"t0": begin, "t1": pc.add(begin, HOUR - 1)}
+    ones = pa.array(np.ones(len(table), np.int64))
+    arrays = {name: table[name] for name in schema.names} | {"hours": ones, "t0": begin, "t1": pc.add(begin, HOUR - 1)}
     if "bins" in arrays:
         lists = table["hist_at"].combine_chunks(), table["hist_n"].combine_chunks()
         arrays["bins"] = pa.MapArray.from_arrays(lists[0].offsets, lists[0].values, lists[1].values)

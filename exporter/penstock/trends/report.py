@@ -100,7 +100,9 @@ def view(facts: Plain) -> Plain:
         )[:TOP],
         "unclear": facts["fleet"]["unclear"],
         "fleet": facts["fleet"],
-        "unread": sorted([*facts["damaged"].items(), *((path, "came late, when other files were gone") for path in facts["refused"])]),
+        "unread": sorted(
+            [*facts["damaged"].items(), *((path, "came late, when other files were gone") for path in facts["refused"])]
+        ),
         "backlogs": sorted((q for q in queues if q["messages"]["peak"]), key=depth, reverse=True)[:TOP],
         "heat": charts.heat_map(by_hour, "Messages an hour by hour of the week, all queues, UTC"),
         "quiet_hour": UNKNOWN if quiet is None else f"{charts.DAYS[quiet // 24]} {quiet % 24:02d}:00 UTC",

@@ -3,8 +3,11 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from penstock.core.errors import PenstockError
 
@@ -86,7 +89,14 @@ def spread(session: Any, units: Sequence[str], function: Work, schema: Any) -> A
     """A DataFrame of `schema` (Arrow): `function` over texts that name the work."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - only where Spark is
 
+    if not units:
+        return session.createDataFrame([], from_arrow_schema(schema))
     # Some tasks per core even out what a unit costs; a task per unit would cost more than most units.
     tasks = min(len(units), TASKS_PER_CORE * session.sparkContext.defaultParallelism)
-    frame = session.createDataFrame([(unit,) for unit in units], "unit string").repartition(max(tasks, 1))
-    return frame.mapInArrow(function, from_arrow_schema(schema))
+    numbers = session.range(0, len(units), 1, tasks)
+    return numbers.mapInArrow(partial(of_numbers, list(units), function), from_arrow_schema(schema))
+
+
+def of_numbers(units: list[str], function: Work, batches: Iterator[Any]) -> Iterator[Any]:
+    """In a worker."""
+    return function(pa.record_batch([pa.array([units[number] for number in batch.column(0).to_pylist()])], ["unit"]) for batch in batches)

@@ -41,14 +41,10 @@ class TierTables:
         return TIERS[self.kind]
 
     @property
-    def seen(self) -> tuple[str, ...]:
-        return ("n", "expected", "t0", "t1")
-
-    @property
     def rows(self) -> Any:
         """Of h1 and d1."""
         tier = self.tier
-        fields = [pa.field(name, pa.int64()) for name in (*KEYS, "n")]
+        fields = [pa.field(name, pa.int64()) for name in (*KEYS, "n", "hours")]
         fields += [pa.field("expected", pa.float64()), *(pa.field(name, pa.int64()) for name in ("t0", "t1"))]
         fields += [pa.field(name, pa.float64()) for name in tier.summed]
         fields += [pa.field(name, pa.int64()) for name in tier.bounds]
@@ -86,9 +82,7 @@ def schema_of_hours(kind: str) -> Any:
     return pa.schema([*[*of.labels][2:], *of.rows, ("problem", pa.string())])
 
 
-PART: Final = pa.schema(
-    [("file", pa.string()), ("rows", pa.int64()), ("polls", pa.int64()), ("problem", pa.string())],
-)
+PART: Final = pa.schema([("file", pa.string()), ("rows", pa.int64()), ("polls", pa.int64()), ("problem", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +95,8 @@ class Part:
     problem: str = ""
 
 
-def sql(name: str, **values: str) -> str:
-    """The text of a query that stands in `sql/`, its {names} filled in."""
+def sql(name: str, **values: object) -> str:
+    """The text of a query in `sql/`, its {names} filled in."""
     return (files("penstock.trends") / "sql" / f"{name}.sql").read_text().format(**values)
 
 

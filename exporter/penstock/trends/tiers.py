@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from penstock.core.errors import PenstockError
-from penstock.history.compact import DAY, current, partition
+from penstock.history.compact import current, partition
 from penstock.history.listing import GAP_POLLS
 from penstock.history.publish import ALL_DAY
 from penstock.history.schema import CONDITION
@@ -27,8 +27,8 @@ from penstock.trends.session import spread
 
 CHUNK: Final = 14
 """Days that are rolled up and published together."""
-BUCKET_ROWS: Final = 500 * 24
-"""Hourly rows of a day in one file: of about so many series."""
+BUCKET_BYTES: Final = 8 * 2**20
+"""Of a day's raw files of a kind: for so many there is a file of each of its tables, with some hundred series."""
 MOST_BUCKETS: Final = 4096
 ATTEMPTS: Final = 3
 KINDS: Final = (*TIERS, CONDITION.name)
@@ -130,23 +130,22 @@ def write_hours(job: Job, kind: str, made: Pointers) -> set[str]:
     if not units:
         return set()
     work = partial(hours_of_units, job.history.url, job.out.url, kind)
-    hours = spread(job.session, units, work, tables.schema_of_hours(kind)).persist()
+    hours = spread(job.session, units, work, tables.schema_of_hours(kind))
     table, generations = table_of(kind), {day: pointer.generation for day, pointer in made.items()}
     if kind == CONDITION.name:
         named = hours.dropDuplicates().withColumn(tables.FILE, tables.file_column(table, generations, 1, "stamp"))
         gone = note(kind, table, 1, tables.write(named, job.out, tables.REPORTS, tables.REPORTS.names), made)
     else:
-        of, buckets = tables.TierTables(kind), buckets_for(hours)
+        of, buckets = tables.TierTables(kind), buckets_for(kind, made)
         named = hours.withColumn(tables.FILE, tables.file_column(table, generations, buckets))
         gone = note(kind, table, buckets, tables.write(named, job.out, of.rows, tables.KEYS, of.labels), made)
-    hours.unpersist()
     return gone
 
 
-def buckets_for(hours: Any) -> int:
+def buckets_for(kind: str, made: Pointers) -> int:
     """Of how many files a day's table is; a power of two, so that a file of fewer buckets holds whole ones of more."""
-    most = hours.groupBy((hours["start"] / DAY).cast("long")).count().agg({"count": "max"}).first()[0] or 0
-    return int(min(2 ** max(most // BUCKET_ROWS, 0).bit_length(), MOST_BUCKETS))
+    sizes = [sum(of[0] for path, of in one.inputs.items() if f"kind={kind}/" in path) for one in made.values()]
+    return int(min(2 ** (max(sizes) // BUCKET_BYTES).bit_length(), MOST_BUCKETS))
 
 
 def note(kind: str, table: str, buckets: int, parts: Sequence[tables.Part], made: Pointers) -> set[str]:
@@ -247,7 +246,9 @@ def derive_kind(job: Job, kind: str, ready: Pointers, work: Pointers, before: Po
     rows.unpersist()
 
 
-def save(job: Job, table: str, frame: Any, schema: Any, generations: Mapping[str, str], buckets: int, work: Pointers) -> None:
+def save(
+    job: Job, table: str, frame: Any, schema: Any, generations: Mapping[str, str], buckets: int, work: Pointers
+) -> None:
     """Write what is of these days, and enter it into their pointers."""
     if not generations:
         return
@@ -269,13 +270,19 @@ def increases_query(of: tables.TierTables) -> str:
         total=", ".join(f"{total.format(name)} AS total_{name}" for name in counters),
         kept=", ".join(field.name for field in of.rows if field.name not in (*of.tier.bounds, "bins")),
         split=", ".join(split.format(name) for name in counters),
-        look_back=str(LOOK_BACK),
-        gap_polls=str(GAP_POLLS),
+        look_back=LOOK_BACK,
+        gap_polls=GAP_POLLS,
     )
 
 
 def days_query(of: tables.TierTables) -> str:
-    ways = {"n": "sum(n)", "expected": "24 * max(expected)", "t0": "min(t0)", "t1": "max(t1)"}
+    ways = {
+        "n": "sum(n)",
+        "hours": "count(DISTINCT start)",
+        "expected": "24 * max(expected)",
+        "t0": "min(t0)",
+        "t1": "max(t1)",
+    }
     for name in of.tier.summed:
         how = name.rpartition("_")[2]
         ways[name] = f"max_by({name}, h1.start)" if how == "last" else f"{how}({name})"

@@ -3,7 +3,7 @@ WITH placed AS (
   SELECT broker, address, queue, sum(unix_seconds(end) - unix_seconds(begin)) AS seconds
   FROM episodes WHERE severity != 'info' GROUP BY 1, 2, 3
 ), rated AS (
-  SELECT facts.*, seconds FROM facts LEFT JOIN placed USING (broker, address, queue)
+  SELECT queues.*, seconds FROM queues LEFT JOIN placed USING (broker, address, queue)
 ), leading AS (
   (SELECT sid, 1 AS place FROM rated WHERE evicted > 0 OR expired > 0 OR killed > 0
    ORDER BY coalesce(evicted, 0) + expired + killed DESC, sid LIMIT {each})
