@@ -59,9 +59,8 @@ class Tables:
 
     def write(self, changed: Pointers) -> None:
         """Make all tables. changed: days of the window that are not those of the last run."""
-        self._save("series", self._series(changed), SERIES, "sid", "kind")
+        self.write_accounts(changed)
         self._save("episodes", self._episodes(), EPISODES, "broker", "address", "queue", "client", "condition", "begin")
-        self._save("fates", self._fates(), FATES, "day", "broker", "address", "queue", "fate", "client")
         self._save("consumers", self._of_days("consumer", "consumers"), CONSUMERS, "sid")
         self._save("addresses", self._of_days("address", "addresses"), ADDRESSES, "sid")
         limits = None
@@ -75,6 +74,11 @@ class Tables:
             more = found.selectExpr("sid", "kind", "broker", "address", "inline(limits)")
             limits = more if limits is None else limits.unionByName(more)
         self._save("limits", limits, LIMITS, "sid", "limit_name")
+
+    def write_accounts(self, changed: Pointers) -> None:
+        """Which series there are, and where messages went."""
+        self._save("series", self._series(changed), SERIES, "sid", "kind")
+        self._save("fates", self._fates(), FATES, "day", "broker", "address", "queue", "fate", "client")
 
     def top_queues(self) -> list[int]:
         return [row.sid for row in self.session.sql(tables.sql("top", each=EACH, most=MOST)).collect()]
@@ -140,7 +144,8 @@ class Tables:
         return found.join(self.session.table("series").where(f"kind = '{kind}'"), "sid")
 
     def _of_days(self, kind: str, query: str) -> Any:
-        self._frame(f"d1/kind={kind}", tables.TierTables(kind).rows).createOrReplaceTempView("d1")
+        days = self._frame(f"d1/kind={kind}", tables.TierTables(kind).rows)
+        tables.in_order(days).createOrReplaceTempView("d1")
         return self._labelled(kind, self.session.sql(tables.sql(query)))
 
     def _episodes(self) -> Any:

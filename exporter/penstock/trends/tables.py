@@ -205,6 +205,11 @@ def read(store: Store, path: str, schema: Any) -> Any:
         return fitted(table, schema)
 
 
+def in_order(rows: Any) -> Any:
+    """Rows of a tier so that each series is together and ascending: sums of fractions are always the same."""
+    return rows.repartition("sid").sortWithinPartitions(*KEYS)
+
+
 def file_column(folder: str, generations: Mapping[str, str], buckets: int, time: str = "start") -> Any:
     """The expression for the column `file` of a tier: '' of rows that have no time, as they are no rows of it.
 
