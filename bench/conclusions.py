@@ -1,0 +1,170 @@
+"""
+Scores what the trends conclude against known truths; the last line is one JSON object.
+
+Rows: one kind each, those marked * beyond the shapes on which the methods were made.
+"""
+
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from bench.harness import print_table
+from bench.truths import LIMIT, SEED, Fill, Traffic, fills, growing, jumping, paces, steady
+from penstock.trends.changes import change_points, pace, week_over_week
+from penstock.trends.growth import growth
+from penstock.trends.limits import outlook
+
+DRAWS = 8
+Figures = dict[str, float]
+
+
+def by_kind(cases: Sequence[Any]) -> dict[str, list[Any]]:
+    found = defaultdict(list)
+    for case in cases:
+        found[case.kind + (" *" if getattr(case, "own", False) else "")].append(case)
+    return found
+
+
+def share(flags: Sequence[bool]) -> float:
+    return round(float(np.mean(flags)), 4) if len(flags) else float("nan")
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def limits() -> Figures:
+    """Truth in the range, error of the day, what is not reported; and of what never fills, what is."""
+    everything: dict[str, list[Any]] = defaultdict(list)
+    rows = {}
+    for kind, cases in by_kind(list(fills())).items():
+        found = [drawn(case, number, draw) for number, case in enumerate(cases) for draw in range(DRAWS)]
+        given = [one for one in found if one[0].state == "rising"]  # "met" is what was seen, no forecast
+        if cases[0].meets:
+            inside = [one.low <= truth <= one.high for one, truth in given]
+            errors = [abs(one.days - truth) / truth for one, truth in given]
+            everything["inside"] += inside
+            everything["errors"] += errors
+            missed = [one.state not in ("rising", "met") for one, _ in found]
+            everything["missed"] += missed
+            rows[kind] = [str(len(found)), percent(share(inside)), percent(float(np.median(errors or [np.nan]))),
+                          percent(share(missed)), "", states(found)]  # fmt: skip
+        else:
+            everything["false"] += [one.state in ("rising", "met") for one, _ in found]
+            rows[kind] = [str(len(found)), "", "", "", percent(len(given) / len(found)), states(found)]
+    print_table(rows, ["limits", "draws", "in range", "median error", "not reported", "false", "states"])
+    return {
+        "limit_in_range": share(everything["inside"]),
+        "limit_median_error": round(float(np.median(everything["errors"])), 4),
+        "limit_not_reported": share(everything["missed"]),
+        "limit_false": share(everything["false"]),
+    }
+
+
+def drawn(case: Fill, number: int, draw: int) -> tuple[Any, float]:
+    random = np.random.default_rng([SEED, draw, number, hash_of(case.kind)])
+    return outlook(case.history(random), LIMIT), case.truth()
+
+
+def hash_of(text: str) -> int:
+    return sum(ord(letter) * 31**at for at, letter in enumerate(text)) % 2**31
+
+
+def states(found: Sequence[tuple[Any, float]]) -> str:
+    names = [one.state for one, _ in found]
+    return ", ".join(f"{names.count(name)} {name}" for name in sorted(set(names)))
+
+
+def growths() -> Figures:
+    """Whether the limits hold the truth, and how far the share is off."""
+    rows, held, errors, clear = {}, [], [], []
+    for kind, cases in by_kind(list(growing())).items():
+        inside, off, sure = [], [], []
+        for number, case in enumerate(cases):
+            for draw in range(5 * DRAWS):
+                found = growth(case.daily(np.random.default_rng([SEED, draw, number, hash_of(kind)])))
+                inside.append(found.low <= case.growth <= found.high)
+                off.append(abs(found.per_week - case.growth))
+                sure.append(found.clear)
+        rows[kind] = [percent(share(inside)), f"{100 * float(np.median(off)):.2f}", percent(share(sure))]
+        held += inside
+        errors += off
+        clear += sure if cases[0].growth == 0 else []
+    print_table(rows, ["growth a week", "limits hold", "median error, points", "clear"])
+    return {"growth_held": share(held), "growth_median_error": round(float(np.median(errors)), 4),
+            "growth_false": share(clear)}  # fmt: skip
+
+
+def jumps() -> Figures:
+    """Whether the last jump is dated within a day, its size; and what is found where none is."""
+    rows, right, wrong = {}, [], []
+    for kind, cases in by_kind(list(jumping())).items():
+        dated, off = [], []
+        for number, case in enumerate(cases):
+            for draw in range(2 * DRAWS):
+                daily = case.daily(np.random.default_rng([SEED, draw, number, hash_of(kind)]))
+                near = [one for one in change_points(daily) if abs(one.day - (case.days - case.ago)) <= 1]
+                dated.append(bool(near) and (near[-1].ratio > 0) == (case.jump > 0))
+                off += [abs(one.ratio - case.jump) for one in near]
+        rows[kind] = [percent(share(dated)), f"{100 * float(np.median(off or [np.nan])):.1f}", ""]
+        right += dated
+    for kind, cases in by_kind(list(steady())).items():
+        found = [
+            bool(change_points(case.daily(np.random.default_rng([SEED, draw, number, hash_of(kind)]))))
+            for number, case in enumerate(cases)
+            for draw in range(4 * DRAWS)
+        ]
+        rows[kind] = ["", "", percent(share(found))]
+        wrong += found
+    print_table(rows, ["changes", "dated within a day", "size off, points", "false"])
+    return {"change_dated": share(right), "change_false": share(wrong)}
+
+
+def weeks() -> Figures:
+    """Last week beside those before: a jump is flagged, a steady series is not."""
+    flagged = {}
+    for jump, ago in ((0.0, 0), (0.5, 3), (0.8, 3), (0.3, 7), (0.2, 7)):
+        found = [
+            week_over_week(Traffic("", jump=jump, ago=ago).daily(np.random.default_rng([SEED, draw, ago])))
+            for draw in range(20 * DRAWS)
+        ]
+        flagged[f"{100 * jump:+.0f} % since {ago} days"] = [percent(share([one.clear for one in found]))]
+    print_table(flagged, ["week over week", "flagged"])
+    return {}
+
+
+def consumers() -> Figures:
+    """The pace of a consumer now, and its change in 30 days."""
+    rows, errors = {}, []
+    for case in paces():
+        off, held = [], []
+        for draw in range(2 * DRAWS):
+            found = pace(**case.hours(np.random.default_rng([SEED, draw, hash_of(case.kind)])))
+            off.append(abs(found.rate / case.truth - 1))
+            held.append(found.low <= (1 + case.change) / (1 + case.change / 2) - 1 <= found.high)
+        rows[case.kind] = [percent(float(np.median(off))), percent(max(off)), percent(share(held))]
+        errors += off
+    print_table(rows, ["pace", "median error", "worst", "limits of change hold"])
+    return {"pace_worst_error": round(max(errors), 4)}
+
+
+PARTS: dict[str, Callable[[], Figures]] = {"limits": limits, "growth": growths, "changes": jumps, "weeks": weeks, "pace": consumers}
+
+
+def main() -> int:
+    wanted = sys.argv[1:] or list(PARTS)
+    figures: Figures = {}
+    for name in wanted:
+        began = time.process_time()
+        figures |= PARTS[name]()
+        print(f"{name}: {time.process_time() - began:.1f} s CPU\n")
+    print(json.dumps({"bench": "conclusions", **figures}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""What is another than before, and since when: dated jumps of level, the last week beside those before, the pace of
+consumers, and what this hour should look like."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.trends.pieces import calm, cut, middle, noise_of, spread, weekday_effect
+
+Series = NDArray[np.float64]
+WEEK: Final = 168
+HOUR: Final = 3600
+PENALTY: Final = 16.0
+LEAST_DAYS: Final = 3
+LEAST_JUMP: Final = 0.1
+"""As a share; what is less is not reported."""
+EVIDENCE_DAYS: Final = 8
+PACE_DAYS: Final = 30
+PROFILE_WEEKS: Final = 8
+WIDER: Final = 1.4
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """day: index of the first day at the new level. ratio: of the levels, -0.3: three tenths less."""
+
+    day: int
+    ratio: float
+
+
+def change_points(daily: Series) -> list[Change]:
+    """The lasting jumps in totals by whole day, oldest first, NaN where one was not seen whole."""
+    at = np.flatnonzero(np.isfinite(daily))
+    if len(at) < 3 * LEAST_DAYS:
+        return []
+    logs = np.log1p(np.maximum(daily, 0.0))
+    if len(daily) >= 21:
+        logs = logs - weekday_effect(logs)[np.arange(len(daily)) % 7]
+    y = logs[at]
+    noise = max(noise_of(y), 0.005)
+    y = calm(y, 5 * noise)
+    level = cut(at.astype(float), y / noise, PENALTY, LEAST_DAYS, lines=False)
+    straight = y - theil_sen(at.astype(float), y) * at
+    sloped = cut(at.astype(float), straight / noise, PENALTY, LEAST_DAYS, lines=False)
+    if cost(straight / noise, sloped) + PENALTY < cost(y / noise, level):
+        level, y = sloped, straight
+    means = [float(part.mean()) for part in np.split(y, level[1:])]
+    jumps = zip(level[1:], np.expm1(np.diff(means)).tolist(), strict=True)
+    return [Change(int(at[begin]), ratio) for begin, ratio in jumps if abs(ratio) >= LEAST_JUMP]
+
+
+def cost(y: Series, begins: list[int]) -> float:
+    """What a cut into levels costs, its pieces and their squares."""
+    return PENALTY * (len(begins) - 1) + sum(float(((part - part.mean()) ** 2).sum()) for part in np.split(y, begins[1:]))
+
+
+def theil_sen(x: Series, y: Series) -> float:
+    """The median of the slopes between all points."""
+    i, j = np.triu_indices(len(x), 1)
+    return float(np.median((y[j] - y[i]) / (x[j] - x[i])))
+
+
+@dataclass(frozen=True, slots=True)
+class WeekOverWeek:
+    """ratio: of the last seven days to the same weekdays of the four weeks before, as a share more or less; NaN: not
+    known. clear: beyond what weeks differ.
+    """
+
+    ratio: float = np.nan
+    clear: bool = False
+
+
+def week_over_week(daily: Series) -> WeekOverWeek:
+    """Of totals by whole day, oldest first, NaN where one was not seen whole; days are compared with their like."""
+    weeks = daily[len(daily) % 7 :].reshape(-1, 7)
+    if len(weeks) < 5:
+        return WeekOverWeek()
+    ratios = []
+    for at in range(4, len(weeks)):
+        usual = np.array([middle(day) for day in weeks[at - 4 : at].T])
+        both = np.isfinite(usual) & np.isfinite(weeks[at])
+        before = float(usual[both].sum())
+        ratios.append(float(weeks[at][both].sum()) / before if both.sum() >= 4 and before > 0 else np.nan)
+    with np.errstate(divide="ignore"):
+        logs = np.log(ratios)
+    if not ratios[-1] >= 0:
+        return WeekOverWeek()
+    earlier = logs[:-1][np.isfinite(logs[:-1])]
+    usual_ratio = float(np.median(earlier)) if len(earlier) >= 3 else 0.0
+    deviation = float(np.sqrt(np.mean((earlier - usual_ratio) ** 2))) if len(earlier) >= 3 else np.inf
+    clear = abs(logs[-1] - usual_ratio) > max(4.5 * deviation, np.log1p(LEAST_JUMP))
+    return WeekOverWeek(ratios[-1] - 1, bool(clear))
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """rate: messages a second that one consumer acknowledges while it has enough to do, now; change: of it over 30 days
+    as a share, between low and high. NaN: not known. hours: in which it was seen.
+    """
+
+    rate: float = np.nan
+    change: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    hours: int = 0
+
+    @property
+    def clear(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+
+def pace(acknowledged: Series, consumers: Series, backlog: Series) -> Pace:
+    """By hour, NaN where too little was seen. acknowledged: messages; consumers: how many; backlog: share of the polls
+    with ready messages. Only hours with a backlog throughout say what consumers can do.
+    """
+    usable = (backlog >= 1.0) & (consumers > 0) & np.isfinite(acknowledged)
+    rate = np.where(usable, acknowledged / HOUR / np.where(usable, consumers, 1.0), np.nan)
+    days = rate[len(rate) % 24 :].reshape(-1, 24)[-2 * PACE_DAYS :]
+    daily = np.array([middle(day) for day in days])
+    at = np.flatnonzero(daily > 0)
+    if not len(at):
+        return Pace(hours=int(usable.sum()))
+    now = middle(daily[at[-7:]])
+    at = at[at >= len(daily) - PACE_DAYS]
+    if len(at) < EVIDENCE_DAYS:
+        return Pace(now, hours=int(usable.sum()))
+    logs, x = np.log(daily[at]), at / PACE_DAYS
+    slope = theil_sen(x, logs)
+    rest = logs - slope * x
+    error = 2.4 * spread(rest) / np.sqrt(max(float(((x - x.mean()) ** 2).sum()), 1e-9)) * 1.2
+    return Pace(now, *np.expm1([slope, slope - error, slope + error]).tolist(), hours=int(usable.sum()))
+
+
+def expected(hourly: Series, ahead: int = 1) -> tuple[float, float, float]:
+    """What the hour `ahead` (1: the one under way) should have, and between which bounds 99 of 100 hours lie; NaN where
+    less than four weeks are known. hourly: messages, up to now, NaN where unseen.
+    """
+    z = np.log1p(hourly)
+    padded = np.concatenate([np.full(-len(z) % WEEK, np.nan), z]).reshape(-1, WEEK)[-PROFILE_WEEKS:]
+    if np.isfinite(padded).mean(axis=1).sum() < 4:
+        return np.nan, np.nan, np.nan
+
+    def made(weeks: Series) -> Series:
+        profile = np.array([middle(hour) for hour in weeks.T])
+        return profile + middle(weeks[-1] - profile)
+
+    at = (ahead - 1) % WEEK
+    errors = np.abs([padded[week] - made(padded[:week]) for week in range(3, len(padded))])
+    near = errors[:, [(at - 1) % WEEK, at, (at + 1) % WEEK]]
+    everywhere = np.nanquantile(errors, 0.99)
+    here = np.nanmax(near) if np.isfinite(near).any() else everywhere
+    width = WIDER * float(0.5 * everywhere + 0.5 * here)
+    value = float(made(padded)[at])
+    low, found, high = np.expm1([value - width, value, value + width]).tolist()
+    return found, max(low, 0.0), high
