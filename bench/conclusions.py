@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 from bench.harness import print_table
-from bench.truths import LIMIT, SEED, Fill, Traffic, fills, growing, jumping, paces, steady
+from bench.truths import LIMIT, SEED, Fill, Traffic, fills, growing, jumping, paces, second_worlds, steady
 from penstock.trends.changes import change_points, pace, week_over_week
 from penstock.trends.growth import growth
 from penstock.trends.limits import outlook
+from penstock.trends.what_if import Setting, better_ring, replay, steps
 
 DRAWS = 8
 Figures = dict[str, float]
@@ -87,14 +88,16 @@ def growths() -> Figures:
         for number, case in enumerate(cases):
             for draw in range(5 * DRAWS):
                 found = growth(case.daily(np.random.default_rng([SEED, draw, number, hash_of(kind)])))
-                inside.append(found.low <= case.growth <= found.high)
-                off.append(abs(found.per_week - case.growth))
                 sure.append(found.clear)
-        rows[kind] = [percent(share(inside)), f"{100 * float(np.median(off)):.2f}", percent(share(sure))]
+                if np.isfinite(found.per_week):
+                    inside.append(found.low <= case.growth <= found.high)
+                    off.append(abs(found.per_week - case.growth))
+        unknown = percent(1 - len(inside) / len(sure))
+        rows[kind] = [percent(share(inside)), f"{100 * float(np.median(off)):.2f}", percent(share(sure)), unknown]
         held += inside
         errors += off
         clear += sure if cases[0].growth == 0 else []
-    print_table(rows, ["growth a week", "limits hold", "median error, points", "clear"])
+    print_table(rows, ["growth a week", "limits hold", "median error, points", "clear", "unknown"])
     return {"growth_held": share(held), "growth_median_error": round(float(np.median(errors)), 4),
             "growth_false": share(clear)}  # fmt: skip
 
@@ -152,7 +155,35 @@ def consumers() -> Figures:
     return {"pace_worst_error": round(max(errors), 4)}
 
 
-PARTS: dict[str, Callable[[], Figures]] = {"limits": limits, "growth": growths, "changes": jumps, "weeks": weeks, "pace": consumers}
+RINGS = (1000, 2000, 4000, 8000, 16_000, 32_000)
+
+
+def rings() -> Figures:
+    """Losses of other ring sizes by replay of polls, against a queue run by seconds; in shares of all messages."""
+    rows, worst = {}, {15: 0.0, 60: 0.0}
+    for name, world in second_worlds().items():
+        truth = {ring: world.run(ring)[0] for ring in RINGS}
+        present = 8 if "trickle" in name else RINGS[0]
+        _, added, left, depth = world.run(present)
+        for every in worst:
+            at = np.arange(0, len(added), every)
+            of = steps(at.astype(float), np.zeros(len(at), np.int64), added[at], left[at], depth[at])
+            off = [abs(replay(of, Setting(ring=ring)).lost - lost) / added[-1] for ring, lost in truth.items()]
+            advice = better_ring(of, present)
+            rows[f"{name}, {every} s"] = [*map(percent, off), ring_text(advice, world)]
+            worst[every] = max(worst[every], *off)
+    print_table(rows, ["rings", *(f"{ring:,}" for ring in RINGS), "advice: ring, lost by replay, in truth"])
+    return {f"ring_error_{every}s": round(error, 5) for every, error in worst.items()}
+
+
+def ring_text(advice: Any, world: Any) -> str:
+    if advice is None or advice.setting is None:
+        return "none needed" if advice is None else "no size helps"
+    ring = advice.setting.ring
+    return f"{ring:,.0f}: {advice.outcome.lost:,.0f}, {world.run(ring)[0]:,}"
+
+
+PARTS: dict[str, Callable[[], Figures]] = {"limits": limits, "growth": growths, "changes": jumps, "weeks": weeks, "pace": consumers, "rings": rings}
 
 
 def main() -> int:

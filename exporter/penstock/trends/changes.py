@@ -13,6 +13,7 @@ Series = NDArray[np.float64]
 WEEK: Final = 168
 HOUR: Final = 3600
 PENALTY: Final = 16.0
+SLOPE_PENALTY: Final = 5.0
 LEAST_DAYS: Final = 3
 LEAST_JUMP: Final = 0.1
 """As a share; what is less is not reported."""
@@ -38,22 +39,30 @@ def change_points(daily: Series) -> list[Change]:
     logs = np.log1p(np.maximum(daily, 0.0))
     if len(daily) >= 21:
         logs = logs - weekday_effect(logs)[np.arange(len(daily)) % 7]
-    y = logs[at]
-    noise = max(noise_of(y), 0.005)
+    x, y = at.astype(float), logs[at]
+    noise = max(1.1 * noise_of(y), 0.005)
     y = calm(y, 5 * noise)
-    level = cut(at.astype(float), y / noise, PENALTY, LEAST_DAYS, lines=False)
-    straight = y - theil_sen(at.astype(float), y) * at
-    sloped = cut(at.astype(float), straight / noise, PENALTY, LEAST_DAYS, lines=False)
-    if cost(straight / noise, sloped) + PENALTY < cost(y / noise, level):
-        level, y = sloped, straight
-    means = [float(part.mean()) for part in np.split(y, level[1:])]
-    jumps = zip(level[1:], np.expm1(np.diff(means)).tolist(), strict=True)
+    levels = cut(x, y / noise, PENALTY, LEAST_DAYS, lines=False)
+    begins, straight = levels, y - theil_sen(x, y) * x
+    for _ in range(2):  # the slope first with the jumps in it, then without
+        begins = cut(x, straight / noise, PENALTY, LEAST_DAYS, lines=False)
+        straight = y - slope_within(x, y, begins) * x
+    if cost(straight / noise, begins) + SLOPE_PENALTY < cost(y / noise, levels):
+        levels, y = begins, straight
+    means = [float(part.mean()) for part in np.split(y, levels[1:])]
+    jumps = zip(levels[1:], np.expm1(np.diff(means)).tolist(), strict=True)
     return [Change(int(at[begin]), ratio) for begin, ratio in jumps if abs(ratio) >= LEAST_JUMP]
 
 
 def cost(y: Series, begins: list[int]) -> float:
     """What a cut into levels costs, its pieces and their squares."""
     return PENALTY * (len(begins) - 1) + sum(float(((part - part.mean()) ** 2).sum()) for part in np.split(y, begins[1:]))
+
+
+def slope_within(x: Series, y: Series, begins: list[int]) -> float:
+    """Of the pieces in common, each with a level of its own."""
+    x = np.concatenate([part - part.mean() for part in np.split(x, begins[1:])])
+    return float(x @ y / (x @ x))
 
 
 def theil_sen(x: Series, y: Series) -> float:

@@ -6,12 +6,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.trends.changes import change_points
 from penstock.trends.pieces import middle, spread
 
 Series = NDArray[np.float64]
 WEEKS: Final = 12
 LEAST_WEEKS: Final = 3
 SIGMAS: Final = 2.4
+WIDER: Final = 1.4
+"""As days that follow each other are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,10 @@ class Growth:
 
 
 def growth(daily: Series) -> Growth:
-    """Of totals by whole day, oldest first, NaN where one was not seen whole."""
+    """Of totals by whole day, oldest first, NaN where one was not seen whole; since the last jump of level."""
     daily = daily[-7 * WEEKS :]
+    jumps = change_points(daily)
+    daily = daily[jumps[-1].day :] if jumps else daily
     weeks = len(daily) / 7
     padded = np.concatenate([np.full(-len(daily) % 7, np.nan), daily]).reshape(-1, 7)
     logs = np.log(np.where(padded > 0, padded, np.nan))
@@ -50,6 +55,6 @@ def growth(daily: Series) -> Growth:
         return Growth(weeks=weeks)
     memory = float(np.clip(np.corrcoef(of_week[1:], of_week[:-1])[0, 1], 0.0, 0.8)) if n > 4 and np.ptp(of_week) else 0.0
     deviation = max(spread(rest), 0.5 * float(rest[seen].std())) / np.sqrt(7 * seen.mean())
-    reach = SIGMAS * deviation * np.sqrt(12 / (n**3 - n)) * np.sqrt((1 + memory) / (1 - memory)) * 1.2
+    reach = SIGMAS * deviation * np.sqrt(12 / (n**3 - n)) * np.sqrt((1 + memory) / (1 - memory)) * WIDER
     low, made, high = np.expm1([slope - reach, slope, slope + reach]).tolist()
     return Growth(made, low, high, weeks)

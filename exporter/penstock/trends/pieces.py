@@ -62,27 +62,30 @@ def spread(values: Series) -> float:
 
 def noise_of(y: Series) -> float:
     """Standard deviation of a point about its neighbours; about those four points away too, within bounds, as noise
-    that lasts is more than it seems."""
-    if len(y) < 3:
-        return 0.0
-    near, far = (
-        spread(y[lag:-lag] - (y[: -2 * lag] + y[2 * lag :]) / 2) / np.sqrt(1.5) if len(y) > 2 * lag + 3 else 0.0
-        for lag in (1, 4)
-    )
-    return float(max(near, min(far, 2 * near)))
+    that lasts is more than it seems. What lies far off counts as three deviations."""
+
+    def apart(lag: int) -> float:
+        if len(y) < 2 * lag + 3:
+            return 0.0
+        rest = y[lag:-lag] - (y[: -2 * lag] + y[2 * lag :]) / 2
+        reach = 3 * spread(rest)
+        return float(np.std(np.clip(rest - np.median(rest), -reach, reach))) / np.sqrt(1.5)
+
+    near = apart(1)
+    return max(near, min(apart(4), 2 * near))
 
 
 def weekday_effect(daily: Series) -> Series:
-    """What each day of the week (by index modulo 7) lies above the mean of the week; of what is unknown 0.
+    """What each day of the week (by index modulo 7) lies above the mean of the week about it; 0 where too few are known.
 
-    From the changes from day to day, which neither a trend nor a step nor a reset misleads.
+    The middle of many weeks, so that neither a trend nor a step nor a reset misleads it.
     """
-    changes = np.diff(daily, prepend=np.nan)
-    usual = np.array([middle(changes[day::7]) for day in range(7)])
-    usual = np.nan_to_num(usual - np.nanmean(usual)) if np.isfinite(usual).any() else np.zeros(7)
-    effect = np.cumsum(usual)
-    centred: Series = effect - effect.mean()
-    return centred
+    if len(daily) < 14:
+        return np.zeros(7)
+    apart = np.full(len(daily), np.nan)
+    apart[3:-3] = daily[3:-3] - np.convolve(daily, np.full(7, 1 / 7), mode="valid")
+    effect = np.array([middle(apart[day::7]) for day in range(7)])
+    return effect - effect.mean() if np.isfinite(effect).all() else np.zeros(7)
 
 
 def calm(values: Series, outlying: float) -> Series:
