@@ -15,6 +15,7 @@ Policy = Literal["drop", "block", "page"]
 BUSY_POLLS: Final = 50
 UNSEEN: Final = 3.0
 """Times the usual interval, after which what came between two polls is not replayed."""
+RESERVE: Final = 1.1
 KEPT: Final = 0.999
 """Of the messages, that a size is good enough for."""
 
@@ -152,7 +153,7 @@ def better_ring(of: Steps, present: float) -> Advice | None:
     while good - low > 0.05 * good:
         size = (low + good) / 2
         low, good = (low, size) if replay(of, Setting(ring=size)).lost <= bearable else (size, good)
-    setting = Setting(ring=float(rounded(good)))
+    setting = Setting(ring=float(rounded(RESERVE * good)))
     return Advice(setting, replay(of, setting), now)
 
 
