@@ -7,13 +7,15 @@ Rows: one kind each, those marked * beyond the shapes on which the methods were 
 import json
 import sys
 import time
+import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from bench.harness import print_table
 from bench.truths import LIMIT, SEED, Fill, Traffic, fills, growing, jumping, paces, second_worlds, steady
+
 from penstock.trends.changes import change_points, pace, week_over_week
 from penstock.trends.growth import growth
 from penstock.trends.limits import outlook
@@ -72,7 +74,7 @@ def drawn(case: Fill, number: int, draw: int) -> tuple[Any, float]:
 
 
 def hash_of(text: str) -> int:
-    return sum(ord(letter) * 31**at for at, letter in enumerate(text)) % 2**31
+    return zlib.crc32(text.encode())
 
 
 def states(found: Sequence[tuple[Any, float]]) -> str:
@@ -160,18 +162,19 @@ RINGS = (1000, 2000, 4000, 8000, 16_000, 32_000)
 
 def rings() -> Figures:
     """Losses of other ring sizes by replay of polls, against a queue run by seconds; in shares of all messages."""
-    rows, worst = {}, {15: 0.0, 60: 0.0}
+    rows: dict[str, list[str]] = {}
+    worst = {15: 0.0, 60: 0.0}
     for name, world in second_worlds().items():
         truth = {ring: world.run(ring)[0] for ring in RINGS}
         present = 8 if "trickle" in name else RINGS[0]
         _, added, left, depth = world.run(present)
-        for every in worst:
+        for every, so_far in worst.items():
             at = np.arange(0, len(added), every)
             of = steps(at.astype(float), np.zeros(len(at), np.int64), added[at], left[at], depth[at])
             off = [abs(replay(of, Setting(ring=ring)).lost - lost) / added[-1] for ring, lost in truth.items()]
             advice = better_ring(of, present)
             rows[f"{name}, {every} s"] = [*map(percent, off), ring_text(advice, world)]
-            worst[every] = max(worst[every], *off)
+            worst[every] = max(so_far, *off)
     print_table(rows, ["rings", *(f"{ring:,}" for ring in RINGS), "advice: ring, lost by replay, in truth"])
     return {f"ring_error_{every}s": round(error, 5) for every, error in worst.items()}
 
@@ -183,7 +186,14 @@ def ring_text(advice: Any, world: Any) -> str:
     return f"{ring:,.0f}: {advice.outcome.lost:,.0f}, {world.run(ring)[0]:,}"
 
 
-PARTS: dict[str, Callable[[], Figures]] = {"limits": limits, "growth": growths, "changes": jumps, "weeks": weeks, "pace": consumers, "rings": rings}
+PARTS: dict[str, Callable[[], Figures]] = {
+    "limits": limits,
+    "growth": growths,
+    "changes": jumps,
+    "weeks": weeks,
+    "pace": consumers,
+    "rings": rings,
+}
 
 
 def main() -> int:

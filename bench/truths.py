@@ -192,34 +192,44 @@ def never() -> Iterator[Fill]:
 
 def own_fills() -> Iterator[Fill]:
     """Shapes of our own, never looked at while the method was made."""
-    curved = 1.5
-    yield from (
-        Fill(
-            "accelerating", lambda t, d=days: 20 + 80 * np.clip((t + 90) / (90 + d), 0, None) ** curved, 0.01,
-            meets=True, own=True,
-        )
-        for days in (10.0, 30.0)
-    )  # fmt: skip
+    yield from (Fill("accelerating", accelerating(days), 0.01, meets=True, own=True) for days in (10.0, 30.0))
     for days in (12.0, 35.0):
         base = line(days, 30.0)
-        yield Fill("daily clean-up", lambda t, b=base: b(t) - 8 * (1 - t % 1.0), 0.01, meets=True, own=True)
-        yield Fill(
-            "night batch", lambda t, b=base: b(np.floor(t) + np.clip((t % 1.0) * 6, 0, 1)), 0.01, meets=True, own=True
-        )
+        yield Fill("daily clean-up", cleaned_daily(base), 0.01, meets=True, own=True)
+        yield Fill("night batch", by_night(base), 0.01, meets=True, own=True)
         yield Fill("spikes", line(days), 0.01, meets=True, spoil=spikes, own=True)
         yield Fill("a third unseen", line(days), 0.02, meets=True, spoil=gaps(0.33, 96), own=True)
-        yield Fill(
-            "after a fall", lambda t, d=days: np.where(t > -25, line(d, 30, 25)(t), 60.0), 0.01, meets=True, own=True
-        )
+        yield Fill("after a fall", after_fall(line(days, 30, 25), 25), 0.01, meets=True, own=True)
     yield Fill("slow-down", kinked(25.0, 12.0, 4.0), 0.01, meets=True, own=True)
     for period in (3.0, 9.0):
         yield Fill("uneven teeth", uneven(period), 0.01, meets=False, own=True)
-    yield from (Fill("falling", lambda t, s=slope: 60 - s * t, 0.02, meets=False, own=True) for slope in (0.1, 0.4))
+    yield from (Fill("falling", falling(slope), 0.02, meets=False, own=True) for slope in (0.1, 0.4))
     yield Fill("two steps", lambda t: 30 + 25.0 * (t > -20) + 30.0 * (t > -6), 0.02, meets=False, own=True)
     yield from (Fill("drifting", drifting(seed), 0.005, meets=False, own=True) for seed in range(3))
     yield Fill(
         "busy month end", lambda t: 40 + 45 * np.exp(-(((t + 4) % 30 - 3) ** 2) / 2), 0.02, meets=False, own=True
     )
+
+
+def accelerating(days: float) -> Shape:
+    return lambda t: 20 + 80 * np.clip((t + 90) / (90 + days), 0, None) ** 1.5
+
+
+def cleaned_daily(shape: Shape) -> Shape:
+    return lambda t: shape(t) - 8 * (1 - t % 1.0)
+
+
+def by_night(shape: Shape) -> Shape:
+    """A day's rise within its first four hours."""
+    return lambda t: shape(np.floor(t) + np.clip((t % 1.0) * 6, 0, 1))
+
+
+def after_fall(shape: Shape, ago: float) -> Shape:
+    return lambda t: np.where(t > -ago, shape(t), 60.0)
+
+
+def falling(slope: float) -> Shape:
+    return lambda t: 60 - slope * t
 
 
 def uneven(period: float) -> Shape:

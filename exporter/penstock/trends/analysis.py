@@ -14,9 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.history.store import Store
+from penstock.trends.changes import change_points, pace, week_over_week
 from penstock.trends.forecast import WEEK as HOURS
-from penstock.trends.forecast import days_to, forecast, growth
+from penstock.trends.forecast import forecast
+from penstock.trends.growth import growth
 from penstock.trends.kernel import DAY, TIERS, Columns, increases, percentile
+from penstock.trends.limits import outlook
 from penstock.trends.session import over
 from penstock.trends.tiers import BUCKETS, as_columns, read_bucket
 
@@ -26,6 +29,7 @@ HOUR: Final = 3600
 LEAST_HOURS: Final = 21 * 24
 """Of evidence, below which no forecast is made."""
 LEAST_COVERAGE: Final = 0.5
+LEAST_DAY_HOURS: Final = 22
 SCORES: Final = 100
 
 Series = NDArray[np.float64]
@@ -99,11 +103,14 @@ def coverage(rows: Columns) -> float:
 
 
 def complete(rows: Columns, counter: str) -> Series:
-    """Hourly growth of a counter; hours of which too little was seen are missing, not small."""
+    """Hourly growth of a counter; hours of which too little was seen are missing, not small, and so is the first after
+    a gap, which has the growth of the gap too.
+    """
     grown = regular(rows, increases(rows, counter))
     polls = regular(rows, rows["n"].astype(float))
     expected = regular(rows, rows["expected"], "max")
-    return np.where(polls >= LEAST_COVERAGE * expected, grown, np.nan)
+    seen = polls >= LEAST_COVERAGE * expected
+    return np.where(seen & np.append(True, np.isfinite(polls[:-1])), grown, np.nan)
 
 
 def queue_facts(rows: Columns) -> Plain:
@@ -112,7 +119,11 @@ def queue_facts(rows: Columns) -> Plain:
     mean_depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
     peak = regular(rows, rows["messages_max"], "max")
     lost = regular(rows, increases(rows, "evicted"))
-    ring = float(rows["ring_limit_max"][-1])
+    polls, here = regular(rows, rows["n"].astype(float)), regular(rows, rows["consumers_sum"])
+    traffic = whole_days(came, first)
+    grown = growth(traffic)
+    jumps = [asdict(one) | {"day": _first_day(first) + one.day} for one in change_points(traffic)]
+    highest = float(np.nanmax(peak))
     return {
         **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "queue_kind")},
         "first": first,
@@ -123,8 +134,8 @@ def queue_facts(rows: Columns) -> Plain:
         "messages": {
             "last": float(mean_depth[-1]),
             "mean": float(np.nanmean(mean_depth)),
-            "peak": float(np.nanmax(peak)),
-            "p95": percentile(rows["hist_at"], rows["hist_n"], 0.95),
+            "peak": highest,
+            "p95": min(percentile(rows["hist_at"], rows["hist_n"], 0.95), highest),
         },
         "bytes_peak": _finite_max(rows["bytes_max"]),
         "size": share(rows["bytes_sum"], rows["messages_sum"]),
@@ -132,20 +143,21 @@ def queue_facts(rows: Columns) -> Plain:
         "busiest_rate": _quantile(came, 0.99) / HOUR,
         "backlog_share": share(rows["backlog_sum"], rows["n"]),
         "starved_share": share(rows["starved_sum"], rows["backlog_sum"]),
-        "added": float(np.nansum(came)),
-        "acknowledged": float(np.nansum(left)),
+        "added": float(np.nansum(increases(rows, "added"))),
+        "acknowledged": float(np.nansum(increases(rows, "acknowledged"))),
         "expired": float(np.nansum(increases(rows, "expired"))),
         "killed": float(np.nansum(increases(rows, "killed"))),
         "evicted": float(np.nansum(lost)) if np.isfinite(lost).any() else np.nan,
-        "ring": ring,
-        "traffic": trend(came),
-        "backlog": trend(mean_depth),
+        "ring": float(rows["ring_limit_max"][-1]),
+        "traffic": asdict(grown) | {"clear": grown.clear},
+        "changes": jumps,
+        "week": asdict(week_over_week(traffic)),
+        "pace": asdict(pace(left, here / polls, regular(rows, rows["backlog_sum"]) / polls)),
         "profile": profile(came, first),
         "daily": _daily(came, first),
         "daily_peak": _daily(peak, first, np.nanmax),
         "forecasts": {name: foreseen(values) for name, values in (("added", came), ("messages", mean_depth))},
         "idle_hours": idle_hours(came, left),
-        "ring_advice": ring_advice(ring, came, lost, float(np.nanmax(peak))),
     }
 
 
@@ -181,19 +193,26 @@ def _quantile(values: Series, at: float) -> float:
     return float(np.nanquantile(values, at)) if np.isfinite(values).any() else np.nan
 
 
-def trend(hourly: Series) -> Plain:
-    now = growth(hourly)
-    relative = now.slope / abs(now.level) if now.level and np.isfinite(now.level) else np.nan
-    found = asdict(now)
-    return found | {"step_hour": found.pop("step"), "relative": relative, "clear": now.clear}
-
-
 def profile(hourly: Series, first: int) -> list[float]:
     """Median by hour of the week, Monday 00:00 UTC first."""
     at = (first // HOUR + np.arange(len(hourly)) + 72) % HOURS
     return [
         float(np.nanmedian(hourly[at == h])) if np.isfinite(hourly[at == h]).any() else np.nan for h in range(HOURS)
     ]
+
+
+def _first_day(first: int) -> int:
+    return -(-first // DAY)
+
+
+def whole_days(hourly: Series, first: int) -> Series:
+    """Totals by day of UTC from the first whole one on; NaN where more than two hours are unknown, which else count
+    like the mean of the others.
+    """
+    hourly = hourly[(_first_day(first) * DAY - first) // HOUR :]
+    days = hourly[: len(hourly) // 24 * 24].reshape(-1, 24)
+    known = np.isfinite(days).sum(axis=1)
+    return np.where(known >= LEAST_DAY_HOURS, np.nansum(days, axis=1) * 24 / np.maximum(known, 1), np.nan)
 
 
 def _daily(hourly: Series, first: int, how: Any = np.nansum) -> list[list[float]]:
@@ -215,27 +234,14 @@ def foreseen(hourly: Series) -> Plain | None:
     return {
         "values": made.values.tolist(), "scale": made.scale.tolist(), "scores": picked.tolist(),
         "mase": made.mase, "naive": made.naive, "shown": made.worth_showing, "recent": y[-2 * HOURS :].tolist(),
+        "daily": made.daily.tolist(),
     }  # fmt: skip
 
 
 def idle_hours(came: Series, left: Series) -> int:
-    """Hours without any traffic at the end of what is known."""
+    """Hours at the end that were seen and had no traffic."""
     busy = np.flatnonzero((np.nan_to_num(came) > 0) | (np.nan_to_num(left) > 0))
-    return len(came) - (int(busy[-1]) + 1 if len(busy) else 0)
-
-
-def ring_advice(ring: float, came: Series, lost: Series, peak: float) -> Plain | None:
-    """The ring size that would have kept 99.9 % of the hours from losing; None without a ring or without loss."""
-    if not np.isfinite(ring) or not np.nansum(lost) > 0:
-        return None
-    needed = ring + float(np.nanquantile(lost, 0.999))
-    busiest = float(np.nanquantile(came, 0.99))
-    return {
-        "size": float(np.ceil(needed / 1000) * 1000),
-        "lost": float(np.nansum(lost)),
-        "covers_hours": ring / busiest if busiest else np.nan,
-        "peak": peak,
-    }
+    return int(np.isfinite(came[busy[-1] + 1 if len(busy) else 0 :]).sum())
 
 
 def broker_facts(rows: Columns) -> Plain:
@@ -253,13 +259,17 @@ def broker_facts(rows: Columns) -> Plain:
         "limits": {},
     }
     for name, series in (("memory", memory), ("disk", disk)):
-        now = growth(series)
-        low, high = days_to(limits[name], now)
-        facts["limits"][name] = {
-            "limit": limits[name], "level": now.level, "peak": _finite_max(series), "days_low": low, "days_high": high,
-            "clear": now.clear, "slope": now.slope, "daily": _daily(series, facts["first"], np.nanmean),
-        }  # fmt: skip
+        facts["limits"][name] = limit_facts(series, limits[name], facts["first"])
     return facts
+
+
+def limit_facts(hourly: Series, limit: float, first: int) -> Plain:
+    """When it is met, from `days_low` to `days_high`, in days after the last hour; inf where not within 90 days."""
+    now = outlook(hourly, limit)
+    never = now.state in ("far", "falls back")
+    days = {f"days_{end}": np.inf if never else getattr(now, end) for end in ("low", "high")}
+    daily = _daily(hourly, first, np.nanmean)
+    return asdict(now) | days | {"limit": limit, "peak": _finite_max(hourly), "daily": daily}
 
 
 def fate_facts(rows: Columns) -> Plain:

@@ -1,5 +1,6 @@
 """What is another than before, and since when: dated jumps of level, the last week beside those before, the pace of
-consumers, and what this hour should look like."""
+consumers, and what this hour should look like.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -56,7 +57,9 @@ def change_points(daily: Series) -> list[Change]:
 
 def cost(y: Series, begins: list[int]) -> float:
     """What a cut into levels costs, its pieces and their squares."""
-    return PENALTY * (len(begins) - 1) + sum(float(((part - part.mean()) ** 2).sum()) for part in np.split(y, begins[1:]))
+    return PENALTY * (len(begins) - 1) + sum(
+        float(((part - part.mean()) ** 2).sum()) for part in np.split(y, begins[1:])
+    )
 
 
 def slope_within(x: Series, y: Series, begins: list[int]) -> float:
@@ -139,7 +142,8 @@ def pace(acknowledged: Series, consumers: Series, backlog: Series) -> Pace:
     slope = theil_sen(x, logs)
     rest = logs - slope * x
     error = 2.4 * spread(rest) / np.sqrt(max(float(((x - x.mean()) ** 2).sum()), 1e-9)) * 1.2
-    return Pace(now, *np.expm1([slope, slope - error, slope + error]).tolist(), hours=int(usable.sum()))
+    change, low, high = np.expm1([slope, slope - error, slope + error]).tolist()
+    return Pace(now, change, low, high, int(usable.sum()))
 
 
 def expected(hourly: Series, ahead: int = 1) -> tuple[float, float, float]:

@@ -248,13 +248,15 @@ def scale_of(residuals: Series, unit: float) -> Series:
 
 def inflation(hours: NDArray[np.int64]) -> Series:
     """Of the interval by hours ahead: the errors of a back-test are a little smaller than those of what comes, and the
-    more so the further it looks, as its origins are only days apart."""
+    more so the further it looks, as its origins are only days apart.
+    """
     return np.interp(hours, [48, WEEK], INFLATIONS)
 
 
 def daily_width(residuals: Series) -> Series:
     """Half the width of the 95 % interval of each day's sum, from the sums of the residuals: hours of a day err alike,
-    but not all the same way."""
+    but not all the same way.
+    """
     days = residuals.shape[1] // DAY
     sums = np.abs(residuals[:, : days * DAY].reshape(len(residuals), days, DAY).sum(axis=2))
     usual = (sums.mean(axis=0) + sums.mean()) / 2

@@ -49,11 +49,13 @@ def growth(daily: Series) -> Growth:
     rest = logs - slope * np.arange(len(logs))[:, None]
     rest = rest - np.array([middle(day) for day in rest.T])
     seen = np.isfinite(rest)
-    of_week = np.array([np.mean(week[week == week]) for week in rest if np.isfinite(week).any()])
+    of_week = np.array([np.nanmean(week) for week in rest if np.isfinite(week).any()])
     n = len(of_week)
     if n < LEAST_WEEKS:
         return Growth(weeks=weeks)
-    memory = float(np.clip(np.corrcoef(of_week[1:], of_week[:-1])[0, 1], 0.0, 0.8)) if n > 4 and np.ptp(of_week) else 0.0
+    memory = (
+        float(np.clip(np.corrcoef(of_week[1:], of_week[:-1])[0, 1], 0.0, 0.8)) if n > 4 and np.ptp(of_week) else 0.0
+    )
     deviation = max(spread(rest), 0.5 * float(rest[seen].std())) / np.sqrt(7 * seen.mean())
     reach = SIGMAS * deviation * np.sqrt(12 / (n**3 - n)) * np.sqrt((1 + memory) / (1 - memory)) * WIDER
     low, made, high = np.expm1([slope - reach, slope, slope + reach]).tolist()

@@ -76,7 +76,8 @@ def run(
             "fates": analyse(session, target, window, "fate"),
         }
         utilised(facts["clients"], facts["queues"])
-        facts["advice"] = advise(facts["queues"], facts["clients"])
+        progress("replaying what other settings would have done")
+        facts["advice"] = advise(session, source, facts["queues"])
         finish_forecasts(facts["queues"])
         facts["episodes"] = told_episodes(target, window, max(queue["last"] for queue in facts["queues"]))
         progress("writing the report")
@@ -230,8 +231,8 @@ def _forecasts(queue: Plain) -> list[Plain]:
 
 def _queue(queue: Plain) -> list[Plain]:
     values = {}
-    if queue["traffic"]["clear"] and queue["traffic"]["relative"] is not None:
-        values["growth"] = queue["traffic"]["relative"]
+    if queue["traffic"]["clear"]:
+        values["growth"] = queue["traffic"]["per_week"]
     if queue["evicted"] is not None and queue["added"]:
         values["ring_loss"] = queue["evicted"] / queue["added"]
     return [{"table": "trend_queue", "labels": _labels(queue), "values": values}] if values else []

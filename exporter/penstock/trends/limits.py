@@ -106,7 +106,9 @@ def ranged(room: float, line: Line, late: float) -> tuple[float, float, float]:
     if line.bend:
         steeper = line.slope + line.bend * line.window / 2  # than its mean, now
         days = max(float(np.sqrt(steeper**2 + 2 * line.bend * max(room, 0.0)) - steeper) / line.bend, 0.0)
-    error = max(line.slope_error, line.slope * ((0.12 if line.bend else 0.06) + 0.06 * min(days / max(line.window, 0.1), 4.0)))
+    error = max(
+        line.slope_error, line.slope * ((0.12 if line.bend else 0.06) + 0.06 * min(days / max(line.window, 0.1), 4.0))
+    )
     steepest = max(line.slope, room / max(days, 0.1)) + error
     low = max((room - line.level_error) / steepest - 0.4, 0.0)
     slowest = line.slope - error
@@ -116,7 +118,8 @@ def ranged(room: float, line: Line, late: float) -> tuple[float, float, float]:
 
 def without_rhythm(hourly: Series) -> tuple[Series, float]:
     """The series lifted to the highs of its hours and weekdays, as highs meet limits; and how many days later than
-    its line a rhythm lets it meet one."""
+    its line a rhythm lets it meet one.
+    """
     recent = hourly[-28 * DAY :]
     logarithm = bool(np.nanmin(recent) > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -147,7 +150,8 @@ def by_day(hourly: Series) -> Series:
 
 def hour_effect(hourly: Series, daily: Series) -> Series | None:
     """What each hour lies above the line through the middles of the days, the last hour first; None where that is no
-    more than noise."""
+    more than noise.
+    """
     whole = hourly[len(hourly) % DAY :]
     known = np.isfinite(daily)
     if known.sum() < 4:
@@ -240,7 +244,7 @@ def fell_back(x: Series, y: Series, limit: float, noise: float, line: Line) -> b
 
 
 def falls(x: Series, y: Series, least: float) -> tuple[float, float]:
-    """The highest level from which it fell by `least`, -inf without one, and the fastest mean rise up to such a fall."""
+    """The highest level from which it fell by `least`, -inf without one, and the fastest mean rise before a fall."""
     highest, fastest = -np.inf, 0.0
     low = high = 0
     rising = False

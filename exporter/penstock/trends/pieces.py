@@ -45,7 +45,8 @@ def squares(x: Series, y: Series, *, lines: bool) -> Series:
         sum_x = between(x)
         spread_x = np.maximum(between(x * x) - sum_x**2 / count, 1e-9)
         costs = costs - (between(x * y) - sum_x * sum_y / count) ** 2 / spread_x
-    return np.maximum(costs, 0.0)
+    found: Series = np.maximum(costs, 0.0)
+    return found
 
 
 def middle(values: Series) -> float:
@@ -62,23 +63,24 @@ def spread(values: Series) -> float:
 
 def noise_of(y: Series) -> float:
     """Standard deviation of a point about its neighbours; about those four points away too, within bounds, as noise
-    that lasts is more than it seems. What lies far off counts as three deviations."""
+    that lasts is more than it seems. What lies far off counts as three deviations.
+    """
 
-    def apart(lag: int) -> float:
+    def away(lag: int) -> float:
         if len(y) < 2 * lag + 3:
             return 0.0
         rest = y[lag:-lag] - (y[: -2 * lag] + y[2 * lag :]) / 2
         reach = 3 * spread(rest)
-        return float(np.std(np.clip(rest - np.median(rest), -reach, reach))) / np.sqrt(1.5)
+        return float(np.std(np.clip(rest - np.median(rest), -reach, reach)) / np.sqrt(1.5))
 
-    near = apart(1)
-    return max(near, min(apart(4), 2 * near))
+    near = away(1)
+    return max(near, min(away(4), 2 * near))
 
 
 def weekday_effect(daily: Series) -> Series:
-    """What each day of the week (by index modulo 7) lies above the mean of the week about it; 0 where too few are known.
+    """What each day of the week (index modulo 7) lies above the mean of the week about it; 0 where too few are known.
 
-    The middle of many weeks, so that neither a trend nor a step nor a reset misleads it.
+    The middle of many weeks: neither a trend nor a step nor a reset misleads it.
     """
     if len(daily) < 14:
         return np.zeros(7)
@@ -90,7 +92,8 @@ def weekday_effect(daily: Series) -> Series:
 
 def calm(values: Series, outlying: float) -> Series:
     """Single values further than `outlying` from the middles of the three before and of the three after, on the same
-    side, are drawn to the mean of these."""
+    side, are drawn to the mean of these.
+    """
     out = values.copy()
     for at in range(3, len(values) - 3):
         before, after = float(np.median(values[at - 3 : at])), float(np.median(values[at + 1 : at + 4]))

@@ -4,7 +4,8 @@ traffic. Advice is given only with what it would have done.
 Assumes that producers would not have reacted, and that consumers in a larger number each keep their pace.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import isnan
 from typing import Final, Literal
 
 import numpy as np
@@ -51,9 +52,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """came, lost (evicted, or refused by the limit): messages. waited: seconds that all messages together waited outside
-    of a blocking limit. paging: seconds over a paging limit; paged: most messages over it. peak: most messages in it.
-    drain: longest time with a backlog, seconds. left: messages at the end.
+    """came, lost (evicted, or refused by the limit): messages. waited: seconds that all messages together waited
+    outside of a blocking limit. paging: seconds over a paging limit; paged: most messages over it. peak: most messages
+    in it. drain: longest time with more in it than one step takes, seconds. left: messages at the end.
     """
 
     came: float
@@ -72,10 +73,10 @@ def steps(stamp: Series, inc: NDArray[np.int64], added: Series, left: Series, me
     """
     known = np.isfinite(added + left + messages)
     order = np.flatnonzero(known)[np.argsort(stamp[known], kind="stable")]
-    stamp, inc, added, left, messages = (column[order] for column in (stamp, inc, added, left, messages))
+    stamp, added, left, messages = (column[order] for column in (stamp, added, left, messages))
     seconds, came, taken = np.diff(stamp), np.diff(added), np.diff(left)
     usual = float(np.median(seconds[seconds > 0])) if (seconds > 0).any() else 0.0
-    whole = (np.diff(inc) == 0) & (came >= 0) & (taken >= 0) & (seconds > 0) & (seconds <= UNSEEN * usual)
+    whole = (np.diff(inc[order]) == 0) & (came >= 0) & (taken >= 0) & (seconds > 0) & (seconds <= UNSEEN * usual)
     depth = np.where(np.concatenate([[False], whole])[:-1], np.nan, messages[:-1])
     able = capacity(seconds, taken, messages[:-1], whole)
     return Steps(seconds[whole], came[whole], able[whole], depth[whole])
@@ -111,7 +112,7 @@ def replay(of: Steps, setting: Setting) -> Outcome:
     depth = outside = lost = waited = paging = paged = peak = drain = draining = 0.0
     rows = zip(of.seconds.tolist(), came.tolist(), able.tolist(), of.depth.tolist(), strict=True)
     for seconds, more, could, begin in rows:
-        if begin == begin:  # not NaN: it does not go on from the step before
+        if not isnan(begin):  # it does not go on from the step before
             depth, outside, draining = min(begin, ring), 0.0, 0.0
         depth += more + outside
         depth -= min(depth, could)
@@ -124,7 +125,7 @@ def replay(of: Steps, setting: Setting) -> Outcome:
         if depth > edge:
             paging += seconds
             paged = max(paged, depth - edge)
-        draining = draining + seconds if depth > 0 else 0.0
+        draining = draining + seconds if depth > could else 0.0
         drain = max(drain, draining)
     return Outcome(float(came.sum()), lost, waited, paging, paged, peak, drain, depth)
 
@@ -159,7 +160,8 @@ def better_ring(of: Steps, present: float) -> Advice | None:
 
 def better_consumers(of: Steps, present: float, drain: float) -> Advice | None:
     """So many consumers that no backlog would have lasted longer than `drain` seconds, at most three times as many;
-    None where none did."""
+    None where none did.
+    """
     now = replay(of, Setting())
     if now.drain <= drain:
         return None
@@ -176,8 +178,3 @@ def rounded(value: float) -> int:
     """Up, to two digits."""
     unit = 10 ** max(len(str(int(value))) - 2, 0)
     return int(-(-value // unit) * unit)
-
-
-def with_bytes(setting: Setting, limit_bytes: float, size: float) -> Setting:
-    """A limit of bytes as one of messages of this mean size."""
-    return replace(setting, limit=limit_bytes / size) if size > 0 else setting
