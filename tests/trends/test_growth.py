@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-
 from bench.truths import Paced, Traffic
-from penstock.trends.changes import change_points, expected, pace, week_over_week
+
+from penstock.trends.changes import change_points, pace, week_over_week
 from penstock.trends.growth import growth
 from penstock_demo.history import Fleet, _World
 
@@ -83,16 +83,3 @@ def test_a_pace_is_that_of_hours_with_a_backlog_throughout() -> None:
     idle = pace(**(hours | {"backlog": np.zeros(len(hours["backlog"]))}))
     assert np.isnan(idle.rate)
     assert idle.hours == 0
-
-
-def test_what_an_hour_should_have() -> None:
-    random = np.random.default_rng(5)
-    at = np.arange(9 * 168)
-    hourly = 1000 * (1 + 0.6 * np.sin(2 * np.pi * at / 24)) * random.lognormal(0, 0.1, len(at))
-    inside = []
-    for end in range(8 * 168, 9 * 168, 3):
-        value, low, high = expected(hourly[:end])
-        inside.append(low <= hourly[end] <= high)
-        assert value == pytest.approx(1000 * (1 + 0.6 * np.sin(2 * np.pi * end / 24)), rel=0.4)
-    assert np.mean(inside) > 0.9
-    assert np.isnan(expected(hourly[:300])).all()

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from bench.truths import (
     LIMIT,
     Fill,
@@ -21,6 +20,7 @@ from bench.truths import (
     wave,
     weekly,
 )
+
 from penstock.trends.limits import Outlook, outlook
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from bench.truths import Second
+
 from penstock.trends.what_if import Setting, Steps, better_consumers, better_ring, replay, steps
 
 DAYS = 2

@@ -147,10 +147,12 @@ def consumer_advice(found: Advice, count: int, span: str) -> Plain:
 
 
 def utilised(clients: Sequence[Plain], queues: Sequence[Plain]) -> None:
-    """Adds `utilisation` to each client: what comes at the busiest over what its consumers can do; None = not known."""
-    rates = {(q["broker"], q["address"], q["queue"]): q["busiest_rate"] for q in queues}
+    """Adds to each client `pace`, of one consumer of its queue, and `utilisation`: what comes at the busiest over what
+    its consumers can do. None = not known: there was never enough to do.
+    """
+    by_name = {(q["broker"], q["address"], q["queue"]): q for q in queues}
     for client in clients:
-        rate, able = rates.get((client["broker"], client["address"], client["queue"])), None
-        if client["pace"] and client["consumers"]:
-            able = client["pace"] * client["consumers"]
-        client["utilisation"] = None if rate is None or able is None else rate / able
+        queue = by_name.get((client["broker"], client["address"], client["queue"]))
+        client["pace"] = queue and queue["pace"]["rate"]
+        able = (client["pace"] or 0.0) * (client["consumers"] or 0.0)
+        client["utilisation"] = queue["busiest_rate"] / able if queue and queue["busiest_rate"] and able else None

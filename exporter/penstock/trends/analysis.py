@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from penstock.history.compact import start_of
+from penstock.history.publish import ALL_DAY
 from penstock.history.store import Store
 from penstock.trends.changes import change_points, pace, week_over_week
 from penstock.trends.forecast import WEEK as HOURS
@@ -55,7 +57,8 @@ def analyse_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
             names = [f"h1/kind={kind}/dt={day}/part.parquet" for day in unit["days"]]
             rows = as_columns(read_bucket(store, [n for n in names if store.exists(n)], unit["bucket"], tier), tier)
             for one in split(rows):
-                yield pa.record_batch([pa.array([json.dumps(cleaned(FACTS[kind](one)))])], names=["facts"])
+                facts = FACTS[kind](one, start_of(unit["days"][-1], ALL_DAY))
+                yield pa.record_batch([pa.array([json.dumps(cleaned(facts))])], names=["facts"])
 
 
 def split(rows: Columns) -> Iterator[dict[str, Any]]:
@@ -113,14 +116,15 @@ def complete(rows: Columns, counter: str) -> Series:
     return np.where(seen & np.append(True, np.isfinite(polls[:-1])), grown, np.nan)
 
 
-def queue_facts(rows: Columns) -> Plain:
+def queue_facts(rows: Columns, until: float) -> Plain:
     first = int(rows["start"].min())
     came, left = complete(rows, "added"), complete(rows, "acknowledged")
-    mean_depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
+    left = left if np.isfinite(left).any() else complete(rows, "removed")
+    means = (regular(rows, rows[f"{name}_sum"]) for name in ("messages", "consumers", "backlog"))
+    mean_depth, consumers, backlog = (total / regular(rows, rows["n"].astype(float)) for total in means)
     peak = regular(rows, rows["messages_max"], "max")
     lost = regular(rows, increases(rows, "evicted"))
-    polls, here = regular(rows, rows["n"].astype(float)), regular(rows, rows["consumers_sum"])
-    traffic = whole_days(came, first)
+    traffic = whole_days(up_to(came, first, until), first)
     grown = growth(traffic)
     jumps = [asdict(one) | {"day": _first_day(first) + one.day} for one in change_points(traffic)]
     highest = float(np.nanmax(peak))
@@ -130,19 +134,15 @@ def queue_facts(rows: Columns) -> Plain:
         "last": int(rows["start"].max()) + HOUR,
         "coverage": coverage(rows),
         "lives": len(np.unique(rows["inc"])),
-        "consumers": float(rows["consumers_sum"][-1] / max(rows["n"][-1], 1)),
+        "consumers": float(consumers[-1]),
         "messages": {
             "last": float(mean_depth[-1]),
             "mean": float(np.nanmean(mean_depth)),
             "peak": highest,
             "p95": min(percentile(rows["hist_at"], rows["hist_n"], 0.95), highest),
         },
-        "bytes_peak": _finite_max(rows["bytes_max"]),
-        "size": share(rows["bytes_sum"], rows["messages_sum"]),
-        "needed": _quantile(peak, 0.999),
         "busiest_rate": _quantile(came, 0.99) / HOUR,
         "backlog_share": share(rows["backlog_sum"], rows["n"]),
-        "starved_share": share(rows["starved_sum"], rows["backlog_sum"]),
         "added": float(np.nansum(increases(rows, "added"))),
         "acknowledged": float(np.nansum(increases(rows, "acknowledged"))),
         "expired": float(np.nansum(increases(rows, "expired"))),
@@ -152,7 +152,7 @@ def queue_facts(rows: Columns) -> Plain:
         "traffic": asdict(grown) | {"clear": grown.clear},
         "changes": jumps,
         "week": asdict(week_over_week(traffic)),
-        "pace": asdict(pace(left, here / polls, regular(rows, rows["backlog_sum"]) / polls)),
+        "pace": asdict(pace(left, consumers, backlog)),
         "profile": profile(came, first),
         "daily": _daily(came, first),
         "daily_peak": _daily(peak, first, np.nanmax),
@@ -161,25 +161,16 @@ def queue_facts(rows: Columns) -> Plain:
     }
 
 
-def client_facts(rows: Columns) -> Plain:
+def client_facts(rows: Columns, _: float) -> Plain:
     """Of all consumers of one client; rows count the polls of each of them."""
     hours = len(np.unique(rows["start"]))
     seen = np.where(rows["expected"] > 0, rows["n"] / rows["expected"], np.nan)  # hours of consumers
-    steps = float(np.nansum(rows["steps_sum"]))
-    every = HOUR / float(np.nanmax(rows["expected"])) if np.nanmax(rows["expected"]) > 0 else np.nan
     return {
         **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "client", "protocol")},
-        "hours": hours,
         "consumers": float(np.nansum(seen)) / hours,
         "held": share(rows["buffered_sum"], rows["n"]),
-        "most_held": _finite_max(rows["buffered_max"]),
-        "most_bytes": _finite_max(rows["buffered_bytes_max"]),
-        "size": share(rows["buffered_bytes_sum"], rows["buffered_sum"]),
         "empty_share": share(rows["empty_sum"], rows["n"]),
         "settled": float(np.nansum(rows["settled_sum"])),
-        "mean_pace": float(np.nansum(rows["settled_sum"])) / (steps * every) if steps else np.nan,
-        "pace": _finite_max(rows["settled_max"]) / every,
-        "limit": _finite_max(rows["flow_limit_max"]),
     }
 
 
@@ -203,6 +194,11 @@ def profile(hourly: Series, first: int) -> list[float]:
 
 def _first_day(first: int) -> int:
     return -(-first // DAY)
+
+
+def up_to(hourly: Series, first: int, until: float) -> Series:
+    """At least until then (seconds since 1970): what is not seen any more is unknown, and no news of today."""
+    return np.append(hourly, np.full(max(int(until - first) // HOUR - len(hourly), 0), np.nan))
 
 
 def whole_days(hourly: Series, first: int) -> Series:
@@ -233,7 +229,7 @@ def foreseen(hourly: Series) -> Plain | None:
     picked = made.scores[np.linspace(0, len(made.scores) - 1, SCORES).astype(int)]
     return {
         "values": made.values.tolist(), "scale": made.scale.tolist(), "scores": picked.tolist(),
-        "mase": made.mase, "naive": made.naive, "shown": made.worth_showing, "recent": y[-2 * HOURS :].tolist(),
+        "mase": made.mase, "naive": made.naive, "shown": made.worth_showing,
         "daily": made.daily.tolist(),
     }  # fmt: skip
 
@@ -244,7 +240,7 @@ def idle_hours(came: Series, left: Series) -> int:
     return int(np.isfinite(came[busy[-1] + 1 if len(busy) else 0 :]).sum())
 
 
-def broker_facts(rows: Columns) -> Plain:
+def broker_facts(rows: Columns, until: float) -> Plain:
     memory = regular(rows, rows["memory_used_bytes_sum"]) / regular(rows, rows["n"].astype(float))
     disk = regular(rows, rows["disk_used_ratio_sum"]) / regular(rows, rows["n"].astype(float))
     limits = {"memory": float(rows["memory_limit_bytes_max"][-1]), "disk": float(rows["disk_limit_ratio_max"][-1])}
@@ -259,20 +255,20 @@ def broker_facts(rows: Columns) -> Plain:
         "limits": {},
     }
     for name, series in (("memory", memory), ("disk", disk)):
-        facts["limits"][name] = limit_facts(series, limits[name], facts["first"])
+        facts["limits"][name] = limit_facts(series, limits[name], facts["first"], until)
     return facts
 
 
-def limit_facts(hourly: Series, limit: float, first: int) -> Plain:
+def limit_facts(hourly: Series, limit: float, first: int, until: float) -> Plain:
     """When it is met, from `days_low` to `days_high`, in days after the last hour; inf where not within 90 days."""
-    now = outlook(hourly, limit)
+    now = outlook(up_to(hourly, first, until), limit)
     never = now.state in ("far", "falls back")
     days = {f"days_{end}": np.inf if never else getattr(now, end) for end in ("low", "high")}
     daily = _daily(hourly, first, np.nanmean)
     return asdict(now) | days | {"limit": limit, "peak": _finite_max(hourly), "daily": daily}
 
 
-def fate_facts(rows: Columns) -> Plain:
+def fate_facts(rows: Columns, _: float = 0.0) -> Plain:
     """messages: at least so many had this fate. uncertain: may be so many more, at the end; None where no most is
     known. daily: day number since 1970 and messages.
     """

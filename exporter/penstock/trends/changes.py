@@ -1,6 +1,4 @@
-"""What is another than before, and since when: dated jumps of level, the last week beside those before, the pace of
-consumers, and what this hour should look like.
-"""
+"""What is another than before, and since when: jumps of level, the last week beside others, the pace of consumers."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +9,6 @@ from numpy.typing import NDArray
 from penstock.trends.pieces import calm, cut, middle, noise_of, spread, weekday_effect
 
 Series = NDArray[np.float64]
-WEEK: Final = 168
 HOUR: Final = 3600
 PENALTY: Final = 16.0
 SLOPE_PENALTY: Final = 5.0
@@ -20,8 +17,6 @@ LEAST_JUMP: Final = 0.1
 """As a share; what is less is not reported."""
 EVIDENCE_DAYS: Final = 8
 PACE_DAYS: Final = 30
-PROFILE_WEEKS: Final = 8
-WIDER: Final = 1.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,27 +139,3 @@ def pace(acknowledged: Series, consumers: Series, backlog: Series) -> Pace:
     error = 2.4 * spread(rest) / np.sqrt(max(float(((x - x.mean()) ** 2).sum()), 1e-9)) * 1.2
     change, low, high = np.expm1([slope, slope - error, slope + error]).tolist()
     return Pace(now, change, low, high, int(usable.sum()))
-
-
-def expected(hourly: Series, ahead: int = 1) -> tuple[float, float, float]:
-    """What the hour `ahead` (1: the one under way) should have, and between which bounds 99 of 100 hours lie; NaN where
-    less than four weeks are known. hourly: messages, up to now, NaN where unseen.
-    """
-    z = np.log1p(hourly)
-    padded = np.concatenate([np.full(-len(z) % WEEK, np.nan), z]).reshape(-1, WEEK)[-PROFILE_WEEKS:]
-    if np.isfinite(padded).mean(axis=1).sum() < 4:
-        return np.nan, np.nan, np.nan
-
-    def made(weeks: Series) -> Series:
-        profile = np.array([middle(hour) for hour in weeks.T])
-        return profile + middle(weeks[-1] - profile)
-
-    at = (ahead - 1) % WEEK
-    errors = np.abs([padded[week] - made(padded[:week]) for week in range(3, len(padded))])
-    near = errors[:, [(at - 1) % WEEK, at, (at + 1) % WEEK]]
-    everywhere = np.nanquantile(errors, 0.99)
-    here = np.nanmax(near) if np.isfinite(near).any() else everywhere
-    width = WIDER * float(0.5 * everywhere + 0.5 * here)
-    value = float(made(padded)[at])
-    low, found, high = np.expm1([value - width, value, value + width]).tolist()
-    return found, max(low, 0.0), high

@@ -64,8 +64,10 @@ def met_text(limit: Plain, now: float) -> str:
     if limit["state"] != "rising":
         return MET[limit["state"]]
     today = now / 86400
-    latest = f"and {day_text(today + limit['high'])}" if isinstance(limit["high"], float | int) else "or much later"
-    return f"limit met about {day_text(today + limit['days'])} (between {day_text(today + limit['low'])} {latest})"
+    days, low = (day_text(today + limit[name]) for name in ("days", "low"))
+    bounded = isinstance(limit["high"], float | int)
+    span = f"between {low} and {day_text(today + limit['high'])}" if bounded else f"at the earliest {low}"
+    return f"limit met about {days} ({span})"
 
 
 def view(facts: Plain) -> Plain:
