@@ -10,13 +10,17 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from bench.harness import print_table
-from bench.truths import LIMIT, SEED, Fill, Traffic, fills, growing, jumping, paces, second_worlds, steady
+from bench.truths import LIMIT, SEED, Fill, Traffic, fills, growing, jumping, paces, second_worlds, steady, wave
 
+from penstock.trends.analysis import idle_hours, profile, whole_days
 from penstock.trends.changes import change_points, pace, week_over_week
+from penstock.trends.episodes import episodes
 from penstock.trends.growth import growth
 from penstock.trends.limits import outlook
 from penstock.trends.what_if import Setting, better_ring, replay, steps
@@ -186,6 +190,80 @@ def ring_text(advice: Any, world: Any) -> str:
     return f"{ring:,.0f}: {advice.outcome.lost:,.0f}, {world.run(ring)[0]:,}"
 
 
+def looks() -> Figures:
+    """One look a day for 60 days at what never fills up: how often a date is given all the same. Of waves apart: in
+    the first period nothing tells them from a ramp.
+    """
+    rows, flags = {}, []
+    for kind, cases in by_kind([case for case in fills() if not case.meets]).items():
+        found = []
+        for number, case in enumerate(cases[:2]):
+            random = np.random.default_rng([SEED, number, hash_of(kind)])
+            whole = replace(case, days=150).history(random, 60.0)
+            ends = [len(whole) - 24 * back for back in range(60)]
+            found += [outlook(whole[end - 24 * case.days : end], LIMIT).state == "rising" for end in ends]
+        rows[kind] = [str(len(found)), percent(share(found))]
+        flags += found
+    young = Fill("", wave(14), 0.01, meets=False, days=150)
+    whole = young.history(np.random.default_rng([SEED, 1]), 60.0)
+    for name, begin, end in (("wave of 14 days, first 14 seen", 1, 15), ("wave of 14 days, next 30", 15, 45)):
+        found = [outlook(whole[: 24 * day], LIMIT).state == "rising" for day in range(begin, end)]
+        rows[name] = [str(len(found)), percent(share(found))]
+    print_table(rows, ["one look a day", "looks", "dated"])
+    return {"looks_false": share(flags)}
+
+
+def healed() -> Figures:
+    """Episodes of rows made by hand: of some the end was seen, of others only silence says that they ended."""
+    at = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
+    random = np.random.default_rng(SEED)
+    rows, truth = [], []
+    for number in range(200):
+        begin = float(random.integers(0, 20 * 86400))
+        end = begin + float(random.integers(90, 3 * 86400))
+        away = number % 4 == 3  # the agent is killed a while after the begin
+        seen = begin + (end - begin) / 2 if away else end
+        names = {"broker": "b", "address": "a", "queue": f"q{number}", "client": "c"}
+        names |= {"condition": "stalled", "severity": "critical"}
+        hours = np.arange(np.ceil(begin / 3600) * 3600, seen, 3600).tolist()
+        events = [("enter", begin), *(("hold", hour) for hour in hours), *([] if away else [("leave", end)])]
+        for event, when in events:
+            times = {"stamp": moment(at + when), "since": moment(at + begin), "seen": moment(at + when)}
+            rows.append({**names, "event": event, **times})
+        truth.append((at + begin, at + (max([begin, *hours]) if away else end), away))
+    found = {int(one.queue[1:]): one for one in episodes(rows, at + 30 * 86400)}
+    right = [
+        (found[number].begin, found[number].end, found[number].open) == (begin, end, False)
+        and found[number].end_known != away
+        for number, (begin, end, away) in enumerate(truth)
+    ]
+    print_table({"episodes": [str(len(right)), percent(share(right))]}, ["", "made", "begin and end exact"])
+    return {"episodes_exact": share(right)}
+
+
+def moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def unseen() -> Figures:
+    """What was not seen is unknown and no zero: share of the conclusions that say so."""
+    nothing, gone = np.full(2000, np.nan), np.append(np.full(2000, 5.0), np.full(300, np.nan))
+    daily = np.append(np.full(70, 100.0), np.full(8, np.nan))
+    first = 1_788_220_800
+    checks = {
+        "limit": outlook(nothing, 10.0).state == outlook(gone, 10.0).state == "unknown",
+        "growth": bool(np.isnan(growth(np.full(84, np.nan)).per_week)),
+        "last week": bool(np.isnan(week_over_week(daily).ratio)),
+        "no jump to nothing": change_points(daily) == [],
+        "pace": bool(np.isnan(pace(nothing, nothing, nothing).rate)),
+        "idle": idle_hours(gone, gone) == 0 and idle_hours(np.append(gone, 0.0), np.append(gone, 0.0)) == 1,
+        "profile": bool(np.isnan(profile(nothing, first)).all()),
+        "days": bool(np.isnan(whole_days(nothing, first)).all()),
+    }
+    print_table({name: [str(right)] for name, right in checks.items()}, ["unseen", "is unknown"])
+    return {"unseen_is_unknown": share(list(checks.values()))}
+
+
 PARTS: dict[str, Callable[[], Figures]] = {
     "limits": limits,
     "growth": growths,
@@ -193,6 +271,9 @@ PARTS: dict[str, Callable[[], Figures]] = {
     "weeks": weeks,
     "pace": consumers,
     "rings": rings,
+    "looks": looks,
+    "episodes": healed,
+    "unseen": unseen,
 }
 
 
