@@ -1,13 +1,22 @@
 """Replays of polls beside a queue that is run second by second."""
 
+import json
+import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from bench.truths import Second
+from click.testing import CliRunner
 
+from penstock.cli import main as cli
+from penstock.history.compact import read
+from penstock.history.schema import QUEUE
+from penstock.history.store import Store
 from penstock.trends.what_if import Setting, Steps, better_consumers, better_ring, replay, steps
+from penstock_demo.history import Truth
 
 DAYS = 2
 RANDOM = np.random.default_rng(8)
@@ -106,3 +115,24 @@ def test_nothing_known_is_no_step() -> None:
     assert replay(none, Setting()).came == 0
     one = replace(none, seconds=np.array([60.0]), came=np.array([5.0]), able=np.array([2.0]), depth=np.array([1.0]))
     assert replay(one, Setting()).left == 4
+
+
+def test_the_command_replays_what_the_agent_kept(fleet: tuple[Store, Truth]) -> None:
+    polls = read(fleet[0], [e.path for e in fleet[0].files("raw/kind=queue")], QUEUE)
+    table = polls.filter(pc.equal(polls["ring_limit"], 5000))
+    queue, broker = (table[name][0].as_py() for name in ("queue", "broker"))
+    mine = table.filter(pc.equal(table["broker"].cast("string"), broker))
+    asked = ["trends", "what-if", "--history", fleet[0].url, "--broker", broker, "--queue", queue]
+    found = CliRunner().invoke(cli, [*asked, "--ring", "1", "--format", "json"])
+    assert found.exit_code == 0, found.output
+    said = json.loads(found.output)
+    assert 3 < said["days"] < 4.01
+    lost = pc.sum(mine["evicted"]).as_py()
+    assert (said["as it was"]["lost"] > 0) == (lost > 0)
+    assert said["as asked"]["lost"] >= said["as it was"]["lost"]
+    text = CliRunner().invoke(cli, [*asked, "--limit", "5", "--policy", "page", "--traffic", "50"]).output
+    assert re.search(r"as asked: [\d,]+ of [\d,]+ messages lost, at most [\d,]+ in the queue, longest backlog", text)
+    wrong = CliRunner().invoke(cli, [*asked[:-1], "no.such"])
+    assert wrong.exit_code == 1
+    assert "has no polls of the queue no.such" in wrong.output
+    assert "Traceback" not in wrong.output

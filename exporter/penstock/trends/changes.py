@@ -20,14 +20,14 @@ PACE_DAYS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Jump:
     """day: index of the first day at the new level. ratio: of the levels, -0.3: three tenths less."""
 
     day: int
     ratio: float
 
 
-def change_points(daily: Series) -> list[Change]:
+def change_points(daily: Series) -> list[Jump]:
     """The lasting jumps in totals by whole day, oldest first, NaN where one was not seen whole."""
     at = np.flatnonzero(np.isfinite(daily))
     if len(at) < 3 * LEAST_DAYS:
@@ -47,7 +47,7 @@ def change_points(daily: Series) -> list[Change]:
         levels, y = begins, straight
     means = [float(part.mean()) for part in np.split(y, levels[1:])]
     jumps = zip(levels[1:], np.expm1(np.diff(means)).tolist(), strict=True)
-    return [Change(int(at[begin]), ratio) for begin, ratio in jumps if abs(ratio) >= LEAST_JUMP]
+    return [Jump(int(at[begin]), ratio) for begin, ratio in jumps if abs(ratio) >= LEAST_JUMP]
 
 
 def cost(y: Series, begins: list[int]) -> float:

@@ -239,7 +239,7 @@ def curve(x: Series, y: Series, least: float, line: Line) -> Line | None:
 
 def fell_back(x: Series, y: Series, limit: float, noise: float, line: Line) -> bool:
     """Whether it has been about as high before and fell, and rises no faster than it did then."""
-    highest, fastest = falls(x, y, max(0.12 * limit, 8 * noise))
+    highest, fastest = falls(x, y, max(0.06 * limit, 6 * noise))
     return line.level <= highest + 0.02 * limit and line.slope < 1.5 * fastest
 
 
