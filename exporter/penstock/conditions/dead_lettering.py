@@ -1,9 +1,8 @@
 """`dead_lettering`: messages keep going to the dead letters."""
 
 from penstock.causes import failures
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
+from penstock.conditions.condition import Condition, Raised, always, declared
 from penstock.conditions.evidence import rate, window, window_begin
-from penstock.conditions.texts import texts
 from penstock.observation.activity import KILLED, moved_in_both_halves
 from penstock.observation.poll import RuleInputs
 
@@ -14,14 +13,10 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 DEAD_LETTERING = Condition(
-    name="dead_lettering",
-    scope=Scope.QUEUE,
     rule=rule,
     evidence=rate("d_killed"),
     notice=always,
-    may_be_critical=False,
     window=window,
     decide=failures.dies,
-    brokers=ARTEMIS,
-    **texts("dead_lettering"),
+    **declared("dead_lettering"),
 )

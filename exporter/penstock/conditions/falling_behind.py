@@ -1,16 +1,11 @@
 """`falling_behind`: consumers work, and the backlog keeps growing."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.causes import backlog
-from penstock.conditions.condition import Condition, Raised, Scope, Variant
-from penstock.conditions.evidence import ago, trend
+from penstock.conditions.condition import Condition, Raised, Variant, declared
+from penstock.conditions.evidence import ago, numbers, trend
 from penstock.conditions.stalled import openmq_rule as stalled_rule
-from penstock.conditions.texts import texts
-from penstock.core.table import Column, Positions
-from penstock.model import BrokerKind
 from penstock.observation.activity import TREND_GROWTH, TREND_MESSAGES
 from penstock.observation.poll import RuleInputs
 
@@ -28,24 +23,13 @@ def openmq_rule(poll: RuleInputs) -> Raised:
     return raised._replace(mask=raised.mask & ~((stuck > 0) & (stuck >= poll.trend.growth)))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    return {
-        "growth": poll.trend.growth[at],
-        "rate_in": poll.trend.rate_in[at],
-        "rate_out": poll.trend.rate_out[at],
-        "consumers": poll.found.consumers[at],
-    }
-
-
 FALLING_BEHIND = Condition(
-    name="falling_behind",
-    scope=Scope.QUEUE,
     rule=rule,
-    when="consumers work, and the backlog rises over all four quarters of the trend window, by"
-    f" {TREND_MESSAGES:.0f} messages and {TREND_GROWTH:.0%} of what comes",
-    evidence=evidence,
+    evidence=numbers(
+        growth="trend.growth", rate_in="trend.rate_in", rate_out="trend.rate_out", consumers="found.consumers"
+    ),
     decide=backlog.grows,
     window=trend,
-    variants={BrokerKind.OPENMQ.name: Variant(rule=openmq_rule)},
-    **texts("falling_behind"),
+    variants={"openmq": Variant(rule=openmq_rule)},
+    **declared("falling_behind", messages=TREND_MESSAGES, growth=100 * TREND_GROWTH),
 )

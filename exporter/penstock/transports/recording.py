@@ -51,10 +51,7 @@ class Header(msgspec.Struct):
 
 
 class RecordingFile:
-    """A file of at most `limit` bytes, readable by its owner only: whole polls, as many as there is room for.
-
-    Raises PenstockError when it cannot be written.
-    """
+    """Whole polls, as many as `limit` bytes have room for. Raises PenstockError when it cannot be written."""
 
     def __init__(self, path: Path, limit: int = MAX_BYTES) -> None:
         self.path, self.limit = path, limit
@@ -71,10 +68,9 @@ class RecordingFile:
         """Make it, in place of an older one. Raises ConfigError."""
         try:
             self._file = create_named(self.path)
-        except Unfit as error:
-            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}; name another file") from error
         except OSError as error:
-            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from error
+            hint = "; name another file" if isinstance(error, Unfit) else ""
+            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}{hint}") from error
 
     def begin_poll(self) -> None:
         self.end_poll()
@@ -100,10 +96,9 @@ class RecordingFile:
                 self._member.close()
                 self._member = None
                 self._file.flush()
-                self._size, before = self._file.tell(), self._size
-                if self._size > self.limit:
-                    self._size = before
+                if self._file.tell() > self.limit:
                     self._cut()
+                self._size = self._file.tell()
         if not self.full:
             self.polls += self._in_poll
         self._in_poll = False
@@ -158,9 +153,8 @@ class Recorder(PassingOn):
             seconds = time.monotonic() - began
             self._file.write(RecordedCall(stamp=time.time(), seconds=seconds, requests=asked, error=str(error)))
             raise
-        self._file.write(
-            RecordedCall(stamp=answer.stamp, seconds=answer.seconds, requests=asked, answer=_one_line(answer.body))
-        )
+        body = _one_line(answer.body)
+        self._file.write(RecordedCall(stamp=answer.stamp, seconds=answer.seconds, requests=asked, answer=body))
         return answer
 
     async def close(self) -> None:
@@ -187,25 +181,28 @@ class RecordingTransport:
             raise ConfigError(f"{path}: recording format {self.header.penstock}; this version reads {FORMAT}")
         self._polls = self._read_polls()
         self._calls: list[RecordedCall] = []
+        self.ended = False
+        self.last_stamp = 0.0
+        """Of the last answer."""
 
     async def begin_poll(self) -> None:
         calls = next(self._polls, None)
         if calls is None:
+            self.ended = True
             raise Unreachable(f"{self._path}: the recording has ended")
         self._calls = calls
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002
         asked = msgspec.json.encode(requests)
         same = (call for call in self._calls if bytes(call.requests) == asked)
-        if call := next(same, None) or next((one for one in self._calls if asked_for_less(requests, one)), None):
-            self._calls.remove(call)
-            if not (answer := bytes(call.answer)):
-                raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
-            return Answer(answer, call.stamp, call.seconds)
-        for call in self._calls:
-            if (found := by_pattern(requests, call)) is not None:
-                return Answer(found, call.stamp, call.seconds)
-        raise NotRecorded(f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}")
+        call = next(same, None) or next((one for one in self._calls if asked_for_less(requests, one)), None)
+        if call is None:
+            raise NotRecorded(f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}")
+        self._calls.remove(call)
+        if not (answer := bytes(call.answer)):
+            raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
+        self.last_stamp = call.stamp
+        return Answer(answer, call.stamp, call.seconds)
 
     async def close(self) -> None:
         self._file.close()
@@ -243,15 +240,7 @@ class RecordingTransport:
                 raise BadAnswer(f"{self._path}: a line is no recorded call: {error}") from error
 
 
-class _Named(msgspec.Struct):
-    """The response to a pattern read: values by the names of their MBeans."""
-
-    status: int
-    value: dict[str, msgspec.Raw] = {}
-
-
 _REQUESTS = msgspec.json.Decoder(list[dict[str, Any]])
-_NAMED = msgspec.json.Decoder(list[_Named])
 
 
 def asked_for_less(requests: Sequence[Request], call: RecordedCall) -> bool:
@@ -266,26 +255,6 @@ def asked_for_less(requests: Sequence[Request], call: RecordedCall) -> bool:
         else was == now
         for was, now in zip(before, requests, strict=True)
     )
-
-
-def by_pattern(requests: Sequence[Request], call: RecordedCall) -> bytes | None:
-    """The answer to reads by name out of a recorded read of the same by one pattern; None where the call is none.
-
-    For recordings of versions that read everything by pattern.
-    """
-    try:
-        (pattern,) = _REQUESTS.decode(call.requests)
-        same = all({**pattern, "mbean": request.get("mbean")} == request for request in requests)
-        if "*" not in pattern.get("mbean", "") or not requests or not same:
-            return None
-        (named,) = _NAMED.decode(call.answer)
-    except (*UNREADABLE, ValueError):  # broken, or another number of them
-        return None
-    if named.status not in (200, 404):
-        return None
-    gone = {"status": 404, "error_type": "javax.management.InstanceNotFoundException", "error": "not in the recording"}
-    values = [named.value.get(request["mbean"]) for request in requests]
-    return msgspec.json.encode([gone if value is None else {"status": 200, "value": value} for value in values])
 
 
 def _one_line(body: bytes) -> msgspec.Raw:
