@@ -38,29 +38,26 @@ def run(history: str, out: str, master: str | None) -> None:
 
 @options.command("penstock trends what-if --history data/history --broker b1 --queue orders --ring 5000", of=trends)
 @options.history_url
-@click.option("--broker", required=True, help="Its name in the configuration.")
-@click.option("--queue", required=True, help="Its name.")
-@click.option("--address", help="Default: the name of the queue.")
-@click.option("--ring", type=click.IntRange(1), help="Another ring size.")
-@click.option("--limit", type=click.IntRange(1), help="Another limit of messages.")
-@click.option(
-    "--policy",
-    type=click.Choice(["drop", "block", "page"]),
-    default="drop",
-    help="Of the limit: drop also for FAIL and REJECT_NEWEST, block also for FLOW_CONTROL.",
-)
-@click.option("--consumers", type=click.FloatRange(0), default=1.0, help="Times as many consumers.")
-@click.option("--traffic", type=click.FloatRange(-100), default=0.0, help="Percent more messages.")
-@click.option("--days", type=click.FloatRange(0, min_open=True), default=14.0, help="Of polls, the last ones.")
+@click.option("--broker", required=True)
+@click.option("--queue", required=True)
+@click.option("--address")
+@click.option("--ring", type=click.IntRange(1))
+@click.option("--limit", type=click.IntRange(1))
+@click.option("--policy", type=click.Choice(["drop", "block", "page"]), default="drop")
+@click.option("--consumers", type=click.FloatRange(0), default=1.0)
+@click.option("--traffic", type=click.FloatRange(-100), default=0.0)
+@click.option("--days", type=click.FloatRange(0, min_open=True), default=14.0)
 @options.form
 def what_if(history: str, form: str, days: float, **asked: Any) -> None:
     """What another setting would have done to a queue: its polls are replayed. Needs no Spark."""
-    from penstock.history.store import Store  # noqa: PLC0415 - needs the extra
+    from penstock.history.schema import series_id  # noqa: PLC0415 - needs the extra
+    from penstock.history.store import Store  # noqa: PLC0415
     from penstock.trends import advice  # noqa: PLC0415
     from penstock.trends.what_if import Setting, replay  # noqa: PLC0415
 
     broker, queue = asked["broker"], asked["queue"]
-    polls = advice.last_polls(Store(history), days, broker, asked["address"] or queue, queue)
+    store, sid = Store(history), series_id(broker, asked["address"] or queue, queue)
+    polls = advice.polls_of(store, [path for paths in advice.last_days(store, days) for path in paths], [sid])
     of, ring = advice.steps_of(polls), advice.present_ring(polls)
     if not of.days:
         raise PenstockError(

@@ -43,11 +43,11 @@ def advise(session: Any, history: Store, queues: Sequence[Plain]) -> list[Plain]
     polls = session.createDataFrame(units, "unit string").repartition(len(units))
     polls = polls.mapInArrow(partial(read_units, history.url), columns)
     found = polls.groupBy("sid").applyInPandas(replayed, "sid long, found string").toPandas()
+    texts = dict(zip(found["sid"], found["found"], strict=True))
     return [
-        json.loads(text) | {name: named[sid][name] for name in ("broker", "address", "queue")} | {"client": ""}
-        for sid, text in sorted(
-            zip(found["sid"], found["found"], strict=True), key=lambda one: list(named).index(one[0])
-        )
+        json.loads(texts[sid]) | {name: queue[name] for name in ("broker", "address", "queue")}
+        for sid, queue in named.items()
+        if sid in texts
     ]
 
 
@@ -69,12 +69,6 @@ def polls_of(history: Store, paths: Sequence[str], sids: Sequence[int]) -> dict[
     found = {name: pc.fill_null(table[name].cast(pa.float64()), np.nan).to_numpy() for name in NUMBERS}
     found |= {name: table[name].to_numpy() for name in ("sid", "inc")}
     return found | {"stamp": table["stamp"].cast(pa.int64()).to_numpy() / 1e6}
-
-
-def last_polls(history: Store, days: float, broker: str, address: str, queue: str) -> dict[str, Any]:
-    """Of one queue, by its names. Raises StoreError."""
-    paths = [path for of_day in last_days(history, days) for path in of_day]
-    return polls_of(history, paths, [series_id(broker, address, queue)])
 
 
 def present_ring(polls: dict[str, Any]) -> float:
@@ -129,9 +123,9 @@ def ring_advice(found: Advice, ring: float, span: str) -> Plain:
             f"No size helps: more is added than acknowledged, {outcome.left:,.0f} messages would still be there. Add"
             " consumers, or make each message cheaper."
         )
-        return {"subject": "ring size", "evidence": evidence, "do": do, "size": None}
-    do = f"ring-size {setting.ring:.0f}: it would have lost {outcome.lost:,.0f} of {outcome.came:,.0f}."
-    return {"subject": "ring size", "evidence": evidence, "do": do, "size": setting.ring}
+    else:
+        do = f"ring-size {setting.ring:.0f}: it would have lost {outcome.lost:,.0f} of {outcome.came:,.0f}."
+    return {"subject": "ring size", "evidence": evidence, "do": do}
 
 
 def consumer_advice(found: Advice, count: int, span: str) -> Plain:
@@ -143,7 +137,7 @@ def consumer_advice(found: Advice, count: int, span: str) -> Plain:
     wanted = f"{round(count * found.setting.consumers)} consumers" if found.setting else ""
     would = f"would have lasted {duration(outcome.drain)} at most and reached {outcome.peak:,.0f} messages."
     do = f"{wanted}: the backlog {would}" if wanted else f"Three times the consumers do not help: the backlog {would}"
-    return {"subject": "too few consumers", "evidence": evidence, "do": do, "size": None}
+    return {"subject": "too few consumers", "evidence": evidence, "do": do}
 
 
 def utilised(clients: Sequence[Plain], queues: Sequence[Plain]) -> None:

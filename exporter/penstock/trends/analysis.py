@@ -155,7 +155,6 @@ def queue_facts(rows: Columns, until: float) -> Plain:
         "pace": asdict(pace(left, consumers, backlog)),
         "profile": profile(came, first),
         "daily": _daily(came, first),
-        "daily_peak": _daily(peak, first, np.nanmax),
         "forecasts": {name: foreseen(values) for name, values in (("added", came), ("messages", mean_depth))},
         "idle_hours": idle_hours(came, left),
     }

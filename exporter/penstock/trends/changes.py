@@ -91,13 +91,13 @@ def week_over_week(daily: Series) -> WeekOverWeek:
         before = float(usual[both].sum())
         ratios.append(float(weeks[at][both].sum()) / before if both.sum() >= 4 and before > 0 else np.nan)
     with np.errstate(divide="ignore"):
-        logs = np.log(ratios)
+        logs = np.log(np.maximum(ratios, 0.0))
     if not ratios[-1] >= 0:
         return WeekOverWeek()
     earlier = logs[:-1][np.isfinite(logs[:-1])]
     usual_ratio = float(np.median(earlier)) if len(earlier) >= 3 else 0.0
     deviation = float(np.sqrt(np.mean((earlier - usual_ratio) ** 2))) if len(earlier) >= 3 else np.inf
-    clear = abs(logs[-1] - usual_ratio) > max(4.5 * deviation, np.log1p(LEAST_JUMP))
+    clear = abs(logs[-1] - usual_ratio) > max(4.0 * deviation, np.log1p(LEAST_JUMP))
     return WeekOverWeek(ratios[-1] - 1, bool(clear))
 
 

@@ -53,9 +53,8 @@ def growth(daily: Series) -> Growth:
     n = len(of_week)
     if n < LEAST_WEEKS:
         return Growth(weeks=weeks)
-    memory = (
-        float(np.clip(np.corrcoef(of_week[1:], of_week[:-1])[0, 1], 0.0, 0.8)) if n > 4 and np.ptp(of_week) else 0.0
-    )
+    apart = of_week - of_week.mean()
+    memory = float(np.clip(apart[1:] @ apart[:-1] / max(float(apart @ apart), 1e-12), 0.0, 0.8))
     deviation = max(spread(rest), 0.5 * float(rest[seen].std())) / np.sqrt(7 * seen.mean())
     reach = SIGMAS * deviation * np.sqrt(12 / (n**3 - n)) * np.sqrt((1 + memory) / (1 - memory)) * WIDER
     low, made, high = np.expm1([slope - reach, slope, slope + reach]).tolist()

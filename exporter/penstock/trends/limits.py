@@ -73,19 +73,18 @@ def outlook(hourly: Series, limit: float) -> Outlook:
         return Outlook("met", 0.0, 0.0, 0.0, level=now)
     lifted, late = without_rhythm(hourly)
     x, y = points(lifted)
+    if len(x) < LEAST_POINTS:
+        return Outlook("unknown")
     noise = noise_of_points(x, y, 0.001 * limit)
     y = calm(y, 6 * noise)
     line = last_line(x, y, noise)
     curved = curve(x, y, 0.0005 * limit, line) if line.slope > line.before else None
     room, slope = (np.log(limit) - curved.level, curved) if curved else (limit - line.level, line)
     found = ranged(room, slope, late)
-    at = Outlook("far", level=line.level, slope=line.slope, window=slope.window)
-    if not trusted(found, slope):
-        return at
-    state: State = "falls back" if fell_back(x, y, limit, noise, line) else "rising"
-    if state == "falls back":
-        return Outlook(state, level=line.level, slope=line.slope, window=slope.window)
-    return Outlook(state, *found, level=line.level, slope=line.slope, window=slope.window)
+    if trusted(found, slope) and not fell_back(x, y, limit, noise, line):
+        return Outlook("rising", *found, level=line.level, slope=line.slope, window=slope.window)
+    state: State = "falls back" if trusted(found, slope) else "far"
+    return Outlook(state, level=line.level, slope=line.slope, window=slope.window)
 
 
 def trusted(found: tuple[float, float, float], line: Line) -> bool:
@@ -106,9 +105,8 @@ def ranged(room: float, line: Line, late: float) -> tuple[float, float, float]:
     if line.bend:
         steeper = line.slope + line.bend * line.window / 2  # than its mean, now
         days = max(float(np.sqrt(steeper**2 + 2 * line.bend * max(room, 0.0)) - steeper) / line.bend, 0.0)
-    error = max(
-        line.slope_error, line.slope * ((0.12 if line.bend else 0.06) + 0.06 * min(days / max(line.window, 0.1), 4.0))
-    )
+    doubt = (0.12 if line.bend else 0.06) + 0.06 * min(days / max(line.window, 0.1), 4.0)
+    error = max(line.slope_error, line.slope * doubt)
     steepest = max(line.slope, room / max(days, 0.1)) + error
     low = max((room - line.level_error) / steepest - 0.4, 0.0)
     slowest = line.slope - error
@@ -192,8 +190,7 @@ def last_line(x: Series, y: Series, noise: float) -> Line:
     """The line that holds now; short excursions, after which the line before goes on, are left out."""
     begins = cut(x, y / noise, PENALTY, LEAST_POINTS, lines=True)
     keep = np.ones(len(x), np.bool_)
-    for begin, end, after in zip(begins[1:], begins[2:], [*begins[3:], len(x)], strict=False):
-        first = begins[begins.index(begin) - 1]
+    for first, begin, end, after in zip(begins, begins[1:], begins[2:], [*begins[3:], len(x)], strict=False):
         slope, level = fitted(x[first:begin], y[first:begin])
         goes_on = np.median(np.abs(y[end:after] - level - slope * x[end:after])) < 4 * noise
         if x[end - 1] - x[begin] <= EXCURSION_DAYS and goes_on:
@@ -201,22 +198,18 @@ def last_line(x: Series, y: Series, noise: float) -> Line:
     if not keep.all():
         x, y = x[keep], y[keep]
         begins = cut(x, y / noise, PENALTY, LEAST_POINTS, lines=True)
-    begin = begins[-1]
-    ends = [*begins[1:], len(x)]
-    slopes = [fitted(x[one:end], y[one:end])[0] for one, end in zip(begins, ends, strict=True)]
-    middles = [float(x[one:end].mean()) for one, end in zip(begins, ends, strict=True)]
-    bends = np.diff(slopes[-3:]) / np.diff(middles[-3:])
+    parts = list(zip(np.split(x, begins[1:]), np.split(y, begins[1:]), strict=True))[-3:]
+    slopes = [fitted(*part)[0] for part in parts]
+    bends = np.diff(slopes) / np.diff([part_x.mean() for part_x, _ in parts])
     alike = len(bends) == 2 and bends.min() > 0 and bends.max() < 2.5 * bends.min()
     before = slopes[-2] if len(slopes) > 1 else 0.0
-    return line_of(x[begin:], y[begin:], noise, before, float(bends.mean()) if alike else 0.0)
+    return line_of(*parts[-1], noise, before, float(bends.mean()) if alike else 0.0)
 
 
 def fitted(x: Series, y: Series) -> tuple[float, float]:
     """Slope and level at 0 of the straight line."""
-    centre = x - x.mean()
-    power = float(centre @ centre)
-    slope = float(centre @ y) / power if power else 0.0
-    return slope, float(y.mean() - slope * x.mean())
+    slope, level = np.polyfit(x, y, 1).tolist()
+    return slope, level
 
 
 def line_of(x: Series, y: Series, noise: float, before: float, bend: float) -> Line:

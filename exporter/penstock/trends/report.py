@@ -78,8 +78,7 @@ def view(facts: Plain) -> Plain:
     advice = facts.get("advice", [])
     by_queue = {named(one): one for one in advice}
     gone = went(facts)
-    seen = [[q["profile"][hour] for q in busy if q["profile"][hour] is not None] for hour in range(charts.HOURS)]
-    by_hour = [sum(hour) if hour else None for hour in seen]
+    by_hour = [hour_of(busy, hour) for hour in range(charts.HOURS)]
     quiet = min(((total, hour) for hour, total in enumerate(by_hour) if total is not None), default=None)
     return {
         "window": facts["window"],
@@ -112,6 +111,15 @@ def view(facts: Plain) -> Plain:
         "models": models(queues),
         "data": json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).replace("</", "<\\/"),
     }
+
+
+def hour_of(busy: Sequence[Plain], hour: int) -> float | None:
+    """Messages of all queues in an hour of the week; None where those that were seen in it have less than nine tenths
+    of the traffic.
+    """
+    seen = [queue for queue in busy if queue["profile"][hour] is not None]
+    enough = busy and sum(queue["added"] for queue in seen) >= 0.9 * sum(queue["added"] for queue in busy)
+    return sum(queue["profile"][hour] for queue in seen) if enough else None
 
 
 def depth(queue: Plain) -> tuple[float, float]:
