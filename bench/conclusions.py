@@ -141,7 +141,7 @@ def weeks() -> Figures:
             week_over_week(Traffic("", jump=jump, ago=ago).daily(np.random.default_rng([SEED, draw, ago])))
             for draw in range(20 * DRAWS)
         ]
-        flagged[f"{100 * jump:+.0f} % since {ago} days"] = [percent(share([one.clear for one in found]))]
+        flagged[f"{100 * jump:+.0f} % since {ago} days"] = [percent(share([clear for _, clear in found]))]
     print_table(flagged, ["week over week", "flagged"])
     return {}
 
@@ -253,7 +253,7 @@ def unseen() -> Figures:
     checks = {
         "limit": outlook(nothing, 10.0).state == outlook(gone, 10.0).state == "unknown",
         "growth": bool(np.isnan(growth(np.full(84, np.nan)).per_week)),
-        "last week": bool(np.isnan(week_over_week(daily).ratio)),
+        "last week": bool(np.isnan(week_over_week(daily)[0])),
         "no jump to nothing": change_points(daily) == [],
         "pace": bool(np.isnan(pace(nothing, nothing, nothing).rate)),
         "idle": idle_hours(gone, gone) == 0 and idle_hours(np.append(gone, 0.0), np.append(gone, 0.0)) == 1,

@@ -151,7 +151,7 @@ def queue_facts(rows: Columns, until: float) -> Plain:
         "ring": float(rows["ring_limit_max"][-1]),
         "traffic": asdict(grown) | {"clear": grown.clear},
         "changes": jumps,
-        "week": asdict(week_over_week(traffic)),
+        "week": dict(zip(("ratio", "clear"), week_over_week(traffic), strict=True)),
         "pace": asdict(pace(left, consumers, backlog)),
         "profile": profile(came, first),
         "daily": _daily(came, first),

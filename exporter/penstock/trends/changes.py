@@ -38,23 +38,16 @@ def change_points(daily: Series) -> list[Jump]:
     x, y = at.astype(float), logs[at]
     noise = max(1.1 * noise_of(y), 0.005)
     y = calm(y, 5 * noise)
-    levels = cut(x, y / noise, PENALTY, LEAST_DAYS, lines=False)
-    begins, straight = levels, y - theil_sen(x, y) * x
-    for _ in range(2):  # the slope first with the jumps in it, then without
-        begins = cut(x, straight / noise, PENALTY, LEAST_DAYS, lines=False)
+    levels, price = cut(x, y / noise, PENALTY, LEAST_DAYS, lines=False)
+    begins, straight, sloped = [0], y, price
+    for _ in range(3):  # the slope first with the jumps in it, then without
         straight = y - slope_within(x, y, begins) * x
-    if cost(straight / noise, begins) + SLOPE_PENALTY < cost(y / noise, levels):
+        begins, sloped = cut(x, straight / noise, PENALTY, LEAST_DAYS, lines=False)
+    if sloped + SLOPE_PENALTY < price:
         levels, y = begins, straight
     means = [float(part.mean()) for part in np.split(y, levels[1:])]
     jumps = zip(levels[1:], np.expm1(np.diff(means)).tolist(), strict=True)
     return [Jump(int(at[begin]), ratio) for begin, ratio in jumps if abs(ratio) >= LEAST_JUMP]
-
-
-def cost(y: Series, begins: list[int]) -> float:
-    """What a cut into levels costs, its pieces and their squares."""
-    return PENALTY * (len(begins) - 1) + sum(
-        float(((part - part.mean()) ** 2).sum()) for part in np.split(y, begins[1:])
-    )
 
 
 def slope_within(x: Series, y: Series, begins: list[int]) -> float:
@@ -63,27 +56,13 @@ def slope_within(x: Series, y: Series, begins: list[int]) -> float:
     return float(x @ y / (x @ x))
 
 
-def theil_sen(x: Series, y: Series) -> float:
-    """The median of the slopes between all points."""
-    i, j = np.triu_indices(len(x), 1)
-    return float(np.median((y[j] - y[i]) / (x[j] - x[i])))
-
-
-@dataclass(frozen=True, slots=True)
-class WeekOverWeek:
-    """ratio: of the last seven days to the same weekdays of the four weeks before, as a share more or less; NaN: not
-    known. clear: beyond what weeks differ.
+def week_over_week(daily: Series) -> tuple[float, bool]:
+    """The last seven days against the same weekdays of the four weeks before, as a share more or less, NaN where not
+    known; and whether that is beyond what weeks differ. daily: totals by whole day, oldest first, NaN: not seen whole.
     """
-
-    ratio: float = np.nan
-    clear: bool = False
-
-
-def week_over_week(daily: Series) -> WeekOverWeek:
-    """Of totals by whole day, oldest first, NaN where one was not seen whole; days are compared with their like."""
     weeks = daily[len(daily) % 7 :].reshape(-1, 7)
     if len(weeks) < 5:
-        return WeekOverWeek()
+        return np.nan, False
     ratios = []
     for at in range(4, len(weeks)):
         usual = np.array([middle(day) for day in weeks[at - 4 : at].T])
@@ -93,12 +72,12 @@ def week_over_week(daily: Series) -> WeekOverWeek:
     with np.errstate(divide="ignore"):
         logs = np.log(np.maximum(ratios, 0.0))
     if not ratios[-1] >= 0:
-        return WeekOverWeek()
+        return np.nan, False
     earlier = logs[:-1][np.isfinite(logs[:-1])]
     usual_ratio = float(np.median(earlier)) if len(earlier) >= 3 else 0.0
     deviation = float(np.sqrt(np.mean((earlier - usual_ratio) ** 2))) if len(earlier) >= 3 else np.inf
     clear = abs(logs[-1] - usual_ratio) > max(4.0 * deviation, np.log1p(LEAST_JUMP))
-    return WeekOverWeek(ratios[-1] - 1, bool(clear))
+    return ratios[-1] - 1, bool(clear)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +91,6 @@ class Pace:
     low: float = np.nan
     high: float = np.nan
     hours: int = 0
-
-    @property
-    def clear(self) -> bool:
-        return self.low > 0 or self.high < 0
 
 
 def pace(acknowledged: Series, consumers: Series, backlog: Series) -> Pace:
@@ -134,8 +109,8 @@ def pace(acknowledged: Series, consumers: Series, backlog: Series) -> Pace:
     if len(at) < EVIDENCE_DAYS:
         return Pace(now, hours=int(usable.sum()))
     logs, x = np.log(daily[at]), at / PACE_DAYS
-    slope = theil_sen(x, logs)
-    rest = logs - slope * x
+    slope, level = np.polyfit(x, logs, 1).tolist()
+    rest = logs - level - slope * x
     error = 2.4 * spread(rest) / np.sqrt(max(float(((x - x.mean()) ** 2).sum()), 1e-9)) * 1.2
     change, low, high = np.expm1([slope, slope - error, slope + error]).tolist()
     return Pace(now, change, low, high, int(usable.sum()))

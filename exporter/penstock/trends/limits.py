@@ -188,7 +188,7 @@ def noise_of_points(x: Series, y: Series, least: float) -> float:
 
 def last_line(x: Series, y: Series, noise: float) -> Line:
     """The line that holds now; short excursions, after which the line before goes on, are left out."""
-    begins = cut(x, y / noise, PENALTY, LEAST_POINTS, lines=True)
+    begins, _ = cut(x, y / noise, PENALTY, LEAST_POINTS, lines=True)
     keep = np.ones(len(x), np.bool_)
     for first, begin, end, after in zip(begins, begins[1:], begins[2:], [*begins[3:], len(x)], strict=False):
         slope, level = fitted(x[first:begin], y[first:begin])
@@ -197,7 +197,7 @@ def last_line(x: Series, y: Series, noise: float) -> Line:
             keep[begin:end] = False
     if not keep.all():
         x, y = x[keep], y[keep]
-        begins = cut(x, y / noise, PENALTY, LEAST_POINTS, lines=True)
+        begins, _ = cut(x, y / noise, PENALTY, LEAST_POINTS, lines=True)
     parts = list(zip(np.split(x, begins[1:]), np.split(y, begins[1:]), strict=True))[-3:]
     slopes = [fitted(*part)[0] for part in parts]
     bends = np.diff(slopes) / np.diff([part_x.mean() for part_x, _ in parts])

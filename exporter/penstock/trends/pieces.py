@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 Series = NDArray[np.float64]
 
 
-def cut(x: Series, y: Series, penalty: float, least: int, *, lines: bool) -> list[int]:
-    """Where each piece begins, the first at 0.
+def cut(x: Series, y: Series, penalty: float, least: int, *, lines: bool) -> tuple[list[int], float]:
+    """Where each piece begins, the first at 0; and what the cut costs.
 
     x, y: a few hundred points, ascending, none NaN. A piece has at least `least` points and costs `penalty` and the
     squares of its distances from its own line, or level.
     """
     size = len(x)
-    if size < 2 * least:
-        return [0]
     costs = squares(x - x.mean(), y - y.mean(), lines=lines)
+    if size < 2 * least:
+        return [0], float(costs[0, size])
     best, begins = np.full(size + 1, np.inf), np.zeros(size + 1, np.int64)
     best[0] = -penalty
     for end in range(least, size + 1):
@@ -28,7 +28,7 @@ def cut(x: Series, y: Series, penalty: float, least: int, *, lines: bool) -> lis
     found = [int(begins[size])]
     while found[0]:
         found.insert(0, int(begins[found[0]]))
-    return found
+    return found, float(best[size])
 
 
 def squares(x: Series, y: Series, *, lines: bool) -> Series:
