@@ -71,7 +71,8 @@ def grown(table: Any, counter: str) -> np.ndarray[Any, Any]:
     same = (sid[before] == sid[after]) & (inc[before] == inc[after])
     step = np.zeros(len(low))
     step[after] = np.where(same, low[after] - high[before], 0.0)
-    return np.maximum(high - low + np.nan_to_num(step), 0.0)
+    found: np.ndarray[Any, Any] = np.maximum(high - low + np.nan_to_num(step), 0.0)
+    return found
 
 
 def total(table: Any) -> dict[int, float]:

@@ -100,7 +100,9 @@ def test_no_hour_after_a_gap_gets_what_came_in_it(rolled: Store) -> None:
 
 def test_late_and_double_files_give_the_same(spark: Any, own_fleet: Store, rolled: Store, tmp_path: Path) -> None:
     """Days after it rest on what came late, and are told anew where its counters are."""
-    late = [e.path for e in own_fleet.files("raw") if "dt=2026-09-02/hour=2" in e.path or "dt=2026-09-02/hour=1" in e.path]
+    late = [
+        e.path for e in own_fleet.files("raw") if "dt=2026-09-02/hour=2" in e.path or "dt=2026-09-02/hour=1" in e.path
+    ]
     kept = {path: own_fleet.read_bytes(path) or b"" for path in late}
     for path in late:
         own_fleet.delete(path)
@@ -170,7 +172,7 @@ def test_a_file_that_goes_while_it_is_read_is_found_where_it_went(
     spark: Any, own_fleet: Store, rolled: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only(own_fleet, "queue", "broker")
-    listed, calls = tiers.listed, []
+    listed, calls = tiers.listed, list[Store]()
 
     def joined_meanwhile(history: Store) -> Any:
         found = listed(history)
@@ -185,7 +187,9 @@ def test_a_file_that_goes_while_it_is_read_is_found_where_it_went(
     assert sorted(roll_up(spark, own_fleet, out).days) == DAYS
     assert added(out) == added(rolled)
     assert len(calls) == 2
-    monkeypatch.setattr(tiers, "listed", lambda _: {DAYS[0]: {"raw/kind=queue/dt=2026-09-01/hour=00/no.parquet": [1, 1]}})
+    monkeypatch.setattr(
+        tiers, "listed", lambda _: {DAYS[0]: {"raw/kind=queue/dt=2026-09-01/hour=00/no.parquet": [1, 1]}}
+    )
     with pytest.raises(RollupError, match="run it again"):
         roll_up(spark, own_fleet, out)
 
@@ -245,7 +249,10 @@ def test_stopped_at_any_step_readers_see_whole_days(
             seen = published(out)
             for day in DAYS:
                 mine = {path: of for path, of in seen.items() if day in path}
-                assert mine in ({p: of for p, of in old.items() if day in p}, {p: of for p, of in new.items() if day in p})
+                assert mine in (
+                    {p: of for p, of in old.items() if day in p},
+                    {p: of for p, of in new.items() if day in p},
+                )
             continue
         break
     assert stops == 7
@@ -259,7 +266,7 @@ def test_what_an_older_version_made_is_kept(spark: Any, own_fleet: Store, rolled
     for day in DAYS[:2]:
         for kind in ("queue", "broker"):
             out.write_table(f"h1/kind={kind}/dt={day}/part.parquet", as_before(rolled, kind, day))
-    out.write_bytes("manifest.json", json.dumps(dict.fromkeys(DAYS[:2], {})).encode())
+    out.write_bytes("manifest.json", json.dumps({day: {} for day in DAYS[:2]}).encode())
     for entry in own_fleet.files("raw"):
         if "dt=2026-09-01" in entry.path:
             own_fleet.delete(entry.path)

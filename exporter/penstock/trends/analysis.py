@@ -11,9 +11,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.history.compact import DAY
+from penstock.trends.changes import change_points, pace, week_over_week
 from penstock.trends.forecast import WEEK as HOURS
-from penstock.trends.forecast import days_to, forecast, growth
+from penstock.trends.forecast import forecast
+from penstock.trends.growth import growth
 from penstock.trends.kernel import Columns, percentile
+from penstock.trends.limits import outlook
 
 HORIZON: Final = 168
 WINDOW_DAYS: Final = 90
@@ -21,6 +25,7 @@ HOUR: Final = 3600
 LEAST_HOURS: Final = 21 * 24
 """Of evidence, below which no forecast is made."""
 LEAST_COVERAGE: Final = 0.5
+LEAST_DAY_HOURS: Final = 22
 SCORES: Final = 100
 
 Series = NDArray[np.float64]
@@ -67,7 +72,9 @@ def coverage(rows: Columns) -> float:
 
 
 def complete(rows: Columns, counter: str) -> Series:
-    """Hourly growth of a counter; hours of which too little was seen are missing, not small."""
+    """Hourly growth of a counter; hours of which too little was seen are missing, not small. What came in a gap is in
+    no hour.
+    """
     return regular(rows, np.where(rows["complete"] > 0, rows[counter], np.nan))
 
 
@@ -77,38 +84,55 @@ def increases(rows: Columns, counter: str) -> Series:
     return grown
 
 
-def queue_facts(rows: Columns) -> Plain:
+def total(rows: Columns, counter: str) -> float:
+    """NaN where the counter is not known."""
+    grown = increases(rows, counter)
+    return float(np.nansum(grown)) if np.isfinite(grown).any() else np.nan
+
+
+def queue_facts(rows: Columns, until: float) -> Plain:
     first = int(rows["start"].min())
-    came = complete(rows, "added")
-    mean_depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
+    came, left = complete(rows, "added"), complete(rows, "acknowledged")
+    left = left if np.isfinite(left).any() else complete(rows, "removed")
+    means = (regular(rows, rows[f"{name}_sum"]) for name in ("messages", "consumers", "backlog"))
+    mean_depth, consumers, backlog = (total / regular(rows, rows["n"].astype(float)) for total in means)
     peak = regular(rows, rows["messages_max"], "max")
-    lost = regular(rows, increases(rows, "evicted"))
-    ring = float(rows["ring_limit_max"][-1])
+    traffic = whole_days(up_to(came, first, until), first)
+    grown = growth(traffic)
+    jumps = [asdict(one) | {"day": _first_day(first) + one.day} for one in change_points(traffic)]
+    highest = float(np.nanmax(peak))
     return {
         "first": first,
         "last": int(rows["start"].max()) + HOUR,
         "coverage": coverage(rows),
         "lives": len(np.unique(rows["inc"])),
-        "consumers": float(rows["consumers_sum"][-1] / max(rows["n"][-1], 1)),
+        "consumers": float(consumers[-1]),
         "messages": {
             "last": float(mean_depth[-1]),
             "mean": float(np.nanmean(mean_depth)),
-            "peak": float(np.nanmax(peak)),
-            "p95": percentile(rows["hist_at"], rows["hist_n"], 0.95),
+            "peak": highest,
+            "p95": min(percentile(rows["hist_at"], rows["hist_n"], 0.95), highest),
         },
-        "bytes_peak": _finite_max(rows["bytes_max"]),
-        "size": share(rows["bytes_sum"], rows["messages_sum"]),
-        "needed": _quantile(peak, 0.999),
         "busiest_rate": _quantile(came, 0.99) / HOUR,
         "backlog_share": share(rows["backlog_sum"], rows["n"]),
-        "starved_share": share(rows["starved_sum"], rows["backlog_sum"]),
         **{name: total(rows, name) for name in ("added", "acknowledged", "expired", "killed", "evicted")},
-        "ring": ring,
-        "traffic": trend(came),
-        "backlog": trend(mean_depth),
+        "ring": float(rows["ring_limit_max"][-1]),
+        "traffic": asdict(grown) | {"clear": grown.clear},
+        "changes": jumps,
+        "week": dict(zip(("ratio", "clear"), week_over_week(traffic), strict=True)),
+        "pace": asdict(pace(left, consumers, backlog)),
         "profile": profile(came, first),
         "idle_hours": idle_hours(rows),
-        "ring_advice": ring_advice(ring, came, lost, float(np.nanmax(peak))),
+    }
+
+
+def queue_details(rows: Columns) -> Plain:
+    """What only the report shows, of few queues."""
+    came = complete(rows, "added")
+    depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
+    return {
+        "daily": _daily(came, int(rows["start"].min())),
+        "forecasts": {name: foreseen(values) for name, values in (("added", came), ("messages", depth))},
     }
 
 
@@ -122,13 +146,6 @@ def _quantile(values: Series, at: float) -> float:
     return float(np.nanquantile(values, at)) if np.isfinite(values).any() else np.nan
 
 
-def trend(hourly: Series) -> Plain:
-    now = growth(hourly)
-    relative = now.slope / abs(now.level) if now.level and np.isfinite(now.level) else np.nan
-    found = asdict(now)
-    return found | {"step_hour": found.pop("step"), "relative": relative, "clear": now.clear}
-
-
 def profile(hourly: Series, first: int) -> list[float]:
     """Median by hour of the week, Monday 00:00 UTC first; NaN of an hour that was never seen."""
     begin = (first // HOUR + 72) % HOURS
@@ -139,6 +156,25 @@ def profile(hourly: Series, first: int) -> list[float]:
     middle = [weeks[np.maximum(at, 0), np.arange(HOURS)] for at in ((seen - 1) // 2, seen // 2)]
     found: list[float] = np.where(seen > 0, (middle[0] + middle[1]) / 2, np.nan).tolist()
     return found
+
+
+def _first_day(first: int) -> int:
+    return -(-first // DAY)
+
+
+def up_to(hourly: Series, first: int, until: float) -> Series:
+    """At least until then (seconds since 1970): what is not seen any more is unknown, and no news of today."""
+    return np.append(hourly, np.full(max(int(until - first) // HOUR - len(hourly), 0), np.nan))
+
+
+def whole_days(hourly: Series, first: int) -> Series:
+    """Totals by day of UTC from the first whole one on; NaN where more than two hours are unknown, which else count
+    like the mean of the others.
+    """
+    hourly = hourly[(_first_day(first) * DAY - first) // HOUR :]
+    days = hourly[: len(hourly) // 24 * 24].reshape(-1, 24)
+    known = np.isfinite(days).sum(axis=1)
+    return np.where(known >= LEAST_DAY_HOURS, np.nansum(days, axis=1) * 24 / np.maximum(known, 1), np.nan)
 
 
 def _daily(hourly: Series, first: int, how: Any = np.nansum) -> list[list[float]]:
@@ -159,7 +195,8 @@ def foreseen(hourly: Series) -> Plain | None:
     picked = made.scores[np.linspace(0, len(made.scores) - 1, SCORES).astype(int)]
     return {
         "values": made.values.tolist(), "scale": made.scale.tolist(), "scores": picked.tolist(),
-        "mase": made.mase, "naive": made.naive, "shown": made.worth_showing, "recent": y[-2 * HOURS :].tolist(),
+        "mase": made.mase, "naive": made.naive, "shown": made.worth_showing,
+        "daily": made.daily.tolist(),
     }  # fmt: skip
 
 
@@ -170,21 +207,7 @@ def idle_hours(rows: Columns) -> int:
     return len(np.unique(rows["start"][rows["start"] > last]))
 
 
-def ring_advice(ring: float, came: Series, lost: Series, peak: float) -> Plain | None:
-    """The ring size that would have kept 99.9 % of the hours from losing; None without a ring or without loss."""
-    if not np.isfinite(ring) or not np.nansum(lost) > 0:
-        return None
-    needed = ring + float(np.nanquantile(lost, 0.999))
-    busiest = float(np.nanquantile(came, 0.99))
-    return {
-        "size": float(np.ceil(needed / 1000) * 1000),
-        "lost": float(np.nansum(lost)),
-        "covers_hours": ring / busiest if busiest else np.nan,
-        "peak": peak,
-    }
-
-
-def broker_facts(rows: Columns) -> Plain:
+def broker_facts(rows: Columns, until: float) -> Plain:
     memory = regular(rows, rows["memory_used_bytes_sum"]) / regular(rows, rows["n"].astype(float))
     disk = regular(rows, rows["disk_used_ratio_sum"]) / regular(rows, rows["n"].astype(float))
     limits = {"memory": float(rows["memory_limit_bytes_max"][-1]), "disk": float(rows["disk_limit_ratio_max"][-1])}
@@ -198,34 +221,21 @@ def broker_facts(rows: Columns) -> Plain:
         "limits": {},
     }
     for name, series in (("memory", memory), ("disk", disk)):
-        now = growth(series)
-        low, high = days_to(limits[name], now)
-        facts["limits"][name] = {
-            "limit": limits[name], "level": now.level, "peak": _finite_max(series), "days_low": low, "days_high": high,
-            "clear": now.clear, "slope": now.slope, "daily": _daily(series, facts["first"], np.nanmean),
-        }  # fmt: skip
+        facts["limits"][name] = limit_facts(series, limits[name], facts["first"], until)
     return facts
 
 
-def queue_details(rows: Columns) -> Plain:
-    """What only the report shows, of few queues."""
-    first, came = int(rows["start"].min()), complete(rows, "added")
-    mean_depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
-    return {
-        "daily": _daily(came, first),
-        "daily_peak": _daily(regular(rows, rows["messages_max"], "max"), first, np.nanmax),
-        "forecasts": {name: foreseen(values) for name, values in (("added", came), ("messages", mean_depth))},
-    }
+def limit_facts(hourly: Series, limit: float, first: int, until: float) -> Plain:
+    """When it is met, from `days_low` to `days_high`, in days after the last hour; inf where not within 90 days."""
+    now = outlook(up_to(hourly, first, until), limit)
+    never = now.state in ("far", "falls back")
+    days = {f"days_{end}": np.inf if never else getattr(now, end) for end in ("low", "high")}
+    daily = _daily(hourly, first, np.nanmean)
+    return asdict(now) | days | {"limit": limit, "peak": _finite_max(hourly), "daily": daily}
 
 
 FACTS: Final = {"queue": queue_facts, "broker": broker_facts}
 DETAILED: Final = {"queue": queue_details}
-
-
-def total(rows: Columns, counter: str) -> float:
-    """NaN where the counter is not known."""
-    grown = increases(rows, counter)
-    return float(np.nansum(grown)) if np.isfinite(grown).any() else np.nan
 
 
 def _finite_max(values: Series) -> float:

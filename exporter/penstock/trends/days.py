@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final
+from typing import Final
 
 from penstock.history.compact import DAY, start_of
 from penstock.history.publish import ALL_DAY
@@ -59,7 +59,8 @@ class Pointer:
 
     def is_dirty(self, now: Inputs) -> bool:
         """Whether a file is new or another one. Days of an older kernel are, too, while all of their files are there;
-        one that is gone (retention) makes no day dirty."""
+        one that is gone (retention) makes no day dirty.
+        """
         older = self.kernel < VERSION and self.inputs.keys() <= now.keys()
         return older or any(list(self.inputs.get(path, ())) != list(of) for path, of in now.items())
 

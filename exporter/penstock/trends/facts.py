@@ -19,26 +19,25 @@ from penstock.trends.days import Pointers
 from penstock.trends.kernel import TIERS
 from penstock.trends.session import spread
 
-LIMIT: Final = pa.struct(
-    [
-        ("limit_name", pa.string()),
-        *((name, pa.float64()) for name in ("limit", "level", "peak", "low", "high", "slope")),
-    ]
-)
-"""Of the table limits. low, high: days until it is met, infinite: never, null: not known; slope: by week."""
+LIMIT: Final = pa.struct([
+    *((name, pa.string()) for name in ("limit_name", "state")),
+    *((name, pa.float64()) for name in ("limit", "level", "peak", "days", "low", "high", "slope", "window")),
+])  # fmt: skip
+"""Of the table limits, as `limits.Outlook` has it: days until it is met, and the range of them; slope: a day."""
 COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "queue": {
-        "first": "first", "last": "last", "coverage": "coverage", "lives": "lives", "consumers": "consumers",
-        "mean": "messages.mean", "p95": "messages.p95", "peak": "messages.peak", "bytes_peak": "bytes_peak",
-        "added": "added", "acknowledged": "acknowledged", "expired": "expired", "killed": "killed",
-        "evicted": "evicted", "ring": "ring", "busiest_rate": "busiest_rate", "backlog_share": "backlog_share",
-        "starved_share": "starved_share", "idle_hours": "idle_hours", "growth": "traffic.relative",
-        "growth_clear": "traffic.clear",
+        **{name: name for name in (
+            "first", "last", "coverage", "lives", "consumers", "added", "acknowledged", "expired", "killed", "evicted",
+            "ring", "busiest_rate", "backlog_share", "idle_hours",
+        )},
+        "mean": "messages.mean", "p95": "messages.p95", "peak": "messages.peak", "growth": "traffic.per_week",
+        "growth_low": "traffic.low", "growth_high": "traffic.high", "growth_clear": "traffic.clear",
+        "week_ratio": "week.ratio", "week_clear": "week.clear", "pace": "pace.rate", "pace_change": "pace.change",
     },
     "broker": {name: name for name in ("first", "last", "coverage", "missing_hours", "restarts")},
 }  # fmt: skip
 """Kind → column of its table of facts → where in the facts it stands."""
-FLAGS: Final = ("growth_clear",)
+FLAGS: Final = ("growth_clear", "week_clear")
 
 
 def schema_of(kind: str) -> Any:
@@ -67,7 +66,7 @@ def units_of(window: Pointers, kind: str, sids: Sequence[int] | None = None) -> 
     """A unit names its bucket, and of each day the files that hold it."""
     names = (f"i1/kind={kind}" if TIERS[kind].counters else f"h1/kind={kind}", f"d1/kind={kind}")
     of = max((one.buckets.get(name, 1) for one in window.values() for name in names), default=1)
-    units = []
+    units, until = [], max(pointer.start for pointer in window.values())
     for bucket in range(of) if sids is None else sorted({sid % of for sid in sids}):
         paths = [
             [
@@ -80,7 +79,8 @@ def units_of(window: Pointers, kind: str, sids: Sequence[int] | None = None) -> 
         ]
         mine = None if sids is None else [sid for sid in sids if sid % of == bucket]
         if paths[0]:
-            units.append(json.dumps({"bucket": bucket, "of": of, "hours": paths[0], "days": paths[1], "sids": mine}))
+            unit = {"bucket": bucket, "of": of, "hours": paths[0], "days": paths[1], "sids": mine, "until": until}
+            units.append(json.dumps(unit))
     return units
 
 
@@ -92,8 +92,8 @@ def facts_of_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]
     """In a worker."""
     schema = schema_of(kind)
     rows: list[dict[str, Any]] = []
-    for sid, one in series_of_units(url, kind, batches):
-        found = FACTS[kind](one)
+    for sid, until, one in series_of_units(url, kind, batches):
+        found = FACTS[kind](one, until)
         row = {column: value_at(found, path) for column, path in COLUMNS[kind].items()}
         rows.append(row | {"sid": sid, "limits": limits_of(found), "profile": cleaned(found.get("profile"))})
         if len(rows) == 1000:
@@ -104,8 +104,8 @@ def facts_of_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]
 
 def details_of_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
     """In a worker."""
-    for sid, one in series_of_units(url, kind, batches):
-        found = FACTS[kind](one) | DETAILED.get(kind, lambda _: {})(one)
+    for sid, until, one in series_of_units(url, kind, batches):
+        found = FACTS[kind](one, until) | DETAILED.get(kind, lambda _: {})(one)
         yield pa.RecordBatch.from_pylist([{"sid": sid, "details": json.dumps(cleaned(found))}], DETAILS)
 
 
@@ -118,22 +118,17 @@ def value_at(found: Mapping[str, Any], path: str) -> Any:
 
 
 def limits_of(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    names = {
-        "limit": "limit",
-        "level": "level",
-        "peak": "peak",
-        "low": "days_low",
-        "high": "days_high",
-        "slope": "slope",
-    }
+    numbers = [field.name for field in LIMIT if pa.types.is_floating(field.type)]
     return [
-        {"limit_name": limit} | {column: value_at(one, name) for column, name in names.items()}
-        for limit, one in found.get("limits", {}).items()
+        {"limit_name": name, "state": one["state"]} | {number: value_at(one, number) for number in numbers}
+        for name, one in found.get("limits", {}).items()
     ]
 
 
-def series_of_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of each series in the units, ascending by life and hour, with the bins of its days."""
+def series_of_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Of each series in the units: its sid, the begin of the last day of all, and its rows, ascending by life and hour,
+    with the bins of its days.
+    """
     store, of = Store(url), tables.TierTables(kind)
     schema = of.increases if of.tier.counters else of.rows
     for batch in batches:
@@ -144,7 +139,7 @@ def series_of_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[tup
             bins = bins_of(days) if days is not None else {}
             for one in split(hours):
                 sid = int(one["sid"][0])
-                yield sid, one | bins.get(sid, {})
+                yield sid, unit["until"], one | bins.get(sid, {})
 
 
 def bucket_rows(store: Store, paths: Sequence[str], unit: Mapping[str, Any], schema: Any) -> Any:

@@ -79,8 +79,9 @@ def run(
             changed = {day: one for day, one in window.items() if last_run.get(day) != this_run[day]}
             made = Tables(session, target, window)
             made.write(changed)
-            progress("writing the report")
             facts = report_facts(made)
+            progress("replaying what other settings would have done")
+            facts["advice"] = advise(session, source, facts["queues"])
             target.write_table("forecast.parquet", forecast_table(facts["queues"]))
             target.write_bytes(FACTS, json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).encode())
             target.write_bytes(REPORT, render(facts).encode(), FOR_OTHERS)
@@ -105,7 +106,6 @@ def report_facts(made: Tables) -> Plain:
     }
     facts["clients"] = made.clients_of(facts["queues"])
     utilised(facts["clients"], facts["queues"])
-    facts["advice"] = advise(facts["queues"], facts["clients"])
     finish_forecasts(facts["queues"])
     return facts
 
@@ -130,7 +130,7 @@ def locked(out: Store) -> Iterator[None]:
 
 def days_within(days: Sequence[str]) -> list[str]:
     """The days of the window, counted back from the last: what a run costs does not grow with the history."""
-    last = start_of(days[-1], ALL_DAY)
+    last = start_of(days[-1], ALL_DAY) if days else 0
     return [day for day in days if last - start_of(day, ALL_DAY) < WINDOW_DAYS * DAY]
 
 
@@ -231,8 +231,8 @@ def _forecasts(queue: Plain) -> list[Plain]:
 
 def _queue(queue: Plain) -> list[Plain]:
     values = {}
-    if queue["traffic"]["clear"] and queue["traffic"]["relative"] is not None:
-        values["growth"] = queue["traffic"]["relative"]
+    if queue["traffic"]["clear"]:
+        values["growth"] = queue["traffic"]["per_week"]
     if queue["evicted"] is not None and queue["added"]:
         values["ring_loss"] = queue["evicted"] / queue["added"]
     return [{"table": "trend_queue", "labels": _labels(queue), "values": values}] if values else []
@@ -245,7 +245,7 @@ def _limits(broker: Plain) -> list[Plain]:
             "labels": {"broker": broker["broker"], "limit": name, "bound": bound},
             "values": {"seconds": days if days == "never" else days * 86400.0},
         }
-        for name, limit in broker["limits"].items()
+        for name, limit in sorted(broker["limits"].items())
         for bound in ("low", "high")
         if (days := limit[f"days_{bound}"]) is not None
     ]

@@ -132,7 +132,8 @@ def as_table(tier: Tier, rows: Columns, texts: Mapping[str, Sequence[str]]) -> A
 
 def converted(out: Store, kind: str, path: str) -> Iterator[Any]:
     """Hourly rows that an older version kept, whose raw files are gone. When in its hour the first poll was is unknown:
-    the whole hour counts as seen."""
+    the whole hour counts as seen.
+    """
     schema = tables.schema_of_hours(kind)
     old = pa.schema([*schema, ("hist_at", pa.list_(pa.int64())), ("hist_n", pa.list_(pa.int64()))])
     table = tables.read(out, path, old)

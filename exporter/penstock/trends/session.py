@@ -99,4 +99,7 @@ def spread(session: Any, units: Sequence[str], function: Work, schema: Any) -> A
 
 def of_numbers(units: list[str], function: Work, batches: Iterator[Any]) -> Iterator[Any]:
     """In a worker."""
-    return function(pa.record_batch([pa.array([units[number] for number in batch.column(0).to_pylist()])], ["unit"]) for batch in batches)
+    return function(
+        pa.record_batch([pa.array([units[number] for number in batch.column(0).to_pylist()])], ["unit"])
+        for batch in batches
+    )

@@ -32,7 +32,7 @@ FILE: Final = "file"
 
 @dataclass(frozen=True, slots=True)
 class TierTables:
-    """The columns of one kind in `h1` and `d1` (what merges), in `i1` (what counters grew), and in `series` (labels)."""
+    """The columns of one kind: in `h1` and `d1` (what merges), `i1` (what counters grew), `series` (labels)."""
 
     kind: str
 

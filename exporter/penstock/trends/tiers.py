@@ -261,7 +261,8 @@ def save(
 def increases_query(of: tables.TierTables) -> str:
     """What is not known stays null; `greatest` would make 0 of it."""
     counters = of.tier.counters
-    total = "CASE WHEN hi_{0} IS NOT NULL THEN greatest(hi_{0} - lo_{0} + if(same, coalesce(lo_{0} - past_{0}, 0), 0), 0) END"
+    step = "if(same, coalesce(lo_{0} - past_{0}, 0), 0)"
+    total = f"CASE WHEN hi_{{0}} IS NOT NULL THEN greatest(hi_{{0}} - lo_{{0}} + {step}, 0) END"
     hour = "if(gap AND same, least(hi_{0} - lo_{0}, total_{0}), total_{0})"
     split = f"{hour} AS {{0}}, total_{{0}} - {hour} AS gap_{{0}}"
     return tables.sql(
