@@ -86,7 +86,7 @@ PART: Final = pa.schema([("file", pa.string()), ("rows", pa.int64()), ("polls", 
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WrittenFile:
     """A file that was written: its rows, and the sum of their column n; or what was wrong with a file that was read."""
 
     file: str
@@ -103,7 +103,7 @@ def sql(name: str, **values: object) -> str:
 # --- DataFrames → files
 
 
-def write(frame: Any, store: Store, schema: Any, keys: Sequence[str], labels: Any = None) -> list[Part]:
+def write(frame: Any, store: Store, schema: Any, keys: Sequence[str], labels: Any = None) -> list[WrittenFile]:
     """Write the rows into the files that their column `file` names, in the order of `keys`; only counts come back.
 
     labels: schema of columns that are written once per sid, beside: `h1/…` → `series/…`.
@@ -113,7 +113,7 @@ def write(frame: Any, store: Store, schema: Any, keys: Sequence[str], labels: An
     ordered = frame.repartition(FILE).sortWithinPartitions(FILE, *keys)
     work = partial(write_parts, store.url, schema, labels)
     made = ordered.mapInArrow(work, from_arrow_schema(PART)).collect()
-    return sorted((Part(**row.asDict()) for row in made), key=lambda part: (part.file, part.problem))
+    return sorted((WrittenFile(**row.asDict()) for row in made), key=lambda part: (part.file, part.problem))
 
 
 def write_parts(url: str, schema: Any, labels: Any, batches: Iterator[Any]) -> Iterator[Any]:

@@ -148,7 +148,7 @@ def buckets_for(kind: str, made: Pointers) -> int:
     return int(min(2 ** (max(sizes) // BUCKET_BYTES).bit_length(), MOST_BUCKETS))
 
 
-def note(kind: str, table: str, buckets: int, parts: Sequence[tables.Part], made: Pointers) -> set[str]:
+def note(kind: str, table: str, buckets: int, parts: Sequence[tables.WrittenFile], made: Pointers) -> set[str]:
     """Enter into the pointers what was written; the days of which a file was gone."""
     written = pointers.by_day(part.file for part in parts if part.file)
     gone = set()
