@@ -235,8 +235,8 @@ def derive_kind(job: Job, kind: str, ready: Pointers, work: Pointers, before: Po
     past = pointers.files_of(before, f"d1/kind={kind}")
     if past and of.tier.counters:
         rows = rows.unionByName(tables.frame(job.session, job.out, past, of.rows).withColumn("before", f.lit(True)))
-    rows = tables.in_order(rows).persist()
-    rows.createOrReplaceTempView("h1")
+    rows = rows.persist()  # not in order: Spark 3.5 loses the columns of a kept order
+    tables.in_order(rows).createOrReplaceTempView("h1")
     buckets = max(pointer.buckets[hours] for pointer in work.values() if hours in pointer.buckets)
     if of.tier.counters:
         generations = {day: pointer.increases for day, pointer in work.items()}
