@@ -256,12 +256,19 @@ def unseen() -> Figures:
         "last week": bool(np.isnan(week_over_week(daily)[0])),
         "no jump to nothing": change_points(daily) == [],
         "pace": bool(np.isnan(pace(nothing, nothing, nothing).rate)),
-        "idle": idle_hours(gone, gone) == 0 and idle_hours(np.append(gone, 0.0), np.append(gone, 0.0)) == 1,
+        "idle": idle_hours(seen_hours(gone)) == 0 and idle_hours(seen_hours(np.append(gone, 0.0))) == 1,
         "profile": bool(np.isnan(profile(nothing, first)).all()),
         "days": bool(np.isnan(whole_days(nothing, first)).all()),
     }
     print_table({name: [str(right)] for name, right in checks.items()}, ["unseen", "is unknown"])
     return {"unseen_is_unknown": share(list(checks.values()))}
+
+
+def seen_hours(hourly: "np.ndarray[Any, Any]") -> dict[str, Any]:
+    """As rows of i1: of an hour that was not seen there is none."""
+    at = np.flatnonzero(np.isfinite(hourly))
+    rows = {name: hourly[at] for name in ("added", "acknowledged")}
+    return rows | {f"gap_{name}": np.zeros(len(at)) for name in rows} | {"start": 3600 * at}
 
 
 PARTS: dict[str, Callable[[], Figures]] = {
