@@ -267,7 +267,7 @@ def unseen() -> Figures:
 def seen_hours(hourly: "np.ndarray[Any, Any]") -> dict[str, Any]:
     """As rows of i1: of an hour that was not seen there is none."""
     at = np.flatnonzero(np.isfinite(hourly))
-    rows = {name: hourly[at] for name in ("added", "acknowledged")}
+    rows = dict.fromkeys(("added", "acknowledged"), hourly[at])
     return rows | {f"gap_{name}": np.zeros(len(at)) for name in rows} | {"start": 3600 * at}
 
 
