@@ -67,7 +67,7 @@ def polls_of(history: Store, paths: Sequence[str], sids: Sequence[int]) -> dict[
     wanted = pa.array(sids, pa.int64())
     table = read(history, paths, QUEUE, COLUMNS, lambda rows: pc.is_in(rows["sid"], wanted))
     found = {name: pc.fill_null(table[name].cast(pa.float64()), np.nan).to_numpy() for name in NUMBERS}
-    found |= {name: table[name].to_numpy() for name in ("sid", "inc")}
+    found |= {name: pc.fill_null(table[name], 0).to_numpy() for name in ("sid", "inc")}
     return found | {"stamp": table["stamp"].cast(pa.int64()).to_numpy() / 1e6}
 
 
