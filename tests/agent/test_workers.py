@@ -16,6 +16,7 @@ from penstock.agent.state_file import StateFile
 from penstock.agent.workers import CALM, Lane, Workers
 from penstock.brokers.artemis import reader
 from penstock.brokers.cadence import Aged
+from penstock.brokers.tables import NameJoin
 from penstock.core import safe_files
 from penstock.core.table import Index
 from penstock.settings.policy import Policy
@@ -188,11 +189,11 @@ async def test_the_event_loop_walks_no_queues(two: Workers, monkeypatch: pytest.
 
         monkeypatch.setattr(owner, name, call)
 
-    for owner, name in ((Aged, "due"), (Aged, "note"), (reader._Join, "__call__"), (Index, "__iter__")):
+    for owner, name in ((Aged, "due"), (Aged, "note"), (NameJoin, "__call__"), (Index, "__iter__")):
         noted(owner, name)
     recording = Path(__file__).parent.parent / "recordings" / "artemis-2.44.0.jsonl.gz"
     source = reader.ArtemisReader(RecordingTransport(recording), executor=workers.Lane(two))
     for _ in range(2):
         assert (await source.poll(5.0)).queues is not None
-    assert seen.keys() >= {"Aged.due", "Aged.note", "_Join.__call__", "Index.__iter__"}
+    assert seen.keys() >= {"Aged.due", "Aged.note", "NameJoin.__call__", "Index.__iter__"}
     assert {name: threads for name, threads in seen.items() if "" in threads} == {}

@@ -271,3 +271,60 @@ async def test_a_kill_costs_the_poll_under_way_only(tmp_path: Path) -> None:
         await recorder.ask(ASK, 1)
     assert await recorded_polls(file.path) == [1, 1]
     await recorder.close()
+
+
+# --- reads by name, out of a recording of a version that read everything by pattern
+
+ATTRIBUTES = {"attribute": ["A", "B"], "config": {"ignoreErrors": "true"}}
+PATTERN = {"type": "read", "mbean": "d:queue=*", **ATTRIBUTES}
+KNOWN = {'d:queue="a"': {"A": 1, "B": 2}, 'd:queue="b*"': {"A": 3}}
+
+
+def by_name(*mbeans: str, **other: Any) -> list[dict[str, Any]]:
+    return [{**PATTERN, "mbean": mbean, **other} for mbean in mbeans]
+
+
+async def replayed(tmp_path: Path, answer: Any, asked: list[dict[str, Any]], **pattern: Any) -> Any:
+    call = {"stamp": 7.0, "seconds": 0.5, "requests": [{**PATTERN, **pattern}], **answer}
+    transport = RecordingTransport(written(tmp_path / "r.gz", lines(HEADER, {"poll": 1}, CALL, call)))
+    await transport.begin_poll()
+    found = await transport.ask(asked, 1)
+    assert found == await transport.ask(asked, 1), "the next bulk of names is in the same pattern"
+    assert (found.stamp, found.seconds) == (7.0, 0.5)
+    return json.loads(found.body)
+
+
+async def test_a_read_by_name_is_found_in_that_by_pattern(tmp_path: Path) -> None:
+    answer = {"answer": [{"request": {}, "status": 200, "value": KNOWN}]}
+    found = await replayed(tmp_path, answer, by_name('d:queue="b*"', 'd:queue="c"', 'd:queue="a"'))
+    assert found[0] == {"status": 200, "value": {"A": 3}}
+    assert (found[1]["status"], found[1]["error_type"]) == (404, "javax.management.InstanceNotFoundException")
+    assert found[2] == {"status": 200, "value": {"A": 1, "B": 2}}
+
+
+async def test_of_a_pattern_without_a_match_every_name_is_missing(tmp_path: Path) -> None:
+    answer = {"answer": [{"status": 404, "error": "No MBean with pattern"}]}
+    assert [one["status"] for one in await replayed(tmp_path, answer, by_name("d:queue=a", "d:queue=b"))] == [404, 404]
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked"),
+    [
+        ([{"status": 200, "value": KNOWN}], by_name('d:queue="a"', attribute=["A"])),
+        ([{"status": 200, "value": KNOWN}], by_name('d:queue="a"', config={})),
+        ([{"status": 200, "value": KNOWN}], [*by_name('d:queue="a"'), {"type": "list"}]),
+        ([{"status": 200, "value": KNOWN}], []),
+        ([{"status": 403, "error": "no"}], by_name('d:queue="a"')),
+        ([{"status": 200, "value": 3}], by_name('d:queue="a"')),
+        ([], by_name('d:queue="a"')),
+    ],
+)
+async def test_what_is_not_in_the_pattern_is_not_made_up(tmp_path: Path, answer: Any, asked: list[Any]) -> None:
+    with pytest.raises(BadAnswer, match="this poll has no answer to"):
+        await replayed(tmp_path, {"answer": answer}, asked)
+
+
+async def test_a_read_by_one_name_answers_no_other(tmp_path: Path) -> None:
+    answer = {"answer": [{"status": 200, "value": KNOWN}]}
+    with pytest.raises(BadAnswer, match="this poll has no answer to"):
+        await replayed(tmp_path, answer, by_name('d:queue="a"'), mbean='d:queue="b"')

@@ -6,7 +6,7 @@ Each field of a `RowState` is a `column`, a `mask`, or `unindexed`.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -54,26 +54,42 @@ class Declared:
         return values if self.lines else values[0]
 
 
-def column(fill: float = np.nan, *, stored_as: str | tuple[str, ...] = (), **how: Any) -> NDArray[Any]:
-    """One number per row, or `lines` of them. how: fields of `Declared`.
+class How(TypedDict, total=False):
+    """Fields of `Declared` that a declaration may give."""
+
+    lines: int
+    outlives: bool
+    carried: bool
+    saved: bool
+
+
+def column(
+    fill: float = np.nan,
+    dtype: DTypeLike = np.float64,
+    *,
+    stored_as: str | tuple[str, ...] = (),
+    counter: bool = False,
+    **how: Unpack[How],
+) -> NDArray[Any]:
+    """One number per row, or `lines` of them; see `Declared`.
 
     stored_as: the names in the state file, else `STORED_AS` and the field's name, with the number of the line.
     """
     names = ((stored_as,) if stored_as else ()) if isinstance(stored_as, str) else stored_as
-    declared = Declared(fill, names=names, **how)
+    declared = Declared(fill, names, dtype, counter=counter, **how)
     empty = declared.filled(0).copy()
     made: NDArray[Any] = field(default_factory=lambda: empty, metadata={"declared": declared})
     return made
 
 
-def counter(fill: float = np.nan, **how: Any) -> NDArray[np.float64]:
+def counter(fill: float = np.nan, *, stored_as: str | tuple[str, ...] = (), **how: Unpack[How]) -> NDArray[np.float64]:
     """A column that is shown as a counter, or that one rests on: each change is recorded at once."""
-    return column(fill, counter=True, **how)
+    return column(fill, stored_as=stored_as, counter=True, **how)
 
 
-def mask(**how: Any) -> Mask:
+def mask(*, stored_as: str = "", **how: Unpack[How]) -> Mask:
     """Yes or no per row, no where nothing is known."""
-    return column(0.0, dtype=np.bool_, **how)
+    return column(0.0, np.bool_, stored_as=stored_as, **how)
 
 
 def unindexed(made: Callable[[], Any]) -> Any:

@@ -196,13 +196,19 @@ class RecordingTransport:
         asked = msgspec.json.encode(requests)
         same = (call for call in self._calls if bytes(call.requests) == asked)
         call = next(same, None) or next((one for one in self._calls if asked_for_less(requests, one)), None)
-        if call is None:
-            raise NotRecorded(f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}")
-        self._calls.remove(call)
-        if not (answer := bytes(call.answer)):
-            raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
+        if call is not None:
+            self._calls.remove(call)
+            if not (answer := bytes(call.answer)):
+                raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
+            return self._answer(answer, call)
+        for call in self._calls:
+            if (found := by_pattern(requests, call)) is not None:
+                return self._answer(found, call)
+        raise NotRecorded(f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}")
+
+    def _answer(self, content: bytes, call: RecordedCall) -> Answer:
         self.last_stamp = call.stamp
-        return Answer(answer, call.stamp, call.seconds)
+        return Answer(content, call.stamp, call.seconds)
 
     async def close(self) -> None:
         self._file.close()
@@ -240,7 +246,15 @@ class RecordingTransport:
                 raise BadAnswer(f"{self._path}: a line is no recorded call: {error}") from error
 
 
+class _Named(msgspec.Struct):
+    """The response to a pattern read: values by the names of their MBeans."""
+
+    status: int
+    value: dict[str, msgspec.Raw] = {}
+
+
 _REQUESTS = msgspec.json.Decoder(list[dict[str, Any]])
+_NAMED = msgspec.json.Decoder(list[_Named])
 
 
 def asked_for_less(requests: Sequence[Request], call: RecordedCall) -> bool:
@@ -255,6 +269,26 @@ def asked_for_less(requests: Sequence[Request], call: RecordedCall) -> bool:
         else was == now
         for was, now in zip(before, requests, strict=True)
     )
+
+
+def by_pattern(requests: Sequence[Request], call: RecordedCall) -> bytes | None:
+    """The answer to reads by name out of a recorded read of the same by one pattern; None where the call is none.
+
+    For recordings of versions that read everything by pattern.
+    """
+    try:
+        (pattern,) = _REQUESTS.decode(call.requests)
+        same = all({**pattern, "mbean": request.get("mbean")} == request for request in requests)
+        if "*" not in pattern.get("mbean", "") or not requests or not same:
+            return None
+        (named,) = _NAMED.decode(call.answer)
+    except (*UNREADABLE, ValueError):  # broken, or another number of them
+        return None
+    if named.status not in (200, 404):
+        return None
+    gone = {"status": 404, "error_type": "javax.management.InstanceNotFoundException", "error": "not in the recording"}
+    values = [named.value.get(request["mbean"]) for request in requests]
+    return msgspec.json.encode([gone if value is None else {"status": 200, "value": value} for value in values])
 
 
 def _one_line(body: bytes) -> msgspec.Raw:
