@@ -45,9 +45,9 @@ def advise(session: Any, history: Store, queues: Sequence[Plain]) -> list[Plain]
     found = polls.groupBy("sid").applyInPandas(replayed, "sid long, found string").toPandas()
     texts = dict(zip(found["sid"], found["found"], strict=True))
     return [
-        json.loads(texts[sid]) | {name: queue[name] for name in ("broker", "address", "queue")}
+        one | {name: queue[name] for name in ("broker", "address", "queue")}
         for sid, queue in named.items()
-        if sid in texts
+        for one in json.loads(texts.get(sid, "[]"))
     ]
 
 
@@ -67,7 +67,7 @@ def polls_of(history: Store, paths: Sequence[str], sids: Sequence[int]) -> dict[
     wanted = pa.array(sids, pa.int64())
     table = read(history, paths, QUEUE, COLUMNS, lambda rows: pc.is_in(rows["sid"], wanted))
     found = {name: pc.fill_null(table[name].cast(pa.float64()), np.nan).to_numpy() for name in NUMBERS}
-    found |= {name: table[name].to_numpy() for name in ("sid", "inc")}
+    found |= {name: pc.fill_null(table[name], 0).to_numpy() for name in ("sid", "inc")}
     return found | {"stamp": table["stamp"].cast(pa.int64()).to_numpy() / 1e6}
 
 
@@ -87,11 +87,11 @@ def read_units(url: str, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def replayed(polls: Any) -> Any:
-    """In a Spark worker: the polls of one queue as a pandas frame → its advice, none or one row."""
+    """In a Spark worker: the polls of one queue as a pandas frame → one row with its advice."""
     import pandas as pd  # noqa: PLC0415 - comes with Spark
 
     found = advice_of({name: polls[name].to_numpy() for name in COLUMNS})
-    return pd.DataFrame({"sid": polls["sid"].iloc[:1][: len(found)], "found": [json.dumps(one) for one in found]})
+    return pd.DataFrame({"sid": polls["sid"].iloc[:1], "found": [json.dumps(found)]})
 
 
 def steps_of(polls: dict[str, Any]) -> Steps:

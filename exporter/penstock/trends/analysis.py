@@ -105,7 +105,6 @@ def queue_facts(rows: Columns, until: float) -> Plain:
         "first": first,
         "last": int(rows["start"].max()) + HOUR,
         "coverage": coverage(rows),
-        "lives": len(np.unique(rows["inc"])),
         "consumers": float(consumers[-1]),
         "messages": {
             "last": float(mean_depth[-1]),

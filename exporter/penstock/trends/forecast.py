@@ -72,9 +72,11 @@ def theta(y: Series, horizon: int) -> Series:
     if weeks < 2:
         return seasonal_naive(DAY)(y, horizon)
     recent = y[-weeks * WEEK :].reshape(weeks, WEEK)
-    means = recent.mean(axis=1, keepdims=True)
-    index = np.median(recent / np.where(means > 0, means, 1.0), axis=0)
-    if means.min() <= 0 or index.min() < LEAST_INDEX:
+    means = recent.mean(axis=1)
+    tilt = np.polyfit(np.arange(weeks) * WEEK, means, 1)[0]  # which is no rhythm of the week
+    levels = means[:, None] + tilt * (np.arange(WEEK) - (WEEK - 1) / 2)
+    index = np.median(recent / np.where(levels > 0, levels, 1.0), axis=0)
+    if levels.min() <= 0 or index.min() < LEAST_INDEX:
         return week_medians(y, horizon)
     flat = (recent / index).ravel()[-THETA_WEEKS * WEEK :]
     weights = SMOOTHING * (1 - SMOOTHING) ** np.arange(len(flat))[::-1]

@@ -1,0 +1,84 @@
+"""Advice: worked out on the workers, only where it was called for, and only with what it would have done."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock.history.schema import series_id
+from penstock.history.store import Store
+from penstock.trends.advice import advice_of, advise, last_days, polls_of, utilised
+from penstock_demo.history import Truth
+
+NAMES = {"broker": "b", "address": "a", "queue": "q"}
+
+
+def polls(days: float, ring: float = np.nan, consumers: float = 2.0, short: float = 0.0) -> dict[str, Any]:
+    """A minute each; 60 come, 90 can be taken, in each tenth hour `short` of them less."""
+    stamp = 60.0 * np.arange(int(days * 1440))
+    depth, left, lost = np.zeros(len(stamp)), np.zeros(len(stamp)), 0.0
+    for at in range(1, len(stamp)):
+        able = 90 * (1 - short) if stamp[at] // 3600 % 10 == 0 else 90
+        waiting = depth[at - 1] + 60
+        taken = min(waiting, able)
+        lost += max(waiting - taken - np.nan_to_num(ring, nan=np.inf), 0.0)
+        depth[at] = min(waiting - taken, np.nan_to_num(ring, nan=np.inf))
+        left[at] = left[at - 1] + taken
+    same = np.ones(len(stamp))
+    return {
+        "stamp": stamp, "inc": same.astype(np.int64), "sid": same.astype(np.int64), "added": 60 * stamp / 60,
+        "acknowledged": left, "expired": 0 * same, "killed": np.nan * same, "removed": np.nan * same,
+        "messages": depth, "ring_limit": ring * same, "consumers": consumers * same,
+    }  # fmt: skip
+
+
+def test_a_ring_that_lost_gets_the_size_that_would_not_have() -> None:
+    seen = polls(3, ring=500.0, short=1.0)
+    (one,) = advice_of(seen)
+    assert one["subject"] == "ring size"
+    lost = seen["added"][-1] - seen["acknowledged"][-1] - seen["messages"][-1]
+    said = re.fullmatch(r"In the 3 days seen a ring of 500 lost ([\d,]+) of 259,140 messages\.", one["evidence"])
+    assert said is not None
+    assert int(said[1].replace(",", "")) == pytest.approx(lost, abs=1000)
+    assert one["do"] == "ring-size 3900: it would have lost 0 of 259,140."
+
+
+def test_a_backlog_that_lasts_gets_consumers() -> None:
+    (one,) = advice_of(polls(3, short=0.5))
+    assert one["subject"] == "too few consumers"
+    assert one["do"].startswith("3 consumers: the backlog would have lasted")
+    (none,) = advice_of(polls(3, short=1.0))
+    assert none["do"].startswith("Three times the consumers do not help")
+
+
+def test_nothing_is_said_of_what_is_well_or_young() -> None:
+    assert advice_of(polls(3)) == []
+    assert advice_of(polls(3, ring=500.0)) == []
+    assert advice_of(polls(0.9, ring=500.0, short=1.0)) == []
+    assert advice_of(polls(3, short=0.5, consumers=0.0)) == []
+
+
+def test_the_workers_say_the_same(spark: Any, fleet: tuple[Store, Truth]) -> None:
+    names = [(f"broker-{broker}", f"{queue}.0") for broker in (1, 2) for queue in ("orders", "invoices", "payments")]
+    facts = [
+        {"broker": broker, "address": queue, "queue": queue, "ring": None, "consumers": 2.0, "backlog_share": 0.5}
+        for broker, queue in names
+    ]
+    found = {(one["broker"], one["queue"]): one["do"] for one in advise(spark, fleet[0], facts)}
+    paths = [path for day in last_days(fleet[0]) for path in day]
+    alone = {
+        (broker, queue): one["do"]
+        for broker, queue in names
+        for one in advice_of(polls_of(fleet[0], paths, [series_id(broker, queue, queue)]))
+    }
+    assert found == alone != {}
+    assert advise(spark, fleet[0], [facts[0] | {"backlog_share": 0.01}]) == []
+
+
+def test_use_is_what_comes_over_what_can_be_done() -> None:
+    clients: list[dict[str, Any]] = [NAMES | {"consumers": 2.0}, NAMES | {"consumers": 2.0, "queue": "gone"}]
+    utilised(clients, [NAMES | {"busiest_rate": 5.0, "pace": {"rate": 10.0}}])
+    assert [(one["pace"], one["utilisation"]) for one in clients] == [(10.0, 0.25), (None, None)]
+    utilised(clients, [NAMES | {"busiest_rate": 5.0, "pace": {"rate": None}}])
+    assert clients[0]["utilisation"] is None, "there was never enough to do"
