@@ -87,5 +87,7 @@ def policy_of(config: Config, broker: Broker) -> Policy:
             label_length=budgets.label_length,
         ),
         constants=config.judgement.compiled(),
+        calendar=config.normal.calendar(broker.timezone),
+        profiles=str(config.normal.profiles or ""),
         sum_temporary=config.temporary_queues is TemporaryQueues.SUMMED,
     )

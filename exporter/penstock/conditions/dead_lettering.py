@@ -2,6 +2,7 @@
 
 from penstock.causes import failures
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
+from penstock.conditions.dead_lettering_unusually import DEAD_LETTERING_UNUSUALLY
 from penstock.conditions.evidence import rate, window, window_begin
 from penstock.conditions.texts import texts
 from penstock.observation.activity import KILLED, moved_in_both_halves
@@ -22,6 +23,7 @@ DEAD_LETTERING = Condition(
     may_be_critical=False,
     window=window,
     decide=failures.dies,
+    silenced_by=(DEAD_LETTERING_UNUSUALLY,),
     brokers=ARTEMIS,
     **texts("dead_lettering"),
 )

@@ -12,15 +12,17 @@ from penstock.settings.constants import Constants
 
 _BY_UNIT = {
     "messages": "held unheld uncommitted at_risk returned delivered settled killed given_back leaked one_in ready"
-    " evicted ring lost lost_at_most lost_in_all growth most removed rejected limit",
-    "seconds": "age patience",
+    " evicted ring lost lost_at_most lost_in_all growth most removed rejected limit missing usual_backlog",
+    "seconds": "age patience usual_pause service_time usual_service_time",
     "consumers": "consumers_seen consumers expected",
-    "messages/second": "rate rate_in rate_out",
+    "messages/second": "rate rate_in rate_out usual_low usual_high usual_out",
     "bytes": "delivering_bytes limit_bytes",
-    "percent": "limit_percent share",
+    "percent": "limit_percent share usual_share",
     "yes_or_no": "dead_letters",
     "producers": "producers",
     "polls": "polls",
+    "weeks": "weeks",
+    "times": "times",
 }
 UNITS: Mapping[str, str] = {name: unit for unit, names in _BY_UNIT.items() for name in names.split()}
 

@@ -3,6 +3,7 @@
 from penstock.causes import failures
 from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
 from penstock.conditions.evidence import rate, window, window_begin
+from penstock.conditions.expiring_unusually import EXPIRING_UNUSUALLY
 from penstock.conditions.texts import texts
 from penstock.observation.activity import EXPIRED, moved_in_both_halves
 from penstock.observation.poll import RuleInputs
@@ -22,6 +23,7 @@ EXPIRING = Condition(
     may_be_critical=False,
     window=window,
     decide=failures.expires,
+    silenced_by=(EXPIRING_UNUSUALLY,),
     brokers=ARTEMIS,
     **texts("expiring"),
 )

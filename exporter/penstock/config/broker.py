@@ -44,6 +44,7 @@ from penstock.config.values import (
 )
 from penstock.core.errors import ConfigError
 from penstock.settings import rules as flow
+from penstock.settings.business_hours import check_zone
 from penstock.settings.policy import Limits
 
 LIMITS = Limits()
@@ -90,6 +91,7 @@ MARGIN = 0.5
 Interval = Annotated[Duration, between(1, 3600, format_duration)]
 Timeout = Annotated[Duration, between(0.1, 3600, format_duration)]
 Pattern = Text
+Zone = Annotated[Text, AfterValidator(check_zone)]
 
 
 class Transport(StrEnum):
@@ -201,6 +203,8 @@ class Broker(Section):
     """Origin header to send, where the broker checks it."""
     tls: Tls = Tls()
     """TLS to the broker, for an https URL."""
+    timezone: Zone | None = None
+    """Zone of the hours by which its load repeats, when not the general one."""
     interval: Interval | None = None
     """Time between two polls of this broker, when not the general one."""
     timeout: Timeout | None = None

@@ -1,6 +1,7 @@
 """The main file as typed, frozen values. Docstrings of fields are the descriptions in the JSON schema."""
 
 import re
+from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -9,13 +10,14 @@ import yaml
 from pydantic import BeforeValidator, Field, PlainSerializer, StrictBool, StrictInt, ValidationInfo, WithJsonSchema
 from pydantic import field_validator as check
 
-from penstock.config.broker import MARGIN, Broker, Budgets, Interval, Pattern, QueueMatch, Timeout, check_timeout
+from penstock.config.broker import MARGIN, Broker, Budgets, Interval, Pattern, QueueMatch, Timeout, Zone, check_timeout
 from penstock.config.discovery import Discovery
 from penstock.config.section import Section
 from penstock.config.values import Duration, EnvText, Reading, Size, Text, between, format_duration, format_size
 from penstock.model import QueueKind
 from penstock.settings import rules as flow
 from penstock.settings.business_hours import Hours, parse_hours
+from penstock.settings.calendar import Calendar, Maintenance, parse_maintenance
 from penstock.settings.constants import Constants
 
 Target = Annotated[Duration, between(1, 365 * 86400, format_duration)]
@@ -175,6 +177,45 @@ class Clients(Section):
     """Replacements, applied in this order."""
 
 
+def parse_day(value: object) -> date:
+    """ValueError says what is allowed."""
+    try:
+        return value if isinstance(value, date) else date.fromisoformat(str(value))
+    except ValueError:
+        raise ValueError("is no day; write 2026-12-25") from None
+
+
+Day = Annotated[
+    date,
+    BeforeValidator(parse_day),
+    PlainSerializer(date.isoformat, return_type=str),
+    WithJsonSchema({"type": "string", "description": "A day such as 2026-12-25"}),
+]
+PlannedTime = Annotated[
+    Maintenance,
+    BeforeValidator(parse_maintenance),
+    PlainSerializer(lambda one: one.text, return_type=str),
+    WithJsonSchema({"type": "string", "description": "Begin and end, such as 2026-12-24 22:00 / 2026-12-25 02:00"}),
+]
+
+
+class NormalTimes(Section):
+    """What is normal at an hour of the week: what the agent cannot learn of it."""
+
+    timezone: Zone = "UTC"
+    """Zone of the hours by which load repeats."""
+    holidays: tuple[Day, ...] = ()
+    """Days like no other of their weekday: they teach nothing, and what is usual on a Sunday is usual on them too."""
+    maintenance: tuple[PlannedTime, ...] = ()
+    """Times of planned work, by the broker's zone: nothing is missed in them, and nothing learned."""
+    profiles: EnvText | None = None
+    """File of profiles from history, which `penstock trends` writes; read again when it changes."""
+
+    def calendar(self, zone: str | None) -> Calendar:
+        """Of a broker; zone: its own."""
+        return Calendar(zone or self.timezone, frozenset(self.holidays), self.maintenance)
+
+
 class History(Section):
     """The history of every poll, as Parquet, for the trend reports. Needs `pip install 'penstock[history]'`."""
 
@@ -233,6 +274,8 @@ class Config(Section):
     """How much of each broker is read and shown."""
     clients: Clients = Clients()
     """How clients are named."""
+    normal: NormalTimes = NormalTimes()
+    """What is normal at an hour of the week."""
     history: History = History()
     """The history of every poll, for the trend reports."""
     temporary_queues: TemporaryQueues = TemporaryQueues.SUMMED

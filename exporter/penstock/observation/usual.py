@@ -1,0 +1,83 @@
+"""What is normal for each queue in the present hour of the week, as the rules read it; `learned.normal` makes it."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.state import RowState, column, mask
+from penstock.core.table import Column
+from penstock.core.windows import Mask
+
+CLOCK, EXPIRED, KILLED, PEAK, SERVICE, PACE, BACKLOG = range(7)
+"""By day the highest: messages that should have come in a pause + 1; thousandths of what left in five minutes + 1;
+messages that came in five minutes; milliseconds of a consumer for a message; messages an hour and consumer; depth."""
+HIGHS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Expected(RowState):
+    """Per queue what is normal in the present hour, NaN where nothing is known of it.
+
+    weeks: on how many it rests, 0 in the first. pause: the longest; silence: how long a pause may be, seconds.
+    regular: with a rhythm that a missed message breaks. low: messages a second that come at least. inflow, outflow:
+    lowest and highest messages an hour. guesses: of what was learned and of history, messages an hour. absence:
+    seconds that consumers may be away; irregular ones NaN. highs: of the days, as packed there.
+    """
+
+    weeks: Column = column(0.0, saved=False)
+    pause: Column = column(saved=False)
+    silence: Column = column(saved=False)
+    regular: Mask = mask(saved=False)
+    low: Column = column(saved=False)
+    inflow: NDArray[np.float64] = column(lines=2, saved=False)
+    outflow: NDArray[np.float64] = column(lines=2, saved=False)
+    guesses: NDArray[np.float64] = column(lines=2, saved=False)
+    absence: Column = column(saved=False)
+    highs: NDArray[np.float64] = column(lines=HIGHS, saved=False)
+    from_history: Mask = mask(saved=False)
+    """Rates are."""
+
+    def more_lenient(self, other: "Expected") -> "Expected":
+        """Of two hours that may be meant."""
+        low, high = np.fmin, np.fmax
+        return replace(
+            self,
+            pause=high(self.pause, other.pause),
+            silence=high(self.silence, other.silence),
+            regular=np.zeros(len(self.regular), np.bool_),
+            low=low(self.low, other.low),
+            inflow=np.stack([low(self.inflow[0], other.inflow[0]), high(self.inflow[1], other.inflow[1])]),
+            outflow=np.stack([low(self.outflow[0], other.outflow[0]), high(self.outflow[1], other.outflow[1])]),
+            absence=high(self.absence, other.absence),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """Per queue. began, arrival: when the first message was seen, and the last one or the end of a gap since. clock:
+    messages that should have come since. shares: of what left in five minutes those that expired and were killed.
+    service: seconds of a consumer for a message, NaN without a backlog; its usual, and on how many windows that rests.
+    holiday_end: of the last holiday that has begun.
+    """
+
+    expected: Expected = field(default_factory=Expected)
+    began: Column = field(default_factory=lambda: np.empty(0))
+    arrival: Column = field(default_factory=lambda: np.empty(0))
+    clock: Column = field(default_factory=lambda: np.empty(0))
+    shares: NDArray[np.float64] = field(default_factory=lambda: np.empty((2, 0)))
+    holiday_end: float = -np.inf
+    service: Column = field(default_factory=lambda: np.empty(0))
+    usual_service: Column = field(default_factory=lambda: np.empty(0))
+    windows: Column = field(default_factory=lambda: np.empty(0))
+
+    def known_for(self, now: float, seconds: float) -> Mask:
+        """Queues that were seen for so long, or are known from history."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray((now - self.began >= seconds) | (self.expected.weeks > 0))
+
+
+def unusual_share(highest: Column) -> Column:
+    """What is beyond it is unusual; highest: of 28 days as packed, NaN where it is not known."""
+    share = (highest - 1) / 1000
+    return share + np.clip(share, 0.05, 0.7 * (1 - share))
