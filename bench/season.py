@@ -56,6 +56,8 @@ ZONE = "Europe/Berlin"
 START = datetime(2026, 3, 2, tzinfo=time_zone(ZONE)).timestamp()
 HOLIDAYS = frozenset({date(2026, 4, 3), date(2026, 4, 6)})
 DAY, WEEK = 86400.0, 7 * 86400.0
+FINE = 30.0
+"""Seconds: what happens between two polls is made up so finely."""
 SAME = 7200.0
 """Alarms of a queue within it are one."""
 RESTART, AWAY = 180.0, 10800.0
@@ -153,7 +155,7 @@ def cron_in_utc(clock: Polls, _: Random) -> Rates:
 
 def once_a_day(clock: Polls, random: Random) -> Rates:
     due = np.diff(clock.second >= 6 * 3600 + random.normal(0, 300), prepend=True) & (clock.second < DAY / 2)
-    return np.where(due, 1.0 / clock.step, 0.0)
+    return np.where(due, 8.0 / clock.step, 0.0)
 
 
 def clusters(rest: Callable[[Random, int], Column], rate: float, seconds: float) -> "Kind":
@@ -240,11 +242,14 @@ class Season:
     def __post_init__(self) -> None:
         random = np.random.default_rng(self.seed)
         self.clock = clock = Polls.of(self.weeks, self.step)
-        self.rates = np.empty((len(clock.at), len(self.queues)), np.float32)
-        self.there = np.empty((len(clock.at), len(self.queues)), np.bool_)
+        fine, size = Polls.of(self.weeks, min(self.step, FINE)), (len(clock.at), len(self.queues))
+        many = len(fine.at) // len(clock.at)
+        self.rates, self.serves = np.empty(size, np.float32), np.empty(size, np.float32)
+        self.there = np.empty(size, np.bool_)
         for i, queue in enumerate(self.queues):
-            self.rates[:, i] = KINDS[queue.kind](clock, random)
-            self.there[:, i] = present(queue.kind, clock, random)
+            self.rates[:, i] = KINDS[queue.kind](fine, random).reshape(-1, many).mean(axis=1)
+            here = present(queue.kind, fine, random).reshape(-1, many)
+            self.serves[:, i], self.there[:, i] = here.mean(axis=1), here[:, -1]
             for week in range(1, int(self.weeks), 2):  # a producer is deployed every other week
                 begin = START + week * WEEK + random.uniform(0, WEEK)
                 self.rates[(clock.at >= begin) & (clock.at < begin + random.lognormal(4.5, 0.8)), i] = 0.0
@@ -273,7 +278,7 @@ class Season:
         if queue.fault == "silent":
             self.rates[begin:, i] = 0.0
         if queue.fault == "outage":
-            self.there[begin:, i] = False
+            self.there[begin:, i], self.serves[begin:, i] = False, 0.0
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Of the polls that are made."""
@@ -297,7 +302,7 @@ class Season:
             )
             added, killed, expired, depth = added + came, killed + dies, expired + late, depth + came - dies - late
             pace = np.where(broken & (fault == "slow"), self.rates[poll] * 0.3, 50.0)  # each has one consumer
-            served = np.floor(np.where(there, np.minimum(depth, pace * self.step), 0.0))
+            served = np.floor(np.minimum(depth, pace * self.step * self.serves[poll]))
             depth, settled, delivered = depth - served, settled + served, delivered + served
             if self.unread[poll]:
                 continue

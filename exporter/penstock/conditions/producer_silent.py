@@ -20,8 +20,8 @@ FAST, SOON, FLOOR = 60.0, 90.0, 300.0
 """Seconds: queues that never pause so long get a notice so soon; all others, and warnings, take so long at least."""
 TIMES, MORE = 2.0, 3.0
 """As many messages as ever were missing in a pause must be missing, and some more."""
-FIRST = 2 * 86400.0
-"""Seconds for which a queue must be known, as long as its hours of the week are not."""
+FIRST, TIMES_FIRST = 2 * 86400.0, 3.0
+"""As long as the hours of the week are not known: seconds for which a queue must be; the longest pause so often."""
 
 
 def rule(poll: RuleInputs) -> Raised:
@@ -35,7 +35,7 @@ def rule(poll: RuleInputs) -> Raised:
     with np.errstate(invalid="ignore"):
         overdue = expected.regular & (usual.arrival > usual.holiday_end)
         missing = overdue | (usual.clock > TIMES * np.nan_to_num(most) + MORE)
-        known = np.where(expected.weeks > 0, missing, found.now - usual.began >= FIRST)
+        known = np.where(expected.weeks > 0, missing, usual.arrival - usual.began >= FIRST)
     mask = known & longer(usual.arrival, found.now, nearly(poll, limit))
     return Raised(found.judged & ~found.parked & mask & (not found.settling), usual.arrival, limit)
 
@@ -43,7 +43,8 @@ def rule(poll: RuleInputs) -> Raised:
 def threshold(poll: RuleInputs) -> Column:
     """Per queue, seconds; two polls may lie between two messages at any time."""
     expected = poll.usual.expected
-    return np.maximum(expected.silence + 2 * poll.found.interval, np.where(expected.pause < FAST, SOON, FLOOR))
+    silence = np.where(expected.weeks > 0, expected.silence, TIMES_FIRST * poll.usual.longest)
+    return np.maximum(silence + 2 * poll.found.interval, np.where(expected.pause < FAST, SOON, FLOOR))
 
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:

@@ -12,7 +12,7 @@ from penstock.conditions.redelivery_loop import REDELIVERY_LOOP
 from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.observation.poll import RuleInputs
-from penstock.observation.usual import PACE, SERVICE
+from penstock.observation.usual import SERVICE
 
 TIMES, ABOVE_HIGHEST, ABOVE_BOUND = 2.5, 1.3, 1.6
 """The usual; the highest of 28 days; what the best pace ever seen allows, for queues that never had a backlog."""
@@ -25,7 +25,7 @@ SECONDS = 120.0
 def rule(poll: RuleInputs) -> Raised:
     usual = poll.usual
     highest = np.fmax(TIMES * usual.usual_service, ABOVE_HIGHEST * usual.expected.highs[SERVICE] / 1000)
-    bound = np.where(grows(poll), ABOVE_BOUND * 3600 / usual.expected.highs[PACE], np.nan)
+    bound = np.where(grows(poll), ABOVE_BOUND * 3600 / usual.pace, np.nan)
     with np.errstate(invalid="ignore"):
         mask = usual.service > np.where(usual.windows >= WINDOWS, highest, bound)
     return Raised(poll.found.judged & ~poll.found.parked & mask, ago(poll, SECONDS))
@@ -40,7 +40,7 @@ def grows(poll: RuleInputs) -> Column:
 def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
     usual = poll.usual
     known = usual.windows[at] >= WINDOWS
-    base = np.where(known, usual.usual_service[at], 3600 / usual.expected.highs[PACE][at])
+    base = np.where(known, usual.usual_service[at], 3600 / usual.pace[at])
     return {
         "service_time": usual.service[at],
         "usual_service_time": base,

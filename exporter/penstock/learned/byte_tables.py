@@ -107,14 +107,13 @@ class ByteTables:
             days.reshape(*self.days.shape[:-1], width),
         )
 
-    def of_hours(self, hours: Sequence[int], at: Positions) -> Bytes:
-        """(kinds, WEEKS, hours, queues) of the columns `at`, 0 of those at -1."""
-        found = self.hours[:, :, np.array(hours) % HOURS]
-        return taken(found, at)
+    def around(self, hour: int, at: Positions) -> Bytes:
+        """(kinds, WEEKS, 3, queues): the hour before, this one, the next; of the columns `at`, 0 of those at -1."""
+        return taken(self.hours[:, :, np.arange(hour - 1, hour + 2) % HOURS], at)
 
-    def of_days(self, at: Positions) -> Bytes:
-        """(kinds, queues): the highest."""
-        return taken(self.days.max(axis=1, initial=0), at)
+    def highest(self, day: int, at: Positions) -> Bytes:
+        """(kinds, queues) of the days before this one."""
+        return taken(np.delete(self.days, day % DAYS, axis=1).max(axis=1, initial=0), at)
 
 
 def taken(values: Bytes, at: Positions) -> Bytes:

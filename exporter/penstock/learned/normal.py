@@ -14,13 +14,24 @@ from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column, unindexed
 from penstock.core.table import Column, Positions
-from penstock.learned.byte_tables import Bytes, ByteTables, QueueName, packed, taken, unpacked
+from penstock.learned.byte_tables import WEEKS, Bytes, ByteTables, QueueName, packed, unpacked
 from penstock.learned.service import ServiceTime
 from penstock.model import QueueKind
 from penstock.observation.activity import TREND_EXPIRED, TREND_KILLED, Activity, Trend
 from penstock.observation.facts import Facts, or_zero
 from penstock.observation.unacked import QueueTimers
-from penstock.observation.usual import CLOCK, EXPIRED, HIGHS, KILLED, PEAK, SERVICE, Expected, Usual, unusual_share
+from penstock.observation.usual import (
+    CLOCK,
+    EXPIRED,
+    HIGHS,
+    KILLED,
+    PACE,
+    PEAK,
+    SERVICE,
+    Expected,
+    Usual,
+    unusual_share,
+)
 from penstock.series.totals import dormant_capacity
 from penstock.settings.calendar import HOURS, SUNDAY, Calendar
 
@@ -68,6 +79,8 @@ class Normal(RowState):
     counts: NDArray[np.float64] = column(0.0, lines=2, saved=False)
     pause: Column = column(saved=False)
     absent: Column = column(1.0, saved=False)
+    longest: Column = column(outlives=True)
+    """Pause that ended, of all."""
     today: NDArray[np.float64] = column(lines=HIGHS, outlives=True)
     errors: NDArray[np.float64] = column(lines=2, outlives=True)
     hours: Column = column(0.0, outlives=True)
@@ -84,6 +97,8 @@ class Normal(RowState):
     told: int = unindexed(lambda: -1)
     seconds: float = unindexed(float)
     """Of this hour, that were seen."""
+    gap: float = unindexed(lambda: -np.inf)
+    """When the last gap in the polls ended."""
     holiday_end: float = unindexed(lambda: -np.inf)
     """Of the last one that has begun: a pause that it lies in breaks no rhythm."""
     capacity: int = unindexed(int)
@@ -106,7 +121,7 @@ class Normal(RowState):
         one = replace(one, expected=one.expected.reindexed(found.queues))
         watched = 0 < step <= max(GAP, GAP_POLLS * found.interval) and not calendar.in_maintenance(found.now)
         if not watched:  # what came, and when, is not known
-            return replace(one, arrival=np.where(one.place < 0, np.nan, found.now))
+            return replace(one, arrival=np.where(one.place < 0, np.nan, found.now), gap=found.now)
         return one.counted(found, step).measured(found, timers, activity, trend, service)
 
     def placed(self, found: Facts, fresh: Positions) -> "Normal":
@@ -130,7 +145,8 @@ class Normal(RowState):
         age, arrives = found.now - self.arrival, found.known & (found.address.d_added > 0)
         clock = self.clock + step * or_zero(self.expected.low)
         today = self.today.copy()
-        today[CLOCK] = np.fmax(today[CLOCK], np.fmin(clock + 1, self.expected.highs[CLOCK] * 2 + 3))
+        missed = np.where(arrives, np.fmin(clock + 1, self.expected.highs[CLOCK] * 2 + 3), np.nan)
+        today[CLOCK] = np.fmax(today[CLOCK], missed)
         came = np.isnan(self.began) & arrives & (self.place >= 0)
         began = np.where(came, found.now, self.began)
         return replace(
@@ -140,6 +156,7 @@ class Normal(RowState):
             clock=np.where(arrives, 0.0, clock),
             counts=self.counts + np.stack([or_zero(found.d_added), or_zero(found.d_settled)]),
             pause=np.fmax(self.pause, age),
+            longest=np.where(arrives, np.fmax(self.longest, age), self.longest),
             today=today,
             seconds=self.seconds + step,
         )
@@ -150,6 +167,7 @@ class Normal(RowState):
         """With the highest of what five minutes say; no more than what raises a condition."""
         limits, today = self.expected.highs, self.today.copy()
         shares = shares_of_five_minutes(activity, trend)
+        shares[:, :] = np.where(found.now - self.gap < trend.seconds + found.interval, np.nan, shares)
         with np.errstate(invalid="ignore"):
             today[EXPIRED : KILLED + 1] = np.fmax(
                 today[EXPIRED : KILLED + 1],
@@ -167,8 +185,9 @@ class Normal(RowState):
 
     def usual(self, service: ServiceTime) -> Usual:
         """As the rules read it."""
-        numbers = (self.began, self.arrival, self.clock, self.shares, self.holiday_end)
-        return Usual(self.expected, *numbers, service.now, service.usual, service.windows)
+        numbers = (self.began, self.arrival, self.longest, self.clock, self.shares, self.holiday_end)
+        pace = np.fmax(self.expected.highs[PACE], self.today[PACE])
+        return Usual(self.expected, *numbers, service.now, service.usual, service.windows, pace)
 
     # --- at the end of an hour
 
@@ -196,7 +215,7 @@ class Normal(RowState):
     def taught(self) -> "Normal":
         at, expected = np.flatnonzero(self.place >= 0), self.expected
         rates = self.counts * (3600 / self.seconds)
-        pause = np.fmin(np.fmax(self.pause, 1.0), np.where(expected.weeks > 0, expected.silence, np.nan))
+        pause = np.fmin(np.fmax(self.pause, 1.0), expected.silence)
         values = packed(np.stack([*(rates + 1), pause]))[:, at]
         place, since = self.place[at], self.told if self.told >= 0 else self.hour - 1
         flows = self.flows.with_hour(self.hour, place, values, since=since)
@@ -227,23 +246,23 @@ class Normal(RowState):
 
     def expect(self, hour: int) -> Expected:
         """In this hour of the week."""
-        hours, size = (hour - 1, hour, hour + 1), len(self.index)
-        own, days = self.flows.of_hours(hours, self.place), self.flows.of_days(self.place)
+        size, day = len(self.index), hour // 24
+        own, days = self.flows.around(hour, self.place), self.flows.highest(day, self.place)
         names = [name_of(row) for row in self.index.rows] if self.history or self.absences.names else []
-        away = (
-            self.absences.of_hours(hours, self.absences.places(names)) if names else np.zeros((1, 4, 3, size), np.uint8)
-        )
+        away = self.absences.around(hour, self.absences.places(names) if names else np.full(size, -1))
+        for one in (own, away):  # what goes on since an hour is no excuse for itself
+            one[:, (hour - 1) // HOURS % WEEKS, 0] = 0
         known = np.count_nonzero(own[PAUSE, :, 1], axis=0)
         pauses, rates, from_history = own[PAUSE], own[:PAUSE, :, 1], np.zeros(size, np.bool_)
         guesses = np.stack([middle(own[INFLOW, :, 1]), np.full(size, np.nan)])
         weeks = known
         if self.history is not None:
             at = self.history.flows.places(names)
-            past, past_away = self.history.flows.of_hours(hours, at), self.history.absences
+            past, past_away = self.history.flows.around(hour, at), self.history.absences
             young = known < 2  # of limits the higher one: one that is too high costs time, not trust
             pauses = np.where(young, np.maximum(pauses, past[PAUSE]), pauses)
-            away = np.where(young, np.maximum(away, past_away.of_hours(hours, past_away.places(names))), away)
-            days = np.where(young, np.maximum(days, self.history.flows.of_days(at)), days)
+            away = np.where(young, np.maximum(away, past_away.around(hour, past_away.places(names))), away)
+            days = np.where(young, np.maximum(days, self.history.flows.highest(day, at)), days)
             guesses[1] = middle(past[INFLOW, :, 1])
             better = (self.hours >= LEAST_HOURS) & (self.errors[0] < BETTER * self.errors[1])
             from_history = (np.count_nonzero(past[PAUSE, :, 1], axis=0) > 0) & ~better
@@ -255,12 +274,11 @@ class Normal(RowState):
         silence = longest + np.where(weeks >= SOME_WEEKS, np.clip(3 * spread, 0.15 * longest, 2 * longest), 2 * longest)
         regular = (weeks >= SOME_WEEKS) & (longest > REGULAR_PAUSE) & (spread < REGULAR * longest)
         silence = np.where(regular & (longest > LONG), np.maximum(silence, longest + MARGIN), silence)
-        first = taken(self.flows.hours[PAUSE].max(axis=(0, 1), initial=0), self.place)
         return Expected(
             index=self.index,
             weeks=weeks.astype(np.float64),
             pause=longest,
-            silence=np.where(weeks > 0, silence, 3 * unpacked(first)),
+            silence=np.where(weeks > 0, silence, np.nan),
             regular=regular,
             low=low[INFLOW] / 3600,
             inflow=np.stack([low[INFLOW], high[INFLOW]]),

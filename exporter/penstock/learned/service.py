@@ -60,7 +60,8 @@ class ServiceTime(RowState):
         window = window.push(found.now, np.stack(columns).astype(np.float32), SECONDS, SECONDS / SAMPLES)
         spent, settled, at_backlog, served, for_seconds = (window.sum(one) for one in range(len(columns)))
         known = (served >= FEWEST) & (for_seconds >= BUSY * SECONDS)
-        fast = (settled >= FEWEST_PACE) & (window.seconds >= BUSY * SECONDS) & (spent > 0)
+        whole = found.now - window.samples[0].begin >= BUSY * SECONDS
+        fast = (settled >= FEWEST_PACE) & (spent > 0) & whole
         after = replace(
             before,
             index=found.queues,

@@ -55,21 +55,24 @@ class Expected(RowState):
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """Per queue. began, arrival: when the first message was seen, and the last one or the end of a gap since. clock:
-    messages that should have come since. shares: of what left in five minutes those that expired and were killed.
-    service: seconds of a consumer for a message, NaN without a backlog; its usual, and on how many windows that rests.
-    holiday_end: of the last holiday that has begun.
+    """Per queue. began, arrival: when the first message was seen, and the last one or the end of a gap since. longest:
+    of the pauses that ended. clock: messages that should have come since the last. shares: of what left in five minutes
+    those that expired and were killed. holiday_end: of the last holiday that has begun. service: seconds of a consumer
+    for a message, NaN without a backlog; its usual, and on how many windows that rests; pace: the best, messages an
+    hour.
     """
 
     expected: Expected = field(default_factory=Expected)
     began: Column = field(default_factory=lambda: np.empty(0))
     arrival: Column = field(default_factory=lambda: np.empty(0))
+    longest: Column = field(default_factory=lambda: np.empty(0))
     clock: Column = field(default_factory=lambda: np.empty(0))
     shares: NDArray[np.float64] = field(default_factory=lambda: np.empty((2, 0)))
     holiday_end: float = -np.inf
     service: Column = field(default_factory=lambda: np.empty(0))
     usual_service: Column = field(default_factory=lambda: np.empty(0))
     windows: Column = field(default_factory=lambda: np.empty(0))
+    pace: Column = field(default_factory=lambda: np.empty(0))
 
     def known_for(self, now: float, seconds: float) -> Mask:
         """Queues that were seen for so long, or are known from history."""

@@ -17,7 +17,7 @@ from penstock.core.windows import Mask, reindex
 from penstock.incidents.incidents import Incidents
 from penstock.learned.absence import Absences
 from penstock.learned.churn import Churn
-from penstock.learned.normal import Normal, Profile
+from penstock.learned.normal import LONG, Normal, Profile
 from penstock.learned.prefetch import PrefetchEstimate
 from penstock.learned.saturation import Saturation, ServiceRate
 from penstock.learned.service import ServiceTime
@@ -118,7 +118,8 @@ class Judgement:
     def absence_seconds(self, constants: Constants) -> Column:
         """Per queue how long its consumers may be away: as usual at this hour, else by what its absences taught."""
         lessons, usual = self.absences.seconds(self.seen.times.now, constants.cold), self.normal.expected.absence
-        return np.where(np.isnan(usual), lessons, np.maximum(constants.cold, usual))
+        more = np.where(usual > LONG, np.fmax(self.normal.holiday_end - self.timers.absent, 0.0), 0.0)
+        return np.where(np.isnan(usual), lessons, np.maximum(constants.cold, usual + more))
 
     def begun_anew(self, now: float) -> "Judgement":
         """After a restart or a failover: only patience stays, and clients get time to come back."""
@@ -213,6 +214,7 @@ def advance(
     timers, dispatch, absences = advance_timers(state.timers, state.dispatch, found, then, constants)
     activity, service = state.activity.advance(found, constants), state.service.advance(found, found.now - then)
     flow = trend(activity, constants, found.interval)
+    normal = state.normal.advance(found, found.now - then, timers, activity, flow, service, calendar)
     patience, of_clients = advance_patience(state.patience, unacked, groups.clients, found, constants)
     if not found.counted:
         of_clients = np.full(len(of_clients), np.nan)
@@ -222,10 +224,10 @@ def advance(
         timers=timers,
         patience=patience,
         dispatch=dispatch,
-        absences=state.absences.advance(found, absences),
+        absences=state.absences.advance(found, np.where(found.now - absences > normal.gap, absences, np.nan)),
         activity=activity,
         service=service,
-        normal=state.normal.advance(found, found.now - then, timers, activity, flow, service, calendar),
+        normal=normal,
         trend=flow,
         service_rate=state.service_rate.advance(found, found.now - then),
         buffers=state.buffers.advance(found) if found.counted else state.buffers,
