@@ -37,15 +37,16 @@ _LISTENS = re.compile(r"serving /metrics on \S*:(\d+)")
 
 
 @click.command()
-@click.option("--queues", default=100_000, show_default=True, help="Of the large broker, each with a consumer.")
+@click.option("--queues", default=100_000, show_default=True, help="Of the large broker.")
+@click.option("--consumers", type=int, help="Of the large broker; without it one for each queue.")
 @click.option("--interval", default=15, show_default=True, help="Seconds between two polls of the large broker.")
 @click.option("--seconds", default=300.0, show_default=True, help="For which the large one is polled beside the nine.")
 @click.option("--stops", default=8, show_default=True, help="How often the agent is stopped.")
 @click.option("--seed", default=1, show_default=True, help="Of the moments at which it is stopped.")
-def main(*, queues: int, interval: int, seconds: float, stops: int, seed: int) -> None:
+def main(*, queues: int, consumers: int | None, interval: int, seconds: float, stops: int, seed: int) -> None:
     with ExitStack() as stack:
         small = {f"small-{n}": stack.enter_context(_small()) for n in range(SMALL)}
-        large = stack.enter_context(running(queues, queues, live=True))
+        large = stack.enter_context(running(queues, queues if consumers is None else consumers, live=True))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         alone = [part(folder / "before", config(small), small, seconds / 2)]
         both = config(small, large, interval)
@@ -57,6 +58,7 @@ def main(*, queues: int, interval: int, seconds: float, stops: int, seed: int) -
     quiet = sum(one["scrape_p99_ms"] for one in alone) / len(alone)
     result = {
         "queues": queues,
+        "consumers": queues if consumers is None else consumers,
         **beside,
         "scrape_p99_alone_ms": round(quiet, 1),
         "scrape_p99_ratio": round(beside["scrape_p99_ms"] / quiet, 2),

@@ -147,14 +147,21 @@ class Polled:
             raise SystemExit(f"the poll went wrong: {result.error}")
         return seconds
 
-    async def warm_up(self, polls: int = 4) -> None:
-        """Polls until everything is known; settings of all addresses at once, which else takes a poll for each 500."""
+    async def warm_up(self, polls: int = 4) -> list[Sequence[Request]]:
+        """
+        Polls until everything is known; the bulks that were asked for it.
+
+        The settings of all addresses at once, which else takes a poll for each 500.
+        """
+        asked = []
         at_once, reader.SETTINGS_AT_ONCE = reader.SETTINGS_AT_ONCE, 1_000_000
         try:
             for _ in range(polls):
                 await self.poll()
+                asked += self.transport.asked
         finally:
             reader.SETTINGS_AT_ONCE = at_once
+        return asked
 
     async def close(self) -> None:
         await self.poller.close()

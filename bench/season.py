@@ -271,7 +271,7 @@ class Season:
         if not queue.fault:
             return
         half = self.clock.at >= START + self.weeks * WEEK * 5 / 8
-        works = np.flatnonzero(half & (self.rates[:, i] > 0) & (self.there[:, i] | (queue.fault == "silent")))
+        works = np.flatnonzero(half & (self.rates[:, i] > 0) & (self.serves[:, i] > 0))
         works = works[works < len(self.clock.at) * 0.85]
         begin = int(random.choice(works)) + 1
         queue.begins = float(self.clock.at[begin])

@@ -21,7 +21,6 @@ from penstock.agent.checkpoint import checkpoint_of, restore
 from penstock.assessment.assess import State, assess
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.registry import KINDS
-from penstock.cli.replay import Recorded
 from penstock.core.errors import SourceError
 from penstock.exposition.body import Exposition
 from penstock.exposition.render import BrokerBlocks
@@ -30,6 +29,7 @@ from penstock.model import Snapshot
 from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.settings.constants import Constants
 from penstock.settings.policy import Policy
+from penstock.transports.recording import RecordingTransport
 
 
 class Subject:
@@ -75,7 +75,7 @@ def labelled(root: Path) -> Iterator[tuple[str, Sequence[Snapshot]]]:
 
 
 async def answered(path: Path) -> list[Snapshot]:
-    transport = Recorded(path)
+    transport = RecordingTransport(path)
     reader = KINDS[transport.header.kind].reader(transport, ReaderOptions(name="recorded"), None)
     found: list[Snapshot] = []
     kept, interval = LastGood(), 5.0

@@ -122,7 +122,7 @@ def catalogue_labels() -> dict[str, frozenset[str]]:
     known["up"] = TARGET
     known["ALERTS"] = TARGET | {"alertname", "alertstate", "severity", "broker", "address", "queue", "client"}
     for rule in recordings():
-        known[rule.record] = labels_of(promql.parse(rule.expr), known) or frozenset()
+        known[rule["record"]] = labels_of(promql.parse(rule["expr"]), known) or frozenset()
     return known
 
 

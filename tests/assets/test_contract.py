@@ -51,7 +51,7 @@ def causes(expression: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("expression", [rule.expr for rule in recordings()])
+@pytest.mark.parametrize("expression", [rule["expr"] for rule in recordings()])
 def test_recording_rules(expression: str) -> None:
     assert problems(expression, KNOWN) == []
 

@@ -126,7 +126,7 @@ def can_have_data(node: Any, kind: str) -> bool:
 def everything() -> dict[str, str]:
     """All that must have data: by where it stands, the query."""
     panels = {f"{query.name}: {query.expr}": substituted(query.expr) for query in asked()}
-    recorded = {rule.record: rule.expr for rule in recordings()}
+    recorded = {rule["record"]: rule["expr"] for rule in recordings()}
     return panels | recorded
 
 

@@ -11,9 +11,9 @@ import pytest
 from brokers.test_artemis_reader import NULL_POINTER, Broker, errors, polled
 from penstock.brokers.artemis import ArtemisReader, reader, requests, sizes
 from penstock.brokers.requests import key_of
-from penstock.cli.replay import Recorded
 from penstock.core.errors import BadAnswer, SourceError, Unreachable
 from penstock.model import Snapshot
+from penstock.transports.recording import RecordingTransport
 from penstock.transports.transport import Answer, Request
 
 NAMES = tuple(f"q{number}" for number in range(10))
@@ -344,7 +344,7 @@ async def replayed(
 ) -> tuple[list[dict[str, list[float]]], int]:
     """Sizes of all queues at each poll, and how many reads by name there were; share: see `BY_NAME`."""
     monkeypatch.setattr(sizes, "BY_NAME", share)
-    transport, polls, by_name = Recorded(path), [], 0
+    transport, polls, by_name = RecordingTransport(path), [], 0
     ask = transport.ask
 
     async def counted(asked: Sequence[Request], timeout: float) -> Answer:

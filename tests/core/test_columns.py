@@ -9,13 +9,13 @@ import pytest
 from penstock.assessment.assess import State, assess
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.registry import KINDS
-from penstock.cli.replay import Recorded
 from penstock.core.errors import SourceError
 from penstock.core.table import Table
 from penstock.exposition.catalogue import CATALOGUE
 from penstock.history.schema import TABLES as HISTORY
 from penstock.model import Snapshot
 from penstock.settings.policy import Policy
+from penstock.transports.recording import RecordingTransport
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 IMPORTED = {"messages_dropped", "messages_rejected", "producers_blocked", "retroactive", "flow_limit", "flow_resume"}
@@ -23,7 +23,7 @@ IMPORTED = {"messages_dropped", "messages_rejected", "producers_blocked", "retro
 
 
 async def snapshots(path: Path, polls: int = 8) -> list[Snapshot]:
-    transport = Recorded(path)
+    transport = RecordingTransport(path)
     reader = KINDS[transport.header.kind].reader(transport, ReaderOptions(name="recorded"), None)
     found: list[Snapshot] = []
     while len(found) < polls and not transport.ended:

@@ -14,9 +14,10 @@ from docs.generator import generator
 from penstock import findings
 from penstock.findings import catalogue, rules
 from penstock.findings.catalogue import RULES
-from penstock.findings.finding import OPENMQ, FindingRule, FindingScope, Found, of_queues
+from penstock.findings.finding import FindingRule, FindingScope, Found, of_queues
 from penstock.findings.usage import FindingContext
 from penstock.insight.explain import BrokerView, explain
+from penstock.model import BrokerKind
 
 PACKAGE = Path(findings.__file__).parents[1]
 
@@ -95,7 +96,7 @@ def test_a_rule_of_another_kind_of_broker_is_not_evaluated(monkeypatch: pytest.M
     toy = FindingRule(
         name="deeper_than_two",
         scope=FindingScope.QUEUE,
-        brokers=OPENMQ,
+        brokers=frozenset({BrokerKind.OPENMQ}),
         find=find,
         when="w",
         says="s",

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from penstock.brokers.artemis import ArtemisReader
 from penstock.brokers.engine import ReaderOptions
-from penstock.cli.replay import TIMEOUT, Recorded
+from penstock.cli.replay import TIMEOUT
 from penstock.core.errors import SourceError
 from penstock.model import Snapshot
+from penstock.transports.recording import RecordingTransport
 
 FLAT_SECONDS = 60.0
 GROWING_SECONDS = 300.0
@@ -142,7 +143,7 @@ def rival_alarms(files: Sequence[Path]) -> dict[str, list[Alarm]]:
 
 
 async def _judge(file: Path, found: dict[str, list[Alarm]]) -> None:
-    transport, series = Recorded(file), Series()
+    transport, series = RecordingTransport(file), Series()
     reader = ArtemisReader(transport, ReaderOptions())
     try:
         while not transport.ended:

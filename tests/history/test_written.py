@@ -10,7 +10,7 @@ import pytest
 
 from history.polls import NAMES, POLICY, Clock, files, judged, recorded, rows, write, writer
 from penstock.brokers.artemis import ArtemisReader
-from penstock.cli.replay import Recorded, as_configured
+from penstock.cli.replay import as_configured
 from penstock.core.errors import SourceError
 from penstock.history import compact
 from penstock.history.compact import Keep, read, tidy
@@ -20,6 +20,7 @@ from penstock.history.snapshots import RowReader
 from penstock.history.store import Store, StoreError
 from penstock.history.writer import HistoryWriter, PollRecord, WriterSettings
 from penstock.model import Snapshot
+from penstock.transports.recording import RecordingTransport
 from penstock.trends.judging import hours_of
 
 HEALTHY = {"batch-transactions", "exclusive-standby", "healthy", "low-traffic", "paging-progress"}
@@ -50,7 +51,7 @@ def complete(path: Path) -> tuple[str, list[Snapshot]]:
     """All polls of a whole broker."""
 
     async def polls() -> tuple[str, list[Snapshot]]:
-        transport = Recorded(path)
+        transport = RecordingTransport(path)
         _, wanted = as_configured(None, transport.header.broker)
         reader, found = ArtemisReader(transport, wanted), []
         while not transport.ended:

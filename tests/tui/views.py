@@ -9,13 +9,12 @@ from textual.pilot import Pilot
 from agent.world import World
 from penstock.core.errors import PenstockError
 from penstock.insight import lists
-from penstock.insight.answers import BrokerState, Explanation, ListPage
+from penstock.insight.answers import BrokerList, BrokerState, EventList, Explanation, ListPage
 from penstock.insight.events import Event
 from penstock.insight.explain import BrokerView, explain
 from penstock.insight.lists import ListQuery
 from penstock.tui.app import Top
 from penstock.tui.grid import Grid
-from penstock.tui.source import StatusSource
 
 NARROW, WIDE = (80, 24), (200, 60)
 MADE: Mapping[str, Callable[[Sequence[BrokerView], ListQuery], ListPage]] = {
@@ -26,7 +25,7 @@ MADE: Mapping[str, Callable[[Sequence[BrokerView], ListQuery], ListPage]] = {
 
 
 @dataclass
-class Made(StatusSource):
+class Made:
     """Brokers that are made up; `error` fails every look, `down` says why a broker does not answer."""
 
     worlds: Sequence[World]
@@ -42,6 +41,19 @@ class Made(StatusSource):
             for world in self.worlds
             if broker in ("", world.policy.broker)
         ]
+
+    async def get(self, path: str, _: type, **given: Any) -> Any:
+        """As an agent answers."""
+        match path.removeprefix("/api/v1/"):
+            case "brokers":
+                return BrokerList(await self.brokers())
+            case "explain":
+                return await self.explain(**given)
+            case "events":
+                return EventList(await self.events(**given))
+            case level:
+                broker, _ = given.pop("broker"), given.pop("points", 0)
+                return await self.rows(level, broker, ListQuery(**given))
 
     async def brokers(self) -> list[BrokerState]:
         if self.error:
@@ -75,7 +87,7 @@ class Made(StatusSource):
 
 def top(source: Made, **options: Any) -> Top:
     """A view that looks only when it is told to, or opens something."""
-    return Top(source, "made up", 3600, **options)
+    return Top(source.get, "made up", 3600, **options)
 
 
 async def settled(pilot: Pilot[None]) -> None:

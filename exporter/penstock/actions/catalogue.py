@@ -1,13 +1,12 @@
 """The actions of `catalogue.toml`, and those that fit a condition."""
 
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 
 import msgspec
 
 from penstock.causes.verdict import CauseState, Verdict
+from penstock.core.catalogues import read_toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,4 @@ class ActionTemplate:
         )
 
 
-ACTIONS = msgspec.convert(
-    tomllib.loads(files(__package__).joinpath("catalogue.toml").read_text(encoding="utf-8"))["action"],
-    tuple[ActionTemplate, ...],
-)
+ACTIONS = msgspec.convert(read_toml("penstock.actions")["action"], tuple[ActionTemplate, ...])

@@ -1,4 +1,1 @@
-"""One poll's assessment: all rooms called in their order, and the result as tables for the exposition.
-
-Decides nothing itself; no I/O.
-"""
+"""One poll's assessment: all rooms called in their order, and the result as tables for the exposition."""

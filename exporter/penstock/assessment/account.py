@@ -1,6 +1,8 @@
 """The account as series: by fate of a queue's messages, and of those that came to no queue of an address."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -8,7 +10,7 @@ from penstock.account.account import MessageAccount
 from penstock.account.fates import ADDRESS_FATES, FATES, QUEUE_FATES, Bounds, address_fates, queue_fates
 from penstock.account.openmq_books import DestinationBooks
 from penstock.account.queue_books import QueueBooks
-from penstock.core.table import Column, Index, Positions, Table
+from penstock.core.table import Column, Index, Keys, Positions, Table
 from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED, AddressJoin
 from penstock.series.queues import Queues
@@ -24,12 +26,15 @@ class MessageFate:
     fate: str
 
 
+OfFate: TypeAlias = tuple[int, Positions, Column, Column]
+"""A fate, rows that have it, messages at least and at most."""
+
+
 def fate_table(
     account: MessageAccount, queues: Queues, rows: Table[QueueRow], join: AddressJoin, before: Index[MessageFate]
 ) -> Table[MessageFate]:
-    """
-    Only fates that messages have. messages: at least so many. uncertain: may be so many more; NaN where it is exact and
-    where no most is known. before: of the last poll.
+    """Only fates that messages have. messages: at least so many. uncertain: may be so many more; NaN where it is exact
+    and where no most is known. before: of the last poll.
     """
     grouping = queues.grouping
     if not (account.watched and account.books.index is rows.index is join.queues is grouping.source):
@@ -37,9 +42,7 @@ def fate_table(
     alone = grouping.index.column("alone", lambda series: not series.summed) > 0
     judged = rows.index.column("judged", lambda row: row.kind in JUDGED) > 0
     shown = np.flatnonzero(np.append(alone, np.False_)[grouping.member] & judged)
-    found: list[tuple[int, Positions, Column, Column]] = []
-    for fate, bounds in enumerate(queue_fates(account, rows).values()):
-        found.append(some(fate, shown, bounds))
+    found = [some(fate, shown, bounds) for fate, bounds in enumerate(queue_fates(account, rows).values())]
     if account.address_books.index is grouping.source:
         first = shown[np.unique(join.at[shown], return_index=True)[1]]
         by_fate = address_fates(account)
@@ -48,24 +51,27 @@ def fate_table(
             if name == "rolled_back":  # what is open now may be; it is no news of each busy address
                 high = np.where(low > 0, high, 0.0)
             found.append(some(fate, first, (low, high)))
-    keys = np.concatenate([len(FATES) * grouping.keys[at] + fate for fate, at, _, _ in found])
+
+    def label(fate: int, at: int) -> MessageFate:
+        series, name = grouping.index.rows[grouping.member[at]], FATES[fate]
+        return MessageFate(series.broker, series.address, series.queue if name in QUEUE_FATES else "", name)
+
+    keys = [len(FATES) * grouping.keys[at] + fate for fate, at, _, _ in found]
+    return as_table(found, np.concatenate(keys), label, before)
+
+
+def as_table(
+    found: Sequence[OfFate], keys: Keys, label: Callable[[int, int], MessageFate], before: Index[MessageFate]
+) -> Table[MessageFate]:
+    """What `some` found of each fate. keys: of all its rows; label: of a fate and a row."""
     fates = np.concatenate([np.full(len(at), fate) for fate, at, _, _ in found])
     at, low, high = (np.concatenate([one[part] for one in found]) for part in (1, 2, 3))
-
-    def label(new: list[int]) -> list[MessageFate]:
-        made = []
-        for i in new:
-            series, fate = grouping.index.rows[grouping.member[at[i]]], FATES[fates[i]]
-            queue = series.queue if fate in QUEUE_FATES else ""
-            made.append(MessageFate(series.broker, series.address, queue, fate))
-        return made
-
-    index, order = before.advance(keys, label)
+    index, order = before.advance(keys, lambda new: [label(fates[i], at[i]) for i in new])
     uncertain = np.where(np.isfinite(high) & (high > low), high - low, np.nan)
     return Table(index, {"messages": np.where(low > 0, low, np.nan)[order], "uncertain": uncertain[order]})
 
 
-def some(fate: int, rows: Positions, bounds: Bounds) -> tuple[int, Positions, Column, Column]:
+def some(fate: int, rows: Positions, bounds: Bounds) -> OfFate:
     """Of these rows those with messages of that fate, or possibly so."""
     low, high = bounds[0][rows], bounds[1][rows]
     has = np.flatnonzero((low > 0) | ((high > 0) & np.isfinite(high)))

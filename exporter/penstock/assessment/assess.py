@@ -1,7 +1,4 @@
-"""What a snapshot means: the tables of series that are shown, from the snapshot and what was known before.
-
-Pure: `assess(state, snapshot, policy) -> (state, tables)`. Time comes from the snapshot.
-"""
+"""The tables of series that are shown, from a snapshot and what was known before. Time comes from the snapshot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,8 +1,7 @@
 """The judgement as series: conditions by cause, and what it measures of queues and clients."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,33 +24,15 @@ BOUNDS = ("earliest", "latest")
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerCause:
+class CauseSeries:
+    """A condition of a broker, address, queue, client or connection; what none of its table's labels says is empty."""
+
     broker: str
-    cause: str
-
-
-@dataclass(frozen=True, slots=True)
-class AddressCause:
-    broker: str
-    address: str
-    cause: str
-
-
-@dataclass(frozen=True, slots=True)
-class QueueCause:
-    broker: str
-    address: str
-    queue: str
-    cause: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClientCause:
-    broker: str
-    address: str
-    queue: str
-    client: str
-    cause: str
+    address: str = ""
+    queue: str = ""
+    client: str = ""
+    connection: str = ""
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,32 +61,26 @@ class OldestMessage:
     bound: str
 
 
-def broker_causes(conditions: Sequence[ActiveCondition]) -> Table[BrokerCause]:
+def broker_causes(conditions: Sequence[ActiveCondition]) -> Table[CauseSeries]:
     """Conditions of the broker itself: 1 warning, 2 critical."""
     of_broker = [one for one in conditions if CONDITIONS[one.name].scope is Scope.BROKER]
-    rows = [BrokerCause(one.broker, one.name) for one in of_broker]
+    rows = [CauseSeries(one.broker, cause=one.name) for one in of_broker]
     return Table(Index.of(rows), {"unhealthy": np.array([float(one.severity) for one in of_broker])})
 
 
-def address_causes(conditions: Sequence[ActiveCondition], addresses: Table[AddressSeries]) -> Table[AddressCause]:
+def address_causes(conditions: Sequence[ActiveCondition], addresses: Table[AddressSeries]) -> Table[CauseSeries]:
     """Conditions of the addresses themselves, as those of the queues: 1 warning, 2 critical; the worst of any queue."""
-    unhealthy: dict[AddressCause, float] = {}
-    for condition in conditions:
-        if CONDITIONS[condition.name].of_address and not condition.silenced and condition.severity is not Severity.INFO:
-            cause = AddressCause(condition.broker, condition.address, condition.name)
-            unhealthy[cause] = max(unhealthy.get(cause, 0.0), float(condition.severity))
+    shown = [one for one in conditions if not one.silenced and CONDITIONS[one.name].of_address]
+    unhealthy = worst((CauseSeries(one.broker, one.address, cause=one.name), one) for one in shown)
     held = {row.address for row in addresses.index.rows[addresses["paused"] > 0]} if unhealthy else set()
-    rows = [cause for cause in sorted(unhealthy, key=repr) if cause.cause != PAUSED.name or cause.address in held]
-    return Table(Index.of(rows), {"unhealthy": np.array([unhealthy[row] for row in rows])})
+    kept = {cause: how for cause, how in unhealthy.items() if cause.cause != PAUSED.name or cause.address in held}
+    return _sparse({"unhealthy": kept})
 
 
 def address_measures(
     judgement: Judgement, queues: Grouping[QueueSeries], of_queue: Positions, addresses: Table[AddressSeries]
 ) -> dict[str, Column]:
-    """Columns by the addresses: whether producers wait for a limit, what was dropped or refused.
-
-    of_queue: position of its address of each queue series. Nothing where the last poll was not judged.
-    """
+    """Columns by the addresses, none where the poll was not judged. of_queue: place of each queue series' address."""
     blocked = judgement.debounced.get(PRODUCERS_BLOCKED.name)
     if blocked is None or blocked.index is not queues.source or len(of_queue) != len(queues.index):
         return {}
@@ -134,47 +109,44 @@ def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
     return float(sum((row.address, row.queue, row.client) not in told for row in rows))
 
 
-def queue_causes(conditions: Sequence[ActiveCondition]) -> Table[QueueCause]:
+def queue_causes(conditions: Sequence[ActiveCondition]) -> Table[CauseSeries]:
     """Conditions that hold on queues, those of their clients included. unhealthy: 1 warning, 2 critical; notice: 1.
 
     Several under the same label are one, the worst: a sum of queues may have a condition more than once.
     """
-    unhealthy: dict[QueueCause, float] = {}
-    notice: dict[QueueCause, float] = {}
-    for condition in conditions:
-        if condition.silenced or CONDITIONS[condition.name].scope is Scope.BROKER:
-            continue
-        cause = QueueCause(condition.broker, condition.address, condition.queue, condition.name)
-        if condition.severity is Severity.INFO:
-            if not condition.client:
-                notice[cause] = 1.0
-        else:
-            unhealthy[cause] = max(unhealthy.get(cause, 0.0), float(condition.severity))
-    return _sparse(unhealthy, notice, "unhealthy", "notice")
+    shown = [one for one in conditions if not one.silenced and CONDITIONS[one.name].scope is not Scope.BROKER]
+    named = [(CauseSeries(one.broker, one.address, one.queue, cause=one.name), one) for one in shown]
+    notice = {cause: 1.0 for cause, one in named if one.severity is Severity.INFO and not one.client}
+    return _sparse({"unhealthy": worst(named), "notice": notice})
 
 
-def client_causes(conditions: Sequence[ActiveCondition]) -> Table[ClientCause]:
+def client_causes(conditions: Sequence[ActiveCondition]) -> Table[CauseSeries]:
     """Conditions that hold on clients. unhealthy_consumers: how many of its consumers, at least 1; notice: 1."""
-    unhealthy: dict[ClientCause, float] = {}
-    notice: dict[ClientCause, float] = {}
-    for condition in conditions:
-        if condition.client and not condition.silenced:
-            cause = ClientCause(condition.broker, condition.address, condition.queue, condition.client, condition.name)
-            if condition.severity is Severity.INFO:
+    unhealthy: dict[CauseSeries, float] = {}
+    notice: dict[CauseSeries, float] = {}
+    for one in conditions:
+        if one.client and not one.silenced:
+            cause = CauseSeries(one.broker, one.address, one.queue, one.client, cause=one.name)
+            if one.severity is Severity.INFO:
                 notice[cause] = 1.0
             else:
-                unhealthy[cause] = unhealthy.get(cause, 0.0) + max(condition.consumers, 1)
-    return _sparse(unhealthy, notice, "unhealthy_consumers", "notice")
+                unhealthy[cause] = unhealthy.get(cause, 0.0) + max(one.consumers, 1)
+    return _sparse({"unhealthy_consumers": unhealthy, "notice": notice})
 
 
-def _sparse(first: dict[Any, float], second: dict[Any, float], one: str, other: str) -> Table[Any]:
-    rows = sorted({*first, *second}, key=repr)
+def worst(named: Iterable[tuple[CauseSeries, ActiveCondition]]) -> dict[CauseSeries, float]:
+    """The worst severity under each label; what only informs has none."""
+    found: dict[CauseSeries, float] = {}
+    for cause, one in named:
+        if one.severity is not Severity.INFO:
+            found[cause] = max(found.get(cause, 0.0), float(one.severity))
+    return found
+
+
+def _sparse(columns: Mapping[str, Mapping[CauseSeries, float]]) -> Table[CauseSeries]:
+    rows = sorted(set().union(*columns.values()), key=repr)
     return Table(
-        Index.of(rows),
-        {
-            one: np.array([first.get(row, np.nan) for row in rows]),
-            other: np.array([second.get(row, np.nan) for row in rows]),
-        },
+        Index.of(rows), {name: np.array([of.get(row, np.nan) for row in rows]) for name, of in columns.items()}
     )
 
 
@@ -243,10 +215,7 @@ def unhealthy_consumers(conditions: Sequence[ActiveCondition], queues: Index[Que
 
 
 def evictions(judgement: Judgement, queues: Queues, before: Index[Eviction]) -> Table[Eviction]:
-    """What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll.
-
-    On OpenMQ the limit is that of the destination.
-    """
+    """What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll."""
     grouping, measures = queues.grouping, judgement.measures
     if measures.index is not grouping.source:
         return Table(Index.empty())

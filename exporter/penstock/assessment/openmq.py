@@ -1,25 +1,16 @@
 """What the judgement measures of OpenMQ beside its conditions, as columns of the tables that are shown."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from penstock.account.openmq import FATES, OpenmqAccount, queue_fates, topic_fates
-from penstock.assessment.account import MessageFate, some
+from penstock.assessment.account import MessageFate, as_table, some
+from penstock.assessment.health import CauseSeries
 from penstock.conditions.connection_paused import CONNECTION_PAUSED
 from penstock.core.table import Column, Index, Keys, Positions, Table
 from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.labels import HIDDEN, TEMPORARY, AddressSeries, Grouping, QueueSeries
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionCause:
-    broker: str
-    connection: str
-    client: str
-    cause: str
 
 
 def consumer_limits(judgement: Judgement, consumers: Keys) -> dict[str, Column]:
@@ -37,10 +28,7 @@ def consumer_limits(judgement: Judgement, consumers: Keys) -> dict[str, Column]:
 def rejected(
     judgement: Judgement, queues: Grouping[QueueSeries], of_queue: Positions, addresses: Index[AddressSeries]
 ) -> dict[str, Column]:
-    """Messages that each destination refused since the agent watches; NaN where that is not counted (topics).
-
-    of_queue: position of its address of each queue series.
-    """
+    """Messages that each destination refused since the agent started; NaN where that is not counted (topics)."""
     openmq, books = judgement.openmq, judgement.openmq_account.queues
     if openmq.said is None or books.index is not queues.source or len(of_queue) != len(queues.index):
         return {}
@@ -71,27 +59,22 @@ def fate_table(
     of = np.where(place >= 0, np.append(addresses.member, HIDDEN)[place], HIDDEN)
     own = addresses.index.column("own", lambda series: series.address != TEMPORARY) > 0
     shown = np.flatnonzero((of != HIDDEN) & np.append(own, np.False_)[of])
-    of_topics = [some(FATES.index(fate), shown, bounds) for fate, bounds in topic_fates(account).items()]
-    keys += [-1 - len(FATES) * topics.keys[at] - fate for fate, at, _, _ in of_topics]
-    count = sum(len(at) for _, at, _, _ in found)
-    fates = np.concatenate([np.full(len(at), fate) for fate, at, _, _ in found + of_topics])
-    at, low, high = (np.concatenate([one[part] for one in found + of_topics]) for part in (1, 2, 3))
+    of_topics = [some(FATES.index(fate) - len(FATES), shown, bounds) for fate, bounds in topic_fates(account).items()]
+    keys += [-1 - len(FATES) * (topics.keys[at] + 1) - fate for fate, at, _, _ in of_topics]
 
-    def label(i: int) -> MessageFate:
-        if i < count:
-            queue = queues.index.rows[queues.member[at[i]]]
-            return MessageFate(queue.broker, queue.address, queue.queue, FATES[fates[i]])
-        address = addresses.index.rows[of[at[i]]]
-        return MessageFate(address.broker, address.address, "", FATES[fates[i]])
+    def label(fate: int, at: int) -> MessageFate:
+        """Those of topics are numbered below 0."""
+        if fate >= 0:
+            queue = queues.index.rows[queues.member[at]]
+            return MessageFate(queue.broker, queue.address, queue.queue, FATES[fate])
+        address = addresses.index.rows[of[at]]
+        return MessageFate(address.broker, address.address, "", FATES[fate])
 
-    index, order = before.advance(np.concatenate(keys), lambda new: [label(i) for i in new])
-    uncertain = np.where(np.isfinite(high) & (high > low), high - low, np.nan)
-    return Table(index, {"messages": np.where(low > 0, low, np.nan)[order], "uncertain": uncertain[order]})
+    return as_table(found + of_topics, np.concatenate(keys), label, before)
 
 
-def connection_causes(judgement: Judgement, broker: str) -> Table[ConnectionCause]:
+def connection_causes(judgement: Judgement, broker: str) -> Table[CauseSeries]:
     """Connections whose limit one of their consumers uses up; always 1."""
-    rows = [
-        ConnectionCause(broker, str(key), client, CONNECTION_PAUSED.name) for key, client in judgement.openmq.blockers
-    ]
+    named = {"broker": broker, "cause": CONNECTION_PAUSED.name}
+    rows = [CauseSeries(connection=str(key), client=client, **named) for key, client in judgement.openmq.blockers]
     return Table(Index.of(rows), {"unhealthy": np.ones(len(rows))})

@@ -1,7 +1,4 @@
-"""
-The alerts: of each condition a warning, and the same name as critical where the queue has come to a stop; and those of
-`alerts.yaml`.
-"""
+"""The alerts: of each condition a warning, and critical where its queue makes no progress; those of `alerts.yaml`."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,9 +40,7 @@ _DASHBOARDS = {Scope.BROKER: "penstock-broker", Scope.QUEUE: "penstock-queue", S
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """An alerting rule.
-
-    wait, keep: `for` and `keep_firing_for`. dashboard: uid of the one that shows it; labels: what it is opened with.
+    """wait, keep: `for` and `keep_firing_for`. dashboard: uid of the one that shows it; labels: what it is opened with.
     runbook: the file of docs/runbooks with a section of the alert's name.
     """
 

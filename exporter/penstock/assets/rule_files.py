@@ -1,7 +1,7 @@
 """Prometheus rule files: the alerts, and recording rules, one number a queue whatever brokers and agents there are."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -27,33 +27,21 @@ _COUNTERS = (
 _HEADER = "# Made by `penstock alerts write`: change thresholds in penstock/assets/thresholds.py, not here.\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """A recording rule."""
-
-    record: str
-    expr: str
-
-
 def over_brokers(value: str) -> str:
-    """Sum of a value a queue over the brokers that hold a part of it.
-
-    The maximum by node id first: two agents on one broker, under one name or two, and both brokers of a failover pair
-    count once.
-    """
+    """Sum of a value a queue over the brokers that hold a part of it; a pair, or two names of one, count once."""
     active = 'on (job, instance, broker) group_left (node_id) mq_broker_info{role="active"}'
     return f"sum by (address, queue) (max by (node_id, address, queue) ({value} * {active}))"
 
 
-def recordings() -> Iterator[Recording]:
-    """All, in the order of the file."""
+def recordings() -> Iterator[dict[str, str]]:
+    """All recording rules, in the order of the file."""
     for name in _GAUGES:
-        yield Recording(f"address_queue:{name}:sum", over_brokers(name))
+        yield {"record": f"address_queue:{name}:sum", "expr": over_brokers(name)}
     for name in _COUNTERS:
         rate = f"rate({name}[5m])"
         if "evicted" in name:
             rate = f"sum without (reason) ({rate})"
-        yield Recording(f"address_queue:{name.removesuffix('_total')}:rate5m", over_brokers(rate))
+        yield {"record": f"address_queue:{name.removesuffix('_total')}:rate5m", "expr": over_brokers(rate)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +54,7 @@ class Bases:
 
 def rule_files(bases: Bases) -> dict[str, str]:
     """File name → text."""
-    recording = [{"name": "penstock-recording", "rules": [asdict(one) for one in recordings()]}]
+    recording = [{"name": "penstock-recording", "rules": [*recordings()]}]
     alerting = [{"name": name, "rules": [_alert(one, bases) for one in alerts]} for name, alerts in groups().items()]
     return {RECORDING: _text(recording), ALERTS: _text(alerting)}
 

@@ -8,7 +8,6 @@ from penstock.cli import completion, options
 from penstock.cli.client import ask
 from penstock.insight.answers import AccountList
 from penstock.insight.text import account_lines
-from penstock.tui.lines import say, say_json
 
 
 @options.command(
@@ -26,8 +25,5 @@ async def account(broker: str, name: str | None, url: str, http_config_file: Pat
     bounds; "unknown" has its reason beside it.
     """
     found = await ask(url, http_config_file, "/api/v1/account", AccountList, broker=broker, name=name)
-    if form == "json":
-        say_json(found)
-    else:
-        say(*account_lines(found))
+    options.show(found, account_lines(found), form)
     return 0

@@ -22,8 +22,8 @@ def alerts() -> None:
     of=alerts,
 )
 @writing.directory
-@click.option("--runbooks-url", default=_DEFAULT.runbooks, help="Where docs/runbooks is published.")
-@click.option("--grafana-url", default=_DEFAULT.grafana, help="Your Grafana.")
+@click.option("--runbooks-url", default=_DEFAULT.runbooks)
+@click.option("--grafana-url", default=_DEFAULT.grafana)
 def write(directory: Path, runbooks_url: str, grafana_url: str) -> None:
     """Write alerts.yaml and recording.yaml into DIRECTORY, for `rule_files` of Prometheus 2.42 or later.
 

@@ -14,7 +14,6 @@ from penstock.assets.thresholds import THRESHOLDS
 from penstock.cli import options
 from penstock.config import Config, load_rules
 from penstock.settings.policy import Policy
-from penstock.tui.lines import say, say_json
 
 if TYPE_CHECKING:
     from penstock.trends.backtest import BacktestResult
@@ -40,23 +39,11 @@ class BacktestLine:
 
 @options.command("penstock trends backtest --history data/history --rules penstock.yaml --from 2026-11-14")
 @options.history_url
-@click.option(
-    "--rules",
-    required=True,
-    type=options.FILE,
-    help="A configuration: its rules: and judgement: are tried. It need not name brokers.",
-)
-@click.option("--from", "first", type=options.DAY, help="UTC; default: the first poll there is.")
-@click.option("--to", "last", type=options.DAY, help="UTC; default: the last poll there is.")
-@click.option("--warm-up", type=click.FloatRange(0), default=24.0, help="Hours judged before --from.")
-@click.option(
-    "--slice",
-    "slice_days",
-    type=click.FloatRange(0),
-    default=0.0,
-    show_default=False,
-    help="Days judged at a time, side by side, each with a warm-up of its own; default: all in one, as the agent does.",
-)
+@click.option("--rules", required=True, type=options.FILE)
+@click.option("--from", "first", type=options.DAY)
+@click.option("--to", "last", type=options.DAY)
+@click.option("--warm-up", type=click.FloatRange(0), default=24.0)
+@click.option("--slice", "slice_days", type=click.FloatRange(0), default=0.0, show_default=False)
 @options.form
 @options.spark_master
 def backtest(history: str, rules: Path, form: str, master: str | None, **when: Any) -> None:
@@ -70,13 +57,8 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
     span = Span(when["first"] or -float("inf"), when["last"] or float("inf"))
     plan = job.BacktestPlan(span, when["warm_up"] * 3600.0, when["slice_days"])
     found = job.backtest(spark_session(master), Store(history), policies, plan)
-    if form == "json":
-        conditions = lines_of(found)
-        say_json(
-            {"polls": found.polls, "conditions": conditions, "rules": found.rules, "agent": found.agent}, indent=None
-        )
-    else:
-        say(*as_lines(found))
+    told = {"polls": found.polls, "conditions": lines_of(found), "rules": found.rules, "agent": found.agent}
+    options.show(told, as_lines(found), form, indent=None)
 
 
 def policies_of(config: Config) -> Mapping[str, Policy]:

@@ -17,13 +17,13 @@ from penstock.cli.run import authentication_of
 from penstock.config import load
 from penstock.insight.explain import findings
 from penstock.model import Role, Snapshot
-from penstock.tui.lines import say, say_json
+from penstock.tui.lines import say
 
 
 @options.command("penstock check", "penstock check --offline --config.file penstock.yaml --web.config.file web.yml")
 @options.config_file
 @options.web_config_file
-@click.option("--offline", is_flag=True, help="Check the configuration only; ask no broker.")
+@click.option("--offline", is_flag=True)
 @options.form
 async def check(config_file: Path, web_config_file: Path | None, offline: bool, form: str) -> int:
     """
@@ -49,14 +49,14 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     polled = [] if offline else await poll_once(config, config.brokers)
     pollers = [(broker.shown("url"), poller) for broker, poller in zip(config.brokers, polled, strict=False)]
     found, needs = [found_of(url, poller) for url, poller in pollers], memory_of(polled)
-    if form == "json":
-        say_json({"valid": valid, "discovery": faults, "brokers": found, "memory": needs})
-    else:
-        say(*(f"FAILED    discovery: {source}: {why}" for source, why in faults.items()))
-        for one in found:
-            say(f"{one['broker']}: {one['url']}", *(f"  {line}" for line in report(one)))
-        if needs:
-            say(f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB")
+    told = [f"FAILED    discovery: {source}: {why}" for source, why in faults.items()]
+    for one in found:
+        told += [f"{one['broker']}: {one['url']}", *(f"  {line}" for line in report(one))]
+    if needs:
+        told.append(
+            f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB"
+        )
+    options.show({"valid": valid, "discovery": faults, "brokers": found, "memory": needs}, told, form)
     return int(bool(faults) or any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
 
 

@@ -26,16 +26,10 @@ def since_when(text: str) -> float:
 
 
 @options.command("penstock events --since 2h", "penstock events --broker demo --queue stock.updates --format json")
-@click.option("--broker", help="Only of this broker.", shell_complete=completion.brokers)
-@click.option("--queue", help="Only of this queue.", shell_complete=completion.queues)
-@click.option(
-    "--since",
-    type=options.Parsed("text", since_when),
-    default=0.0,
-    show_default=False,
-    help="Only since then: a time ago (30m, 2h, 1d) or 2026-11-21T08:00.",
-)
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, help="The newest so many.")
+@click.option("--broker", shell_complete=completion.brokers)
+@click.option("--queue", shell_complete=completion.queues)
+@click.option("--since", type=options.Parsed("text", since_when), default=0.0, show_default=False)
+@click.option("--limit", type=click.IntRange(1, 1000), default=100)
 @options.agent_url
 @options.http_config_file
 @options.form_of_lines

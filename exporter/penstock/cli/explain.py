@@ -16,7 +16,6 @@ from penstock.insight.explain import HEALTHY, BrokerView, NotFound
 from penstock.insight.explain import explain as explain_queue
 from penstock.insight.objects import explain_address, explain_broker, explain_connection
 from penstock.insight.text import explanation, object_lines
-from penstock.tui.lines import say, say_json
 
 
 @options.command(
@@ -29,12 +28,12 @@ from penstock.tui.lines import say, say_json
 @click.argument("broker", shell_complete=completion.brokers)
 @click.argument("queue", required=False, shell_complete=completion.queues)
 @click.argument("client", required=False, shell_complete=completion.clients)
-@click.option("--address", help="An address; of a QUEUE its own, where several queues have this name.")
-@click.option("--connection", help="A connection, by the broker's id of it.")
+@click.option("--address")
+@click.option("--connection")
 @options.agent_url
 @options.http_config_file
 @options.in_place_of_agent
-@click.option("--polls", type=click.IntRange(min=1, max=1000), default=3, help="Polls of the broker itself.")
+@click.option("--polls", type=click.IntRange(min=1, max=1000), default=3)
 @options.form
 async def explain(  # noqa: PLR0913, PLR0917 - the command's options
     broker: str, queue: str | None, client: str | None, address: str | None, connection: str | None, url: str,
@@ -61,10 +60,7 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
     else:
         given = {} if name is None else {kind: name}
         found = await ask(url, http_config_file, f"/api/v1/{kind}", ObjectView, broker=broker, **given)
-    if form == "json":
-        say_json(found)
-    else:
-        say(*(explanation(found) if isinstance(found, Explanation) else object_lines(found)))
+    options.show(found, explanation(found) if isinstance(found, Explanation) else object_lines(found), form)
     return int(found.knowledge.state not in HEALTHY)
 
 

@@ -8,7 +8,6 @@ import click
 from penstock.cli import options
 from penstock.findings import limits
 from penstock.findings.limits import ConnectionWindow, ConsumerWindow, CreditWindow
-from penstock.tui.lines import say, say_json
 
 FlowLine = tuple[str, Any, str]
 """One result: its name and value as JSON has them, and as a sentence with the arithmetic."""
@@ -36,34 +35,17 @@ def flow() -> None:
     "penstock flow openmq --message-size 4kB --consumers 8 --memory 64MB",
     of=flow,
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(min=-1, max=2**31 - 1),
-    default=limits.DEFAULT_LIMIT,
-    help="imqConsumerFlowLimit of the client, messages; 0 and -1 are none.",
-)
-@click.option(
-    "--threshold",
-    type=int,
-    default=limits.DEFAULT_THRESHOLD,
-    help="imqConsumerFlowThreshold, percent of the limit; as the client does, below 0 counts as 0, above 100 as 100.",
-)
-@click.option(
-    "--destination-limit",
-    type=click.IntRange(min=-1, max=2**31 - 1),
-    default=-1,
-    help="ConsumerFlowLimit of the destination; -1 leaves it to the client.",
-)
-@click.option("--buffered", type=click.IntRange(min=0), help="Messages in the client now: what the next batch is.")
-@click.option("--consumers", type=COUNT, default=1, help="Consumers on one connection.")
-@click.option("--message-size", type=options.SIZE, help="Mean size of a message, for instance 4kB.")
-@click.option("--memory", type=options.SIZE, help="What the buffers of one client may take, for instance 64MB.")
-@click.option("--rate", type=RATE, help="Messages that one consumer takes a second.")
-@click.option(
-    "--round-trip", type=options.TIME, help="From asking to the first message of the batch, for instance 20ms."
-)
-@click.option("--connection-limit", type=COUNT, help="imqConnectionFlowLimit, with imqConnectionFlowLimitEnabled=true.")
-@click.option("--connection-count", type=COUNT, default=limits.CONNECTION_COUNT, help="imqConnectionFlowCount.")
+@click.option("--limit", type=click.IntRange(min=-1, max=2**31 - 1), default=limits.DEFAULT_LIMIT)
+@click.option("--threshold", type=int, default=limits.DEFAULT_THRESHOLD)
+@click.option("--destination-limit", type=click.IntRange(min=-1, max=2**31 - 1), default=-1)
+@click.option("--buffered", type=click.IntRange(min=0))
+@click.option("--consumers", type=COUNT, default=1)
+@click.option("--message-size", type=options.SIZE)
+@click.option("--memory", type=options.SIZE)
+@click.option("--rate", type=RATE)
+@click.option("--round-trip", type=options.TIME)
+@click.option("--connection-limit", type=COUNT)
+@click.option("--connection-count", type=COUNT, default=limits.CONNECTION_COUNT)
 @options.form
 def openmq(  # noqa: PLR0913, PLR0917 - the command's options
     limit: int, threshold: int, destination_limit: int, buffered: int | None, consumers: int,
@@ -95,16 +77,11 @@ def openmq(  # noqa: PLR0913, PLR0917 - the command's options
     "penstock flow artemis --message-size 2kB --ring 1000 --consumers 3 --format json",
     of=flow,
 )
-@click.option(
-    "--window",
-    type=click.IntRange(min=-1, max=2**31 - 1),
-    default=limits.ARTEMIS_WINDOW,
-    help="consumerWindowSize of a Core client, bytes; 0 holds nothing in advance, -1 without bound.",
-)
-@click.option("--message-size", type=options.SIZE, default="1kB", help="Mean size of a message.")
-@click.option("--consumers", type=COUNT, default=1, help="Consumers of the queue.")
-@click.option("--ring", type=COUNT, help="ring-size of the queue: the window at which consumers hold no more than it.")
-@click.option("--memory", type=options.SIZE, help="What the buffers of one client may take.")
+@click.option("--window", type=click.IntRange(min=-1, max=2**31 - 1), default=limits.ARTEMIS_WINDOW)
+@click.option("--message-size", type=options.SIZE, default="1kB")
+@click.option("--consumers", type=COUNT, default=1)
+@click.option("--ring", type=COUNT)
+@click.option("--memory", type=options.SIZE)
 @options.form
 def artemis(window: int, message_size: int, consumers: int, ring: int | None, memory: int | None, form: str) -> None:
     """Flow control of Artemis: the window of a Core client, against messages, a ring, memory."""
@@ -214,11 +191,9 @@ def bounds(size: int, consumers: int, ring: int | None, memory: int | None) -> I
 
 
 def show(lines: Sequence[FlowLine], form: str) -> None:
-    if form == "json":
-        say_json({name: value for name, value, _ in lines})
-        return
     width = max(len(name) for name, *_ in lines)
-    say(*(f"{name.replace('_', ' '):{width}}  {text}" for name, _, text in lines))
+    texts = (f"{name.replace('_', ' '):{width}}  {text}" for name, _, text in lines)
+    options.show({name: value for name, value, _ in lines}, texts, form)
 
 
 def messages(count: int) -> str:

@@ -42,17 +42,13 @@ DEFAULT_DAYS = 15
 @options.command(
     "penstock history import --prometheus http://prometheus:9090 --from 2026-11-14", of=history, name="import"
 )
-@click.option("--prometheus", "url", required=True, help="URL of a Prometheus, Thanos or the like.")
-@click.option("--history", "target", default="data/history", help="Where the agent publishes.")
-@click.option(
-    "--match", default="", show_default=False, help='Further label matchers, such as \'job="artemis",cluster="a"\'.'
-)
-@click.option(
-    "--broker", default="", show_default=False, help="Name of the broker; default: its label broker, host or instance."
-)
+@click.option("--prometheus", "url", required=True)
+@click.option("--history", "target", default="data/history")
+@click.option("--match", default="", show_default=False)
+@click.option("--broker", default="", show_default=False)
 @click.option("--from", "first", type=options.DAY, help=f"UTC; default: {DEFAULT_DAYS} days ago.")
-@click.option("--to", "last", type=options.DAY, help="UTC; default: now.")
-@click.option("--bearer-token-file", "token", type=options.FILE, help="With a token for it.")
+@click.option("--to", "last", type=options.DAY)
+@click.option("--bearer-token-file", "token", type=options.FILE)
 def import_samples(url: str, target: str, match: str, broker: str, token: Path | None, **when: float | None) -> None:
     """Back-fill the history from what a Prometheus scraped: of Penstock, or of Artemis by the JMX exporter or a plugin.
 

@@ -22,8 +22,8 @@ FORMATS = {"metrics": Format.TEXT, "openmetrics": Format.OPENMETRICS}
 
 @options.command("penstock once --format table", "penstock once --broker demo --format openmetrics")
 @options.config_file
-@click.option("--broker", "name", help="Only this broker.")
-@click.option("--format", "form", type=click.Choice([*FORMATS, "table"]), default="metrics", help="What to print.")
+@click.option("--broker", "name")
+@click.option("--format", "form", type=click.Choice([*FORMATS, "table"]), default="metrics")
 async def once(config_file: Path, name: str | None, form: str) -> int:
     """Poll each broker once and print what /metrics would show.
 

@@ -4,7 +4,7 @@ import asyncio
 import functools
 import re
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,13 @@ from penstock.cli.client import DEFAULT_URL
 from penstock.cli.main import examples
 from penstock.config import Broker, Config
 from penstock.config.values import parse_duration, parse_size
+from penstock.core.catalogues import read_toml
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.insight.events import Event
 from penstock.insight.text import event_line
 from penstock.tui.lines import say, say_json
+
+Function = Callable[..., Coroutine[Any, Any, int] | None]
 
 
 class Parsed(click.ParamType[float]):
@@ -57,72 +60,66 @@ class Timestamp(click.DateTime):
 DAY = Timestamp(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
-config_file = click.option(
-    "--config.file", "config_file", type=PATH, default=Path("penstock.yaml"), help="The configuration."
+_HELP = read_toml("penstock.cli", "texts.toml")
+
+
+def _shared(text: str, *names: str, **how: Any) -> Callable[[Function], Function]:
+    """An option of several commands. text: the name of its help."""
+    return click.option(*names, help=_HELP["shared"][text], **how)
+
+
+config_file = _shared("config_file", "--config.file", "config_file", type=PATH, default=Path("penstock.yaml"))
+in_place_of_agent = _shared("in_place_of_agent", "--config.file", "config_file", type=PATH)
+web_config_file = _shared("web_config_file", "--web.config.file", "web_config_file", type=PATH)
+agent_url = _shared(
+    "agent_url", "--url", "--agent", "url", default=DEFAULT_URL, envvar="PENSTOCK_URL", show_envvar=True
 )
-web_config_file = click.option(
-    "--web.config.file",
-    "web_config_file",
-    type=PATH,
-    help="TLS, users, headers and rate limit of the server, in the form of Prometheus' exporters.",
-)
-
-
-form = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-form_of_lines = click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: one object a line."
-)
-
-
-def show_event(event: Event, form: str) -> None:
-    """In one line, as `form_of_lines` says."""
-    if form == "json":
-        say_json(event, indent=None)
-    else:
-        say(event_line(event))
-
-
-agent_url = click.option(
-    "--url",
-    "--agent",
-    "url",
-    default=DEFAULT_URL,
-    envvar="PENSTOCK_URL",
-    show_envvar=True,
-    help="The running agent that is asked.",
-)
-in_place_of_agent = click.option(
-    "--config.file",
-    "config_file",
-    type=PATH,
-    help="Ask the brokers themselves, as this configuration says, in place of an agent.",
-)
-http_config_file = click.option(
+http_config_file = _shared(
+    "http_config_file",
     "--http.config.file",
     "http_config_file",
     type=PATH,
     envvar="PENSTOCK_HTTP_CONFIG_FILE",
     show_envvar=True,
-    help="User and TLS to ask the agent with, in the form that promtool has.",
 )
+form = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+form_of_lines = _shared("form_of_lines", "--format", "form", type=click.Choice(["text", "json"]), default="text")
+history_url = _shared("history_url", "--history", required=True)
+spark_master = _shared("spark_master", "--master")
 
 
-history_url = click.option(
-    "--history", required=True, help="Where the agent publishes: a directory or s3://BUCKET/PREFIX."
-)
-spark_master = click.option("--master", help="Spark master, such as spark://HOST:7077; default: embedded on all cores.")
+def show(value: Any, lines: Iterable[str], form: str, *, indent: int | None = 2) -> None:
+    """The value as JSON, or these lines, as `form` says."""
+    if form == "json":
+        say_json(value, indent=indent)
+    else:
+        say(*lines)
+
+
+def show_event(event: Event, form: str) -> None:
+    """In one line, as `form_of_lines` says."""
+    show(event, [event_line(event)], form, indent=None)
+
 
 EXTRAS = {"pyarrow": "history", "pandas": "trends", "pyspark": "trends", "textual": "top"}
 """Package → the extra that brings it."""
 
 
-Function = Callable[..., Coroutine[Any, Any, int] | None]
-
-
 def command(*lines: str, of: click.Group | None = None, name: str | None = None) -> Callable[[Function], click.Command]:
-    """A command, of Penstock itself where no group is given, by the function's name unless given. lines: examples."""
-    begin = click.command if of is None else of.command
-    return lambda function: begin(name, epilog=examples(*lines))(_ending(function))
+    """A command, of Penstock itself where no group is given, by the function's name unless given. lines: examples.
+
+    Options that have no help of their own have that of `texts.toml`.
+    """
+
+    def made(function: Function) -> click.Command:
+        found = (click.command if of is None else of.command)(name, epilog=examples(*lines))(_ending(function))
+        texts = _HELP.get(f"{of.name} {found.name}" if of else str(found.name), {})
+        for one in found.params:
+            if isinstance(one, click.Option):
+                one.help = one.help or texts.get(one.name or "")
+        return found
+
+    return made
 
 
 def _ending(function: Function) -> Callable[..., None]:

@@ -19,16 +19,10 @@ from penstock.tui.lines import say
 
 @options.command("penstock record --polls 2 --output demo.jsonl.gz")
 @options.config_file
-@click.option("--broker", "name", help="Which broker, when there are several.")
-@click.option("--polls", type=click.IntRange(min=1), default=20, help="How many polls.")
-@click.option("--output", type=options.FILE, help="The file to write; default BROKER-TIME.jsonl.gz here.")
-@click.option(
-    "--max-size",
-    "limit",
-    type=options.SIZE,
-    default=format_size(MAX_BYTES),
-    help="Of the file: a poll that has no room ends it.",
-)
+@click.option("--broker", "name")
+@click.option("--polls", type=click.IntRange(min=1), default=20)
+@click.option("--output", type=options.FILE)
+@click.option("--max-size", "limit", type=options.SIZE, default=format_size(MAX_BYTES))
 async def record(config_file: Path, name: str | None, polls: int, output: Path | None, limit: int) -> int:
     """Poll a broker at its interval and write every raw answer as compressed JSON lines.
 

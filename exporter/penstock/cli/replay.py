@@ -1,6 +1,6 @@
 """`penstock replay`: judge a recording anew."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +12,11 @@ from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.registry import KINDS
 from penstock.cli import options
 from penstock.config import Config, load
-from penstock.core.errors import ConfigError, SourceError, Unreachable
+from penstock.core.errors import ConfigError, SourceError
 from penstock.insight.events import Event, StatusSummary, changes, summarize
 from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.settings.policy import Policy
 from penstock.transports.recording import RecordingTransport
-from penstock.transports.transport import Answer, Request
 from penstock.tui.lines import say
 
 TIMEOUT = 3600.0
@@ -28,13 +27,8 @@ TIMEOUT = 3600.0
     "penstock replay demo.jsonl.gz", "penstock replay demo.jsonl.gz --config.file penstock.yaml --format json"
 )
 @click.argument("file", type=options.FILE)
-@click.option(
-    "--config.file",
-    "config_file",
-    type=options.PATH,
-    help="Its rules and constants; default: none and the built-in ones.",
-)
-@click.option("--broker", "name", help="As which broker of the configuration; default: the name in the recording.")
+@click.option("--config.file", "config_file", type=options.PATH)
+@click.option("--broker", "name")
 @options.form_of_lines
 async def replay(file: Path, config_file: Path | None, name: str | None, form: str) -> int:
     """Judge a recording of `penstock record` and tell what changed, with the times of the recording.
@@ -42,7 +36,7 @@ async def replay(file: Path, config_file: Path | None, name: str | None, form: s
     Edit rules or constants, replay, and see what would have been told.
     """
     config = None if config_file is None else load(config_file)
-    transport = Recorded(file)
+    transport = RecordingTransport(file)
     policy, wanted = as_configured(config, name or transport.header.broker)
     polls = told = 0
     async for events in replayed_events(transport, policy, wanted):
@@ -66,26 +60,9 @@ def as_configured(config: Config | None, name: str) -> tuple[Policy, ReaderOptio
     return policy, ReaderOptions(names=name_map(config))
 
 
-class Recorded(RecordingTransport):
-    """A recording that knows when it has come to its end, and what time it is in it."""
-
-    ended = False
-    last_stamp = 0.0
-
-    async def begin_poll(self) -> None:
-        try:
-            await super().begin_poll()
-        except Unreachable:
-            self.ended = True
-            raise
-
-    async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
-        answer = await super().ask(requests, timeout)
-        self.last_stamp = answer.stamp
-        return answer
-
-
-async def replayed_events(transport: Recorded, policy: Policy, wanted: ReaderOptions) -> AsyncIterator[list[Event]]:
+async def replayed_events(
+    transport: RecordingTransport, policy: Policy, wanted: ReaderOptions
+) -> AsyncIterator[list[Event]]:
     """What changed with each poll of the recording."""
     kind = KINDS.get(transport.header.kind)
     if kind is None:

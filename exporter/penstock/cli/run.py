@@ -31,61 +31,22 @@ MOST_PROBES = 64
     "penstock run", "penstock run --config.file penstock.yaml --web.listen-address 127.0.0.1:19771 --storage.path data"
 )
 @options.config_file
-@click.option(
-    "--web.listen-address",
-    "listen_addresses",
-    multiple=True,
-    default=(DEFAULT_ADDRESS,),
-    help="Where to serve: :port, host:port or [::1]:port; may be given several times.",
-)
-@click.option(
-    "--web.probe-listen-address",
-    "probe_listen_address",
-    metavar="ADDRESS",
-    help="Serve health and readiness here too, by plain HTTP and without a user, and nothing else: no crowd at the"
-    " other addresses delays these.",
-)
-@click.option(
-    "--web.enable-lifecycle",
-    "lifecycle",
-    is_flag=True,
-    help="Let POST /-/reload reload the configuration; where users are configured, only for a user.",
-)
-@click.option(
-    "--web.allowed-host",
-    "allowed_hosts",
-    metavar="NAME",
-    multiple=True,
-    help="A host name of this server, beside addresses, localhost and the machine's own; requests under others are"
-    " refused. Without it reads are answered under any name. May be given several times.",
-)
+@click.option("--web.listen-address", "listen_addresses", multiple=True, default=(DEFAULT_ADDRESS,))
+@click.option("--web.probe-listen-address", "probe_listen_address", metavar="ADDRESS")
+@click.option("--web.enable-lifecycle", "lifecycle", is_flag=True)
+@click.option("--web.allowed-host", "allowed_hosts", metavar="NAME", multiple=True)
 @options.web_config_file
-@click.option(
-    "--storage.path",
-    "storage",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("data"),
-    help="Directory of the state file, the log of changes and the history; made when it is not there.",
-)
-@click.option(
-    "--shard",
-    metavar="ORDINAL/COUNT",
-    envvar="PENSTOCK_SHARD",
-    show_envvar=True,
-    help="Watch only this agent's part of the brokers; ORDINAL counts from 0 and may be a pod's name that ends in it.",
-)
+@click.option("--storage.path", "storage", type=click.Path(path_type=Path, file_okay=False), default=Path("data"))
+@click.option("--shard", metavar="ORDINAL/COUNT", envvar="PENSTOCK_SHARD", show_envvar=True)
 @click.option(
     "--processes",
     type=options.Parsed("auto|number", process.worker_processes),
     default="auto",
     envvar="PENSTOCK_PROCESSES",
     show_envvar=True,
-    help="How many worker processes there may be for large brokers; auto: one a processor. They start when needed.",
 )
-@click.option(
-    "--log.level", "log_level", type=click.Choice(logs.LEVELS), default="info", help="Lowest level that is logged."
-)
-@click.option("--log.format", "log_format", type=click.Choice(logs.FORMATS), default="logfmt", help="Form of the log.")
+@click.option("--log.level", "log_level", type=click.Choice(logs.LEVELS), default="info")
+@click.option("--log.format", "log_format", type=click.Choice(logs.FORMATS), default="logfmt")
 async def run(
     config_file: Path, storage: Path, shard: str | None, processes: int, log_level: str, log_format: str, **server: Any
 ) -> int:

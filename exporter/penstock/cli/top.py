@@ -1,7 +1,10 @@
 """`penstock top`: brokers, queues, clients and consumers in a terminal, refreshed."""
 
+import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,6 +13,8 @@ from penstock.cli import completion, logs, options
 from penstock.cli.client import AgentClient
 from penstock.core.errors import PenstockError
 from penstock.insight.answers import BrokerList
+from penstock.server.api import ROUTES
+from penstock.server.view import AgentView
 
 
 @options.command(
@@ -20,19 +25,8 @@ from penstock.insight.answers import BrokerList
 @options.agent_url
 @options.http_config_file
 @options.in_place_of_agent
-@click.option(
-    "--broker",
-    default="",
-    show_default=False,
-    help="Begin with the queues of this broker.",
-    shell_complete=completion.brokers,
-)
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0.5, max=3600),
-    default=2.0,
-    help="Seconds between two looks at what the agent knows; how often a broker is polled is the agent's matter.",
-)
+@click.option("--broker", default="", show_default=False, shell_complete=completion.brokers)
+@click.option("--interval", type=click.FloatRange(min=0.5, max=3600), default=2.0)
 async def top(url: str, http_config_file: Path | None, config_file: Path | None, broker: str, interval: float) -> int:
     """Show brokers, queues, clients and consumers, the worst first; open, filter, sort and explain them. ? helps.
 
@@ -40,7 +34,6 @@ async def top(url: str, http_config_file: Path | None, config_file: Path | None,
     """
     logs.set_up("critical", "logfmt")
     from penstock.tui.app import Top  # noqa: PLC0415 - an extra: the agent runs without it
-    from penstock.tui.source import StatusSource, asked_here  # noqa: PLC0415
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise PenstockError("top needs a terminal; for a table to read or to keep: penstock once --format table")
@@ -48,11 +41,22 @@ async def top(url: str, http_config_file: Path | None, config_file: Path | None,
         agent = Agent(config_file)
         try:
             await agent.start()
-            await Top(StatusSource(asked_here(agent.lookups)), str(config_file), interval, broker).run_async()
+            await Top(asked_here(agent.lookups), str(config_file), interval, broker).run_async()
         finally:
             await agent.stop()
         return 0
     async with AgentClient(url, http_config_file) as client:
         await client.get("/api/v1/brokers", BrokerList)  # an error before the screen is taken stays readable
-        await Top(StatusSource(client.get), url, interval, broker).run_async()
+        await Top(client.get, url, interval, broker).run_async()
     return 0
+
+
+def asked_here(agent: AgentView) -> Callable[..., Awaitable[Any]]:
+    """The answers of an agent in this process, which serves no one else."""
+    look_ups = {route.path: route.look_up for route in ROUTES}
+
+    async def get(path: str, _: type, **parameters: str | float) -> Any:
+        given = {name: str(value) for name, value in parameters.items() if value != ""}
+        return await asyncio.to_thread(look_ups[path], agent, given)
+
+    return get

@@ -36,7 +36,7 @@ def run(history: str, out: str, master: str | None) -> None:
 
 @options.command("penstock trends report --out data/trends --output report.html", of=trends)
 @out
-@click.option("--output", type=options.FILE, help="File to write; default: report.html.")
+@click.option("--output", type=options.FILE)
 def report(out: str, output: Path | None) -> None:
     """Write the HTML report anew from the facts of the last run."""
     import json  # noqa: PLC0415

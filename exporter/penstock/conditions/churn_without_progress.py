@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from penstock.conditions.condition import Condition, Reported, Scope
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Reported, declared
 from penstock.learned.churn import Churn
 from penstock.observation.poll import RuleInputs
 
@@ -19,6 +18,4 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
         yield Reported(client, streak.begin, numbers, idle_queue=streak.queue, counts_consumers=True)
 
 
-CHURN_WITHOUT_PROGRESS = Condition(
-    name="churn_without_progress", scope=Scope.CLIENT, reports=reports, **texts("churn_without_progress")
-)
+CHURN_WITHOUT_PROGRESS = Condition(reports=reports, **declared("churn_without_progress"))

@@ -1,7 +1,4 @@
-"""What a condition is: when it is raised, how bad it is, what it rests on, what may be behind it and what to do.
-
-Each condition is an instance in a module of its own name; `catalogue` lists them, `rule_engine` evaluates them.
-"""
+"""What a condition is: when it is raised, how bad it is, what it rests on, what may be behind it and what to do."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -11,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from penstock.causes.verdict import Verdict, Verdicts
+from penstock.core.catalogues import filled, read_toml
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
-from penstock.model import BrokerKind
 from penstock.settings.constants import Constants
 
 if TYPE_CHECKING:
@@ -41,12 +38,12 @@ class Scope(StrEnum):
 class Raised(NamedTuple):
     """What a rule says at one poll, by the rows of its scope.
 
-    mask: where it is true. since: when it became true, by the broker's clock, NaN = at this poll. lasting: seconds for
-    which it must have been true before the condition is raised; None = two polls are enough.
+    mask: where it is true. since: when it became true, by the broker's clock; NaN, and None of all = at this poll.
+    lasting: seconds for which it must have been true before the condition is raised; None = two polls are enough.
     """
 
     mask: Mask
-    since: Column
+    since: Column | None = None
     lasting: Column | None = None
 
 
@@ -145,9 +142,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Condition:
-    """One condition.
-
-    title: one sentence, also the summary of the alert. when, quiet_on: for people; `{name}` is a constant of the rules.
+    """title: one sentence, also the summary of the alert. when, quiet_on: for people; `{name}` is a constant of rules.
     causes: what looks like this at the broker, by a name that actions and incidents know. action: what to do, with the
     names of the evidence in braces.
     """
@@ -199,5 +194,13 @@ class Condition:
         return replace(self, silenced_by=silenced_by, **given)
 
 
-ARTEMIS = frozenset({BrokerKind.ARTEMIS.name})
-OPENMQ = frozenset({BrokerKind.OPENMQ.name})
+DECLARED = read_toml("penstock.conditions")
+"""By the name of a condition what `catalogue.toml` says of it."""
+_READ: Mapping[str, Callable[[Any], Any]] = {"scope": Scope, "brokers": frozenset, "alert": lambda one: Alert(**one)}
+
+
+def declared(name: str, kind: str = "", **numbers: float) -> dict[str, Any]:
+    """Arguments of the condition of this name, or of its variant on a kind of broker. numbers: for ${name} in texts."""
+    found = DECLARED[name]["variants"][kind] if kind else DECLARED[name] | {"name": name}
+    fields = {key: _READ.get(key, lambda one: one)(value) for key, value in found.items() if key != "variants"}
+    return filled(fields, numbers, "when", "quiet_on")

@@ -3,11 +3,10 @@
 import numpy as np
 
 from penstock.conditions import openmq
-from penstock.conditions.condition import OPENMQ, Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import dispatch_timeout, undelivered
 from penstock.conditions.paused import PAUSED
 from penstock.conditions.starving import starving_for
-from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.observation.poll import RuleInputs
 
@@ -39,12 +38,5 @@ def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
 
 
 CONNECTION_PAUSED = Condition(
-    name="connection_paused",
-    scope=Scope.QUEUE,
-    rule=rule,
-    evidence=evidence,
-    silenced_by=(PAUSED,),
-    blockers=openmq.blocking,
-    brokers=OPENMQ,
-    **texts("connection_paused"),
+    rule=rule, evidence=evidence, silenced_by=(PAUSED,), blockers=openmq.blocking, **declared("connection_paused")
 )

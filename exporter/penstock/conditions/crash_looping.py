@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from penstock.conditions.condition import Condition, Reported, Scope
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Reported, declared
 from penstock.learned.churn import LEAST, LEAST_POLLS, SECONDS, Churn
 from penstock.observation.poll import RuleInputs
 
@@ -26,13 +25,5 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
 
 
 CRASH_LOOPING = Condition(
-    name="crash_looping",
-    scope=Scope.CLIENT,
-    reports=reports,
-    when=f"within {SECONDS / 60:g} min at least {LEAST} consumers of one client were gone at"
-    f" {LEAST_POLLS} polls, each with buffered messages and without any acknowledgement, and the queue"
-    " settles no more than its other consumers do",
-    may_be_critical=False,
-    by_consumer=True,
-    **texts("crash_looping"),
+    reports=reports, **declared("crash_looping", minutes=SECONDS / 60, least=LEAST, polls=LEAST_POLLS)
 )

@@ -1,10 +1,9 @@
 """`dead_lettering`: messages keep going to the dead letters."""
 
 from penstock.causes import failures
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
+from penstock.conditions.condition import Condition, Raised, always, declared
 from penstock.conditions.dead_lettering_unusually import DEAD_LETTERING_UNUSUALLY
 from penstock.conditions.evidence import rate, window, window_begin
-from penstock.conditions.texts import texts
 from penstock.observation.activity import KILLED, moved_in_both_halves
 from penstock.observation.poll import RuleInputs
 
@@ -15,15 +14,11 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 DEAD_LETTERING = Condition(
-    name="dead_lettering",
-    scope=Scope.QUEUE,
     rule=rule,
     evidence=rate("d_killed"),
     notice=always,
-    may_be_critical=False,
     window=window,
     decide=failures.dies,
     silenced_by=(DEAD_LETTERING_UNUSUALLY,),
-    brokers=ARTEMIS,
-    **texts("dead_lettering"),
+    **declared("dead_lettering"),
 )

@@ -1,9 +1,8 @@
 """`dead_lettering_unusually`: more of a queue's messages go to the dead letters than in the last 28 days."""
 
 from penstock.causes import failures
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import trend, window_begin
-from penstock.conditions.texts import texts
 from penstock.conditions.unusual_shares import against_usual, unusual
 from penstock.observation.activity import TREND_KILLED
 from penstock.observation.poll import RuleInputs
@@ -15,13 +14,9 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 DEAD_LETTERING_UNUSUALLY = Condition(
-    name="dead_lettering_unusually",
-    scope=Scope.QUEUE,
     rule=rule,
     evidence=against_usual(KILLED, TREND_KILLED),
-    may_be_critical=False,
     window=trend,
     decide=failures.dies,
-    brokers=ARTEMIS,
-    **texts("dead_lettering_unusually"),
+    **declared("dead_lettering_unusually"),
 )

@@ -1,9 +1,8 @@
 """`dead_letters_full`: the address of dead letters is at its limit: the next ones are stuck, lost, or beyond it."""
 
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.dead_letters_lost import DEAD_LETTERS_LOST
-from penstock.conditions.evidence import at_this_poll, full_address
-from penstock.conditions.texts import texts
+from penstock.conditions.evidence import full_address
 from penstock.observation.poll import RuleInputs
 
 
@@ -16,16 +15,9 @@ def rule(poll: RuleInputs) -> Raised:
         limited = {row.name for row in addresses.index.rows[own] if row.policy in ("drop", "fail", "block")}
         limited &= {row.dead_letter_address for row in found.queues}
         full[full] = [row.address in limited for row in found.queues.rows[full]]
-    return Raised(full, at_this_poll(poll))
+    return Raised(full)
 
 
 DEAD_LETTERS_FULL = Condition(
-    name="dead_letters_full",
-    scope=Scope.QUEUE,
-    rule=rule,
-    evidence=full_address,
-    silenced_by=(DEAD_LETTERS_LOST,),
-    may_be_critical=False,
-    brokers=ARTEMIS,
-    **texts("dead_letters_full"),
+    rule=rule, evidence=full_address, silenced_by=(DEAD_LETTERS_LOST,), **declared("dead_letters_full")
 )

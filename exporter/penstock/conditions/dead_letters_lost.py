@@ -1,11 +1,9 @@
 """`dead_letters_lost`: messages are removed after failed deliveries, and no dead-letter queue gets them."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.causes.verdict import Verdicts, judged
-from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import window
 from penstock.core.table import Column, Positions
 from penstock.observation.losses import PLACELESS, TARGET
@@ -23,7 +21,7 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(gone | drops, np.where(gone, losses.since[PLACELESS], losses.since[TARGET]))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     return {"lost": np.where(poll.found.parked, poll.losses.lost[TARGET], poll.losses.lost[PLACELESS])[at]}
 
 
@@ -46,31 +44,5 @@ def decide(poll: RuleInputs, queue: int) -> Verdicts:
 
 
 DEAD_LETTERS_LOST = Condition(
-    name="dead_letters_lost",
-    scope=Scope.QUEUE,
-    title="Messages that could not be processed are gone: no dead-letter queue gets them.",
-    rule=rule,
-    when="at three polls or more, over {persistent} or longer, messages were removed after deliveries that settled"
-    " nothing, on a queue whose dead letters have nowhere to go; or the address of dead letters or expired messages is"
-    " full and drops what comes",
-    quiet_on="purges and messages that an operator removes; dead letters that arrive; a dead-letter address whose queue"
-    " the broker creates when the first comes",
-    evidence=evidence,
-    causes={
-        "no_dead_letter_queue": "the queue has no dead-letter address, or that has no queue",
-        "dead_letter_address_full": "the address of dead letters or expired messages is full, and its policy is DROP",
-    },
-    why=why,
-    decide=decide,
-    action="{lost:.0f} messages are gone for good: set dead-letter-address in the address settings and create its"
-    " queue, or make room in it and have it page (address-full-policy)",
-    may_be_critical=False,
-    window=window,
-    brokers=ARTEMIS,
-    alert=Alert(
-        name="PenstockDeadLettersLost",
-        description="Messages that {in_queue} removed after failed deliveries, or that it was to keep, are gone: no"
-        " dead-letter queue got them; {queue.messages} are there.",
-        runbook="queues",
-    ),
+    rule=rule, evidence=evidence, why=why, decide=decide, window=window, **declared("dead_letters_lost")
 )

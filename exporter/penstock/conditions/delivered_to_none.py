@@ -3,8 +3,7 @@
 import numpy as np
 
 from penstock.conditions import openmq
-from penstock.conditions.condition import OPENMQ, Condition, Raised, Scope
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.observation.poll import RuleInputs
 from penstock.observation.prepared import FEWEST
 
@@ -22,19 +21,11 @@ def stuck(poll: RuleInputs) -> dict[str, float]:
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(np.array([bool(poll.of(stuck))]), np.array([np.nan]))
+    return Raised(np.array([bool(poll.of(stuck))]))
 
 
 def why(poll: RuleInputs, _: int) -> str:
     return ", ".join(f"{number:.0f} messages of {name}" for name, number in sorted(poll.of(stuck).items()))
 
 
-DELIVERED_TO_NONE = Condition(
-    name="delivered_to_none",
-    scope=Scope.BROKER,
-    rule=rule,
-    why=why,
-    may_be_critical=False,
-    brokers=OPENMQ,
-    **texts("delivered_to_none"),
-)
+DELIVERED_TO_NONE = Condition(rule=rule, why=why, **declared("delivered_to_none"))

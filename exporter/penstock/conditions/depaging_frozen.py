@@ -1,11 +1,7 @@
 """`depaging_frozen`: page files are no longer read because one consumer buffers too much."""
 
-from collections.abc import Mapping
-
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
-from penstock.conditions.evidence import nearly, proof
-from penstock.conditions.texts import texts
-from penstock.core.table import Column, Positions
+from penstock.conditions.condition import Condition, Raised, declared
+from penstock.conditions.evidence import nearly, numbers, proof
 from penstock.core.windows import Mask, longer
 from penstock.observation.facts import Facts
 from penstock.observation.poll import RuleInputs
@@ -24,15 +20,7 @@ def frozen(facts: Facts) -> Mask:
     return facts.judged & (address.paging > 0) & (full | many) & (facts.ready > 0)
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    found = poll.found
-    return {
-        "delivering_bytes": found.delivering_bytes[at],
-        "limit_bytes": found.address.page_read_bytes[at],
-        "ready": found.ready[at],
-    }
-
-
-DEPAGING_FROZEN = Condition(
-    name="depaging_frozen", scope=Scope.QUEUE, rule=rule, evidence=evidence, brokers=ARTEMIS, **texts("depaging_frozen")
+evidence = numbers(
+    delivering_bytes="found.delivering_bytes", limit_bytes="found.address.page_read_bytes", ready="found.ready"
 )
+DEPAGING_FROZEN = Condition(rule=rule, evidence=evidence, **declared("depaging_frozen"))

@@ -1,9 +1,8 @@
 """`duplicates_dropped`: an address keeps dropping messages whose duplicate id it has seen."""
 
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import lost, window
-from penstock.conditions.in_doubt import some
-from penstock.conditions.texts import texts
+from penstock.conditions.wording import some
 from penstock.core.table import Positions
 from penstock.core.windows import Mask
 from penstock.observation.losses import DUPLICATE
@@ -30,23 +29,20 @@ def senders(poll: RuleInputs) -> dict[str, set[str]]:
     return found
 
 
-def why(poll: RuleInputs, queue: int) -> str:
+def producers(poll: RuleInputs, queue: int) -> str:
     clients = sorted(poll.of(senders).get(poll.found.queues.rows[queue].address, ()))
-    return f"producers of the address: {some(clients)}; one of them uses ids again" if clients else ""
+    return f"producers of the address: {some(clients)}" if clients else ""
+
+
+def why(poll: RuleInputs, queue: int) -> str:
+    return (said := producers(poll, queue)) and f"{said}; one of them uses ids again"
 
 
 DUPLICATES_DROPPED = Condition(
-    name="duplicates_dropped",
-    scope=Scope.QUEUE,
     rule=rule,
-    quiet_on="a client that sends once more after a failover; addresses that others than listed producers send to, or"
-    f" producers that name an address with each message. A notice while less than {FEW:.0%} of what was sent is",
     evidence=lost(DUPLICATE, share=True),
     why=why,
     notice=notice,
-    may_be_critical=False,
-    of_address=True,
     window=window,
-    brokers=ARTEMIS,
-    **texts("duplicates_dropped"),
+    **declared("duplicates_dropped", share=100 * FEW),
 )

@@ -1,35 +1,29 @@
 """What many conditions share: since when a rule is true and for how long it must be, the numbers, their units."""
 
 from collections.abc import Mapping
+from operator import attrgetter
 
 import numpy as np
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import Evidence
+from penstock.conditions.wording import NAMES
 from penstock.core.table import Column, Positions
 from penstock.observation.poll import RuleInputs
 from penstock.settings.constants import Constants
 
-_BY_UNIT = {
-    "messages": "held unheld uncommitted at_risk returned delivered settled killed given_back leaked one_in ready"
-    " evicted ring lost lost_at_most lost_in_all growth most removed rejected limit missing usual_backlog",
-    "seconds": "age patience usual_pause service_time usual_service_time",
-    "consumers": "consumers_seen consumers expected",
-    "messages/second": "rate rate_in rate_out usual_low usual_high usual_out",
-    "bytes": "delivering_bytes limit_bytes",
-    "percent": "limit_percent share usual_share",
-    "yes_or_no": "dead_letters",
-    "producers": "producers",
-    "polls": "polls",
-    "weeks": "weeks",
-    "times": "times",
-}
-UNITS: Mapping[str, str] = {name: unit for unit, names in _BY_UNIT.items() for name in names.split()}
+UNITS: Mapping[str, str] = {name: unit for unit, names in NAMES["units"].items() for name in names.split()}
 
 
 def of_queues(*names: str) -> Evidence:
     """Facts of the queues by their own names."""
     return lambda poll, at: {name: getattr(poll.found, name)[at] for name in names}
+
+
+def numbers(**places: str) -> Evidence:
+    """Columns of the queues, by where `RuleInputs` has them."""
+    columns = {name: attrgetter(place) for name, place in places.items()}
+    return lambda poll, at: {name: column(poll)[at] for name, column in columns.items()}
 
 
 def lost(line: int, *, share: bool = False) -> Evidence:
@@ -67,8 +61,7 @@ def undelivered(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     }
 
 
-def full_address(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    return {"limit_percent": poll.found.address.limit_percent[at], "ready": poll.found.ready[at]}
+full_address = numbers(limit_percent="found.address.limit_percent", ready="found.ready")
 
 
 def full_destination(poll: RuleInputs, at: Positions) -> dict[str, Column]:
@@ -107,10 +100,6 @@ def dispatch_timeout(poll: RuleInputs) -> Column:
 def proof(poll: RuleInputs) -> Column:
     """Per queue: for how long what the broker says or arithmetic proves must last, seconds."""
     return np.full(len(poll.found.queues), poll.constants.proof)
-
-
-def at_this_poll(poll: RuleInputs) -> Column:
-    return np.full(len(poll.found.queues), poll.found.now)
 
 
 def ago(poll: RuleInputs, seconds: float) -> Column:

@@ -1,10 +1,9 @@
 """`expiring`: messages keep expiring."""
 
 from penstock.causes import failures
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
+from penstock.conditions.condition import Condition, Raised, always, declared
 from penstock.conditions.evidence import rate, window, window_begin
 from penstock.conditions.expiring_unusually import EXPIRING_UNUSUALLY
-from penstock.conditions.texts import texts
 from penstock.observation.activity import EXPIRED, moved_in_both_halves
 from penstock.observation.poll import RuleInputs
 
@@ -15,15 +14,11 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 EXPIRING = Condition(
-    name="expiring",
-    scope=Scope.QUEUE,
     rule=rule,
     evidence=rate("d_expired"),
     notice=always,
-    may_be_critical=False,
     window=window,
     decide=failures.expires,
     silenced_by=(EXPIRING_UNUSUALLY,),
-    brokers=ARTEMIS,
-    **texts("expiring"),
+    **declared("expiring"),
 )

@@ -1,21 +1,16 @@
 """`falling_behind`: consumers work, and the backlog keeps growing."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.causes import backlog
-from penstock.conditions.condition import Condition, Raised, Scope, Variant
-from penstock.conditions.evidence import ago, trend
+from penstock.conditions.condition import Condition, Raised, Variant, declared
+from penstock.conditions.evidence import ago, numbers, trend
 from penstock.conditions.slowed import SLOWED
 from penstock.conditions.stalled import openmq_rule as stalled_rule
-from penstock.conditions.texts import texts
-from penstock.core.table import Column, Positions
+from penstock.core.table import Positions
 from penstock.core.windows import Mask
-from penstock.model import BrokerKind
 from penstock.observation.activity import TREND_GROWTH, TREND_MESSAGES
 from penstock.observation.poll import RuleInputs
-from penstock.observation.usual import BACKLOG
 
 KNOWN = 2 * 86400.0
 """Seconds for which a queue must be known, before its backlog may be usual."""
@@ -38,34 +33,25 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     """A backlog as it was on other days, as of a batch."""
     usual, found = poll.usual, poll.found
     with np.errstate(invalid="ignore"):
-        known = usual.known_for(found.now, KNOWN) & (found.messages <= usual.expected.highs[BACKLOG])
+        known = usual.known_for(found.now, KNOWN) & (found.messages <= usual.backlog)
     return np.asarray(known[queues])
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    expected = poll.usual.expected
-    return {
-        "growth": poll.trend.growth[at],
-        "rate_in": poll.trend.rate_in[at],
-        "usual_high": expected.inflow[1][at] / 3600,
-        "rate_out": poll.trend.rate_out[at],
-        "usual_out": expected.outflow[1][at] / 3600,
-        "usual_backlog": expected.highs[BACKLOG][at],
-        "consumers": poll.found.consumers[at],
-    }
-
-
 FALLING_BEHIND = Condition(
-    name="falling_behind",
-    scope=Scope.QUEUE,
     rule=rule,
-    when="consumers work, and the backlog rises over all four quarters of the trend window, by"
-    f" {TREND_MESSAGES:.0f} messages and {TREND_GROWTH:.0%} of what comes",
-    evidence=evidence,
     notice=notice,
+    evidence=numbers(
+        growth="trend.growth",
+        rate_in="trend.rate_in",
+        usual_high="usual.inflow",
+        rate_out="trend.rate_out",
+        usual_out="usual.outflow",
+        usual_backlog="usual.backlog",
+        consumers="found.consumers",
+    ),
     decide=backlog.grows,
     silenced_by=(SLOWED,),
     window=trend,
-    variants={BrokerKind.OPENMQ.name: Variant(rule=openmq_rule)},
-    **texts("falling_behind"),
+    variants={"openmq": Variant(rule=openmq_rule)},
+    **declared("falling_behind", messages=TREND_MESSAGES, growth=100 * TREND_GROWTH),
 )

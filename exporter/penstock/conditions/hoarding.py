@@ -1,15 +1,12 @@
 """`hoarding`: one consumer buffers nearly all messages while another has none."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from penstock.conditions.condition import Alert, Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import nearly, proof
 from penstock.conditions.stalled import rule as stalled_rule
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
-from penstock.model import BrokerKind
 from penstock.observation.poll import RuleInputs
 
 MESSAGES = 10
@@ -51,7 +48,7 @@ def idle_since(poll: RuleInputs, asked: Mask) -> Column:
     return since
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     found = poll.found
     consumer = found.consumer
     most = np.zeros(len(found.queues))
@@ -61,31 +58,8 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
 
 
 HOARDING = Condition(
-    name="hoarding",
-    scope=Scope.QUEUE,
-    title="One consumer holds nearly all messages while its peers have none.",
     rule=rule,
-    when=f"one consumer holds at least {MESSAGES} messages and {SHARE:.0%} of all, needs {{persistent}} or more for"
-    " them, and another has had nothing for {proof} while nothing waits",
-    quiet_on="one message in hand, a burst that is gone in {proof}, the standby of exclusive and grouped queues,"
-    " selectors",
     evidence=evidence,
-    causes={"prefetch": "a consumer prefetched nearly everything while its peers have nothing"},
-    action="one consumer holds {most:.0f} of {held:.0f} messages: a smaller consumerWindowSize (or prefetch) shares"
-    " them",
-    by_consumer=True,
-    alert=Alert(
-        name="PenstockHoarding",
-        description="{queue.delivering} messages of {in_queue} are in delivery, nearly all with one of its"
-        " {queue.consumers} consumers (imbalance {queue.imbalance}).",
-        runbook="queues",
-        critical=False,
-        dashboard="penstock-clients",
-    ),
-    variants={
-        BrokerKind.OPENMQ.name: Variant(
-            action="one consumer holds {most:.0f} of {held:.0f} messages: a smaller imqConsumerFlowLimit (or"
-            " ConsumerFlowLimit of the destination) shares them"
-        )
-    },
+    variants={"openmq": Variant(**declared("hoarding", "openmq"))},
+    **declared("hoarding", messages=MESSAGES, share=100 * SHARE),
 )

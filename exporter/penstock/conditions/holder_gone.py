@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from penstock.conditions.condition import Condition, Reported, Scope, always
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Reported, always, declared
 from penstock.learned.churn import LONG, Churn
 from penstock.observation.poll import RuleInputs
 
@@ -14,14 +13,4 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
             yield Reported(client, left.begin, {"held": left.held, "age": left.age, "returned": left.returned})
 
 
-HOLDER_GONE = Condition(
-    name="holder_gone",
-    scope=Scope.CLIENT,
-    reports=reports,
-    when=f"a consumer went away that had held messages for {LONG:.0f} s or more without settling any, and they went"
-    " back to the queue",
-    notice=always,
-    may_be_critical=False,
-    event=True,
-    **texts("holder_gone"),
-)
+HOLDER_GONE = Condition(reports=reports, notice=always, **declared("holder_gone", seconds=LONG))

@@ -3,13 +3,12 @@
 import numpy as np
 
 from penstock.conditions import openmq
-from penstock.conditions.condition import Condition, Raised, Scope, Variant
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Raised, Variant, declared
+from penstock.conditions.wording import some
 from penstock.observation.poll import RuleInputs
 
 LASTING = 180.0
 """Seconds: transaction managers look for what they have to recover each minute or two."""
-SHOWN = 3
 
 
 def old(poll: RuleInputs) -> dict[str, float]:
@@ -37,11 +36,6 @@ def short(xid: str) -> str:
     return xid if len(xid) <= 32 else f"{xid[:8]}...{xid[-20:]}"
 
 
-def some(names: list[str]) -> str:
-    more = [f"{len(names) - SHOWN} more"] * (len(names) > SHOWN)
-    return ", ".join([*names[:SHOWN], *more])
-
-
 # --- on OpenMQ, which shows who began each, and when
 
 
@@ -64,21 +58,10 @@ def openmq_why(poll: RuleInputs, _: int) -> str:
 
 
 IN_DOUBT = Condition(
-    name="in_doubt",
-    scope=Scope.BROKER,
     rule=rule,
-    when=f"the same distributed (XA) transaction has been prepared for {LASTING / 60:.0f} min or longer",
     why=why,
-    may_be_critical=False,
     variants={
-        "openmq": Variant(
-            rule=openmq_rule,
-            why=openmq_why,
-            when=f"the same transaction has been prepared for {LASTING / 60:.0f} min or longer",
-            causes={"not_recovered": "the client or its transaction manager went away between prepare and commit"},
-            action="Start its transaction manager, which decides; else imqcmd commit txn or imqcmd rollback txn: until"
-            " then no client gets these messages, also after a restart of the broker",
-        )
+        "openmq": Variant(rule=openmq_rule, why=openmq_why, **declared("in_doubt", "openmq", minutes=LASTING / 60))
     },
-    **texts("in_doubt"),
+    **declared("in_doubt", minutes=LASTING / 60),
 )

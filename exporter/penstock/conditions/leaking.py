@@ -1,11 +1,8 @@
 """`leaking`: a consumer works and leaves a few messages unacknowledged for good."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from penstock.conditions.condition import Condition, Raised, Scope
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
 from penstock.observation.buffers import LULL, POLLS, PROVEN, SECONDS, SHARE, WINDOWS
@@ -25,7 +22,7 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(mask, since)
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     buffers, places = poll.buffers, poll.buffers.place[at].astype(np.intp)
     leaked, share = np.full(len(at), np.nan), np.full(len(at), np.nan)
     known = np.flatnonzero((places >= 0) & (np.append(buffers.then, -1)[places] >= 0))
@@ -43,17 +40,9 @@ def suspicion(poll: RuleInputs, queues: Positions) -> Mask:
 
 
 LEAKING = Condition(
-    name="leaking",
-    scope=Scope.CLIENT,
     rule=rule,
-    when=f"a consumer acknowledges at nearly every poll, and the least that it buffers never falls and rises by at most"
-    f" {SHARE:.0%} of what it acknowledges, in {WINDOWS} windows of {SECONDS:g} s or {POLLS}"
-    f" polls, or longer ones: a notice. A warning once {LULL} polls without any message to process show what it"
-    " still buffers: exactly that leaked",
     evidence=evidence,
     notice=suspicion,
-    may_be_critical=False,
     window=lambda _, interval: WINDOWS * max(SECONDS, POLLS * interval),
-    by_consumer=True,
-    **texts("leaking"),
+    **declared("leaking", share=100 * SHARE, windows=WINDOWS, seconds=SECONDS, polls=POLLS, lull=LULL),
 )

@@ -1,13 +1,10 @@
 """`no_consumer`: messages wait and no consumer comes."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.causes import backlog
-from penstock.conditions.condition import Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import nearly
-from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.model import QueueKind
@@ -35,7 +32,7 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     return (~(poll.expected > 0) & never_read(poll))[queues]
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     found, timers = poll.found, poll.timers
     return {
         "ready": found.ready[at],
@@ -45,12 +42,4 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
     }
 
 
-NO_CONSUMER = Condition(
-    name="no_consumer",
-    scope=Scope.QUEUE,
-    rule=rule,
-    evidence=evidence,
-    notice=notice,
-    decide=backlog.unread,
-    **texts("no_consumer"),
-)
+NO_CONSUMER = Condition(rule=rule, evidence=evidence, notice=notice, decide=backlog.unread, **declared("no_consumer"))

@@ -4,12 +4,10 @@ import numpy as np
 
 from penstock.causes import stalled
 from penstock.conditions import evidence, openmq
-from penstock.conditions.condition import Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import nearly
-from penstock.conditions.texts import texts
 from penstock.core.table import Column
 from penstock.core.windows import Mask, longer
-from penstock.model import BrokerKind
 from penstock.observation.poll import RuleInputs
 
 
@@ -33,24 +31,13 @@ def openmq_rule(poll: RuleInputs) -> Raised:
 
 
 OPEN_TRANSACTION = Condition(
-    name="open_transaction",
-    scope=Scope.CLIENT,
     rule=rule,
     evidence=evidence.buffered,
     decide=stalled.decide_uncommitted,
-    by_consumer=True,
     variants={
-        BrokerKind.OPENMQ.name: Variant(
-            rule=openmq_rule,
-            when="the transaction of a consumer's connection holds acknowledgements and the consumer settled none for"
-            " longer than its client's patience, or the broker says for {proof} that the transaction has failed",
-            causes={
-                "never_commits": "a transaction that is not committed",
-                "transaction_failed": "one that has failed: more than imq.transaction.consumer.maxNumMsgs (100)"
-                " messages in it",
-            },
-            decide=stalled.decide_openmq_uncommitted,
+        "openmq": Variant(
+            rule=openmq_rule, decide=stalled.decide_openmq_uncommitted, **declared("open_transaction", "openmq")
         )
     },
-    **texts("open_transaction"),
+    **declared("open_transaction"),
 )

@@ -3,8 +3,7 @@
 import numpy as np
 
 from penstock.conditions import evidence
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.observation.poll import RuleInputs
 
 
@@ -15,12 +14,4 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(consumer.orphaned & counts & ~np.isnan(poll.client_patience), poll.unacked.unacked_since)
 
 
-ORPHANED = Condition(
-    name="orphaned",
-    scope=Scope.CLIENT,
-    rule=rule,
-    evidence=evidence.buffered,
-    by_consumer=True,
-    brokers=ARTEMIS,
-    **texts("orphaned"),
-)
+ORPHANED = Condition(rule=rule, evidence=evidence.buffered, **declared("orphaned"))

@@ -2,19 +2,16 @@
 
 import numpy as np
 
-from penstock.conditions.condition import Condition, Raised, Scope
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.observation.poll import RuleInputs
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(np.array([bool(poll.left_out)]), np.array([np.nan]))
+    return Raised(np.array([bool(poll.left_out)]))
 
 
 def why(poll: RuleInputs, _: int) -> str:
     return f"left out: {', '.join(map(str, poll.left_out))}"
 
 
-OVER_BUDGET = Condition(
-    name="over_budget", scope=Scope.BROKER, rule=rule, why=why, may_be_critical=False, **texts("over_budget")
-)
+OVER_BUDGET = Condition(rule=rule, why=why, **declared("over_budget"))

@@ -1,9 +1,8 @@
 """`paused`: an operator paused the queue or its address."""
 
 from penstock.causes import backlog
-from penstock.conditions.condition import Condition, Raised, Scope
-from penstock.conditions.evidence import at_this_poll, of_queues
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Raised, declared
+from penstock.conditions.evidence import of_queues
 from penstock.core.table import Positions
 from penstock.core.windows import Mask
 from penstock.observation.poll import RuleInputs
@@ -11,7 +10,7 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     found = poll.found
-    return Raised(found.judged & ((found.paused > 0) | (found.address.paused > 0)), at_this_poll(poll))
+    return Raised(found.judged & ((found.paused > 0) | (found.address.paused > 0)))
 
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:
@@ -20,12 +19,5 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
 
 
 PAUSED = Condition(
-    name="paused",
-    scope=Scope.QUEUE,
-    rule=rule,
-    evidence=of_queues("ready", "consumers"),
-    notice=notice,
-    of_address=True,
-    decide=backlog.paused,
-    **texts("paused"),
+    rule=rule, evidence=of_queues("ready", "consumers"), notice=notice, decide=backlog.paused, **declared("paused")
 )

@@ -1,16 +1,13 @@
 """`producer_silent`: nothing comes, for longer than ever at this hour of the week."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.causes import silence
 from penstock.conditions.blocked_by_operator import BLOCKED_BY_OPERATOR
-from penstock.conditions.condition import Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.disabled import DISABLED
-from penstock.conditions.evidence import nearly
+from penstock.conditions.evidence import nearly, numbers
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
-from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.observation.poll import RuleInputs
@@ -53,25 +50,16 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     return short | np.array([bool(silence.moved(poll, queue)) for queue in queues.tolist()], np.bool_)
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    usual = poll.usual
-    return {
-        "usual_pause": usual.expected.pause[at],
-        "missing": usual.clock[at],
-        "usual_low": usual.expected.low[at],
-        "weeks": usual.expected.weeks[at],
-    }
-
-
 PRODUCER_SILENT = Condition(
-    name="producer_silent",
-    scope=Scope.QUEUE,
     rule=rule,
-    evidence=evidence,
+    evidence=numbers(
+        usual_pause="usual.expected.pause",
+        missing="usual.clock",
+        usual_low="usual.expected.low",
+        weeks="usual.expected.weeks",
+    ),
     notice=notice,
-    may_be_critical=False,
-    of_address=True,
     decide=silence.silent,
     silenced_by=(PRODUCERS_BLOCKED, BLOCKED_BY_OPERATOR, DISABLED),
-    **texts("producer_silent"),
+    **declared("producer_silent"),
 )

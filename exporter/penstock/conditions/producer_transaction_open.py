@@ -1,12 +1,9 @@
 """`producer_transaction_open`: a producer has sent messages and does not commit. OpenMQ only."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.conditions import openmq
-from penstock.conditions.condition import OPENMQ, Condition, Raised, Scope
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.core.table import Column, Positions
 from penstock.core.windows import longer
 from penstock.observation.poll import RuleInputs
@@ -25,7 +22,7 @@ def sent_since(poll: RuleInputs) -> Column:
     return np.fmin(state.queues.held_since, said.transaction_since)
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     return {
         "uncommitted": openmq.facts(poll).held[at],
         "age": poll.found.now - sent_since(poll)[at],
@@ -33,11 +30,4 @@ def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
     }
 
 
-PRODUCER_TRANSACTION_OPEN = Condition(
-    name="producer_transaction_open",
-    scope=Scope.QUEUE,
-    rule=rule,
-    evidence=evidence,
-    brokers=OPENMQ,
-    **texts("producer_transaction_open"),
-)
+PRODUCER_TRANSACTION_OPEN = Condition(rule=rule, evidence=evidence, **declared("producer_transaction_open"))

@@ -4,12 +4,10 @@ from penstock.causes import limits
 from penstock.causes.surroundings import full_broker
 from penstock.conditions import openmq
 from penstock.conditions.blocked_by_operator import BLOCKED_BY_OPERATOR
-from penstock.conditions.condition import Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.dead_letters_full import DEAD_LETTERS_FULL
 from penstock.conditions.evidence import full_address, full_destination, nearly, proof
-from penstock.conditions.texts import texts
 from penstock.core.windows import Mask, longer
-from penstock.model import BrokerKind
 from penstock.observation.facts import Facts
 from penstock.observation.openmq import at_limit, near_limit
 from penstock.observation.poll import RuleInputs
@@ -46,27 +44,12 @@ def openmq_rule(poll: RuleInputs) -> Raised:
 
 
 PRODUCERS_BLOCKED = Condition(
-    name="producers_blocked",
-    scope=Scope.QUEUE,
     rule=rule,
     evidence=full_address,
     decide=limits.blocked,
     silenced_by=(BLOCKED_BY_OPERATOR, DEAD_LETTERS_FULL),
-    of_address=True,
     variants={
-        BrokerKind.OPENMQ.name: Variant(
-            rule=openmq_rule,
-            when="nothing comes in for {proof} while the destination is full and its behaviour is FLOW_CONTROL, or an"
-            " operator closed it to producers; or for longer than the patience while it is within a batch of each"
-            " producer of its limit",
-            causes={
-                "address_full": "the destination is full by count or by bytes and its behaviour is FLOW_CONTROL",
-                "operator": "an operator closed it to producers",
-            },
-            action="{producers:.0f} producers wait at {ready:.0f} waiting messages, the limit is {limit:.0f}; see the"
-            " stalled or absent consumer beside it",
-            evidence=full_destination,
-        )
+        "openmq": Variant(rule=openmq_rule, evidence=full_destination, **declared("producers_blocked", "openmq"))
     },
-    **texts("producers_blocked"),
+    **declared("producers_blocked"),
 )

@@ -1,8 +1,7 @@
 """`purged`: an operator has purged a queue, or removed messages of it by a filter."""
 
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope, always
+from penstock.conditions.condition import Condition, Raised, always, declared
 from penstock.conditions.evidence import lost
-from penstock.conditions.texts import texts
 from penstock.observation.losses import PURGED
 from penstock.observation.poll import RuleInputs
 
@@ -13,14 +12,4 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(found.judged & (found.now - last <= poll.constants.event), poll.losses.since[PURGED])
 
 
-MESSAGES_PURGED = Condition(
-    name="purged",
-    scope=Scope.QUEUE,
-    rule=rule,
-    evidence=lost(PURGED),
-    notice=always,
-    may_be_critical=False,
-    event=True,
-    brokers=ARTEMIS,
-    **texts("purged"),
-)
+MESSAGES_PURGED = Condition(rule=rule, evidence=lost(PURGED), notice=always, **declared("purged"))

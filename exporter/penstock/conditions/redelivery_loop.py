@@ -1,18 +1,14 @@
 """`redelivery_loop`: messages are delivered, come back and are delivered again."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from penstock.causes import failures
 from penstock.conditions import openmq
-from penstock.conditions.condition import Condition, Raised, Scope, Variant
-from penstock.conditions.evidence import window, window_begin
+from penstock.conditions.condition import Condition, Raised, Variant, declared
+from penstock.conditions.evidence import numbers, window, window_begin
 from penstock.conditions.starving import destructive
-from penstock.conditions.texts import texts
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
-from penstock.model import BrokerKind
 from penstock.observation.activity import PERSISTENT_POLLS, Returns
 from penstock.observation.poll import RuleInputs
 
@@ -53,28 +49,15 @@ def only_few_fail(returns: Returns, attempts: Column) -> Mask:
     return (returns.settled > 0) & (lasting < share + 3 * np.sqrt(share))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    return {name: getattr(poll.returns, name)[at] for name in ("returned", "delivered", "settled", "killed")}
-
-
+evidence = numbers(
+    returned="returns.returned", delivered="returns.delivered", settled="returns.settled", killed="returns.killed"
+)
 REDELIVERY_LOOP = Condition(
-    name="redelivery_loop",
-    scope=Scope.QUEUE,
     rule=rule,
-    when="messages keep coming back to the queue while deliveries go on: in both halves of the window, at"
-    f" {PERSISTENT_POLLS} polls or more, and more than the noise of reading",
     evidence=evidence,
     decide=failures.comes_back,
     notice=notice,
     window=window,
-    by_consumer=True,
-    variants={
-        BrokerKind.OPENMQ.name: Variant(
-            rule=openmq_rule,
-            causes={"rolls_back": "rollback", "recovers": "recover", "listener_fails": "an exception in the listener"},
-            action="{returned:.0f} of {delivered:.0f} deliveries came back, {settled:.0f} were settled: by default"
-            " nothing ends that, look at the message in front and at the client's log",
-        )
-    },
-    **texts("redelivery_loop"),
+    variants={"openmq": Variant(rule=openmq_rule, **declared("redelivery_loop", "openmq"))},
+    **declared("redelivery_loop", polls=PERSISTENT_POLLS),
 )

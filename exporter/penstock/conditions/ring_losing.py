@@ -1,9 +1,6 @@
 """`ring_losing`: a ring evicts messages that nobody has read."""
 
-from collections.abc import Mapping
-
-from penstock.conditions.condition import ARTEMIS, Alert, Condition, Raised, Scope
-from penstock.conditions.evidence import at_this_poll
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.ring_lost_by_consumer import who_returned
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask
@@ -14,7 +11,7 @@ from penstock.settings.rules import RingLoss
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(poll.found.judged & (poll.evictions.grew > 0), at_this_poll(poll))
+    return Raised(poll.found.judged & (poll.evictions.grew > 0))
 
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:
@@ -26,7 +23,7 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     return ~((alert > 0) | short)[queues]
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     return {
         "evicted": poll.evictions.evicted[at],
         "rate": poll.evictions.grew[at] / max(poll.found.interval, 1e-9),
@@ -51,28 +48,4 @@ def why(poll: RuleInputs, queue: int) -> str:
     return "messages come to a full ring faster than its consumers take them"
 
 
-RING_LOSING = Condition(
-    name="ring_losing",
-    scope=Scope.QUEUE,
-    title="A ring queue throws away messages that the configuration wants kept.",
-    rule=rule,
-    when="messages were evicted from the ring since the last poll",
-    quiet_on="a full ring that evicts nothing, counts above the ring size while messages are in delivery, and last"
-    " values that are replaced. It is a warning with `ring_loss: alert`, or while the ring covers less than"
-    " `ring_retention`",
-    evidence=evidence,
-    causes={"ring_too_small": "more comes than the ring holds until it is read"},
-    why=why,
-    action="{evicted:.0f} messages were evicted unread, {rate:.1f} each second: make the ring larger or its consumers"
-    " faster if they are wanted",
-    notice=notice,
-    may_be_critical=False,
-    brokers=ARTEMIS,
-    alert=Alert(
-        name="PenstockRingLosing",
-        description="{in_queue} threw {eviction.evicted|sum of 15m} messages away unread within 15m; it covers"
-        " {queue.ring_retention}, its size is {queue.ring_limit} messages.",
-        runbook="rings",
-        dashboard="penstock-rings",
-    ),
-)
+RING_LOSING = Condition(rule=rule, evidence=evidence, why=why, notice=notice, **declared("ring_losing"))

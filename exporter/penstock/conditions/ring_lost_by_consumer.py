@@ -2,31 +2,21 @@
 
 from collections.abc import Iterator, Mapping
 
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
-from penstock.conditions.evidence import at_this_poll
-from penstock.conditions.texts import texts
-from penstock.conditions.wording import KNOBS
+from penstock.conditions.condition import Condition, Raised, declared
+from penstock.conditions.wording import KNOBS, NAMES, some
 from penstock.core.table import Column, Positions
 from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
 
-CLOSES: Mapping[str, str] = {
-    "CORE": "a Core client returns the whole window of its session when it closes or rolls back",
-    "AMQP": "an AMQP client returns all that it has not settled when its link closes",
-    "OPENWIRE": "an OpenWire client returns its whole prefetch when it closes",
-    "STOMP": "a STOMP client returns all that it has not acknowledged when it disconnects",
-    "MQTT": "an MQTT client returns all that it has not acknowledged when it disconnects",
-}
+CLOSES: Mapping[str, str] = NAMES["closes"]
 """What clients do at their close, by protocol."""
-SHOWN = 3
-"""Clients that a text names."""
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(poll.found.judged & (poll.evictions.low > 0), at_this_poll(poll))
+    return Raised(poll.found.judged & (poll.evictions.low > 0))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     lost = poll.evictions
     return {
         "lost": or_zero(lost.low_last[at]),
@@ -44,12 +34,9 @@ def who_returned(poll: RuleInputs, queue: int) -> str:
         return ""
     least, most = or_zero(lost.low_last)[queue], or_zero(lost.high_last)[queue]
     amount = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
-    more = [f"{len(clients) - SHOWN} more"] * (len(clients) > SHOWN)
     together = " together" if len(clients) > 1 else ""
-    names = " and ".join([*sorted(clients)[:SHOWN], *more])
-    return "; ".join(
-        [f"{names} closed, lost the connection or rolled back: {amount} messages{together}", *ways(clients)]
-    )
+    went = f"{some(sorted(clients), ' and ')} closed, lost the connection or rolled back"
+    return "; ".join([f"{went}: {amount} messages{together}", *ways(clients)])
 
 
 def ways(clients: Mapping[str, str]) -> Iterator[str]:
@@ -59,13 +46,4 @@ def ways(clients: Mapping[str, str]) -> Iterator[str]:
             yield f"{CLOSES[protocol]}: {KNOBS[protocol]} keeps fewer there"
 
 
-RING_LOST_BY_CONSUMER = Condition(
-    name="ring_lost_by_consumer",
-    scope=Scope.QUEUE,
-    rule=rule,
-    evidence=evidence,
-    why=who_returned,
-    event=True,
-    brokers=ARTEMIS,
-    **texts("ring_lost_by_consumer"),
-)
+RING_LOST_BY_CONSUMER = Condition(rule=rule, evidence=evidence, why=who_returned, **declared("ring_lost_by_consumer"))

@@ -4,13 +4,11 @@ import numpy as np
 
 from penstock.causes import stalled as deciding
 from penstock.conditions import evidence, openmq
-from penstock.conditions.condition import Condition, Raised, Scope, Variant
+from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import nearly
 from penstock.conditions.leaking import LEAKING
-from penstock.conditions.texts import texts
 from penstock.core.table import Column
 from penstock.core.windows import Mask, longer
-from penstock.model import BrokerKind
 from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
 from penstock.observation.unacked import BATCH
@@ -62,10 +60,7 @@ def overdue(poll: RuleInputs, threshold: Column) -> Mask:
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:
-    """The same, but not while it gives back what it gets: that is a loop.
-
-    A consumer whose buffer the broker shows as full and untouched is given less time while little is known of it.
-    """
+    """Not while it gives back what it gets; sooner where its buffer is full and untouched and little is learned."""
     full = full_and_untouched(poll) & overdue(poll, poll.eager)
     mask = (overdue(poll, poll.client_patience) | full) & ~openmq.gives_back(poll)
     return Raised(mask, openmq.unacked_since(poll))
@@ -79,27 +74,10 @@ def full_and_untouched(poll: RuleInputs) -> Mask:
 
 
 STALLED = Condition(
-    name="stalled",
-    scope=Scope.CLIENT,
     rule=rule,
     evidence=evidence.buffered,
     decide=deciding.decide,
     silenced_by=(LEAKING,),
-    by_consumer=True,
-    variants={
-        BrokerKind.OPENMQ.name: Variant(
-            rule=openmq_rule,
-            causes={
-                "listener_hangs": "a listener that is blocked",
-                "never_receives": "receive() that is not called",
-                "never_acknowledges": "CLIENT_ACKNOWLEDGE that never comes, or that a reconnect has made invalid"
-                " until recover()",
-                "frozen": "a process that is frozen",
-                "stomp_reader": "a STOMP reader that has stopped, acknowledges nothing, or leaves a transaction open",
-                "long_job": "a job longer than any before",
-            },
-            decide=deciding.decide_openmq,
-        )
-    },
-    **texts("stalled"),
+    variants={"openmq": Variant(rule=openmq_rule, decide=deciding.decide_openmq, **declared("stalled", "openmq"))},
+    **declared("stalled"),
 )

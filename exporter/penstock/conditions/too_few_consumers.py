@@ -1,18 +1,15 @@
 """`too_few_consumers`: fewer consumers than the operator expects."""
 
-from collections.abc import Mapping
-
-from penstock.conditions.condition import Condition, Raised, Scope
-from penstock.conditions.evidence import at_this_poll
-from penstock.conditions.texts import texts
-from penstock.core.table import Column, Positions
+from penstock.conditions.condition import Condition, Raised, declared
+from penstock.conditions.evidence import numbers
+from penstock.core.table import Column
 from penstock.core.windows import Mask
 from penstock.observation.facts import Facts
 from penstock.observation.poll import RuleInputs
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(too_few(poll.found, poll.expected) & ~poll.closed, at_this_poll(poll))
+    return Raised(too_few(poll.found, poll.expected) & ~poll.closed)
 
 
 def too_few(facts: Facts, expected: Column) -> Mask:
@@ -21,10 +18,6 @@ def too_few(facts: Facts, expected: Column) -> Mask:
     return facts.judged & few & ((facts.ready > 0) | (facts.d_added > 0))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> Mapping[str, Column]:
-    return {"consumers": poll.found.consumers[at], "expected": poll.expected[at]}
-
-
 TOO_FEW_CONSUMERS = Condition(
-    name="too_few_consumers", scope=Scope.QUEUE, rule=rule, evidence=evidence, **texts("too_few_consumers")
+    rule=rule, evidence=numbers(consumers="found.consumers", expected="expected"), **declared("too_few_consumers")
 )

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from penstock.conditions.condition import Condition, Raised, Scope
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.observation.poll import RuleInputs
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(np.array([bool(poll.rivals)]), np.array([np.nan]))
+    return Raised(np.array([bool(poll.rivals)]))
 
 
 def why(poll: RuleInputs, _: int) -> str:
@@ -18,4 +17,4 @@ def why(poll: RuleInputs, _: int) -> str:
     )
 
 
-TWO_ACTIVES = Condition(name="two_actives", scope=Scope.BROKER, rule=rule, why=why, **texts("two_actives"))
+TWO_ACTIVES = Condition(rule=rule, why=why, **declared("two_actives"))

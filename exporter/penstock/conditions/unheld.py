@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
-from penstock.conditions.texts import texts
+from penstock.conditions.condition import Condition, Raised, declared
+from penstock.conditions.evidence import numbers
 from penstock.observation.poll import RuleInputs
 
 
@@ -13,12 +13,5 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 UNHELD = Condition(
-    name="unheld",
-    scope=Scope.QUEUE,
-    rule=rule,
-    evidence=lambda poll, at: {"unheld": poll.losses.unheld[at], "consumers": poll.found.consumers[at]},
-    may_be_critical=False,
-    by_consumer=True,
-    brokers=ARTEMIS,
-    **texts("unheld"),
+    rule=rule, evidence=numbers(unheld="losses.unheld", consumers="found.consumers"), **declared("unheld")
 )

@@ -1,8 +1,7 @@
 """`unwanted`: messages come to a queue's address, and no filter wants them."""
 
-from penstock.conditions.condition import ARTEMIS, Condition, Raised, Scope
+from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import lost, window
-from penstock.conditions.texts import texts
 from penstock.observation.losses import UNWANTED
 from penstock.observation.poll import RuleInputs
 
@@ -19,14 +18,5 @@ def why(poll: RuleInputs, queue: int) -> str:
 
 
 UNWANTED_MESSAGES = Condition(
-    name="unwanted",
-    scope=Scope.QUEUE,
-    rule=rule,
-    evidence=lost(UNWANTED, share=True),
-    why=why,
-    may_be_critical=False,
-    of_address=True,
-    window=window,
-    brokers=ARTEMIS,
-    **texts("unwanted"),
+    rule=rule, evidence=lost(UNWANTED, share=True), why=why, window=window, **declared("unwanted")
 )

@@ -1,25 +1,19 @@
 """Conditions in sentences: the rule with the constants in force, the action with the numbers of one that is active."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from penstock.causes.verdict import CauseState, possible
 from penstock.conditions.condition import ActiveCondition, Condition
+from penstock.core.catalogues import read_toml
 from penstock.settings.constants import Constants
 
 SECONDS = frozenset({"proof", "persistent", "window", "trend", "event", "rejoin", "verdicts", "after_restart", "cold"})
 """Constants that are durations."""
 
-KNOBS: Mapping[str, str] = {
-    "CORE": "a smaller consumerWindowSize",
-    "AMQP": "a smaller prefetch (jms.prefetchPolicy.all, or the receiver's credit)",
-    "STOMP": "a smaller consumer-window-size in the SUBSCRIBE frame",
-    "OPENWIRE": "a smaller prefetch (jms.prefetchPolicy.all)",
-    "MQTT": "a smaller receive maximum",
-    "MQTT5": "a smaller receive maximum",
-}
+NAMES = read_toml("penstock.conditions", "names.toml")
+KNOBS: Mapping[str, str] = NAMES["knobs"]
 """What sets the window, by protocol."""
-
 
 DEAD_LETTERS = ". They are in mq.sys.dmq, which keeps the newest 1,000 by default: read them there before it overflows"
 GONE = ". They are gone for good: UseDMQ is off"
@@ -27,9 +21,7 @@ GONE = ". They are gone for good: UseDMQ is off"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What may be behind a condition. name: empty where it is told in words only. fact: what proves or excludes it; of
-    one that is possible what is missing, where that is known.
-    """
+    """What may be behind a condition. name: empty where it is in words only. fact: what decides it, or is missing."""
 
     name: str
     state: CauseState
@@ -83,6 +75,11 @@ def leak(evidence: Mapping[str, float]) -> str:
         )
     slow = f" or is 1/{one_in:.0f} too slow" if one_in else " or is slightly too slow"
     return f"leaks {share},{slow}: it buffers {held:.0f}, ever more. What is left in a time without messages is leaked"
+
+
+def some(names: Sequence[str], between: str = ", ") -> str:
+    """The first three, and how many more."""
+    return between.join([*names[:3], *[f"{len(names) - 3} more"] * (len(names) > 3)])
 
 
 class NumbersToTell(dict[str, object]):

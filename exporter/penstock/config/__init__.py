@@ -12,17 +12,6 @@ from penstock.config.loading import load, load_rules, load_targets
 from penstock.config.model import Config, History, TemporaryQueues, json_schema
 
 __all__ = [
-    "Broker",
-    "Config",
-    "DnsTarget",
-    "History",
-    "Profile",
-    "Records",
-    "Target",
-    "TemporaryQueues",
-    "Transport",
-    "json_schema",
-    "load",
-    "load_rules",
-    "load_targets",
-]
+    "Broker", "Config", "DnsTarget", "History", "Profile", "Records", "Target", "TemporaryQueues", "Transport",
+    "json_schema", "load", "load_rules", "load_targets",
+]  # fmt: skip

@@ -21,7 +21,6 @@ from penstock.config.values import (
     Reading,
     Text,
     between,
-    format_duration,
     is_host,
     refusing,
     shown,
@@ -44,9 +43,7 @@ class Profile(Broker):
     """
 
     name: EnvText = NAME
-    """What the brokers are called; must hold `{name}`."""
     hosts: tuple[Pattern, ...] = ()
-    """Patterns of the hosts that may be asked with this profile; none = any."""
 
     @check("name")
     @classmethod
@@ -123,11 +120,8 @@ class DnsTarget(Section):
     """Brokers behind a name in DNS, such as a headless Service; asked again each minute."""
 
     dns: EnvText
-    """The name. SRV: `_PORT._tcp.SERVICE.NAMESPACE.svc`, each target a broker; A: each address (A, AAAA) a broker."""
     records: Records = Records.SRV
-    """SRV names pods, and so keeps a broker's name when its address changes; A has addresses only."""
     profile: ProfileName
-    """The profile by which each is asked."""
 
     @check("profile")
     @classmethod
@@ -142,22 +136,16 @@ class FileTargets(Section):
     """Brokers in files that something else writes."""
 
     files: Annotated[tuple[Text, ...], Field(min_length=1)]
-    """Files with a list `brokers:` each, `*` and `?` allowed in the last part; read again when they change."""
     profiles: Annotated[tuple[ProfileName, ...], Field(min_length=1)]
-    """The profiles that a broker in these files may name; the first is that of brokers that name none."""
 
 
 class Discovery(Section):
     """Brokers that are not known in advance."""
 
     profiles: dict[Text, Profile] = Field(default={}, validate_default=True)
-    """How brokers that are found are asked, by a name that dns and files refer to."""
     dns: tuple[DnsTarget, ...] = ()
-    """Names in DNS."""
     files: tuple[FileTargets, ...] = ()
-    """Files."""
-    forget: Annotated[Duration, between(0, 30 * 86400, format_duration)] = 900.0
-    """A broker that is found no more is still asked for so long, so that an alert can tell that it is gone."""
+    forget: Annotated[Duration, between(0, 30 * 86400)] = 900.0
 
     @check("profiles")
     @classmethod
@@ -178,13 +166,9 @@ class Target(Section):
     }
 
     name: Annotated[PlainText, AfterValidator(unique_name)]
-    """What it is called; unique."""
     host: Annotated[PlainText, refusing(split_host)]
-    """HOST or HOST:PORT."""
     profile: PlainText | None = None
-    """The profile by which it is asked, one of those that the main file allows to this file; default: the first."""
     labels: Annotated[dict[str, PlainText], AfterValidator(check_labels)] = Field(default={})
-    """Beside those of the profile, which win."""
 
     @model_validator(mode="after")
     def _fits(self, info: ValidationInfo) -> "Target":
@@ -210,4 +194,3 @@ class TargetFile(Section):
     """A file of `discovery.files`."""
 
     brokers: Annotated[tuple[Target, ...], Field(max_length=MAX_TARGETS)]
-    """The brokers that it names; may be empty."""

@@ -9,6 +9,8 @@ import yaml
 from yaml.constructor import SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from penstock.config.section import TEXTS
+
 Path = tuple[str | int, ...]
 """Keys and list positions from the top: ("brokers", 0, "url")."""
 
@@ -96,21 +98,11 @@ def _code(character: object) -> str:
     return f"U+{ord(character) if isinstance(character, str) else int(str(character)):04X}"
 
 
-_ADVICE = {
-    "found character '\\t' that": "a tab cannot indent or stand before a value in YAML; use spaces",
-    "found undefined alias": "unknown alias; a text that begins with * must be quoted",
-    "found duplicate anchor": "anchor defined twice; a text that begins with & must be quoted",
-    "found undefined tag handle": "unknown tag; a text that begins with ! must be quoted",
-    "expected a single document": "must hold one document only; remove what follows ---",
-    "but found another document": "must hold one document only; remove what follows ---",
-}
-
-
 def _syntax(problem: str) -> str:
     """The scanner's words without words of the file: they may be part of a password that lacks its quotes."""
-    for start, advice in _ADVICE.items():
+    for start, advice in TEXTS["yaml"].items():
         if problem.startswith(start):
-            return advice
+            return str(advice)
     return "is not YAML: " + re.sub(r" ?(['\"])(?!<)[^'\"]{2,}\1", "", problem)
 
 

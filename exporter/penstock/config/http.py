@@ -12,11 +12,8 @@ class BasicAuth(Section):
     """The user and its password, in place or in a file."""
 
     username: EnvText
-    """The user."""
     password: EnvSecret | None = None
-    """The password, best as ${VARIABLE}."""
     password_file: File | None = None
-    """File that holds the password."""
 
     _one_password = check("password_file")(one_password)
 
@@ -31,7 +28,6 @@ class TlsClient(ClientTls):
     """TLS to the agent; the system's authorities are trusted where nothing else is said."""
 
     insecure_skip_verify: StrictBool = False
-    """Trust any certificate. For tests only: whoever is in between reads the password."""
 
 
 class HttpConfig(Section):

@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.config.discovery import Profile, Target, TargetFile
-from penstock.config.document import Document, Problem, read
 from penstock.config.document import Path as KeyPath
+from penstock.config.document import Problem, read
 from penstock.config.model import Config, RulesFile
-from penstock.config.section import Section
+from penstock.config.section import TEXTS, Section
 from penstock.config.values import Reading, mask, read_file
 from penstock.core.errors import ConfigError
 
@@ -51,11 +51,20 @@ def load_as(model: type[ModelT], path: Path, environ: Mapping[str, str] | None =
 
 def _load(model: type[ModelT], path: Path, reading: Reading, *, flag: str, regular: bool = False) -> ModelT:
     document = read(_text(path, flag, regular=regular))
-    found, problems = _validated(model, document, reading)
-    if problems:
-        raise ConfigError(*(mask(line, reading.expanded) for line in _report(path, problems)))
-    assert found is not None  # noqa: S101 - without problems it is there
-    return found
+    problems = list(document.problems)
+    if document.values is not None:
+        try:
+            found = model.model_validate(document.values, context=reading)
+        except ValidationError as error:
+            # The error holds the input, secrets included: only texts of our own leave this function.
+            problems += [
+                Problem(document.line(detail["loc"]), detail["loc"], _told(model, detail))
+                for detail in error.errors(include_url=False, include_input=False)
+                if detail["loc"] not in document.void or detail["type"] == "extra_forbidden"
+            ]
+        if not problems:
+            return found
+    raise ConfigError(*(mask(line, reading.expanded) for line in _report(path, problems)))
 
 
 def _text(path: Path, flag: str, *, regular: bool) -> str:
@@ -70,22 +79,6 @@ def _text(path: Path, flag: str, *, regular: bool) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}:{line}: is not UTF-8 text") from None
-
-
-def _validated(model: type[ModelT], document: Document, reading: Reading) -> tuple[ModelT | None, list[Problem]]:
-    if document.values is None:
-        return None, document.problems
-    found, problems = None, list(document.problems)
-    try:
-        found = model.model_validate(document.values, context=reading)
-    except ValidationError as error:
-        # The error holds the input, secrets included: only texts of our own leave this function.
-        problems += [
-            Problem(document.line(detail["loc"]), detail["loc"], _told(model, detail))
-            for detail in error.errors(include_url=False, include_input=False)
-            if detail["loc"] not in document.void or detail["type"] == "extra_forbidden"
-        ]
-    return found, problems
 
 
 def _report(path: Path, problems: list[Problem]) -> list[str]:
@@ -115,8 +108,8 @@ def _told(model: type[Section], detail: ErrorDetails) -> str:
     """What pydantic found, in words that say what is allowed and show no value."""
     if detail["type"] == "extra_forbidden":
         return _unknown_key(model, detail["loc"])
-    told = _TOLD.get(detail["type"], detail["msg"])
-    return told if isinstance(told, str) else told(detail.get("ctx", {}))
+    told: str | None = TEXTS["errors"].get(detail["type"])
+    return detail["msg"] if told is None else told.format_map(detail.get("ctx", {}))
 
 
 def _unknown_key(model: type[Section], path: KeyPath) -> str:
@@ -148,26 +141,3 @@ def _plain(annotation: Any) -> Any:
 
 def _fields(model: type[Section]) -> Iterator[tuple[str, Any]]:
     return ((field.alias or name, field) for name, field in model.model_fields.items())
-
-
-_TOLD: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
-    "value_error": lambda context: str(context["error"]),
-    "missing": "is missing; it is required",
-    "literal_error": lambda context: f"must be {context['expected']}",
-    "enum": lambda context: f"must be one of {context['expected']}",
-    "greater_than_equal": lambda context: f"must be at least {context['ge']}",
-    "less_than_equal": lambda context: f"must be at most {context['le']}",
-    "string_too_long": lambda context: f"must be at most {context['max_length']} characters",
-    "string_type": "must be text; put it in quotes",
-    "path_type": "must be text; put it in quotes",
-    "string_too_short": "must not be empty",
-    "too_short": "must not be empty",
-    "too_long": lambda context: f"must have at most {context['max_length']} entries",
-    "dict_type": "must be a mapping (key: value)",
-    "bool_type": "must be true or false",
-    "int_type": "must be a whole number",
-    "finite_number": "must be a finite number",
-    "tuple_type": "must be a list (lines that begin with -)",
-    "model_type": "must be a mapping (key: value)",
-    "model_attributes_type": "must be a mapping (key: value)",
-}

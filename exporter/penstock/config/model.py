@@ -1,9 +1,11 @@
-"""The main file as typed, frozen values. Docstrings of fields are the descriptions in the JSON schema."""
+"""The main file as typed, frozen values. The descriptions in the JSON schema stand in `texts.toml`."""
 
 import re
+from collections.abc import Callable
 from datetime import date
 from enum import StrEnum
-from typing import Annotated, Any
+from operator import attrgetter
+from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 import yaml
@@ -13,24 +15,32 @@ from pydantic import field_validator as check
 from penstock.config.broker import MARGIN, Broker, Budgets, Interval, Pattern, QueueMatch, Timeout, Zone, check_timeout
 from penstock.config.discovery import Discovery
 from penstock.config.section import Section
-from penstock.config.values import Duration, EnvText, Reading, Size, Text, between, format_duration, format_size
+from penstock.config.values import Duration, EnvText, Reading, Size, Text, between, format_size
 from penstock.model import QueueKind
 from penstock.settings import rules as flow
 from penstock.settings.business_hours import Hours, parse_hours
 from penstock.settings.calendar import Calendar, Maintenance, parse_maintenance
 from penstock.settings.constants import Constants
 
-Target = Annotated[Duration, between(1, 365 * 86400, format_duration)]
+Target = Annotated[Duration, between(1, 365 * 86400)]
+
+
+def one_text(parse: Callable[[object], Any], text: Callable[[Any], str], of: str) -> tuple[Any, ...]:
+    """A value that is written as one text. of: what it is, for the JSON schema."""
+    return (
+        BeforeValidator(parse),
+        PlainSerializer(text, return_type=str),
+        WithJsonSchema({"type": "string", "description": of}),
+    )
+
+
 BusinessHours = Annotated[
-    Hours,
-    BeforeValidator(parse_hours),
-    PlainSerializer(lambda hours: hours.text, return_type=str),
-    WithJsonSchema({"type": "string", "description": "Business hours such as Mon-Fri 08:00-18:00 Europe/Berlin"}),
+    Hours, *one_text(parse_hours, attrgetter("text"), "Business hours such as Mon-Fri 08:00-18:00 Europe/Berlin")
 ]
 DEFAULTS = Constants()
-Span = Annotated[Duration, between(1, 3600, format_duration)]
+Span = Annotated[Duration, between(1, 3600)]
 """Polls of every queue are held for so long, faster ones summed up."""
-Seconds = Annotated[Duration, between(1, 7 * 86400, format_duration)]
+Seconds = Annotated[Duration, between(1, 7 * 86400)]
 Count = Annotated[StrictInt, Field(ge=1, le=1000)]
 
 
@@ -45,42 +55,26 @@ class RuleMatch(QueueMatch):
     """What a rule speaks about; every pattern must match."""
 
     broker: Pattern = "*"
-    """Pattern on the broker's name."""
     client: Pattern = "*"
-    """Pattern on the client; anything but `*` speaks about clients, not about their queues."""
 
 
 class Rule(Section):
     """What is said about the queues and clients that it matches; of each key the first rule that says it counts."""
 
     match: RuleMatch = RuleMatch()
-    """What it speaks about."""
     owner: Text | None = None
-    """Label `owner` of mq_queue_info."""
     team: Text | None = None
-    """Label `team` of mq_queue_info."""
     kind: QueueKind | None = None
-    """What the queue is there for, when the broker's own settings do not tell."""
     ignore: StrictBool | None = None
-    """Leave it out of everything."""
     expected_consumers: Annotated[StrictInt, Field(ge=0, le=1_000_000)] | None = None
-    """Consumers that a queue should have."""
-    patience: Annotated[Duration, between(1, 7 * 86400, format_duration)] | None = None
-    """How long a client may hold messages without settling any, in place of what is learned."""
+    patience: Annotated[Duration, between(1, 7 * 86400)] | None = None
     ring_loss: flow.RingLoss | None = None
-    """Whether evictions of a ring queue are `expected`, a notice, or an `alert`."""
     ring_retention: Target | None = None
-    """Time span that a ring should cover; evictions below it are a warning."""
     drain_target: Target | None = None
-    """Time in which a backlog should be worked off."""
     client_memory: Annotated[Size, between(1, 2**50, format_size)] | None = None
-    """What messages given ahead on one connection of an OpenMQ client may take."""
     connection_flow_limit: Annotated[StrictInt, Field(ge=0, le=1_000_000_000)] | None = None
-    """OpenMQ: imqConnectionFlowLimit of the client, 0 where imqConnectionFlowLimitEnabled is off."""
     silence: StrictBool | None = None
-    """Conditions are judged and shown by `explain`, and not exported."""
     hours: BusinessHours | None = None
-    """Business hours; outside of them missing consumers are no condition."""
 
     def compiled(self) -> flow.Rule:
         return flow.Rule(self.match.compiled(), flow.RuleSettings(**{key: getattr(self, key) for key in flow.KEYS}))
@@ -90,54 +84,32 @@ class Series(Section):
     """How many series of what comes and goes are shown, per broker."""
 
     consumers_per_broker: Annotated[StrictInt, Field(ge=0, le=100_000)] = 20
-    """Consumers shown one by one, the worst of the broker."""
     consumers_per_queue: Annotated[StrictInt, Field(ge=0, le=100_000)] = 3
-    """Of these, from any one queue."""
     clients: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 10_000
-    """Distinct clients; further ones are counted together."""
     connections: Annotated[StrictInt, Field(ge=0, le=100_000)] = 20
-    """Connections shown one by one, the worst of the broker."""
 
 
 class Judgement(Section):
     """The constants of the rules that docs/conditions.md explains."""
 
     cold: Seconds = DEFAULTS.cold
-    """Patience before anything is learned."""
     factor: Annotated[float, Field(ge=1, le=100)] = DEFAULTS.factor
-    """Learned patience is so many times the usual gap."""
     floor: Seconds = DEFAULTS.floor
-    """Least learned patience."""
     floor_polls: Annotated[float, Field(ge=1, le=100)] = DEFAULTS.floor_polls
-    """Least learned patience in polls; the longer of the two counts."""
     cap: Seconds = DEFAULTS.cap
-    """Longest learned patience."""
     decay: Annotated[float, Field(ge=0.5, le=1)] = DEFAULTS.decay
-    """What is left of the weight of older gaps at each new one."""
     window: Span = DEFAULTS.window
-    """Over which rates are judged."""
     window_polls: Annotated[float, Field(ge=3, le=1000)] = DEFAULTS.window_polls
-    """The same in polls; the longer of the two counts."""
     trend: Span = DEFAULTS.trend
-    """Over which a backlog's growth is judged."""
     trend_polls: Annotated[StrictInt, Field(ge=4, le=1000)] = DEFAULTS.trend_polls
-    """Least polls of a trend."""
     proof: Seconds = DEFAULTS.proof
-    """How long something must last that the broker says itself."""
     persistent: Span = DEFAULTS.persistent
-    """Least time over which returned messages count as a loop."""
     margin: Annotated[float, Field(ge=0, le=1_000_000)] = DEFAULTS.margin
-    """Messages by which a balance must differ from zero."""
     noise: Annotated[float, Field(ge=0, le=100)] = DEFAULTS.noise
-    """How many times the measured noise is added to the margin."""
     event: Seconds = DEFAULTS.event
-    """How long an event is shown."""
-    rejoin: Annotated[Duration, between(0, 86400, format_duration)] = DEFAULTS.rejoin
-    """A condition that returns within this time keeps its begin."""
-    after_restart: Annotated[Duration, between(0, 86400, format_duration)] = DEFAULTS.after_restart
-    """How long after a broker's start absence and returns are not judged."""
+    rejoin: Annotated[Duration, between(0, 86400)] = DEFAULTS.rejoin
+    after_restart: Annotated[Duration, between(0, 86400)] = DEFAULTS.after_restart
     churn_ids: Count = DEFAULTS.churn_ids
-    """Consumers that must come and go before it is churn."""
 
     def compiled(self) -> Constants:
         return Constants(**dict(self))
@@ -147,9 +119,7 @@ class ClientName(Section):
     """One replacement in the names of clients."""
 
     match: Text
-    """Regular expression (Python), searched for in the name."""
     replace: Annotated[str, Field(max_length=1000)]
-    r"""What stands in place of each match; \1 is the first group."""
 
     @check("match")
     @classmethod
@@ -174,7 +144,6 @@ class Clients(Section):
     """How clients are named."""
 
     map: tuple[ClientName, ...] = ()
-    """Replacements, applied in this order."""
 
 
 def parse_day(value: object) -> date:
@@ -185,17 +154,10 @@ def parse_day(value: object) -> date:
         raise ValueError("is no day; write 2026-12-25") from None
 
 
-Day = Annotated[
-    date,
-    BeforeValidator(parse_day),
-    PlainSerializer(date.isoformat, return_type=str),
-    WithJsonSchema({"type": "string", "description": "A day such as 2026-12-25"}),
-]
+Day = Annotated[date, *one_text(parse_day, date.isoformat, "A day such as 2026-12-25")]
 PlannedTime = Annotated[
     Maintenance,
-    BeforeValidator(parse_maintenance),
-    PlainSerializer(lambda one: one.text, return_type=str),
-    WithJsonSchema({"type": "string", "description": "Begin and end, such as 2026-12-24 22:00 / 2026-12-25 02:00"}),
+    *one_text(parse_maintenance, attrgetter("text"), "Begin and end, such as 2026-12-24 22:00 / 2026-12-25 02:00"),
 ]
 
 
@@ -203,13 +165,9 @@ class NormalTimes(Section):
     """What is normal at an hour of the week: what the agent cannot learn of it."""
 
     timezone: Zone = "UTC"
-    """Zone of the hours by which load repeats."""
     holidays: tuple[Day, ...] = ()
-    """Days like no other of their weekday: they teach nothing, and what is usual on a Sunday is usual on them too."""
     maintenance: tuple[PlannedTime, ...] = ()
-    """Times of planned work, by the broker's zone: nothing is missed in them, and nothing learned."""
     profiles: EnvText | None = None
-    """File of profiles from history, which `penstock trends` writes; read again when it changes."""
 
     def calendar(self, zone: str | None) -> Calendar:
         """Of a broker; zone: its own."""
@@ -220,21 +178,13 @@ class History(Section):
     """The history of every poll, as Parquet, for the trend reports. Needs `pip install 'penstock[history]'`."""
 
     enabled: StrictBool = False
-    """Write it."""
     url: EnvText | None = None
-    """Directory, or s3://BUCKET/PREFIX, where it is published; default: history in the directory of --storage.path."""
     agent: EnvText = "agent"
-    """Name of this agent in the names of its files; agents that publish to one place need different ones."""
-    publish: Annotated[Duration, between(10, 3600, format_duration)] = 300.0
-    """Time between two publications."""
-    keep: Annotated[Duration, between(2 * 86400, 3650 * 86400, format_duration)] = 35 * 86400.0
-    """How long single polls are kept; what the trend jobs made of them stays."""
+    publish: Annotated[Duration, between(10, 3600)] = 300.0
+    keep: Annotated[Duration, between(2 * 86400, 3650 * 86400)] = 35 * 86400.0
     max_size: Annotated[Size, between(2**20, 2**50, format_size)] = 20 * 2**30
-    """Most that published polls may take; beyond it the oldest days go."""
     max_spool: Annotated[Size, between(2**20, 2**50, format_size)] = 2 * 2**30
-    """Most that may wait to be published; beyond it the oldest goes and is counted."""
     trends: EnvText | None = None
-    """gauges.json of the trend job, for /metrics; default: trends/gauges.json in the directory of --storage.path."""
 
     @check("agent")
     @classmethod
@@ -256,30 +206,20 @@ class History(Section):
 class Config(Section):
     """The whole configuration. Durations are seconds, sizes bytes."""
 
+    NEEDS_BROKERS: ClassVar[bool] = True
+
     interval: Annotated[Interval, Field(validate_default=True)] = 15.0
-    """Time between two polls."""
     timeout: Timeout | None = None
-    """Deadline of a whole poll; less than the interval. Default: half a second less."""
     discovery: Discovery = Discovery()
-    """Where more brokers are found."""
     brokers: tuple[Broker, ...]
-    """The brokers to watch; at least one unless discovery finds some."""
     rules: tuple[Rule, ...] = ()
-    """What is said about queues and clients."""
     judgement: Judgement = Judgement()
-    """The constants of the rules."""
     series: Series = Series()
-    """How many series are shown."""
     budgets: Budgets = Budgets()
-    """How much of each broker is read and shown."""
     clients: Clients = Clients()
-    """How clients are named."""
     normal: NormalTimes = NormalTimes()
-    """What is normal at an hour of the week."""
     history: History = History()
-    """The history of every poll, for the trend reports."""
     temporary_queues: TemporaryQueues = TemporaryQueues.SUMMED
-    """Temporary queues `summed` into one, or `each` by its name."""
 
     @check("interval")
     @classmethod
@@ -296,7 +236,9 @@ class Config(Section):
     @classmethod
     def _some(cls, value: tuple[Broker, ...], info: ValidationInfo) -> tuple[Broker, ...]:
         found = info.data.get("discovery", Discovery())
-        if not value and not found.dns and not found.files:  # pydantic's own min_length counts the valid ones only
+        if (
+            cls.NEEDS_BROKERS and not value and not found.dns and not found.files
+        ):  # pydantic's own min_length counts the valid ones only
             raise ValueError("must have at least one entry")
         return value
 
@@ -326,12 +268,8 @@ class Config(Section):
 class RulesFile(Config):
     """A configuration of which only what is said about brokers, queues and clients is wanted."""
 
+    NEEDS_BROKERS = False
     brokers: tuple[Broker, ...] = ()
-
-    @check("brokers")
-    @classmethod
-    def _some(cls, value: tuple[Broker, ...], info: ValidationInfo) -> tuple[Broker, ...]:  # noqa: ARG003
-        return value
 
 
 def json_schema() -> dict[str, Any]:

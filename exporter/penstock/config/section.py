@@ -1,39 +1,43 @@
 """What all sections of a configuration have in common: unknown keys are errors, secrets are not shown."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    ModelWrapValidatorHandler,
-    PrivateAttr,
-    SecretStr,
-    ValidationInfo,
-    model_validator,
-)
+import pydantic
+from pydantic import PrivateAttr, SecretStr
 
 from penstock.config.values import NAME_IN_BRACES, Reading, mask
+from penstock.core.catalogues import read_toml
+
+TEXTS = read_toml("penstock.config", "texts.toml")
+"""What each field is, by section; and of errors."""
+MASKED = object()
+"""Context in which a section is written as it may be served."""
 
 
-class Section(BaseModel):
+class Section(pydantic.BaseModel):
     """A mapping of the file. What the environment put into its texts is kept apart, so that it can be masked."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True, validate_by_alias=True
-    )
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_by_alias=True)
     ELSEWHERE: ClassVar[Mapping[str, str]] = {}
     """Keys that do not belong here, each with what to do about it."""
+    ONLY_GIVEN: ClassVar[bool] = False
+    """Served without what the file does not say."""
     _written: Mapping[str, str] = PrivateAttr(default_factory=dict)
     """Fields with `${NAME}` in their text: the text as it is in the file."""
     _expanded: Mapping[str, str] = PrivateAttr(default_factory=dict)
     """What stood in the environment, by these names."""
 
-    @model_validator(mode="wrap")
+    def __init_subclass__(cls, **given: Any) -> None:
+        """The words of its fields stand in `texts.toml`."""
+        super().__init_subclass__(**given)
+        for name, text in TEXTS.get(cls.__name__, {}).items():
+            cls.__annotations__[name] = Annotated[cls.__annotations__[name], pydantic.Field(description=text)]
+
+    @pydantic.model_validator(mode="wrap")
     @classmethod
-    def _note(cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+    def _note(cls, data: Any, handler: pydantic.ModelWrapValidatorHandler[Self], info: pydantic.ValidationInfo) -> Self:
         found = handler(data)
         if isinstance(data, Mapping):
             texts = {name: data.get(field.alias or name) for name, field in cls.model_fields.items()}
@@ -60,28 +64,21 @@ class Section(BaseModel):
 
     def masked(self) -> dict[str, Any]:
         """The section by its keys, fit to be served: secrets as `<secret>`, texts of the environment as `${NAME}`."""
-        dumped = self.model_dump(by_alias=True, exclude_none=True)
-        fields = {field.alias or name: name for name, field in type(self).model_fields.items()}
-        return {key: self._masked(fields[key], value) for key, value in dumped.items()}
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, context=MASKED)
 
-    def _masked(self, name: str, dumped: Any) -> Any:
-        value = getattr(self, name)
-        hidden = isinstance(value, SecretStr)
-        return self._written[name] if name in self._written and not hidden else _shown(value, dumped)
-
-
-def _shown(value: Any, dumped: Any) -> Any:
-    """value: as it is; dumped: as pydantic writes it."""
-    match value:
-        case SecretStr():
-            return "<secret>"
-        case Section():
-            return value.masked()
-        case StrEnum():
-            return value.value
-        case Mapping():
-            return {key: _shown(one, dumped[key]) for key, one in value.items()}
-        case Sequence() if not isinstance(value, str):
-            return [_shown(one, its) for one, its in zip(value, dumped, strict=True)]
-        case _:
-            return dumped
+    @pydantic.model_serializer(mode="wrap")
+    def _dumped(
+        self, handler: pydantic.SerializerFunctionWrapHandler, info: pydantic.SerializationInfo
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = handler(self)
+        if info.context is not MASKED:
+            return found
+        for name, field in type(self).model_fields.items():
+            key = field.alias or name
+            if self.ONLY_GIVEN and name not in self.model_fields_set:
+                found.pop(key, None)
+            elif isinstance(getattr(self, name), SecretStr):
+                found[key] = "<secret>"
+            elif name in self._written:
+                found[key] = self._written[name]
+        return found

@@ -11,15 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import SplitResult, quote, urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    PlainSerializer,
-    SecretStr,
-    StringConstraints,
-    ValidationInfo,
-    WithJsonSchema,
-)
+import pydantic
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, SecretStr, ValidationInfo, WithJsonSchema
 
 DURATION_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 SIZE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -94,8 +87,8 @@ def format_size(size: int) -> str:
     return f"{size}B"
 
 
-def between(least: float, most: float, show: Callable[[Any], str]) -> AfterValidator:
-    """Bounds, told in the unit that the value is written in."""
+def between(least: float, most: float, show: Callable[[Any], str] = format_duration) -> AfterValidator:
+    """Bounds, told in the unit that the value is written in: of durations unless another is given."""
 
     def check(value: float) -> float:
         if not value >= least:  # NaN too
@@ -323,10 +316,10 @@ Size = Annotated[
     PlainSerializer(format_size, return_type=str),
     WithJsonSchema({"type": ["string", "integer"], "description": "Size such as 64MiB; a number is bytes"}),
 ]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Text = Annotated[str, pydantic.StringConstraints(min_length=1, max_length=1000)]
 PlainText = Annotated[Text, AfterValidator(not_expanded)]
 EnvText = Annotated[Text, BeforeValidator(expand), _escape_dollar]
-EnvSecret = Annotated[SecretStr, StringConstraints(min_length=1), BeforeValidator(expand)]
+EnvSecret = Annotated[SecretStr, pydantic.StringConstraints(min_length=1), BeforeValidator(expand)]
 File = Annotated[
     Path,
     BeforeValidator(existing_file),

@@ -2,6 +2,7 @@
 
 import re
 import ssl
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,35 +12,12 @@ from pydantic import field_validator as check
 
 from penstock.config.loading import load_as
 from penstock.config.section import Section
-from penstock.config.values import Duration, File, Text, between, format_duration
+from penstock.config.values import Duration, File, Text, between
+from penstock.core.catalogues import read_toml
 
-OPENSSL_NAMES = {
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
-    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
-    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
-}
-"""Go's names of the cipher suites up to TLS 1.2 that it still counts as secure, and OpenSSL's."""
-
-TLS13_SUITES = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-"""Always on with TLS 1.3, whatever is chosen."""
-
-CURVES = frozenset({"CurveP256", "CurveP384", "CurveP521", "X25519", "X25519MLKEM768"})
-
-HEADERS = (
-    "Content-Security-Policy",
-    "Strict-Transport-Security",
-    "X-Content-Type-Options",
-    "X-Frame-Options",
-    "X-XSS-Protection",
-)
-
+_NAMES = read_toml("penstock.config", "web.toml")
+OPENSSL_NAMES: Mapping[str, str] = _NAMES["openssl_names"]
+TLS13_SUITES, CURVES, HEADERS = (tuple[str, ...](_NAMES[name]) for name in ("tls13_suites", "curves", "headers"))
 Version = Literal["TLS12", "TLS13"]
 VERSIONS: dict[Version, ssl.TLSVersion] = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 
@@ -59,31 +37,18 @@ class TlsServer(Section):
     """TLS of the server. Certificate and key as files (re-read when they change) or as PEM text in place."""
 
     cert_file: File | None = None
-    """The server's certificate and its chain, PEM."""
     key_file: File | None = None
-    """Its key, PEM, not encrypted."""
     cert: Text | None = Field(None, max_length=100_000)
-    """The certificate as text, instead of cert_file."""
     key: SecretStr | None = None
-    """The key as text, instead of key_file."""
     client_auth_type: ClientAuth = ClientAuth.NONE
-    """Whether clients show a certificate. RequestClientCert asks for none, as nothing would check it."""
     client_ca_file: File | None = None
-    """Authorities of the clients' certificates, PEM."""
     client_ca: Text | None = Field(None, max_length=1_000_000)
-    """The authorities as text, instead of client_ca_file."""
     client_allowed_sans: tuple[Text, ...] = ()
-    """Names (DNS, IP, e-mail, URI) of which a client's certificate must have one; empty: any."""
     min_version: Version = "TLS12"
-    """TLS12 or TLS13; older ones are broken and not offered."""
     max_version: Version = "TLS13"
-    """TLS12 or TLS13."""
     cipher_suites: tuple[str, ...] = ()
-    """Suites for TLS 1.2, by Go's names; empty: OpenSSL's default."""
     prefer_server_cipher_suites: StrictBool = True
-    """The server's order of suites counts."""
     curve_preferences: tuple[str, ...] = ()
-    """Accepted for the sake of shared files; OpenSSL's own order is used."""
 
     @check("client_auth_type", mode="before")
     @classmethod
@@ -105,8 +70,8 @@ class TlsServer(Section):
     @check("curve_preferences")
     @classmethod
     def _curves(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not CURVES.issuperset(value):
-            raise ValueError(f"must hold names among {', '.join(sorted(CURVES))}")
+        if not set(value).issubset(CURVES):
+            raise ValueError(f"must hold names among {', '.join(CURVES)}")
         return value
 
     def problem(self) -> str:
@@ -136,9 +101,7 @@ class HttpServer(Section):
     """What every answer carries."""
 
     http2: StrictBool = True
-    """Accepted for the sake of shared files; HTTP/1.1 is served."""
     headers: dict[str, Text] = Field(default_factory=dict)
-    """Headers of every answer."""
 
     @check("headers")
     @classmethod
@@ -154,20 +117,16 @@ class HttpServer(Section):
 class RateLimit(Section):
     """Requests in all, health and readiness not counted; more are answered 429."""
 
-    interval: Annotated[Duration, between(0, 3600, format_duration)] = 0.0
-    """Time after which one more request is allowed; 0s: no limit."""
+    interval: Annotated[Duration, between(0, 3600)] = 0.0
     burst: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 1
-    """Requests allowed at once after a pause."""
 
 
 class WebConfig(Section):
     """The whole web configuration."""
 
     tls_server_config: TlsServer | None = None
-    """TLS; without it plain HTTP is served."""
     http_server_config: HttpServer = HttpServer()
     basic_auth_users: dict[str, SecretStr] = Field(default_factory=dict)
-    """bcrypt hash of each user's password."""
     rate_limit: RateLimit = RateLimit()
 
     @check("tls_server_config")

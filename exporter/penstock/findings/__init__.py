@@ -1,4 +1,1 @@
-"""Configuration problems: the rules in `rules/`, what they read, and the arithmetic of flow limits.
-
-Raises no condition; does no I/O.
-"""
+"""Configuration problems: the rules in `rules/`, what they read, and the arithmetic of flow limits."""

@@ -8,9 +8,9 @@ import numpy as np
 from penstock.core.table import Index, Table
 from penstock.core.windows import reindex
 from penstock.findings import catalogue
-from penstock.findings.finding import OPENMQ, Finding, Found
-from penstock.findings.usage import FindingContext, Usage, clients_of, flow_control
-from penstock.model import Snapshot
+from penstock.findings.finding import Finding, Found
+from penstock.findings.usage import Clients, FindingContext, FlowControl, Usage, clients_of, flow_control
+from penstock.model import BrokerKind, Snapshot
 from penstock.observation.facts import AddressJoin
 from penstock.rule_engine.judgement import Judgement, silenced
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries
@@ -54,9 +54,8 @@ class Findings:
             return self
         join = self.join.advance(snapshot.queues.index, snapshot.addresses)
         usage = self.usage.advance(snapshot, snapshot.stamp - self.stamp)
-        prefetch, kind = judgement.prefetch, snapshot.broker.kind
-        flow = None
-        if clients is not None and kind in OPENMQ:
+        prefetch, kind, flow = judgement.prefetch, snapshot.broker.kind, FlowControl()
+        if clients is not None and kind is BrokerKind.OPENMQ:
             flow = flow_control(snapshot, clients, judgement, usage.connections)
         context = FindingContext(
             name=name,
@@ -67,7 +66,7 @@ class Findings:
             addresses=snapshot.addresses,
             address=join.at,
             deepest=reindex(snapshot.queues.index, prefetch.queues.index, prefetch.queues.deepest, np.nan),
-            clients=None if clients is None else clients_of(snapshot, queues, clients, judgement),
+            clients=Clients() if clients is None else clients_of(snapshot, queues, clients, judgement),
             usage=usage,
             flow=flow,
             stale=reindex(snapshot.queues.index, judgement.openmq.queues.index, judgement.openmq.queues.stale, np.nan),

@@ -1,23 +1,19 @@
 """What a rule of the findings is, and what it finds."""
 
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from importlib.resources import files
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from penstock.conditions.wording import KNOBS, NumbersToTell
+from penstock.core.catalogues import filled, read_toml
 from penstock.core.table import Column
 from penstock.core.windows import Mask
 from penstock.findings.usage import Clients, FindingContext, FlowControl
-from penstock.model import BrokerKind, ConsumerRow, QueueRow
+from penstock.model import BROKER_KINDS, BrokerKind, ConsumerRow, QueueRow
 from penstock.series.labels import ClientSeries
-
-ARTEMIS = frozenset({BrokerKind.ARTEMIS})
-OPENMQ = frozenset({BrokerKind.OPENMQ})
 
 
 class FindingScope(StrEnum):
@@ -30,18 +26,19 @@ class FindingScope(StrEnum):
     CONNECTION = "connection"
 
 
+Find: TypeAlias = Callable[["FindingRule", FindingContext], Iterator["Finding"]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FindingRule:
-    """All that is known of a rule.
-
-    find: the first finding of an object counts. says, advice: with names of the evidence in braces. when, arithmetic:
-    when it applies and what it shows, for the documentation. evidence: names of the numbers by unit. brokers: kinds on
-    which it can apply, None: all.
+    """find: the first finding of an object counts. says, advice: with names of the evidence in braces. when,
+    arithmetic: when it applies and what it shows, for the documentation. evidence: names of the numbers by unit.
+    brokers: kinds on which it can apply, None: all.
     """
 
     name: str
     scope: FindingScope
-    find: Callable[["FindingRule", FindingContext], "Found"]
+    find: Find
     says: str
     advice: str
     when: str
@@ -54,12 +51,19 @@ class FindingRule:
         return {name: unit for unit, names in self.evidence.items() for name in names.split()}
 
 
-def finding_rule(**fields: Any) -> Callable[[Callable[[FindingRule, FindingContext], "Found"]], FindingRule]:
-    """Makes a rule of the function that finds it, and names it after that; its words stand in `texts.toml`."""
-    return lambda find: FindingRule(name=find.__name__, find=find, **_TEXTS[find.__name__], **fields)
+def finding_rule(**numbers: float) -> Callable[[Find], FindingRule]:
+    """Makes a rule of the function that finds it, of the same name in `catalogue.toml`. numbers: for ${name} there."""
+
+    def rule(find: Find) -> FindingRule:
+        said = filled(CATALOGUE[find.__name__], numbers, "when", "advice", "arithmetic")
+        brokers = frozenset(BROKER_KINDS[kind] for kind in said["brokers"]) if "brokers" in said else None
+        fields = said | {"scope": FindingScope(said["scope"]), "brokers": brokers}
+        return FindingRule(name=find.__name__, find=find, **fields)
+
+    return rule
 
 
-_TEXTS = tomllib.loads(files("penstock.findings").joinpath("texts.toml").read_text(encoding="utf-8"))
+CATALOGUE = read_toml("penstock.findings")
 
 
 @dataclass(frozen=True, slots=True)

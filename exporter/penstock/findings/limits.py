@@ -38,10 +38,7 @@ def resume_level(limit: int, threshold: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerWindow:
-    """One consumer's buffer: delivery stops at `limit` and goes on at `resume` or fewer.
-
-    Buffered are messages in the client that the application has not been handed yet.
-    """
+    """One consumer's buffer of messages not handed over: delivery stops at `limit`, goes on at `resume` or fewer."""
 
     limit: int
     resume: int
@@ -73,10 +70,7 @@ class ConsumerWindow:
         return min(self.resume, self.limit / 2)
 
     def dry_seconds(self, rate: float, round_trip: float) -> float:
-        """For how long the buffer is empty in each cycle of a consumer that takes `rate` messages a second.
-
-        round_trip: seconds from asking to the first message of the batch.
-        """
+        """Seconds without messages in each cycle, at `rate` a second; round_trip: seconds from asking to the first."""
         return max(0.0, round_trip - self.reserve / rate)
 
     def throughput(self, rate: float, round_trip: float) -> float:

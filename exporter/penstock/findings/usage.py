@@ -1,7 +1,5 @@
-"""What connections and sessions do from one evaluation to the next: how many consumers they have, how fast they are
-fed, whether all of their consumers stay behind; and their flow control on OpenMQ, per consumer and per connection.
-
-OpenMQ does not show limits: they are measured, or those of the destination, which a client can only lower.
+"""How connections and sessions are used from one evaluation to the next, and their flow control on OpenMQ, whose limits
+are measured, or those of the destination, which a client can only lower.
 """
 
 from collections.abc import Iterator, Mapping
@@ -143,16 +141,16 @@ class FlowControl:
     memory, connection_limit: what the operator configured for its client, else NaN. clients: their series.
     """
 
-    consumers: Table[ConsumerRow]
-    connection: Keys
-    connections: ConnectionCounts
-    clients: Grouping[ClientSeries]
-    windows: WindowEstimate
-    shares: Saturation
-    limit: Column
-    mean_bytes: Column
-    memory: Column
-    connection_limit: Column
+    consumers: Table[ConsumerRow] = field(default_factory=lambda: Table(Index.empty()))
+    connection: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    connections: ConnectionCounts = field(default_factory=ConnectionCounts)
+    clients: Grouping[ClientSeries] = field(default_factory=Grouping)
+    windows: WindowEstimate = field(default_factory=WindowEstimate)
+    shares: Saturation = field(default_factory=Saturation)
+    limit: Column = field(default_factory=lambda: np.empty(0))
+    mean_bytes: Column = field(default_factory=lambda: np.empty(0))
+    memory: Column = field(default_factory=lambda: np.empty(0))
+    connection_limit: Column = field(default_factory=lambda: np.empty(0))
 
     @property
     def members(self) -> tuple[Mask, Positions]:
@@ -181,10 +179,10 @@ class FlowControl:
 
 def flow_control(
     snapshot: Snapshot, clients: Grouping[ClientSeries], judgement: Judgement, connections: ConnectionCounts
-) -> FlowControl | None:
+) -> FlowControl:
     consumers, windows = snapshot.consumers, judgement.openmq.windows
     if consumers is None:
-        return None
+        return FlowControl()
     measured = np.append(windows.limits()[0], np.nan)[windows.index.positions(consumers.index.keys)]
     bound, mean_bytes = of_destinations(snapshot, consumers)
     memory = clients.index.column("client memory", lambda row: row.said.client_memory or np.nan)
@@ -232,12 +230,12 @@ class Clients:
     PrefetchEstimate. longest: the longest gap that was learned, seconds.
     """
 
-    grouping: Grouping[ClientSeries]
-    queue: Positions
-    window: Column
-    largest: Column
-    longest: Column
-    arrivals: ConsumerArrivals
+    grouping: Grouping[ClientSeries] = field(default_factory=Grouping)
+    queue: Positions = field(default_factory=lambda: np.empty(0, np.intp))
+    window: Column = field(default_factory=lambda: np.empty(0))
+    largest: Column = field(default_factory=lambda: np.empty(0))
+    longest: Column = field(default_factory=lambda: np.empty(0))
+    arrivals: ConsumerArrivals = field(default_factory=ConsumerArrivals)
 
     def protocols(self, clients: Positions) -> Iterator[str]:
         """Of one consumer of each of these clients."""
@@ -255,7 +253,7 @@ class FindingContext:
     """All that the rules read. Columns of queues by the rows of `queues`.
 
     name: of the broker. address: position of each queue's address, -1 where unknown. deepest: the most messages seen
-    in each queue. clients: None where the broker does not show numbers of its consumers. flow: OpenMQ only. stale:
+    in each queue. clients: none where the broker shows no numbers of consumers. flow: of OpenMQ only. stale:
     removed by a limit while consumers hold them.
     """
 
@@ -267,9 +265,9 @@ class FindingContext:
     addresses: Table[AddressRow]
     address: Positions
     deepest: Column
-    clients: Clients | None
+    clients: Clients
     usage: Usage
-    flow: FlowControl | None
+    flow: FlowControl
     stale: Column
 
     def of_address(self, name: str) -> Column:

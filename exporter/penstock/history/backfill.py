@@ -44,10 +44,7 @@ class SampleRow:
 
 @dataclass(frozen=True, slots=True)
 class Prometheus:
-    """url: as a browser opens it, without /api. match: label matchers as PromQL writes them, such as `job="penstock"`.
-
-    The bearer token is kept out of every text.
-    """
+    """url: without /api. match: label matchers as in PromQL. The bearer token is kept out of every text."""
 
     url: str
     match: str = ""
@@ -199,11 +196,7 @@ class Imported:
 def backfill(
     source: Prometheus, store: Store, begin: float, end: float, broker: str, progress: Callable[[str], None]
 ) -> Imported:
-    """
-    All hours from `begin` to `end` (seconds since 1970). broker: its name where the series have no label that says it.
-
-    Raises PenstockError.
-    """
+    """All hours from `begin` to `end` (seconds since 1970). broker: its name without a label. Raises PenstockError."""
     file, lives = f"import-{zlib.crc32(f'{source.url} {source.match} {broker}'.encode()):08x}.parquet", Lives()
     rows, hours = 0, 0
     names: set[Name] = set()

@@ -46,10 +46,7 @@ Notes = Mapping[str, Note]
 
 
 def read_notes(store: Store) -> Notes:
-    """Raises StoreError.
-
-    One that is gone meanwhile, or damaged, names nothing: its files are joined again, and lose nothing.
-    """
+    """Raises StoreError. One that is gone or damaged names nothing: its files are joined again, and lose nothing."""
     found = {}
     for entry in store.files(NOTES):
         try:
@@ -109,10 +106,7 @@ class Known:
     rows: dict[StoredFile, int] = field(default_factory=dict)
 
     def sure(self, day: str) -> bool:
-        """Whether a day that is too old may go: it has been for SURE_SECONDS.
-
-        A clock that is set ahead by mistake and set right again removes nothing.
-        """
+        """Whether a day that is too old may go: a clock set ahead by mistake and set right again removes nothing."""
         return self.steady() - self.too_old.setdefault(day, self.steady()) >= SURE_SECONDS
 
     def rows_of(self, store: Store, entry: StoredFile) -> int:

@@ -25,11 +25,9 @@ def directory(kind: str, hour: int) -> str:
 
 
 def publish(segment: Path, store: Store, agent: str) -> bool:
-    """Publish a closed segment and remove it; False where a part of it cannot be read: it stays then, all else of it is
-    published.
+    """Publish a closed segment and remove it; False where a part of it cannot be read: it stays, all else is published.
 
-    The names of the files follow from the segment's: done twice it is the same. Raises StoreError, and OSError where
-    the disk does not give what is there; the segment stays then, too.
+    Done twice it is the same. Raises StoreError, and OSError where the disk fails to read it; it stays then, too.
     """
     found = spool.read(segment, BROKER.name)
     polls, damaged = found.rows, found.damaged

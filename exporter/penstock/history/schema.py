@@ -12,16 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.model import (
-    AddressRow,
-    Broker,
-    ConnectionRow,
-    ConsumerRow,
-    LinkRow,
-    ProducerRow,
-    QueueRow,
-    TransactionRow,
-)
+from penstock import model
 
 VERSION: Final = 1
 VERSION_KEY: Final = b"penstock.history"
@@ -84,14 +75,14 @@ def _all(kind: Any, *names: str) -> dict[str, Any]:
 
 BROKER: Final = RowType(
     "broker",
-    **_of(Broker, kind="broker_kind"),
-    numbers={field.name: REAL for field in fields(Broker) if field.type is float},
+    **_of(model.Broker, kind="broker_kind"),
+    numbers={field.name: REAL for field in fields(model.Broker) if field.type is float},
     # agent_clock is the stamp unrounded; parts what was read, failed the collectors that failed.
     extra=(("agent_clock", REAL), ("interval", REAL), ("parts", TEXT), ("failed", TEXT)),
 )
 ADDRESS: Final = RowType(
     "address",
-    **_of(AddressRow, name="address"),
+    **_of(model.AddressRow, name="address"),
     numbers={
         **_all(COUNT, "delivering", "scheduled", "uncommitted", "removed", "added_bytes", "removed_bytes"),
         **_all(COUNT, "message_limit_bytes", "max_producers", "consumer_flow_limit"),
@@ -110,7 +101,7 @@ ADDRESS: Final = RowType(
 )
 QUEUE: Final = RowType(
     "queue",
-    **_of(QueueRow, name="queue", kind="queue_kind"),
+    **_of(model.QueueRow, name="queue", kind="queue_kind"),
     numbers={
         **_all(COUNT, "messages", "delivering", "scheduled", "bytes", "delivering_bytes", "consumers"),
         **_all(COUNT, "added", "acknowledged", "expired", "killed", "acknowledge_attempts", "ring_limit"),
@@ -127,7 +118,7 @@ QUEUE: Final = RowType(
 )
 CONSUMER: Final = RowType(
     "consumer",
-    **_of(ConsumerRow, id="consumer"),
+    **_of(model.ConsumerRow, id="consumer"),
     numbers={
         **_all(COUNT, "buffered", "buffered_bytes", "delivered", "acknowledged", "awaiting_commit"),
         **_all(COUNT, "flow_limit", "flow_resume", "waiting", "acknowledge_mode"),
@@ -141,13 +132,13 @@ CONSUMER: Final = RowType(
 )
 CONNECTION: Final = RowType(
     "connection",
-    **_of(ConnectionRow, id="connection"),
+    **_of(model.ConnectionRow, id="connection"),
     numbers=_all(COUNT, "sessions", "consumers", "producers"),
     identity=("client",),
 )
 PRODUCER: Final = RowType(
     "producer",
-    **_of(ProducerRow, id="producer"),
+    **_of(model.ProducerRow, id="producer"),
     numbers={**_all(COUNT, "produced", "produced_bytes"), **_all(TIME, "created")},
     identity=("address", "client"),
     counters=("produced",),
@@ -155,7 +146,7 @@ PRODUCER: Final = RowType(
 )
 TRANSACTION: Final = RowType(
     "transaction",
-    **_of(TransactionRow, id="transaction"),
+    **_of(model.TransactionRow, id="transaction"),
     numbers={
         **_all(COUNT, "messages", "acknowledgements"),
         **_all(TIME, "created"),
@@ -166,7 +157,7 @@ TRANSACTION: Final = RowType(
 )
 LINK: Final = RowType(
     "link",
-    **_of(LinkRow, name="link", kind="link_kind"),
+    **_of(model.LinkRow, name="link", kind="link_kind"),
     numbers={**_all(COUNT, "pending"), **_all(FLAG, "up")},
     identity=("name",),
 )
@@ -239,10 +230,7 @@ def as_dictionary(column: Any) -> Any:
 
 
 def parquet_options(schema: Any) -> dict[str, Any]:
-    """How a table of this schema is written.
-
-    Whole numbers and times as differences: in series order most are 0 or alike. The rest by dictionary.
-    """
+    """Whole numbers and times as differences: in series order most are 0 or alike. The rest by dictionary."""
     whole = [f.name for f in schema if pa.types.is_int64(f.type) or pa.types.is_timestamp(f.type)]
     return {
         "compression": "zstd",

@@ -54,10 +54,7 @@ class Segment:
 
 @dataclass(slots=True)
 class Spool:
-    """The segments below `directory`, oldest first by name.
-
-    boot: names this run of the agent. limit: bytes; beyond it the oldest segments are dropped. Not for two threads.
-    """
+    """The segments, oldest first. boot: names this run. limit: bytes; beyond it the oldest go. Not for two threads."""
 
     directory: Path
     boot: str

@@ -56,9 +56,7 @@ class PollRecord:
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
-    """spool: directory of the spool. url: where history is published. publish: seconds between two publications.
-    spool_bytes: what may wait in the spool. agent: names the files of this agent.
-    """
+    """url: where to publish, every `publish` seconds. spool_bytes: what may wait there. agent: names its files."""
 
     spool: Path
     url: str

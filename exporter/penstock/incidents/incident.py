@@ -18,8 +18,7 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """
-    One root and all that comes of it. id: the same over polls, restarts of the agent and growth. kind: the condition
+    """One root and all that comes of it. id: the same over polls, restarts of the agent and growth. kind: the condition
     that is the root, or what is full, paused or common to several. object: the broker, address, client or queue that
     is it. begin: seconds since 1970. messages: on the queues that it concerns; they grow by `rate` a second; oldest: at
     least so many seconds. who: clients, with host, connection, protocol, user. victims: the first of `victim_count`.

@@ -1,13 +1,10 @@
 """The incidents of a poll, continued from the poll before."""
 
 import heapq
-import tomllib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
-from typing import Final
 
 import numpy as np
 
@@ -16,6 +13,7 @@ from penstock.causes.verdict import CauseState
 from penstock.conditions.catalogue import for_kind
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.wording import Cause, causes
+from penstock.core.catalogues import read_toml
 from penstock.core.table import Column, Index
 from penstock.incidents.incident import SHOWN, Group, Incident, key_of
 from penstock.incidents.links import linked
@@ -30,7 +28,7 @@ MISSED = 2
 """Polls for which an incident stays whose root is gone: what came of it goes a little later."""
 KEPT = 900.0
 """Seconds for which a change is kept."""
-TEXTS: Final = tomllib.loads(files("penstock.incidents").joinpath("texts.toml").read_text(encoding="utf-8"))
+TEXTS = read_toml("penstock.incidents", "texts.toml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +45,7 @@ class Incidents:
     def advance(
         self, poll: RuleInputs, active: Sequence[ActiveCondition], oldest: Column, consumers: Index[ConsumerRow]
     ) -> "Incidents":
-        """After this poll with these conditions. oldest: per queue, when its oldest message came at the latest, by the
-        broker's clock. consumers: of the poll before.
-        """
+        """oldest: when each queue's oldest message came at the latest (broker's clock). consumers: of the last poll."""
         now = poll.snapshot.stamp
         news = noticed(poll, consumers, self.sending, self.refused)
         changes = tuple(one for one in (*self.changes, *news) if now - one.time <= KEPT)[-MOST_CHANGES:]

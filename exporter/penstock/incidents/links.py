@@ -1,16 +1,15 @@
 """Which condition brings which others on the same queue or address, and what is left as a root of its own."""
 
-import tomllib
 from collections.abc import Iterable
-from importlib.resources import files
 
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import ActiveCondition
 from penstock.conditions.no_consumer import NO_CONSUMER
+from penstock.core.catalogues import read_toml
 from penstock.incidents.incident import Group, some
 from penstock.incidents.symptoms import Symptoms
 
-SAID = tomllib.loads(files("penstock.incidents").joinpath("links.toml").read_text(encoding="utf-8"))
+SAID = read_toml("penstock.incidents", "links.toml")
 STOPS, LOOPS, BACKLOG, FAILING = (frozenset(SAID["sets"][name]) for name in ("stops", "loops", "backlog", "failing"))
 BRINGS = {
     name: frozenset[str]().union(*(SAID["sets"].get(one, [one]) for one in brought))

@@ -1,7 +1,4 @@
-"""The roots that are more than one condition, in the order in which they explain others.
-
-Each rule takes the conditions that it explains out of `symptoms.free`.
-"""
+"""The roots that are more than one condition, in the order in which they take what they explain out of `free`."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
@@ -30,9 +27,7 @@ FILL = BACKLOG.union(name for name, brought in BRINGS.items() if brought & BACKL
 
 
 def full_broker(symptoms: Symptoms) -> Iterator[Group]:
-    """Memory or disk of the broker is full. Who fills it and who suffers differ; an address to which nothing was sent
-    shortly before suffers nothing.
-    """
+    """Memory or disk is full. Who fills it and who suffers differ; who sent nothing shortly before suffers nothing."""
     broker, addresses = symptoms.poll.broker, symptoms.addresses
     if not surroundings.full_broker(broker):
         return

@@ -95,9 +95,7 @@ class AddressLimits(NamedTuple):
 
 @dataclass
 class Symptoms:
-    """Of one poll. free: the conditions that have no root yet, changed in place. begun: when roots that are no
-    condition were seen first, by kind and object.
-    """
+    """Of one poll. free: conditions that have no root yet. begun: when roots that are no condition were seen first."""
 
     poll: RuleInputs
     free: dict[Key, ActiveCondition]

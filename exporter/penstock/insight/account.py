@@ -1,7 +1,7 @@
 """The account as sheets: of a queue, and of an address before its queues."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -9,9 +9,10 @@ from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
 from penstock.account.fates import ADDRESS_FATES, LOSSES, UNCOMMITTED, Bounds, address_fates, polled_fates, queue_fates
 from penstock.account.reading import ANONYMOUS
-from penstock.core.table import Index, Table
+from penstock.core.catalogues import read_toml
+from penstock.core.table import Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
-from penstock.insight.explain import BrokerView, NotFound, json_number, near
+from penstock.insight.explain import BrokerView, NotFound, json_number
 from penstock.insight.formatting import amount_text as text
 from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED
@@ -21,25 +22,10 @@ MAX_SHEETS = 200
 """Sheets of one answer."""
 NO_ACCOUNT = "broker {} has no account: it is made of polls of an active broker with queues and consumers"
 
-REASONS: Mapping[str, str] = {
-    "dropped": "messages of transactions that are open or were rolled back cannot be distinguished from it",
-    "rejected": "a full address may refuse a client before its message is counted",
-    "unwanted": "messages of transactions that are open or were rolled back cannot be distinguished from it",
-    **dict.fromkeys(
-        ("rolled_back", UNCOMMITTED),
-        "the broker counts as routed what was sent in transactions that are open or were rolled back, and what an"
-        " exclusive divert took, alike; not a loss",
-    ),
-    **dict.fromkeys(
-        ("acknowledged", "moved"),
-        "as many came to other addresses from none that is listed: an operator may have moved them, or clients that"
-        " came and went between two polls acknowledged them",
-    ),
-    **dict.fromkeys(
-        ("dead_lettered", "purged"),
-        "others may have sent to the dead-letter address, or another of its queues was purged, at the same time",
-    ),
-}
+REASONS = read_toml("penstock.insight", "reasons.toml")
+"""Why an amount is no exact number: those of fates by their names."""
+WHY: Mapping[str, str] = REASONS["artemis"]
+FATES: Mapping[str, str] = REASONS["artemis_fates"]
 EITHER_OF = (
     ("acknowledged", "moved"),
     ("acknowledged", "given_back"),
@@ -47,29 +33,8 @@ EITHER_OF = (
     ("evicted", "replaced"),
 )
 """Fates that the broker counts as one."""
-PLACELESS = "no dead-letter address with a queue is set: what ends at max-delivery-attempts is gone like what is purged"
-PARTLY = "a queue of the address came or went, or the broker restarted, and what was missing then is not known"
-UNPOLLED = "the broker restarted, or a counter was set back: what came and left after the poll before is not known"
 UNNAMED = "(not known)"
 """Clients that made a ring evict and are not known by name."""
-BUSY = "messages came between the reads of the two counters"
-UNSENT = {
-    True: "producers that name an address with each message (STOMP, MQTT, anonymous) show no number for any",
-    False: "not all that reaches the address was sent by a producer that is listed now",
-}
-UNSEEN_REFUSAL = "the address was full, and clients may have been refused without a counter"
-LATE = "what expired before it was added cannot be distinguished from what the queue evicted or replaced"
-UNHELD = "consumers are read before their queues, and messages came or went in between"
-BEYOND = "the queue has consumers beyond the budget: what they have cannot be distinguished from it"
-UNCOUNTED = "listPreparedTransactions is not granted to the account, failed, or was read once only"
-COMMITTING = "a client that is connected has prepared transactions, too"
-PAGED = "the broker attempts no acknowledgement of messages in page files"
-UNATTEMPTED = "the broker counts none of AMQP, OpenWire and killed clients, and what no poll saw is not known"
-ROLLED_BACK = "what a client acknowledges and rolls back counts as acknowledged by its consumer"
-ONCE = "it counts when two polls have seen it"
-EITHER = "in a ring of last values evicted and replaced messages cannot be distinguished"
-NOT_READ = "the address could not be read"
-KEEPS_RING = "the queue keeps what is acknowledged (non-destructive), and counts what is delivered twice"
 
 
 def account_list(view: BrokerView, name: str) -> AccountList:
@@ -77,45 +42,69 @@ def account_list(view: BrokerView, name: str) -> AccountList:
     account, queues = view.state.judgement.account, view.snapshot.queues
     if queues is None or not account.watched or account.books.index is not queues.index:
         raise NotFound(NO_ACCOUNT.format(view.policy.broker), "see penstock check, and poll again")
-    sheets = Sheets(view, account, queues)
-    rows = sheets.shown
+    sheets, rows = Sheets(view, account, queues), queues.index.rows
     if name:
-        found = [i for i in rows if name in (queues.index.rows[i].name, queues.index.rows[i].address)]
+        found = sheets.named(name)
         if not found and (client := sheets.of_client(name)):
-            return AccountList(view.policy.broker, round(view.snapshot.stamp, 3), [client], 1)
+            return sheets.listed([client], 1)
         if not found:
-            names = [name for i in rows for name in (queues.index.rows[i].name, queues.index.rows[i].address)]
-            raise NotFound(
-                f"broker {view.policy.broker} has no address, queue or client {name!r}",
-                near(name, names, "addresses and queues"),
-            )
-        chosen = sheets.addresses(found), found
+            raise sheets.missing("address, queue or client", name)
+        of_addresses, of_queues = sheets.addresses(found), found
     else:
-        rows = [i for i in rows if queues.index.rows[i].kind in JUDGED]
-        lossy = [i for i in sheets.addresses(rows) if sheets.loses(i, ADDRESS_FATES)]
-        chosen = lossy, [i for i in rows if sheets.loses(i, ("evicted",))]
-    made = [(i, True) for i in chosen[0]] + [(i, False) for i in chosen[1]]
-    made.sort(key=lambda one: (queues.index.rows[one[0]].address, not one[1]))
-    return AccountList(
-        view.policy.broker,
-        round(view.snapshot.stamp, 3),
-        [sheets.of_address(i) if whole else sheets.of_queue(i) for i, whole in made[:MAX_SHEETS]],
-        len(made),
-    )
+        judged = [i for i in sheets.shown if rows[i].kind in JUDGED]
+        of_addresses = [i for i in sheets.addresses(judged) if sheets.loses(i, ADDRESS_FATES)]
+        of_queues = [i for i in judged if sheets.loses(i, ("evicted",))]
+    made = [(i, True) for i in of_addresses] + [(i, False) for i in of_queues]
+    made.sort(key=lambda one: (rows[one[0]].address, not one[1]))
+    chosen = [sheets.of_address(i) if whole else sheets.of_queue(i) for i, whole in made[:MAX_SHEETS]]
+    return sheets.listed(chosen, len(made))
 
 
-class Sheets:
+class SheetMaker:
+    """What sheets of all kinds of broker have in common. shown: positions of the queues that have sheets."""
+
+    def __init__(self, view: BrokerView, queues: Table[QueueRow]) -> None:
+        self._view, self._queues = view, queues
+        member = view.state.queues.grouping.member
+        self.shown: list[int] = [i for i in range(len(queues)) if i < len(member) and member[i] != HIDDEN]
+
+    def named(self, name: str) -> list[int]:
+        """Queues that have this name or address."""
+        rows = self._queues.index.rows
+        return [i for i in self.shown if name in (rows[i].name, rows[i].address)]
+
+    def missing(self, what: str, name: str, others: Iterable[str] = ()) -> NotFound:
+        rows = self._queues.index.rows
+        names = [text for i in self.shown for text in (rows[i].name, rows[i].address)]
+        return self._view.missing(what, name, [*names, *others], "addresses and queues")
+
+    def listed(self, sheets: list[AccountSheet], total: int) -> AccountList:
+        return AccountList(self._view.policy.broker, round(self._view.snapshot.stamp, 3), sheets, total)
+
+    def _begun(self, since: float) -> float | None:
+        """since: by the broker's clock."""
+        return None if np.isnan(since) else round(float(since - self._view.state.clock.applied), 3)
+
+    def _buffered(self, i: int) -> dict[str, Amount]:
+        """By client: what was sent to it of the queue and it has not acknowledged."""
+        consumers, by_client = self._view.snapshot.consumers, Counter[str]()
+        if consumers is not None:
+            for at in np.flatnonzero(self._view.snapshot.consumer_queue == self._queues.index.keys[i]).tolist():
+                by_client[consumers.index.rows[at].client] += np.nan_to_num(consumers["buffered"][at])
+        return {client: json_number(number) for client, number in sorted(by_client.items()) if number}
+
+
+class Sheets(SheetMaker):
     """Makes the sheets of one poll."""
 
     def __init__(self, view: BrokerView, account: MessageAccount, queues: Table[QueueRow]) -> None:
-        self._view, self._account, self._queues = view, account, queues
+        super().__init__(view, queues)
+        self._account = account
         self._fates: dict[str, Bounds] = queue_fates(account, queues)
         self._polled, self._late = polled_fates(account, queues), account.late
         self._compared = account.address_books.index is queues.index
         if self._compared:
             self._fates |= address_fates(account)
-        member = view.state.queues.grouping.member
-        self.shown: list[int] = [i for i in range(len(queues)) if i < len(member) and member[i] != HIDDEN]
 
     def addresses(self, rows: Sequence[int]) -> list[int]:
         """One queue of each address."""
@@ -144,33 +133,33 @@ class Sheets:
         returns = self._account.returns
         given_back = amount(float(returns.given_back[i]), float(returns.most[i]))
         if not exact(given_back):
-            reasons["given_back"] = PAGED if returns.paged[i] > 0 else UNATTEMPTED
+            reasons["given_back"] = WHY["paged"] if returns.paged[i] > 0 else WHY["unattempted"]
         if not exact(arrived_late):
-            reasons["expired_on_arrival"] = LATE if "evicted" in left or "replaced" in left else ONCE
+            reasons["expired_on_arrival"] = WHY["late"] if "evicted" in left or "replaced" in left else WHY["once"]
         reasons |= {"unexplained": "three polls are needed"} if unexplained is None else {}
         unsure = [name for name in ("by_link", "unheld") if not exact(delivering.get(name, 0))]
-        reasons |= {name: BEYOND if delivering[name] is None else UNHELD for name in unsure}
+        reasons |= {name: WHY["beyond"] if delivering[name] is None else WHY["unheld"] for name in unsure}
         if not exact(in_doubt := delivering.get("in_doubt", 0)):
-            reasons["in_doubt"] = UNCOUNTED if in_doubt is None else COMMITTING
+            reasons["in_doubt"] = WHY["uncounted"] if in_doubt is None else WHY["committing"]
         if not all(map(exact, lost_by.values())):
-            reasons["lost_by"] = "messages came, or one went that was not listed, as a consumer went or rolled back"
+            reasons["lost_by"] = WHY["untold"]
         return AccountSheet(
-            self._view.policy.broker, row.address, row.name, self._since(i), came, there, left, lost_by,
+            self._view.policy.broker, row.address, row.name, self._begun(books.since[i]), came, there, left, lost_by,
             delivering, buffered, given_back, unexplained, reasons, sums(came, there, polled, unexplained),
         )  # fmt: skip
 
     def _why_left(self, name: str, i: int, left: Mapping[str, Amount]) -> str:
         if self._account.books.partly[i] > 0:
-            return UNPOLLED
+            return WHY["unpolled"]
         if name in {"dead_lettered", "purged"} and self._account.dead_letters.placeless[i]:
-            return PLACELESS
-        if name in REASONS:
-            return REASONS[name]
+            return WHY["placeless"]
+        if name in FATES:
+            return FATES[name]
         if left.get("evicted", 0) is None and self._view.state.judgement.keeps[i]:
-            return KEEPS_RING
+            return WHY["keeps_ring"]
         if "evicted" in left and "replaced" in left:
-            return EITHER
-        return LATE if self._account.books.expired[i] else ONCE
+            return WHY["either"]
+        return WHY["late"] if self._account.books.expired[i] else WHY["once"]
 
     def of_address(self, i: int) -> AccountSheet:
         of = self._account.address_books
@@ -187,17 +176,16 @@ class Sheets:
         came: dict[str, Amount] = {"routed": json_number(routed), "unrouted": json_number(of.unrouted[i])}
         missing, to_queues = amount(least, of.most[i]), amount(routed - of.most[i], routed - least)
         if not exact(missing):
-            reasons["routed"] = BUSY if came["routed"] is not None else NOT_READ
+            reasons["routed"] = WHY["busy"] if came["routed"] is not None else WHY["not_read"]
         total = f"{text(came['routed'])} routed = {text(to_queues)} to its queues + {text(missing)} to none"
         return AccountSheet(
-            self._view.policy.broker, self._queues.index.rows[i].address, "", self._since(i), came, there, left, {},
-            {}, {}, None, 0, reasons, total,
+            self._view.policy.broker, self._queues.index.rows[i].address, "", self._begun(self._account.books.since[i]),
+            came, there, left, {}, {}, {}, None, 0, reasons, total,
         )  # fmt: skip
 
     def of_client(self, client: str) -> AccountSheet | None:
         """None: there is none of that name. Of all its consumers and producers since the agent knows the client."""
-        none: Table[Any] = Table(Index.empty())
-        takers, senders = (self._view.tables.get(name, none) for name in ("client", "producer"))
+        takers, senders = self._view.table("client"), self._view.table("producer")
         at = [i for i, row in enumerate(takers.index) if row.client == client]
         sent: dict[str, Amount] = {
             row.address: json_number(senders["produced"][i])
@@ -218,9 +206,9 @@ class Sheets:
             "acknowledged": amount(max(0.0, settled - back), settled),
             "given_back": amount(0.0 if back else returned, returned + min(back, settled)),
         }
-        reasons = {} if all(map(exact, left.values())) else dict.fromkeys(left, ROLLED_BACK)
+        reasons = {} if all(map(exact, left.values())) else dict.fromkeys(left, WHY["rolled_back"])
         if ANONYMOUS in sent:
-            sent[ANONYMOUS], reasons[ANONYMOUS] = None, UNSENT[True]
+            sent[ANONYMOUS], reasons[ANONYMOUS] = None, WHY["anonymous"]
         lost = {self._queues.index.rows[i].name: dict(self._lost_by(i)).get(client, 0) for i in queues}
         lost = {queue: value for queue, value in lost.items() if value != 0}
         came: dict[str, Amount] = {"delivered": json_number(delivered)}
@@ -232,20 +220,16 @@ class Sheets:
     def _why(self, name: str, i: int) -> str:
         of = self._account.address_books
         if np.isnan(of.routed0[i]):
-            return NOT_READ
+            return WHY["not_read"]
         if name == "duplicate":
-            return UNSENT[self._account.duplicates.anonymous]
+            return WHY["anonymous" if self._account.duplicates.anonymous else "unlisted"]
         if name == "rejected" and of.rejected[i] == 0 and of.full[i] > 0:
-            return UNSEEN_REFUSAL
-        return PARTLY if of.partly[i] > 0 else REASONS.get(name, BUSY)
+            return WHY["unseen_refusal"]
+        return WHY["partly"] if of.partly[i] > 0 else FATES.get(name, WHY["busy"])
 
     def _bounds(self, name: str, i: int) -> tuple[float, float]:
         low, high = self._fates[name]
         return float(low[i]), float(high[i])
-
-    def _since(self, i: int) -> float | None:
-        since = self._account.books.since[i] - self._view.state.clock.applied
-        return None if np.isnan(since) else round(float(since), 3)
 
     def _there(self, i: int) -> dict[str, Amount]:
         """By one row of the broker: they sum up to the content."""
@@ -266,19 +250,15 @@ class Sheets:
         if consumers is None or not np.nan_to_num(self._queues["delivering"][i]):
             return {}, {}
         at = np.flatnonzero(self._view.snapshot.consumer_queue == self._queues.index.keys[i])
-        by_client: dict[str, float] = {}
-        for consumer in at.tolist():
-            client = consumers.index.rows[consumer].client
-            by_client[client] = by_client.get(client, 0.0) + float(np.nan_to_num(consumers["buffered"][consumer]))
-        low, high = of.bounds
+        (low, high), by_client = of.bounds, self._buffered(i)
         by_state: dict[str, Amount] = {
-            "buffered": json_number(sum(by_client.values())),
+            "buffered": sum(one for one in by_client.values() if isinstance(one, int | float)),
             "uncommitted": json_number(float(np.nan_to_num(consumers["awaiting_commit"][at]).sum())),
             "in_doubt": None if np.isnan(high[i]) else amount(float(low[i]), float(high[i])),
             "by_link": amount(*map(float, of.links[:, i])),
             "unheld": amount(*map(float, of.rest[:, i])),
         }
-        return by_state, {client: json_number(n) for client, n in sorted(by_client.items()) if n}
+        return by_state, by_client
 
     def _lost_by(self, i: int) -> Iterator[tuple[str, Amount]]:
         of, lost = self._account.ring_losses, self._account.books.lost[i]

@@ -161,7 +161,7 @@ def changes(before: StatusSummary, after: StatusSummary, now: float) -> Iterator
     yield from _operated(broker, before.account, after.account, now)
     yield from _incidents(broker, before.incidents, after.incidents, now)
     for name in [*after.conditions, *(before.conditions.keys() - after.conditions.keys())]:
-        yield from _condition(broker, name, before.conditions.get(name), after.conditions.get(name), now)
+        yield from _condition(broker, name, before.conditions, after.conditions, now)
 
 
 def _incidents(broker: str, before: Sequence[Incident], after: Sequence[Incident], now: float) -> Iterator[Event]:
@@ -198,23 +198,17 @@ def _destroyed(broker: str, before: MessageAccount, after: MessageAccount, now: 
             yield Event(now, Change.DESTROYED, broker, row.address, row.name, detail=detail)
 
 
-def _condition(
-    broker: str,
-    name: ConditionKey,
-    before: tuple[Severity, float] | None,
-    after: tuple[Severity, float] | None,
-    now: float,
-) -> Iterator[Event]:
+def _condition(broker: str, name: ConditionKey, before: Told, after: Told, now: float) -> Iterator[Event]:
+    (severity, since), detail = after.get(name) or before[name], ""
+    was = before[name][0] if name in before else severity
+    if name not in before:
+        change = Change.CONDITION_ON
+    elif name not in after:
+        change = Change.CONDITION_OFF
+    elif was is severity:
+        return
+    else:
+        change, detail = Change.SEVERITY, f"{was.name.lower()} to {severity.name.lower()}"
     condition, address, queue, client = name
-
-    def event(change: Change, told: tuple[Severity, float], detail: str = "") -> Event:
-        severity, since = told
-        text = severity.name.lower()
-        return Event(now, change, broker, address, queue, client, condition, text, round(since, 3), detail)
-
-    if before is None and after is not None:
-        yield event(Change.CONDITION_ON, after)
-    elif before is not None and after is None:
-        yield event(Change.CONDITION_OFF, before)
-    elif before is not None and after is not None and before[0] is not after[0]:
-        yield event(Change.SEVERITY, after, f"{before[0].name.lower()} to {after[0].name.lower()}")
+    told = severity.name.lower()
+    yield Event(now, change, broker, address, queue, client, condition, told, round(since, 3), detail)

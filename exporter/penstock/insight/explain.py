@@ -22,23 +22,16 @@ from penstock.findings.finding import Finding
 from penstock.incidents.incident import Incident, key_of
 from penstock.incidents.incidents import Incidents
 from penstock.insight import answers
+from penstock.insight import knowledge as sure
 from penstock.insight import unknown as undecided
 from penstock.insight.actions import Actions
 from penstock.insight.answers import ConditionSummary, Evidence, Number, QueueClient, StallThreshold
 from penstock.insight.flow_control import connections_of, flow_of
-from penstock.insight.knowledge import (
-    OF_BROKER,
-    Failing,
-    judged,
-    knowledge,
-    speaks_of_queue,
-    watched_of_broker,
-    watched_of_clients,
-    watched_of_queue,
-)
+from penstock.insight.formatting import NAMES
+from penstock.insight.knowledge import OF_BROKER, Failing
 from penstock.insight.related import dead_letters
 from penstock.learned.timeout import FEW, MANY
-from penstock.model import BrokerKind, RingSource, Snapshot
+from penstock.model import BrokerKind, Snapshot
 from penstock.observation.activity import FLOW_IN, FLOW_OUT
 from penstock.observation.facts import PARKED
 from penstock.series.labels import ClientSeries, QueueSeries
@@ -53,14 +46,7 @@ WITH_ACTIONS = 20
 MAX_CLIENTS = 200
 """Clients of one queue that are shown one by one, those with a condition first."""
 
-QUEUE_NUMBERS = ("messages", "ready", "delivering", "scheduled", "consumers", "bytes", "paused", "added",
-                 "acknowledged", "expired", "killed", "ring_limit", "ring_used_ratio", "ring_at_risk",
-                 "ring_retention", "ring_overflow", "lost_by_consumer", "drain", "oldest_message",
-                 "oldest_earliest", "oldest_latest",
-                 "expected_consumers", "ring_retention_target", "drain_target", "capacity",
-                 "unhealthy_consumers")  # fmt: skip
-CLIENT_NUMBERS = ("consumers", "buffered", "uncommitted", "delivered", "acknowledged", "starved", "at_limit",
-                  "blocked_since")  # fmt: skip
+QUEUE_NUMBERS, CLIENT_NUMBERS = (tuple[str, ...](NAMES["numbers"][kind]) for kind in ("queue", "client"))
 
 
 class NotFound(Hinted):
@@ -90,6 +76,14 @@ class BrokerView:
     def incidents(self) -> Incidents:
         return self.state.judgement.incidents
 
+    def table(self, name: str) -> Table[Any]:
+        """Without rows where it could not be made."""
+        return self.tables.get(name, Table(Index.empty()))
+
+    def missing(self, kind: str, name: str, names: Sequence[str], plural: str = "") -> "NotFound":
+        """The error of a name that is not among these."""
+        return NotFound(f"broker {self.policy.broker} has no {kind} {name!r}", near(name, names, plural or f"{kind}s"))
+
 
 # --- parts of it
 
@@ -115,6 +109,12 @@ def condition_in_full(one: ActiveCondition, view: BrokerView, actions: Actions |
         advice=action(about, one.evidence),
         actions=actions.of(one, about) if actions else [],
     )
+
+
+def listed(one: ActiveCondition, view: BrokerView, actions: Actions | None = None) -> answers.ListedCondition:
+    """With where it is active."""
+    full = asdict(condition_in_full(one, view, actions))
+    return answers.ListedCondition(broker=one.broker, address=one.address, queue=one.queue, **full)
 
 
 def completeness(one: ActiveCondition, view: BrokerView) -> answers.Completeness:
@@ -226,14 +226,14 @@ def knowledge_of_queue(
 ) -> answers.Knowledge:
     """Of the queue that is shown as row i; here: what is active on it. alone: of its one client that is given."""
     state, policy, interval = view.state, view.policy, view.interval
-    watched = [*watched_of_clients(clients, here, view.snapshot.stamp)]
+    watched = [*sure.watched_of_clients(clients, here, view.snapshot.stamp)]
     if not watched and view.tables["queue"].index.rows[i].kind not in PARKED:
-        watched += watched_of_queue(state, policy, i, interval, here)
-    watched += watched_of_broker(state, policy, interval)
-    bad = [one for one in here if speaks_of_queue(one)]
-    on = judged(state, view.kind.name, interval, Scope.QUEUE, Scope.CLIENT)
+        watched += sure.watched_of_queue(state, policy, i, interval, here)
+    watched += sure.watched_of_broker(state, policy, interval)
+    bad = [one for one in here if sure.speaks_of_queue(one)]
+    on = sure.judged(state, view.kind.name, interval, Scope.QUEUE, Scope.CLIENT)
     why = next((one.why for one in here if alone and one.name == UNKNOWN.name), "")
-    return knowledge(here, bad, watched, on, failing, why)
+    return sure.knowledge(here, bad, watched, on, failing, why)
 
 
 def incidents_in_full(view: BrokerView, found: Sequence[Incident]) -> list[Incident]:
@@ -277,7 +277,7 @@ def find_queue(view: BrokerView, queue: str, address: str | None) -> tuple[Queue
     unread = [one for one in view.snapshot.observation.left_out if one.what == "queues"]
     if unread:
         raise NotFound(f"queue {queue!r} of broker {broker} is not known", f"not read: {unread[0]}")
-    raise NotFound(f"broker {broker} has no queue {queue!r}", near(queue, [row.queue for row in rows], "queues"))
+    raise view.missing("queue", queue, [row.queue for row in rows])
 
 
 def near(name: str, names: Sequence[str], what: str) -> str:
@@ -321,7 +321,7 @@ def clients_of(
     view: BrokerView, series: QueueSeries, client: str | None, troubled: Collection[str]
 ) -> tuple[list[QueueClient], int]:
     """At most MAX_CLIENTS of the queue, or the one asked for, the troubled first; and how many are left out."""
-    table: Table[ClientSeries] = view.tables.get("client", Table(Index.empty()))
+    table: Table[ClientSeries] = view.table("client")
     rows: list[ClientSeries] = table.index.rows.tolist()
     at = [i for i, row in enumerate(rows) if (row.address, row.queue) == (series.address, series.queue)]
     if client is not None:
@@ -376,7 +376,7 @@ def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | Non
     queues = view.snapshot.queues
     if queues is None or (limit is None and not queues["last_value"][row] > 0):
         return None
-    source, where = str(series.ring_source), RING_SOURCES[series.ring_source]
+    source, where = str(series.ring_source), NAMES["ring_sources"][series.ring_source]
     if books.index is not grouping.source or seen.queues.index is not grouping.source:
         return answers.Ring(limit, source, where, None, "not judged yet")
     added, settled, expired, killed, _, messages = (int(n) for n in np.nan_to_num(seen.queues.numbers[:, row]))
@@ -387,14 +387,6 @@ def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | Non
     sighted = f"{terms} = {added - settled - expired - killed - messages - held} at this poll"
     why = "counted when seen at two polls, and never falls" if evicted is not None else "absent until seen at two polls"
     return answers.Ring(limit, source, where, evicted, f"{sighted}; {why}")
-
-
-RING_SOURCES: Mapping[str, str] = {
-    RingSource.QUEUE: "ring-size of the queue itself",
-    RingSource.ADDRESS: "default-ring-size of the address setting",
-    RingSource.NONE: "no ring size is set",
-    RingSource.AMBIGUOUS: "the queue and the address setting say the same number",
-}
 
 
 # --- what is not known

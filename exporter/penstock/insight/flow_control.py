@@ -21,10 +21,8 @@ def flow_of(judgement: Judgement, consumers: Table[ConsumerSeries] | None, queue
     """
     if consumers is None or judgement.openmq.said is None or "flow_limit" not in consumers:
         return []
-    here = [i for i, row in enumerate(consumers.index) if (row.address, row.queue) == (queue.address, queue.queue)][
-        :MOST
-    ]
-    return [consumer_flow(consumers, i) for i in here]
+    here = [i for i, row in enumerate(consumers.index) if (row.address, row.queue) == (queue.address, queue.queue)]
+    return [consumer_flow(consumers, i) for i in here[:MOST]]
 
 
 def consumer_flow(consumers: Table[ConsumerSeries], i: int) -> ConsumerFlow:

@@ -3,11 +3,11 @@
 import math
 from datetime import UTC, datetime
 
+from penstock.core.catalogues import read_toml
+
 UNKNOWN = "unknown"
-SECONDS = frozenset({"ring_retention", "ring_overflow", "drain", "ring_retention_target", "drain_target", "patience"})
-MOMENTS = frozenset(
-    {"oldest_message", "oldest_earliest", "oldest_latest", "blocked_since", "last_delivery", "last_acknowledgement"}
-)
+NAMES = read_toml("penstock.insight", "names.toml")
+SECONDS, MOMENTS = frozenset(NAMES["seconds"]), frozenset(NAMES["moments"])
 """What is a duration and what a point in time, by the names of `explain` and of the lists."""
 
 

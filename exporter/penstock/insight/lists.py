@@ -8,31 +8,21 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict
 
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.unknown import UNKNOWN
-from penstock.core.table import Column, Index, Positions, Table
+from penstock.core.table import Column, Positions, Table
 from penstock.core.windows import Mask
-from penstock.insight import answers
+from penstock.insight import answers, explain
 from penstock.insight.answers import Client, ClientConnection, ClientView, Consumer, Queue, Target, columns
-from penstock.insight.explain import (
-    BrokerView,
-    NotFound,
-    condition_in_full,
-    incidents_in_full,
-    json_number,
-    near,
-    numbers_at,
-    rates,
-    summaries,
-    unknown_conditions,
-)
-from penstock.series.labels import ClientSeries, ConnectionSeries, ProducerSeries, QueueSeries
+from penstock.insight.explain import BrokerView, json_number
+
+if TYPE_CHECKING:
+    from penstock.series.labels import ClientSeries, ConnectionSeries, ProducerSeries, QueueSeries
 
 WORST: Final = "worst"
 """By severity, then by what is buffered: the order unless another is asked for."""
@@ -129,13 +119,7 @@ def condition_list(views: Sequence[BrokerView], query: ListQuery) -> answers.Con
     chosen = heapq.nsmallest(
         query.offset + query.limit, found, key=lambda pair: (-pair[0].severity, pair[0].since, pair[0].queue)
     )
-    rows = [
-        answers.ListedCondition(
-            broker=one.broker, address=one.address, queue=one.queue, **asdict(condition_in_full(one, view))
-        )
-        for one, view in chosen[query.offset :]
-    ]
-    return answers.ConditionList(rows, len(found))
+    return answers.ConditionList([explain.listed(one, view) for one, view in chosen[query.offset :]], len(found))
 
 
 def incident_list(views: Sequence[BrokerView], query: ListQuery) -> answers.IncidentList:
@@ -143,7 +127,7 @@ def incident_list(views: Sequence[BrokerView], query: ListQuery) -> answers.Inci
     found = [
         one
         for view in views
-        for one in incidents_in_full(view, view.incidents.told)
+        for one in explain.incidents_in_full(view, view.incidents.told)
         if query.text.casefold() in " ".join((one.object, one.kind, *one.victims)).casefold()
     ]
     found.sort(key=lambda one: (-Severity[one.severity.upper()], one.begin))
@@ -312,9 +296,9 @@ def _joined(columns: Sequence[Column]) -> Column:
 
 def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Queue]:
     """unknown: rows carry this condition to be chosen by; else only those that are shown are asked for it."""
-    table: Table[QueueSeries] = view.tables.get("queue", Table(Index.empty()))
+    table: Table[QueueSeries] = view.table("queue")
     read = {name: table.columns[name] for name in columns(Queue) if name in table.columns}
-    read |= rates(view) if len(table) else {}
+    read |= explain.rates(view) if len(table) else {}
 
     def queue(i: int, conditions: Sequence[ActiveCondition]) -> Queue:
         row: QueueSeries = table.index.rows[i]
@@ -322,26 +306,30 @@ def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Q
             kind=str(row.kind),
             **named(row, ("broker", "address", "queue", "owner", "team"))
             | {name: json_number(column[i]) for name, column in read.items()},
-            conditions=summaries(conditions if unknown else [*conditions, *unknown_conditions(view, row)]),
+            conditions=explain.summaries(
+                conditions if unknown else [*conditions, *explain.unknown_conditions(view, row)]
+            ),
             recent=recent(view, i),
         )
 
     rows = table.index.rows.tolist()
-    given = [*view.conditions, *(one for row in rows for one in unknown_conditions(view, row))] if unknown else ()
+    given = (
+        [*view.conditions, *(one for row in rows for one in explain.unknown_conditions(view, row))] if unknown else ()
+    )
     conditions = _by_label(rows, given or view.conditions, attrgetter("address", "queue"))
     names = ("address", "queue", "owner", "team")
     return RowSource(rows, np.arange(len(rows)), rows, conditions, names, (), read, "messages", queue)
 
 
 def _clients(view: BrokerView, recent: SeriesOf) -> RowSource[Client]:
-    table: Table[ClientSeries] = view.tables.get("client", Table(Index.empty()))
+    table: Table[ClientSeries] = view.table("client")
     names = columns(Client)
 
     def client(i: int, conditions: Sequence[ActiveCondition]) -> Client:
         row: ClientSeries = table.index.rows[i]
         return Client(
-            **named(row, ("broker", *CLIENT_NAMES)) | numbers_at(table, names, i),
-            conditions=summaries(conditions),
+            **named(row, ("broker", *CLIENT_NAMES)) | explain.numbers_at(table, names, i),
+            conditions=explain.summaries(conditions),
             recent=recent(view, i),
         )
 
@@ -367,8 +355,8 @@ def _consumers(view: BrokerView) -> RowSource[Consumer] | None:
             broker=series.broker,
             client=series.client,
             consumer=row.id,
-            **named(row, OF_CONSUMER) | numbers_at(known, tuple(read), i),
-            conditions=summaries(conditions),
+            **named(row, OF_CONSUMER) | explain.numbers_at(known, tuple(read), i),
+            conditions=explain.summaries(conditions),
         )
 
     known = Table(table.index, read)
@@ -399,15 +387,17 @@ def _by_label(labels: Sequence[Any], conditions: Sequence[ActiveCondition], name
 
 def client_view(view: BrokerView, client: str) -> ClientView:
     """All that is known of a client. NotFound: there is no such client; the hint names similar ones."""
-    producers: Table[ProducerSeries] = view.tables.get("producer", Table(Index.empty()))
-    connections: Table[ConnectionSeries] = view.tables.get("connection", Table(Index.empty()))
+    producers: Table[ProducerSeries] = view.table("producer")
+    connections: Table[ConnectionSeries] = view.table("connection")
     query = ListQuery(client=client, limit=MOST)
     queues = client_list([view], query)
     conditions = condition_list([view], query)
     sends = [i for i, row in enumerate(producers.index) if row.client == client]
     through = [i for i, row in enumerate(connections.index) if row.client == client]
     if not (queues.total or conditions.total or sends or through):
-        raise _missing(view, client, producers)
+        readers: Table[ClientSeries] = view.table("client")
+        names = {row.client for row in readers.index} | {row.client for row in producers.index}
+        raise view.missing("client", client, sorted(names))
     return ClientView(
         broker=view.policy.broker,
         client=client,
@@ -419,14 +409,8 @@ def client_view(view: BrokerView, client: str) -> ClientView:
         connections=[
             ClientConnection(
                 **named(connections.index.rows[i], ("connection", "protocol", "user", "remote_host"))
-                | numbers_at(connections, columns(ClientConnection), i)
+                | explain.numbers_at(connections, columns(ClientConnection), i)
             )
             for i in through[:MOST]
         ],
     )
-
-
-def _missing(view: BrokerView, client: str, producers: Table[ProducerSeries]) -> NotFound:
-    readers: Table[ClientSeries] = view.tables.get("client", Table(Index.empty()))
-    names = sorted({row.client for row in readers.index} | {row.client for row in producers.index})
-    return NotFound(f"broker {view.policy.broker} has no client {client!r}", near(client, names, "clients"))

@@ -5,24 +5,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.stalled import STALLED
-from penstock.core.table import Index, Positions, Table
+from penstock.core.table import Positions, Table
+from penstock.insight import explain
 from penstock.insight.actions import Actions
 from penstock.insight.answers import Fact, Knowledge, ListedCondition, ObjectView, Related
-from penstock.insight.explain import (
-    WITH_ACTIONS,
-    BrokerView,
-    NotFound,
-    condition_in_full,
-    incidents_in_full,
-    json_number,
-    near,
-    unknown_conditions,
-)
-from penstock.insight.formatting import moment
+from penstock.insight.explain import WITH_ACTIONS, BrokerView, NotFound, json_number
+from penstock.insight.formatting import NAMES, moment
 from penstock.insight.knowledge import OF_BROKER, Failing, judged, knowledge, speaks_of_queue, watched_of_broker
 from penstock.insight.lists import CLIENT
 from penstock.insight.related import MOST, dead_letters, numbers_text, queues_with
@@ -32,17 +24,8 @@ from penstock.model import QueueKind, Role
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import HIDDEN, ProducerSeries, QueueSeries
 
-BROKER_FACTS = {
-    "connections": "", "memory_used_bytes": "bytes", "memory_limit_bytes": "bytes", "disk_used_ratio": "",
-    "disk_limit_ratio": "", "heap_used_bytes": "bytes", "heap_limit_bytes": "bytes", "uptime": "seconds",
-    "authentication_failures": "",
-}  # fmt: skip
-ADDRESS_FACTS = {
-    "memory_bytes": "bytes", "limit_bytes": "bytes", "limit_messages": "messages", "limit_percent": "percent",
-    "paging": "", "paused": "", "producers_paused": "", "messages_added": "messages", "messages_unrouted": "messages",
-    "messages": "messages", "max_delivery_attempts": "", "max_producers": "", "slow_consumer_rate": "messages/second",
-}  # fmt: skip
-CONNECTION_FACTS = {"sessions": "", "consumers": "", "producers": ""}
+FACTS: Mapping[str, Mapping[str, str]] = NAMES["facts"]
+"""Units of what a table says of an object, by its kind and name."""
 SUMS = ("messages", "ready", "delivering", "consumers", "added", "acknowledged")
 
 
@@ -53,7 +36,7 @@ def explain_broker(view: BrokerView, failing: Failing | None, pair: Iterable[Rel
     if about is not None:
         texts = {"version": about.product_version or about.version, "role": str(about.role), "node id": about.node_id}
         facts = [Fact(name, text) for name, text in texts.items()]
-        facts += [Fact(name, json_number(getattr(about, name)), unit) for name, unit in BROKER_FACTS.items()]
+        facts += [Fact(name, json_number(getattr(about, name)), unit) for name, unit in FACTS["broker"].items()]
     for severity in (Severity.CRITICAL, Severity.WARNING):
         count = sum(one.severity is severity and not one.silenced for one in view.conditions)
         facts.append(Fact(f"{severity.name.lower()} conditions", count))
@@ -64,7 +47,7 @@ def explain_broker(view: BrokerView, failing: Failing | None, pair: Iterable[Rel
             Related("is linked by", row.kind, row.name, told) for row, told in zip(links.index, up, strict=True)
         ]
     own = [one for one in view.conditions if (one.address, one.queue) == OF_BROKER]
-    why = _not_judged(view, ((row, "") for row in _queues(view).index if row.kind in JUDGED))
+    why = _not_judged(view, ((row, "") for row in view.table("queue").index if row.kind in JUDGED))
     known = _known(view, "broker", own, failing, why)
     return _made(view, "broker", view.policy.broker, facts, own, related, known)
 
@@ -74,12 +57,12 @@ def explain_address(view: BrokerView, address: str, failing: Failing | None) -> 
     addresses = view.snapshot.addresses
     names = [] if addresses is None else [row.name for row in addresses.index]
     if addresses is None or address not in names:
-        raise NotFound(f"broker {view.policy.broker} has no address {address!r}", near(address, names, "addresses"))
+        raise view.missing("address", address, names, "addresses")
     i = names.index(address)
-    producers: Table[ProducerSeries] = view.tables.get("producer", Table(Index.empty()))
-    facts = [Fact("policy when full", addresses.index.rows[i].policy), *_facts(addresses, ADDRESS_FACTS, i)]
+    producers: Table[ProducerSeries] = view.table("producer")
+    facts = [Fact("policy when full", addresses.index.rows[i].policy), *_facts(addresses, FACTS["address"], i)]
     sent = {j: producers["produced"][j] for j, row in enumerate(producers.index) if row.address == address}
-    queues = _queues(view)
+    queues = view.table("queue")
     related = [
         *queues_with(queues, "has", lambda row: row.address == address, ("messages", "consumers")),
         *(
@@ -101,9 +84,7 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
     connections, consumers = view.snapshot.connections, view.snapshot.consumers
     ids = [] if connections is None else [row.id for row in connections.index]
     if connections is None or connection not in ids:
-        raise NotFound(
-            f"broker {view.policy.broker} has no connection {connection!r}", near(connection, ids, "connections")
-        )
+        raise view.missing("connection", connection, ids)
     i = ids.index(connection)
     row = connections.index.rows[i]
     related, clients = [Related("is of", "client", row.client, "")], dict[tuple[str, str, str], bool]()
@@ -120,10 +101,10 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
         if (one.address, one.queue) == OF_BROKER
         or (CLIENT(one) in clients and (clients[CLIENT(one)] or one.name != STALLED.name))
     ]
-    rows = {(row.address, row.queue): row for row in _queues(view).index}
+    rows = {(row.address, row.queue): row for row in view.table("queue").index}
     asked = ((rows[name[:2]], name[2]) for name in clients if name[:2] in rows)
     why = _not_judged(view, asked) or ("" if consumers is not None else "its consumers could not be read")
-    facts = [*(Fact(name, text) for name, text in texts.items()), *_facts(connections, CONNECTION_FACTS, i)]
+    facts = [*(Fact(name, text) for name, text in texts.items()), *_facts(connections, FACTS["connection"], i)]
     known = _known(view, "connection", told, failing, why)
     return _made(view, "connection", connection, facts, told, related, known)
 
@@ -162,7 +143,7 @@ class AddressSum:
 
 
 def address_sum(view: BrokerView, address: str, failing: Failing | None) -> AddressSum:
-    about, table = view.snapshot.broker, _queues(view)
+    about, table = view.snapshot.broker, view.table("queue")
     passive = about is not None and about.role is Role.PASSIVE
     at = np.flatnonzero([row.address == address for row in table.index])
     linked = np.flatnonzero([row.kind == QueueKind.LINK for row in table.index])
@@ -174,7 +155,7 @@ def address_sum(view: BrokerView, address: str, failing: Failing | None) -> Addr
         stamp=view.snapshot.stamp,
         on_its_way=float(np.nansum(table["messages"][linked])) if len(linked) else 0.0,
         sums={name: float(np.nansum(table[name][at])) for name in SUMS if name in table} if len(at) else {},
-        told=[_listed(one, view) for one in told if not one.silenced],
+        told=[explain.listed(one, view) for one in told if not one.silenced],
         known=_known(view, "address", told, failing, why),
         counts=len(at) > 0 or ("queue" not in view.tables and not passive),
     )
@@ -215,19 +196,10 @@ def sum_of_address(address: str, parts: Iterable[AddressSum], missing: Mapping[s
     return ObjectView("", "address", address, round(stamp, 3), known, facts, told[:MOST], related, [])
 
 
-def _queues(view: BrokerView) -> Table[QueueSeries]:
-    return view.tables.get("queue", Table(Index.empty()))
-
-
 def _facts(table: Table[Any], units: Mapping[str, str], i: int) -> Iterator[Fact]:
     for name, unit in units.items():
         if name in table and not np.isnan(table[name][i]):
             yield Fact(name.replace("_", " "), json_number(table[name][i]), unit)
-
-
-def _listed(one: ActiveCondition, view: BrokerView, actions: Actions | None = None) -> ListedCondition:
-    full = asdict(condition_in_full(one, view, actions))
-    return ListedCondition(broker=one.broker, address=one.address, queue=one.queue, **full)
 
 
 def _made(
@@ -241,10 +213,10 @@ def _made(
 ) -> ObjectView:
     told = sorted(told, key=lambda one: (-one.severity, one.since))
     actions = Actions(view.snapshot, view.state)
-    conditions = [_listed(one, view, actions if i < WITH_ACTIONS else None) for i, one in enumerate(told[:MOST])]
+    conditions = [explain.listed(one, view, actions if i < WITH_ACTIONS else None) for i, one in enumerate(told[:MOST])]
     stamp = round(view.snapshot.stamp, 3)
     of_it = [one for one in view.incidents.told if name in {one.object, *one.victims, *(key[1] for key in one.members)}]
-    shown = incidents_in_full(view, of_it)
+    shown = explain.incidents_in_full(view, of_it)
     return ObjectView(view.policy.broker, kind, name, stamp, known, facts, conditions, related, [], shown)
 
 
@@ -265,7 +237,7 @@ def _not_judged(view: BrokerView, asked: Iterable[tuple[QueueSeries, str]]) -> s
     """Why nothing is judged: of the broker, or of all these queues, or clients of them; empty where something is."""
     why = not_judged(view.state, view.snapshot, view.policy)
     for row, client in () if why else asked:
-        found = next(unknown_conditions(view, row, [client] if client else []), None)
+        found = next(explain.unknown_conditions(view, row, [client] if client else []), None)
         if found is None:
             return ""
         why = why or found.why

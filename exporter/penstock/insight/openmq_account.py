@@ -1,6 +1,5 @@
 """The account of an OpenMQ broker as sheets: of queues and subscriptions, and of topics before their subscriptions."""
 
-from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,63 +9,43 @@ from penstock.account.fates import Bounds
 from penstock.account.openmq import lost, queue_fates, topic_fates
 from penstock.account.openmq_books import LEFT, REFUSED, DestinationBooks
 from penstock.core.table import Table
-from penstock.insight.account import MAX_SHEETS, amount, exact, sums
+from penstock.insight.account import MAX_SHEETS, REASONS, SheetMaker, amount, exact, sums
 from penstock.insight.answers import AccountList, AccountSheet, Amount
-from penstock.insight.explain import BrokerView, NotFound, json_number, near
-from penstock.model import QueueKind, QueueRow, Snapshot
+from penstock.insight.explain import BrokerView, json_number
+from penstock.model import QueueKind, QueueRow
 from penstock.observation.facts import JUDGED
-from penstock.series.labels import HIDDEN
 
-SOURCES = "others discarded messages at the same time, and the dead message queue counts only their sum"
-SHORT_LIVED = "clients that no poll saw may have settled them"
-REASONS: Mapping[str, str] = {
-    "removed": "the limit also removes what a client holds and acknowledges later, which has no counter",
-    "rolled_back": SHORT_LIVED,
-    "purged": SHORT_LIVED,
-    "dead_lettered": SOURCES,
-    "expired": SOURCES,
-    "rejected": "some were larger than MaxBytesPerMsg or had expired when they came, or were not",
-    "too_large": "some were refused at the limit or had expired when they came, or were not",
-    "unwanted": "a producer went, or producers could not be read, and what was sent then is not known",
-    "acknowledged": "some may have left for the other reasons",
-    "in_doubt": "transactions do not say of which destination they received, or could not be read",
-    "unheld": "some may be of transactions, which do not say of which destination they received or could not be read",
-}
+WHY: Mapping[str, str] = REASONS["openmq"]
+FATES: Mapping[str, str] = REASONS["openmq_fates"]
 THERE = ("scheduled", "delivering", "uncommitted")
-OVERFLOW = "dead letters lost as it was full; or consumers, a purge or acknowledges of removed messages took them"
-AGAIN = "a subscription has no counter of what came: a message that is delivered again counts again"
-OF_TOPIC = "by all that had a message, or it left with the last subscription that still had it"
 
 
 def openmq_account_list(view: BrokerView, queues: Table[QueueRow], name: str) -> AccountList:
     """As `account.account_list`."""
     sheets = OpenmqSheets(view, queues)
-    rows, topics = queues.index.rows, sheets.topics
-    names = [text for i in sheets.shown for text in (rows[i].name, rows[i].address)] + list(topics)
-    if name and name not in names:
-        raise NotFound(
-            f"broker {view.policy.broker} has no address or queue {name!r}", near(name, names, "addresses and queues")
-        )
-    losing = [i for i in sheets.shown if sheets.lost[i] > 0 and rows[i].kind in JUDGED]
-    of_queues = [i for i in sheets.shown if name in (rows[i].name, rows[i].address)] if name else losing
-    of_topics = [i for topic, i in topics.items() if (name == topic if name else sheets.topics_lost[i] > 0)]
+    if name:
+        of_queues, of_topics = sheets.named(name), [i for topic, i in sheets.topics.items() if name == topic]
+        if not of_queues and not of_topics:
+            raise sheets.missing("address or queue", name, sheets.topics)
+    else:
+        rows = queues.index.rows
+        of_queues = [i for i in sheets.shown if sheets.lost[i] > 0 and rows[i].kind in JUDGED]
+        of_topics = [i for i in sheets.topics.values() if sheets.topics_lost[i] > 0]
     made = [sheets.of_topic(i) for i in of_topics[:MAX_SHEETS]] + [sheets.of_queue(i) for i in of_queues[:MAX_SHEETS]]
     made.sort(key=lambda sheet: (sheet.address, sheet.queue))
-    total = len(of_queues) + len(of_topics)
-    return AccountList(view.policy.broker, round(view.snapshot.stamp, 3), made[:MAX_SHEETS], total)
+    return sheets.listed(made[:MAX_SHEETS], len(of_queues) + len(of_topics))
 
 
-class OpenmqSheets:
+class OpenmqSheets(SheetMaker):
     """Makes the sheets of one poll."""
 
     def __init__(self, view: BrokerView, queues: Table[QueueRow]) -> None:
-        self._view, self._queues, self._account = view, queues, view.state.judgement.openmq_account
+        super().__init__(view, queues)
+        self._account = view.state.judgement.openmq_account
         self._fates, self._topic_fates = queue_fates(self._account, queues), topic_fates(self._account)
         self.lost, self.topics_lost = lost(self._fates), lost(self._topic_fates)
         topics = enumerate(self._account.topics.index)
         self.topics: dict[str, int] = {row.name: i for i, row in topics if not row.name.startswith("mq.")}
-        member = view.state.queues.grouping.member
-        self.shown: list[int] = [i for i in range(len(queues)) if i < len(member) and member[i] != HIDDEN]
 
     def of_queue(self, i: int) -> AccountSheet:
         row, books = self._queues.index.rows[i], self._account.queues
@@ -79,18 +58,18 @@ class OpenmqSheets:
         if subscription:
             left: dict[str, Amount] = {"acknowledged": json_number(numbers["removed"])}
             came: dict[str, Amount] = {"added": json_number(numbers["removed"] + content)}
-            sheet = self._sheet(None, -1, row.address, came, there, left, {"added": AGAIN})
+            sheet = self._sheet(None, -1, row.address, came, there, left, {"added": WHY["again"]})
         else:
             left, reasons = amounts(self._fates, i, ("acknowledged", *LEFT, *REFUSED))
             if row.kind is QueueKind.DEAD_LETTER and "removed" in reasons:
-                reasons["removed"] = OVERFLOW
+                reasons["removed"] = WHY["overflow"]
             if books.unseen[i]:
                 unseen = f"{books.unseen[i]:,.0f} of them settled by clients that no poll saw"
                 reasons["acknowledged"] = "; ".join((*filter(None, [reasons.get("acknowledged")]), unseen))
             sheet = self._sheet(books, i, row.address, came_to(books, i), there, left, reasons)
-        by_client = buffered(self._view.snapshot, self._queues, i)
+        by_client = self._buffered(i)
         delivering = self._in_delivery(i, by_client)
-        unsure = {name: REASONS[name] for name, value in delivering.items() if not exact(value)}
+        unsure = {name: FATES[name] for name, value in delivering.items() if not exact(value)}
         return replace(sheet, queue=row.name, buffered=by_client, delivering=delivering, reasons=sheet.reasons | unsure)
 
     def of_topic(self, i: int) -> AccountSheet:
@@ -102,7 +81,7 @@ class OpenmqSheets:
         if left["unwanted"] != 0:
             came["unwanted"] = left["unwanted"]  # which the topic does not count
         there: dict[str, Amount] = {"there": json_number(books.content[i])}
-        name, reasons = books.index.rows[i].name, {"acknowledged": OF_TOPIC, **reasons}
+        name, reasons = books.index.rows[i].name, {"acknowledged": WHY["of_topic"], **reasons}
         return self._sheet(books, i, name, came, there, left, reasons)
 
     def _sheet(
@@ -117,10 +96,9 @@ class OpenmqSheets:
     ) -> AccountSheet:
         """books: that know since when it is, and what is unexplained."""
         since, gap = (np.nan, 0) if books is None else (books.since[i], json_number(books.unexplained[i]))
-        begun = None if np.isnan(since) else round(float(since - self._view.state.clock.applied), 3)
         return AccountSheet(
-            self._view.policy.broker, address, "", begun, came, there, left, {}, {}, {}, None, gap, reasons,
-            sums(came, there, left, gap),
+            self._view.policy.broker, address, "", self._begun(since), came, there, left, {}, {}, {}, None, gap,
+            reasons, sums(came, there, left, gap),
         )  # fmt: skip
 
     def _in_delivery(self, i: int, by_client: Mapping[str, Amount]) -> dict[str, Amount]:
@@ -144,19 +122,10 @@ class OpenmqSheets:
         return found if any(value != 0 for value in found.values()) else {}
 
 
-def buffered(snapshot: Snapshot, queues: Table[QueueRow], i: int) -> dict[str, Amount]:
-    """By client: what was sent to it and it has not acknowledged."""
-    consumers, by_client = snapshot.consumers, Counter[str]()
-    if consumers is not None:
-        for at in np.flatnonzero(snapshot.consumer_queue == queues.index.keys[i]).tolist():
-            by_client[consumers.index.rows[at].client] += np.nan_to_num(consumers["buffered"][at])
-    return {client: json_number(number) for client, number in sorted(by_client.items()) if number}
-
-
 def amounts(fates: Mapping[str, Bounds], i: int, names: tuple[str, ...]) -> tuple[dict[str, Amount], dict[str, str]]:
     """Those fates of a row, and why some of them are not exact."""
     left = {name: amount(*(float(bound[i]) for bound in fates[name])) for name in names}
-    return left, {name: REASONS[name] for name, value in left.items() if not exact(value)}
+    return left, {name: FATES[name] for name, value in left.items() if not exact(value)}
 
 
 def came_to(books: DestinationBooks, i: int) -> dict[str, Amount]:

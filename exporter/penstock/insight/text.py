@@ -25,21 +25,16 @@ def explanation(found: answers.Explanation) -> Iterator[str]:
     for sheet in found.account:
         yield from balance_lines(sheet)
     yield from related_lines(found.related)
-    yield from flow_lines(found.flow, found.connections)
+    flow = [f"  {one.client}, consumer {one.consumer}: {one.told}" for one in found.flow]
+    flow += [f"  {one.client}, connection {one.connection}: {one.told}" for one in found.connections]
+    yield from titled("Flow control", flow)
     for client in found.clients:
         yield from client_lines(client, found.stamp)
     if found.clients_left_out:
         yield f"  and {found.clients_left_out} more clients"
-    if found.findings:
-        yield "Findings"
-        for finding in found.findings:
-            yield from finding_lines(finding)
-    if found.rules:
-        yield "Rules of the configuration"
-        yield from (f"  {rule_line(rule)}" for rule in found.rules)
-    if found.unknown:
-        yield "Not known"
-        yield from (f"  {one.what}: {one.why}" for one in found.unknown)
+    yield from titled("Findings", [line for one in found.findings for line in finding_lines(one)])
+    yield from titled("Rules of the configuration", [f"  {rule_line(rule)}" for rule in found.rules])
+    yield from titled("Not known", [f"  {one.what}: {one.why}" for one in found.unknown])
 
 
 def object_lines(found: answers.ObjectView) -> Iterator[str]:
@@ -59,11 +54,16 @@ def object_lines(found: answers.ObjectView) -> Iterator[str]:
         yield from balance_lines(sheet)
 
 
+def titled(title: str, lines: Sequence[str]) -> Iterator[str]:
+    """Nothing where there is no line."""
+    if lines:
+        yield title
+    yield from lines
+
+
 def related_lines(related: Sequence[answers.Related]) -> Iterator[str]:
-    if related:
-        yield "Beside it"
-    for one in related:
-        yield f"  {one.role} {one.kind} {one.name}" + (f": {one.told}" if one.told else "")
+    told = ((one, f": {one.told}" if one.told else "") for one in related)
+    yield from titled("Beside it", [f"  {one.role} {one.kind} {one.name}{text}" for one, text in told])
 
 
 def knowledge_lines(known: answers.Knowledge) -> Iterator[str]:
@@ -167,13 +167,6 @@ def balance_lines(sheet: answers.AccountSheet) -> Iterator[str]:
     for name, value in sheet.lost_by.items():
         if value != 0:
             yield f"    by {name}  {amount_text(value)}"
-
-
-def flow_lines(flow: Sequence[answers.ConsumerFlow], connections: Sequence[answers.ConnectionFlow]) -> Iterator[str]:
-    if flow or connections:
-        yield "Flow control"
-    yield from (f"  {one.client}, consumer {one.consumer}: {one.told}" for one in flow)
-    yield from (f"  {one.client}, connection {one.connection}: {one.told}" for one in connections)
 
 
 def client_lines(client: answers.QueueClient, now: float) -> Iterator[str]:

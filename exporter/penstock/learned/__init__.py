@@ -1,4 +1,1 @@
-"""What is usual, learned from many polls: timeouts of clients and queues, arrivals, prefetch, saturation, churn.
-
-Learns and answers; raises nothing.
-"""
+"""What is usual, learned from many polls: timeouts of clients and queues, arrivals, prefetch, saturation, churn."""

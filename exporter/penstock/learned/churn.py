@@ -181,10 +181,7 @@ def vanished(
 
 @dataclass(frozen=True, slots=True)
 class Streak:
-    """A time without true progress: begin, consumers that held or received in it, the polls at which such came.
-
-    run, on: see `after`.
-    """
+    """A time without true progress. ids: consumers that held or received in it; polls: when such came. See `after`."""
 
     begin: float
     queue: str

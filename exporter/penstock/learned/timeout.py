@@ -1,5 +1,4 @@
-"""
-How long is normal: learned from waits and gaps, per (queue, client) or per queue, and the thresholds of it.
+"""How long is normal, per (queue, client) or per queue: learned from waits and gaps; its thresholds.
 
 Gaps go into a histogram with bins that grow by the square root of two; older ones fade. Little evidence asks for a
 long patience, much of it for three times the 98th percentile. A gap longer than the patience of its time was judged
@@ -141,10 +140,7 @@ class LearnedTimeout(RowState):
         return np.where(np.isnan(said), patience, said)
 
     def learn(self, at: Positions, gaps: Column, patience: Column, constants: Constants) -> "LearnedTimeout":
-        """With `gaps` (seconds) of the rows `at`, which may name a row several times.
-
-        patience: of each gap's row, as it was while the gap lasted.
-        """
+        """With `gaps` (seconds) of the rows `at`, each against the patience of its time; a row may come again."""
         usual = gaps <= patience
         return self.add(at[usual], gaps[usual], constants).learn_long(at[~usual], gaps[~usual], constants)
 

@@ -13,6 +13,8 @@ CLOCK, EXPIRED, KILLED, PEAK, SERVICE, PACE, BACKLOG = range(7)
 """By day the highest: messages that should have come in a pause + 1; thousandths of what left in five minutes + 1;
 messages that came in five minutes; milliseconds of a consumer for a message; messages an hour and consumer; depth."""
 HIGHS = 7
+WINDOWS = 20
+"""With a backlog, on which a usual service time must rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,36 @@ class Usual:
     usual_service: Column = field(default_factory=lambda: np.empty(0))
     windows: Column = field(default_factory=lambda: np.empty(0))
     pace: Column = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def inflow(self) -> Column:
+        """Messages a second: the most of this hour of the week."""
+        return self.expected.inflow[1] / 3600
+
+    @property
+    def outflow(self) -> Column:
+        """The same of what goes."""
+        return self.expected.outflow[1] / 3600
+
+    @property
+    def backlog(self) -> Column:
+        """The highest of 28 days."""
+        return self.expected.highs[BACKLOG]
+
+    @property
+    def peak(self) -> Column:
+        """Messages a second: the most of five minutes of 28 days."""
+        return self.expected.highs[PEAK] / 300
+
+    @property
+    def base(self) -> Column:
+        """Seconds of a consumer for a message: the usual, or what the best pace allows."""
+        return np.where(self.windows >= WINDOWS, self.usual_service, 3600 / self.pace)
+
+    @property
+    def times(self) -> Column:
+        """As long as usual a message takes."""
+        return self.service / self.base
 
     def known_for(self, now: float, seconds: float) -> Mask:
         """Queues that were seen for so long, or are known from history."""

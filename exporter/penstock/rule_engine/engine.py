@@ -111,10 +111,7 @@ class Debounce:
 
 
 def advance_conditions(before: Mapping[str, Debounce], poll: RuleInputs, resumed_at: float) -> dict[str, Debounce]:
-    """Every condition of this kind of broker after this poll, by name.
-
-    resumed_at: last poll before the agent's restart, NaN where there was none.
-    """
+    """Those of this kind of broker, by name. resumed_at: last poll before the restart of the agent, else NaN."""
     return {
         condition.name: advance_one(before.get(condition.name, Debounce()), condition, condition.rule, poll, resumed_at)
         for condition in for_kind(poll.broker.kind.name).values()
@@ -138,7 +135,7 @@ def advance_one(before: Debounce, condition: Condition, rule: Rule, poll: RuleIn
         mask = mask.copy()
         mask[debounce.active()[0]] = True
     at = np.flatnonzero(mask)
-    since = raised.since[at]
+    since = np.full(len(at), found.now) if raised.since is None else raised.since[at]
     lasting = None if raised.lasting is None else longer(since, found.now, raised.lasting[at])
     return debounce.judge(at, since, found.now, poll.constants, event=condition.event, for_elapsed=lasting)
 

@@ -1,7 +1,4 @@
-"""`judge(state, snapshot, …) -> state`: what one poll means, continued from the poll before.
-
-State is by the broker's clock where it is carried from poll to poll; conditions are by the agent's clock.
-"""
+"""What one poll means, continued from the one before. State is by the broker's clock, conditions by the agent's."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,20 +12,13 @@ from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column, Index
 from penstock.core.windows import Mask, reindex
 from penstock.incidents.incidents import Incidents
+from penstock.learned import timeout
 from penstock.learned.absence import Absences
 from penstock.learned.churn import Churn
 from penstock.learned.normal import LONG, Normal, Profile
 from penstock.learned.prefetch import PrefetchEstimate
 from penstock.learned.saturation import Saturation, ServiceRate
 from penstock.learned.service import ServiceTime
-from penstock.learned.timeout import (
-    LearnedTimeout,
-    advance_patience,
-    advance_timers,
-    consumer_patience,
-    eager_patience,
-    queue_patience,
-)
 from penstock.learned.warm_up import WarmUp
 from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.observation import ring
@@ -57,8 +47,8 @@ class Judgement:
     seen: Seen = field(default_factory=Seen)
     unacked: Unacked = field(default_factory=Unacked)
     timers: QueueTimers = field(default_factory=QueueTimers)
-    patience: LearnedTimeout = field(default_factory=LearnedTimeout)
-    dispatch: LearnedTimeout = field(default_factory=LearnedTimeout)
+    patience: timeout.LearnedTimeout = field(default_factory=timeout.LearnedTimeout)
+    dispatch: timeout.LearnedTimeout = field(default_factory=timeout.LearnedTimeout)
     absences: Absences = field(default_factory=Absences)
     normal: Normal = field(default_factory=Normal)
     service: ServiceTime = field(default_factory=ServiceTime)
@@ -211,11 +201,11 @@ def advance(
     """`state` with what this poll adds to what is unacknowledged, the timers, thresholds and windows."""
     unacked = state.unacked.advance(found, progress)
     then = state.seen.times.now
-    timers, dispatch, absences = advance_timers(state.timers, state.dispatch, found, then, constants)
+    timers, dispatch, absences = timeout.advance_timers(state.timers, state.dispatch, found, then, constants)
     activity, service = state.activity.advance(found, constants), state.service.advance(found, found.now - then)
     flow = trend(activity, constants, found.interval)
     normal = state.normal.advance(found, found.now - then, timers, activity, flow, service, calendar)
-    patience, of_clients = advance_patience(state.patience, unacked, groups.clients, found, constants)
+    patience, of_clients = timeout.advance_patience(state.patience, unacked, groups.clients, found, constants)
     if not found.counted:
         of_clients = np.full(len(of_clients), np.nan)
     return replace(
@@ -274,10 +264,10 @@ def rule_inputs(
     constants: Constants,
     openmq: Openmq | None,
 ) -> RuleInputs:
-    per_consumer = consumer_patience(groups, found, now.patience_of_clients)
+    per_consumer = timeout.consumer_patience(groups, found, now.patience_of_clients)
     soon = max(constants.proof, constants.floor_polls * found.interval)
     known = constants if openmq is not None else replace(constants, cold=min(constants.cold, soon))
-    eager = eager_patience(now.patience, groups.clients, found, known)
+    eager = timeout.eager_patience(now.patience, groups.clients, found, known)
     return RuleInputs(
         snapshot=snapshot,
         found=found,
@@ -291,7 +281,7 @@ def rule_inputs(
         broker=broker,
         groups=groups,
         client_patience=per_consumer,
-        queue_patience=queue_patience(found, per_consumer, constants),
+        queue_patience=timeout.queue_patience(found, per_consumer, constants),
         dispatch=now.dispatch.seconds(constants, found.interval),
         absence=now.absence_seconds(constants),
         usual=now.normal.usual(now.service),
@@ -307,7 +297,7 @@ def rule_inputs(
         accounted=now.openmq_account.of_queues(found.queues, constants, found.interval)
         if openmq is not None and openmq.said is not None
         else {},
-        eager=consumer_patience(groups, found, eager),
+        eager=timeout.consumer_patience(groups, found, eager),
     )
 
 

@@ -187,10 +187,14 @@ class RecordingTransport:
             raise ConfigError(f"{path}: recording format {self.header.penstock}; this version reads {FORMAT}")
         self._polls = self._read_polls()
         self._calls: list[RecordedCall] = []
+        self.ended = False
+        self.last_stamp = 0.0
+        """Of the last answer."""
 
     async def begin_poll(self) -> None:
         calls = next(self._polls, None)
         if calls is None:
+            self.ended = True
             raise Unreachable(f"{self._path}: the recording has ended")
         self._calls = calls
 
@@ -201,11 +205,15 @@ class RecordingTransport:
             self._calls.remove(call)
             if not (answer := bytes(call.answer)):
                 raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
-            return Answer(answer, call.stamp, call.seconds)
+            return self._answer(answer, call)
         for call in self._calls:
             if (found := by_pattern(requests, call)) is not None:
-                return Answer(found, call.stamp, call.seconds)
+                return self._answer(found, call)
         raise NotRecorded(f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}")
+
+    def _answer(self, content: bytes, call: RecordedCall) -> Answer:
+        self.last_stamp = call.stamp
+        return Answer(content, call.stamp, call.seconds)
 
     async def close(self) -> None:
         self._file.close()

@@ -1,10 +1,11 @@
 """The view itself: one level at a time, what is under the cursor can be opened or explained."""
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import ClassVar
+from importlib.resources import files
+from typing import Any, ClassVar
 
 from textual import work
 from textual.app import App, ComposeResult
@@ -16,13 +17,13 @@ from textual.widgets import Footer, Input, Static
 
 from penstock.core.errors import PenstockError
 from penstock.core.visible import visible
-from penstock.insight.answers import BrokerState
-from penstock.insight.lists import WORST, ListQuery
+from penstock.insight.answers import LISTS, BrokerList, BrokerState, EventList, Explanation, IncidentList
+from penstock.insight.lists import WORST
 from penstock.insight.text import event_line, explanation, incident_lines
+from penstock.tui import screens
 from penstock.tui.grid import Grid
 from penstock.tui.lines import LEAST, folded, state_word
-from penstock.tui.screens import BROKERS, LEVELS, QUEUES, STYLES, CellContext, Column, Level, Row, brief, style_of
-from penstock.tui.source import StatusSource
+from penstock.tui.screens import BROKERS, CONSUMERS, LEVELS, QUEUES, STYLES, Column, Level, Row
 from penstock.tui.sparkline import STEP, RecentValues
 from penstock.tui.styled import Line, stacked, styled
 
@@ -55,56 +56,20 @@ class FilterEntry(Input):
             await super().on_event(event)
 
 
+Get = Callable[..., Awaitable[Any]]
+"""(path, type of the answer, **parameters) -> an agent's answer. Every failure is a PenstockError."""
 MOST_ROWS = 500
 EVENTS = 200
 MOST_DOWN = 3
 """Brokers that are down and told one by one above the rows."""
 
-HELP = """\
-Keys
-Enter, Right     open what is under the cursor; on a consumer explain it
-Esc, Left        back; a filter ends first
-1 2 3 4          all brokers, queues, clients, consumers
-e                explain: cause, evidence, what to do
-v                events: what changed, when
-i                incidents: the root of what is wrong, its victims, what to do
-/                filter by part of a name or of a condition
-s S              next, previous order; r turns it round; or click a heading
-p  space         pause; look now
-q                quit
-
-State
-!!  !  i         critical, warning, notice; +1: one more condition holds
-ok               no condition; silenced: by a rule of the configuration
-?                the broker is down: as it was last seen
-
-Columns
-Ready            in the queue, neither in delivery nor scheduled
-Deliv            in delivery: a consumer has them and has not acknowledged
-Held             the same by client or consumer
-Uncom            acknowledged, not committed
-In/s  Out/s      messages a second over the judgement's trend window
-Ack/s            between the last two polls
-For              how long the worst condition holds
-Blocked          how long the client has held messages and settled none
-Patience         how long that is still usual for it
-History          ready and in delivery, or held, as the agent keeps it: a bar each 15 s or more, the newest at the
-                 right, from zero to the most, which counts as 8 at least
-Held seen        the same since this view began
-
-What is not known is empty, never 0. 500 rows are shown, the first of the order chosen; a filter finds the others.
-Nothing here changes a broker.
-"""
+HELP = files("penstock.tui").joinpath("help.txt").read_text(encoding="utf-8")
 
 
 class TextPage(ModalScreen[None]):
     """Lines of text to scroll."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,e,v,i,left,question_mark", "dismiss", "Back"),
-        Binding("down,j", "app.scroll_page(1)", "Down", show=False),
-        Binding("up,k", "app.scroll_page(-1)", "Up", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screens.bindings("page")
 
     def __init__(self, title: str, lines: Iterable[str]) -> None:
         super().__init__()
@@ -145,10 +110,10 @@ class Place:
     text: str = ""
     sort: str = WORST
 
-    def query(self) -> ListQuery:
-        return ListQuery(
-            address=self.address, queue=self.queue, client=self.client, text=self.text, sort=self.sort, limit=MOST_ROWS
-        )
+    def query(self) -> dict[str, Any]:
+        """As the API takes it."""
+        names = ("broker", "address", "queue", "client", "text", "sort")
+        return {name: getattr(self, name) for name in names} | {"limit": MOST_ROWS}
 
     def into(self, row: Row) -> "Place":
         """The next level, of this row."""
@@ -190,39 +155,19 @@ class Look:
 
 
 class Top(App[None]):
-    """`source` every `seconds`. Begins at the queues where there is but one broker, or `broker` is given."""
+    """Asks by `get` every `seconds`. Begins at the queues where there is but one broker, or `broker` is given."""
 
     TITLE = "penstock top"
     ENABLE_COMMAND_PALETTE = False
-    CSS = """
-    Screen { layout: vertical; }
-    .bar { height: 1; }
-    #told { height: auto; max-height: 4; }
-    Grid { height: 1fr; }
-    Input { height: 1; border: none; padding: 0; display: none; }
-    TextPage { background: $background; }
-    TextPage VerticalScroll { padding: 0 1; }
-    """
+    CSS_PATH = "top.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,right", "open", "Open"),
-        Binding("escape,left,backspace", "up", "Back"),
-        Binding("e", "explain", "Explain"),
-        Binding("slash", "filter", "Filter", priority=True),  # before the next key goes anywhere
-        Binding("s", "sort(1)", "Sort"),
-        Binding("S", "sort(-1)", "Sort back", show=False),
-        Binding("r", "turn", "Reverse", show=False),
-        Binding("v", "events", "Events"),
-        Binding("i", "incidents", "Incidents"),
-        Binding("p", "pause", "Pause", show=False),
-        Binding("question_mark", "help", "Help"),
-        Binding("q", "quit", "Quit"),
-        Binding("space", "look", "Look now", show=False),
+        *screens.bindings("view"),
         *(Binding(str(i + 1), f"level({i})", level.name, show=False) for i, level in enumerate(LEVELS)),
     ]
 
-    def __init__(self, source: StatusSource, where: str, seconds: float, broker: str = "") -> None:
+    def __init__(self, get: Get, where: str, seconds: float, broker: str = "") -> None:
         super().__init__(ansi_color=True)
-        self._source, self._where, self._seconds = source, where, seconds
+        self._get, self._where, self._seconds = get, where, seconds
         self._begins_at = broker
         self._place = Place()
         self._way: list[Place] = []
@@ -270,7 +215,7 @@ class Top(App[None]):
         """
         place = self._place
         try:
-            brokers = await self._source.brokers()
+            brokers = (await self._get("/api/v1/brokers", BrokerList)).rows
             if not self._look.brokers:
                 place = self._begin(brokers)
             at = time.time()
@@ -311,7 +256,10 @@ class Top(App[None]):
             return Look(time.time(), brokers, rows, len(rows))
         if any(one.name == place.broker and not one.numbers for one in brokers):
             return Look(time.time(), brokers)
-        page = await self._source.rows(place.level.name, place.broker, place.query())
+        # The last hour is kept of the others.
+        points = {} if place.level is CONSUMERS else {"points": screens.POINTS}
+        name = place.level.name
+        page = await self._get(f"/api/v1/{name}", LISTS[name], **place.query(), **points)
         return Look(time.time(), brokers, page.rows, page.total, place)
 
     # --- drawing
@@ -325,8 +273,8 @@ class Top(App[None]):
 
         def cell(column: Column, i: int) -> tuple[str, str]:
             row, key, stale = rows[i], (level.name, keys[i]), self._look.stale(rows[i])
-            shown = column.show(CellContext(row, key, self._trail, self._look.at, column.width, stale))
-            return shown, style_of(row, stale=stale) if column.title == columns[0].title else ""
+            shown = column.show(screens.CellContext(row, key, self._trail, self._look.at, column.width, stale))
+            return shown, screens.style_of(row, stale=stale) if column.title == columns[0].title else ""
 
         named = {"broker": place.broker, "queue": place.queue, "client": place.client}
         columns = [column for column in level.columns if not named.get(column.given)]
@@ -365,7 +313,7 @@ class Top(App[None]):
         if len(down) > MOST_DOWN:
             yield styled(f"!! and {len(down) - MOST_DOWN} more brokers DOWN", STYLES["down"])
         if self._place.broker and not down:
-            yield from (styled(about(one), style_of(one), overflow="ellipsis", no_wrap=True) for one in chosen)
+            yield from (styled(about(one), screens.style_of(one), overflow="ellipsis", no_wrap=True) for one in chosen)
 
     # --- keys
 
@@ -421,9 +369,6 @@ class Top(App[None]):
         elif event.column.sort:
             self._go(replace(self._place, sort=event.column.sort))
 
-    def on_grid_chosen(self) -> None:
-        self.action_open()
-
     def action_turn(self) -> None:
         if self._place.level.sorts:
             sort = self._place.sort
@@ -454,47 +399,37 @@ class Top(App[None]):
 
     # --- pages over it
 
-    @work(exclusive=True, group="page")
-    async def action_explain(self) -> None:
+    def action_explain(self) -> None:
         row = self._row()
         if row is None:
             self._wanted = self.action_explain if self._coming else None
-            return
-        if isinstance(row, BrokerState):
+        elif isinstance(row, BrokerState):
             self.push_screen(TextPage(f"{row.name}   q: back", broker_lines(row)))
-            return
-        try:
-            found = await self._source.explain(row.broker, row.address, row.queue, getattr(row, "client", ""))
-        except PenstockError as error:
-            self._refuse(error)
-            return
-        self.push_screen(TextPage(f"{row.broker} / {row.queue}   q: back", explanation(found)))
+        else:
+            names = {name: getattr(row, name, "") for name in ("broker", "address", "queue", "client")}
+            self._page(f"{row.broker} / {row.queue}", explanation, "explain", Explanation, **names)
 
-    @work(exclusive=True, group="page")
-    async def action_events(self) -> None:
+    def action_events(self) -> None:
         """What changed on what is looked at, the newest first."""
-        place = self._place
-        try:
-            found = await self._source.events(place.broker, place.queue, EVENTS)
-        except PenstockError as error:
-            self._refuse(error)
-            return
-        lines = [event_line(event) for event in reversed(found)] or ["Nothing has changed since the agent began."]
-        self.push_screen(TextPage("events, the newest first   q: back", lines))
+        given = {"broker": self._place.broker, "queue": self._place.queue, "limit": EVENTS}
+        self._page("events, the newest first", event_lines, "events", EventList, **given)
+
+    def action_incidents(self) -> None:
+        """Roots with what comes of them, the worst first."""
+        broker = self._place.broker
+        self._page("incidents, the worst first", incidents_shown, "incidents", IncidentList, broker=broker)
 
     @work(exclusive=True, group="page")
-    async def action_incidents(self) -> None:
-        """Roots with what comes of them, the worst first."""
+    async def _page(
+        self, title: str, lines: Callable[[Any], Iterable[str]], path: str, kind: type, **given: str | int
+    ) -> None:
+        """A page of the lines that an answer makes."""
         try:
-            found = await self._source.incidents(self._place.broker)
+            found = await self._get(f"/api/v1/{path}", kind, **given)
         except PenstockError as error:
-            self._refuse(error)
-            return
-        lines = [*incident_lines(found, time.time())] or ["No incident."]
-        self.push_screen(TextPage("incidents, the worst first   q: back", lines))
-
-    def _refuse(self, error: PenstockError) -> None:
-        self.notify(visible(str(error)), severity="error", markup=False)
+            self.notify(visible(str(error)), severity="error", markup=False)
+        else:
+            self.push_screen(TextPage(f"{title}   q: back", lines(found)))
 
     def action_help(self) -> None:
         self.push_screen(TextPage("help   q: back", HELP.splitlines()))
@@ -513,7 +448,7 @@ def about(broker: BrokerState) -> str:
 
 
 def old(broker: BrokerState) -> str:
-    return "" if broker.age is None else f", data {brief(broker.age)} old"
+    return "" if broker.age is None else f", data {screens.brief(broker.age)} old"
 
 
 def broker_lines(broker: BrokerState) -> Iterable[str]:
@@ -524,3 +459,11 @@ def broker_lines(broker: BrokerState) -> Iterable[str]:
     for finding in broker.findings:
         yield f"finding {finding.rule} ({finding.scope} {finding.object}): {finding.says}"
         yield f"  advice    {finding.advice}"
+
+
+def event_lines(found: EventList) -> Iterable[str]:
+    return [event_line(event) for event in reversed(found.events)] or ["Nothing has changed since the agent began."]
+
+
+def incidents_shown(found: IncidentList) -> Iterable[str]:
+    return [*incident_lines(found.rows, time.time())] or ["No incident."]

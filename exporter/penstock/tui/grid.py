@@ -8,7 +8,7 @@ from typing import ClassVar
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click, Resize
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -16,7 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from penstock.core.visible import visible
-from penstock.tui.screens import GAP, Column, fitted
+from penstock.tui.screens import GAP, Column, bindings, fitted
 
 Cell = Callable[[Column, int], tuple[str, str]]
 """(column, number of the row) -> text and style."""
@@ -25,19 +25,9 @@ HEAD = 1
 
 
 class Grid(ScrollView, can_focus=True):
-    """A cursor over rows; `Chosen` when one is opened, `Headed` when a heading is clicked."""
+    """A cursor over rows; a click on its row opens it, `Headed` is one on a heading."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home,g", "first", "First", show=False),
-        Binding("end,G", "last", "Last", show=False),
-    ]
-
-    class Chosen(Message):
-        """The row under the cursor was opened."""
+    BINDINGS: ClassVar[list[BindingType]] = bindings("grid")
 
     class Headed(Message):
         """A heading was clicked."""
@@ -90,13 +80,7 @@ class Grid(ScrollView, can_focus=True):
     def action_page(self, pages: int) -> None:
         self._to(self.cursor + pages * self._page)
 
-    def action_first(self) -> None:
-        self._to(0)
-
-    def action_last(self) -> None:
-        self._to(len(self.keys) - 1)
-
-    def on_click(self, event: Click) -> None:
+    async def on_click(self, event: Click) -> None:
         if event.y < HEAD:
             left = 0
             for column in self._fitted:
@@ -109,7 +93,7 @@ class Grid(ScrollView, can_focus=True):
             again = row == self.cursor
             self._to(row)
             if again:
-                self.post_message(self.Chosen())
+                await self.run_action("app.open")
 
     # --- lines
 

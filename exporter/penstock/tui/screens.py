@@ -7,7 +7,9 @@ from operator import attrgetter
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from msgspec import UNSET
+from textual.binding import Binding, BindingType
 
+from penstock.core.catalogues import read_toml
 from penstock.insight.answers import BrokerState, Client, Consumer, Queue
 from penstock.insight.formatting import duration
 from penstock.tui.sparkline import RecentValues, sparkline
@@ -190,8 +192,11 @@ class Level:
     name: str
     columns: Sequence[Column]
     key: Callable[[Any], Hashable]
-    numbers: Callable[[Any], Mapping[str, Any]]
-    """Of a row, what sparklines and rates are drawn from."""
+    counted: Sequence[str]
+
+    def numbers(self, row: Row) -> Mapping[str, Any]:
+        """What sparklines and rates are drawn from."""
+        return row.numbers if isinstance(row, BrokerState) else {name: getattr(row, name) for name in self.counted}
 
     @property
     def sorts(self) -> list[str]:
@@ -199,83 +204,40 @@ class Level:
         return [column.sort for column in self.columns if column.sort]
 
 
-BROKERS: Final = Level(
-    "brokers",
-    (
-        Column("State", broker_state, 13),
-        Column("Broker", cell("name", str), 14, most=30),
-        Column("Kind", cell("kind", str), 7, rank=4),
-        Column("Version", cell("version", str), 10, rank=5, most=18),
-        Column("Role", cell("role", str), 7, rank=3),
-        Column("Queues", _of("queues"), 6, rank=2, right=True),
-        Column("Msgs", _of("messages"), 6, rank=1, right=True),
-        Column("Cons", _of("consumers"), 6, rank=2, right=True),
-        Column("Data age", cell("age", brief), 8, rank=6, right=True),
-        Column("Msgs seen", spark("messages"), 9, rank=8, most=24),
-        Column("Told", _notes, 12, rank=7, most=200),
-    ),
-    attrgetter("name"),
-    attrgetter("numbers"),
+_STATES: Mapping[str, Show] = {"state": state, "since": since, "broker_state": broker_state, "notes": _notes}
+SHOWS: Final[Mapping[str, Callable[[Any], Show]]] = {
+    "show": _STATES.__getitem__,
+    "text": lambda name: cell(name, str),
+    "short": lambda name: cell(name, short),
+    "per_second": lambda name: cell(name, per_second),
+    "percent": lambda name: cell(name, "{:.0%}".format),
+    "brief": lambda name: cell(name, brief),
+    "number": _of,
+    "ago": ago,
+    "rate": rate,
+    "seen": spark,
+    "kept": lambda names: time_series(*names),
+}
+"""How a cell is made of what its row has under a name."""
+_LEVELS, _KEYS = read_toml("penstock.tui", "levels.toml"), read_toml("penstock.tui", "keys.toml")
+
+
+def bindings(of: str) -> list[BindingType]:
+    """Of the view, the grid or a page."""
+    return [Binding(**row) for row in _KEYS[of]]
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+    """Of a level in `levels.toml`."""
+    found = []
+    for row in rows:
+        kind = next(name for name in SHOWS if name in row)
+        found.append(Column(show=SHOWS[kind](row[kind]), **{name: row[name] for name in row if name != kind}))
+    return tuple(found)
+
+
+LEVELS: Final = tuple(
+    Level(name, columns(level["columns"]), attrgetter(*level["key"]), level["counted"])
+    for name, level in _LEVELS.items()
 )
-QUEUES: Final = Level(
-    "queues",
-    (
-        Column("State", state, 19, sort="worst", most=23),
-        Column("Queue", cell("queue", str), 16, sort="queue", most=60),
-        Column("Msgs", cell("messages", short), 6, sort="messages", right=True),
-        Column("Ready", cell("ready", short), 6, rank=3, sort="ready", right=True),
-        Column("Deliv", cell("delivering", short), 6, rank=2, sort="delivering", right=True),
-        Column("Sched", cell("scheduled", short), 6, rank=7, sort="scheduled", right=True),
-        Column("Cons", cell("consumers", short), 4, rank=2, sort="consumers", right=True),
-        Column("In/s", cell("rate_in", per_second), 6, rank=5, sort="rate_in", right=True),
-        Column("Out/s", cell("rate_out", per_second), 6, rank=4, sort="rate_out", right=True),
-        Column("Ring", cell("ring_used_ratio", "{:.0%}".format), 5, rank=8, right=True),
-        Column("For", since, 8, rank=6, right=True),
-        Column("History", time_series("ready", "delivering"), 9, rank=1, most=POINTS),
-        Column("Owner", cell("owner", str), 8, rank=9, most=14),
-        Column("Broker", cell("broker", str), 8, rank=1, most=14, given="broker"),
-    ),
-    attrgetter("broker", "address", "queue"),
-    lambda _: {},
-)
-CLIENTS: Final = Level(
-    "clients",
-    (
-        Column("State", state, 19, sort="worst", most=23),
-        Column("Client", cell("client", str), 16, sort="client", most=40),
-        Column("Queue", cell("queue", str), 14, rank=1, sort="queue", most=40, given="queue"),
-        Column("Cons", cell("consumers", short), 4, rank=5, sort="consumers", right=True),
-        Column("Held", cell("buffered", short), 6, sort="buffered", right=True),
-        Column("Uncom", cell("uncommitted", short), 6, rank=2, sort="uncommitted", right=True),
-        Column("Deliv/s", rate("delivered"), 7, rank=7, right=True),
-        Column("Ack/s", rate("acknowledged"), 6, rank=3, right=True),
-        Column("Blocked", ago("blocked_since"), 8, rank=4, sort="-blocked_since", right=True),
-        Column("Patience", cell("patience", brief), 8, rank=8, sort="patience", right=True),
-        Column("History", time_series("buffered"), 9, rank=1, most=POINTS),
-        Column("Broker", cell("broker", str), 8, rank=1, most=14, given="broker"),
-    ),
-    attrgetter("broker", "address", "queue", "client"),
-    lambda row: {name: getattr(row, name) for name in ("delivered", "acknowledged")},
-)
-CONSUMERS: Final = Level(
-    "consumers",
-    (
-        Column("State", state, 19, sort="worst", most=23),
-        Column("Consumer", cell("consumer", str), 8, rank=1, sort="consumer", most=20),
-        Column("Client", cell("client", str), 14, sort="client", most=30, given="client"),
-        Column("Queue", cell("queue", str), 14, rank=3, sort="queue", most=30, given="queue"),
-        Column("Held", cell("buffered", short), 6, sort="buffered", right=True),
-        Column("Bytes", cell("buffered_bytes", short), 6, rank=7, sort="buffered_bytes", right=True),
-        Column("Uncom", cell("awaiting_commit", short), 6, rank=3, sort="awaiting_commit", right=True),
-        Column("Ack/s", rate("acknowledged"), 6, rank=4, right=True),
-        Column("Delivery", ago("last_delivery"), 8, rank=6, sort="last_delivery", right=True),
-        Column("Last ack", ago("last_acknowledgement"), 8, rank=3, sort="-last_acknowledgement", right=True),
-        Column("Protocol", cell("protocol", str), 8, rank=11),
-        Column("From", cell("remote_host", str), 15, rank=10, most=22),
-        Column("Held seen", spark("buffered"), 9, rank=2, most=POINTS),
-        Column("Broker", cell("broker", str), 8, rank=1, most=14, given="broker"),
-    ),
-    attrgetter("broker", "consumer"),
-    lambda row: {name: getattr(row, name) for name in ("buffered", "acknowledged")},
-)
-LEVELS: Final = (BROKERS, QUEUES, CLIENTS, CONSUMERS)
+BROKERS, QUEUES, CLIENTS, CONSUMERS = LEVELS

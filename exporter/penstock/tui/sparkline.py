@@ -53,10 +53,5 @@ class RecentValues:
 
 def sparkline(values: Sequence[float]) -> str:
     """Bars from zero to the largest, or to `LEAST`; a blank where a value is not known."""
-    top = max((value for value in values if not math.isnan(value)), default=0.0)
-    top = max(top, LEAST)
-    return "".join(" " if math.isnan(value) else BARS[_step(value, top)] for value in values)
-
-
-def _step(value: float, top: float) -> int:
-    return min(round(value / top * (len(BARS) - 1)), len(BARS) - 1)
+    top = max([LEAST, *(value for value in values if not math.isnan(value))])
+    return "".join(" " if math.isnan(value) else BARS[round(value / top * (len(BARS) - 1))] for value in values)

@@ -20,6 +20,7 @@ import numpy as np
 from penstock.agent import tables as own
 from penstock.agent.journal import Journal
 from penstock.agent.processes.blocks import NOTHING, applied
+from penstock.core import allocator
 from penstock.core.errors import PenstockError
 from penstock.exposition.render import BrokerBlocks, Published
 from penstock.insight.events import Change, Event
@@ -166,5 +167,6 @@ class WorkerProcess:
                 published = applied(self._received.get(broker, NOTHING), families)
                 self._received[broker] = self.blocks[broker].published = published
             self._journal.add_missing(events)
+            allocator.give_back()  # the pickle was as large as what it holds
         elif (future := self._waiting.get(number)) is not None:
             future.set_result(*content)

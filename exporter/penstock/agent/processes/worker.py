@@ -17,6 +17,7 @@ from penstock.agent.processes.blocks import NOTHING, changed
 from penstock.agent.recent import HOUR
 from penstock.agent.supervisor import Agent
 from penstock.config import Config
+from penstock.core import allocator
 from penstock.core.errors import PenstockError
 from penstock.exposition.render import Published
 from penstock.insight.events import Event
@@ -111,3 +112,5 @@ class WorkerAgent(Agent):
                      if now is not self._sent.get(name)}  # fmt: skip
             self._sent = shown
             self._connection.send((None, parts, events))
+        del parts
+        allocator.give_back()  # a poll, and what was sent of it, need much for a moment

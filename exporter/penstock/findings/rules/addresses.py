@@ -2,15 +2,11 @@
 
 import numpy as np
 
-from penstock.findings.finding import ARTEMIS, Finding, FindingRule, FindingScope, Found, finding_rule, of_queues
+from penstock.findings.finding import Finding, FindingRule, Found, finding_rule, of_queues
 from penstock.findings.usage import FindingContext
 
 
-@finding_rule(
-    scope=FindingScope.QUEUE,
-    brokers=ARTEMIS,
-    evidence={"messages": "ring", "queues": "rings", "bytes": "mean_bytes needed_bytes limit_bytes"},
-)
+@finding_rule()
 def ring_on_paging_address(rule: FindingRule, context: FindingContext) -> Found:
     """All rings of the address when full, in bytes, against its own limit, else the broker's memory."""
     ring, at, size = context.queues["ring_limit"], context.address, context.mean_bytes
@@ -27,16 +23,14 @@ def ring_on_paging_address(rule: FindingRule, context: FindingContext) -> Found:
     )
 
 
-@finding_rule(
-    scope=FindingScope.QUEUE, brokers=ARTEMIS, evidence={"deliveries": "max_delivery_attempts", "messages": "killed"}
-)
+@finding_rule()
 def no_dead_letter_address(rule: FindingRule, context: FindingContext) -> Found:
     attempts = context.of_address("max_delivery_attempts")
     holds = context.applications & (context.queues["has_dead_letter_address"] == 0) & ~(attempts <= 0)
     yield from of_queues(rule, context, holds, max_delivery_attempts=attempts, killed=context.queues["killed"])
 
 
-@finding_rule(scope=FindingScope.QUEUE, brokers=ARTEMIS, evidence={"messages": "expired"})
+@finding_rule()
 def no_expiry_address(rule: FindingRule, context: FindingContext) -> Found:
     expired = context.queues["expired"]
     holds = context.applications & (context.queues["has_expiry_address"] == 0) & (expired > 0)
@@ -67,17 +61,17 @@ def code(text: str) -> float:
     return float(hash(text) & (2**52 - 1)) if text else 0.0
 
 
-@finding_rule(scope=FindingScope.ADDRESS, evidence={"queues": "sources", "messages": "killed"})
+@finding_rule()
 def dead_letter_address_unbound(rule: FindingRule, context: FindingContext) -> Found:
     return unbound(rule, context, "dead_letter_address", "makes_dead_letter_queues", "killed")
 
 
-@finding_rule(scope=FindingScope.ADDRESS, evidence={"queues": "sources", "messages": "expired"})
+@finding_rule()
 def expiry_address_unbound(rule: FindingRule, context: FindingContext) -> Found:
     return unbound(rule, context, "expiry_address", "makes_expiry_queues", "expired")
 
 
-@finding_rule(scope=FindingScope.ADDRESS, brokers=ARTEMIS, evidence={"deliveries": "max_delivery_attempts"})
+@finding_rule()
 def unlimited_delivery_attempts(rule: FindingRule, context: FindingContext) -> Found:
     attempts = context.addresses["max_delivery_attempts"]
     used = np.zeros(len(attempts), np.bool_)
@@ -87,7 +81,7 @@ def unlimited_delivery_attempts(rule: FindingRule, context: FindingContext) -> F
         yield Finding(rule, name, name, evidence={"max_delivery_attempts": float(attempts[i])})
 
 
-@finding_rule(scope=FindingScope.BROKER, brokers=ARTEMIS, evidence={})
+@finding_rule()
 def management_guard_off(rule: FindingRule, context: FindingContext) -> Found:
     if context.broker.unguarded > 0:
         yield Finding(rule, context.name)

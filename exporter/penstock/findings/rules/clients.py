@@ -3,30 +3,15 @@
 import numpy as np
 
 from penstock.core.table import Keys, Positions
-from penstock.findings.finding import (
-    ARTEMIS,
-    FEW,
-    FindingRule,
-    FindingScope,
-    Found,
-    finding_rule,
-    of_client,
-    of_clients,
-    of_connection,
-)
+from penstock.findings.finding import FEW, FindingRule, Found, finding_rule, of_client, of_clients, of_connection
 from penstock.findings.usage import FindingContext, ready, sessions
 from penstock.model import ConsumerRow, Snapshot
 
 
-@finding_rule(
-    scope=FindingScope.CLIENT,
-    brokers=ARTEMIS,
-    evidence={"messages": "window ring held_most at_risk advised", "consumers": "consumers", "bytes": "advised_bytes"},
-)
+@finding_rule()
 def window_exceeds_ring(rule: FindingRule, context: FindingContext) -> Found:
     """All consumers of the queue are taken to have windows like those of this client."""
-    if (clients := context.clients) is None:
-        return
+    clients = context.clients
     ring = clients.of_queue(context.queues["ring_limit"])
     consumers = clients.of_queue(context.queues["consumers"])
     most = clients.window * consumers
@@ -45,12 +30,9 @@ def window_exceeds_ring(rule: FindingRule, context: FindingContext) -> Found:
     )
 
 
-@finding_rule(
-    scope=FindingScope.CLIENT, brokers=ARTEMIS, evidence={"messages/second": "slow_rate rate", "seconds": "gap period"}
-)
+@finding_rule()
 def slow_consumer_policy(rule: FindingRule, context: FindingContext) -> Found:
-    if (clients := context.clients) is None:
-        return
+    clients = context.clients
     kills = context.of_address("slow_consumer_kills") > 0
     limit = clients.of_queue(np.where(kills, context.of_address("slow_consumer_rate"), np.nan))
     gap = np.where(clients.longest > 0, clients.longest, np.nan)
@@ -65,15 +47,8 @@ NEW_SHARE = 0.8
 """Of the consumers seen, those that were new, at least."""
 
 
-@finding_rule(
-    scope=FindingScope.CLIENT,
-    when=f"within some minutes, at {LEAST_POLLS} polls or more, at least {FEW} consumers of a client came,"
-    f" {100 * NEW_SHARE:.0f} % of those seen were new, and had got {PER_MESSAGE} messages at most",
-    evidence={"consumers": "new", "seconds": "seconds", "messages": "each"},
-)
+@finding_rule(polls=LEAST_POLLS, few=FEW, share=100 * NEW_SHARE, each=PER_MESSAGE)
 def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
-    if context.clients is None:
-        return
     came = context.clients.arrivals
     begin, seen, new, delivered, polls, last = came.numbers
     each = delivered / np.maximum(new, 1)
@@ -83,15 +58,9 @@ def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
         yield of_client(rule, came.clients[i], evidence, {})
 
 
-@finding_rule(
-    scope=FindingScope.CLIENT,
-    when="what one consumer takes ahead, times the consumers, is more than the queue ever held, and at least"
-    f" {FEW}: the first to come takes all. Not on exclusive or grouped queues",
-    evidence={"messages": "prefetch taken_most deepest advised", "consumers": "consumers"},
-)
+@finding_rule(few=FEW)
 def prefetch_exceeds_queue(rule: FindingRule, context: FindingContext) -> Found:
-    if (clients := context.clients) is None:
-        return
+    clients = context.clients
     queues = context.queues
     shared = context.applications & ~(queues["exclusive"] > 0) & ~(queues["grouped"] > 0) & (queues["consumers"] >= 2)
     consumers = clients.of_queue(np.where(shared, queues["consumers"], np.nan))
@@ -118,13 +87,7 @@ TEXTS = {
 }
 
 
-@finding_rule(
-    scope=FindingScope.CONNECTION,
-    when=f"at {EVALUATIONS} evaluations in a row all consumers of one session"
-    f" ({LEAST_CONSUMERS[True]} or more) hold messages while more wait, and take some. OpenMQ does not"
-    f" show sessions: there {LEAST_CONSUMERS[False]} consumers or more of one connection, as an estimate",
-    evidence={"consumers": "consumers", "messages": "held waiting", "producers": "producers", "looks": "looks"},
-)
+@finding_rule(evaluations=EVALUATIONS, of_session=LEAST_CONSUMERS[True], of_connection=LEAST_CONSUMERS[False])
 def session_overloaded(rule: FindingRule, context: FindingContext) -> Found:
     snapshot, behind, shown = context.snapshot, context.usage.behind, context.broker.kind.shows_sessions
     if (consumers := snapshot.consumers) is None or not behind:

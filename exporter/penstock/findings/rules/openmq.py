@@ -4,17 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.table import Column
-from penstock.findings.finding import (
-    FEW,
-    OPENMQ,
-    FindingRule,
-    FindingScope,
-    Found,
-    finding_rule,
-    of_client,
-    of_connections,
-    of_queues,
-)
+from penstock.findings.finding import FEW, FindingRule, Found, finding_rule, of_client, of_connections, of_queues
 from penstock.findings.limits import CONNECTION_COUNT, DEFAULT_THRESHOLD, connection_limit_for_memory, limit_for_memory
 from penstock.findings.usage import CHANGES, VARIES, FindingContext, FlowControl
 from penstock.model import AcknowledgeMode
@@ -28,19 +18,9 @@ RUNS_DRY = "the client has run dry before the next batch comes"
 SMALL_BATCHES = "batches are small, each with a request of its own, and nothing is won by it"
 
 
-@finding_rule(
-    scope=FindingScope.CLIENT,
-    brokers=OPENMQ,
-    when=f"the resume level, as measured, is {100 * EXTREME:.0f} % of the limit or less, or"
-    f" {100 - 100 * EXTREME:.0f} % or more, of a limit of {FEW} at least. After {SURE} pauses",
-    advice=f"without a specific need leave imqConsumerFlowThreshold at {DEFAULT_THRESHOLD}: it asks for"
-    " {limit:.0f} - {resume:.0f} = {batch:.0f} messages at least",
-    evidence={"messages": "limit resume batch", "percent": "threshold", "of the polls": "starved at_limit"},
-)
+@finding_rule(share=100 * EXTREME, rest=100 - 100 * EXTREME, few=FEW, sure=SURE, threshold=DEFAULT_THRESHOLD)
 def flow_threshold_extreme(rule: FindingRule, context: FindingContext) -> Found:
-    if (flow := context.flow) is None:
-        return
-    windows, clients = flow.windows, flow.clients
+    flow, windows, clients = context.flow, context.flow.windows, context.flow.clients
     limits, resumes = windows.limits()
     share = resumes / limits
     extreme = (limits >= FEW) & (windows.steps >= SURE) & ((share <= EXTREME) | (share >= 1 - EXTREME))
@@ -67,18 +47,9 @@ def of_member(flow: FlowControl, member: int, values: Column) -> float:
     return float(values[member])
 
 
-@finding_rule(
-    scope=FindingScope.CONNECTION,
-    brokers=OPENMQ,
-    evidence={
-        "consumers": "consumers",
-        "messages": "limit advised",
-        "bytes": "mean_bytes most_bytes held_bytes memory",
-    },
-)
+@finding_rule()
 def flow_limit_exceeds_memory(rule: FindingRule, context: FindingContext) -> Found:
-    if (flow := context.flow) is None:
-        return
+    flow = context.flow
     most, memory, of_one = most_bytes(flow), flow.least(flow.memory), flow.summed(flow.mean_bytes)
     advised = [limit_for_memory(m, s, 1) if s > 0 and m > 0 else 0 for m, s in zip(memory, of_one, strict=True)]
     yield from of_connections(
@@ -102,23 +73,10 @@ def most_bytes(flow: FlowControl) -> Column:
     return np.fmin(most, capped * flow.average(flow.mean_bytes))
 
 
-@finding_rule(
-    scope=FindingScope.CONNECTION,
-    brokers=OPENMQ,
-    when=f"the number of consumers of a connection changed at {CHANGES} evaluations, the most {VARIES} times the fewest"
-    " or more, and at the most they can be given more than `client_memory`"
-    f" (not configured: {FEW} consumers or more); no `connection_flow_limit` is configured",
-    evidence={
-        "consumers": "consumers fewest consumers_most",
-        "looks": "changes",
-        "messages": "limit advised",
-        "bytes": "mean_bytes most_bytes memory",
-    },
-)
+@finding_rule(changes=CHANGES, varies=VARIES, few=FEW)
 def connection_limit_advised(rule: FindingRule, context: FindingContext) -> Found:
     """At its fullest it exceeds the memory that the operator gives, or has many consumers where none is configured."""
-    if (flow := context.flow) is None:
-        return
+    flow = context.flow
     connections, memory, mean = flow.connections, flow.least(flow.memory), flow.average(flow.mean_bytes)
     limit = flow.average(flow.limit)
     most = connections.most * limit * mean
@@ -154,25 +112,9 @@ CONTROLS = {
 RARELY_CONTROLS = "DUPS_OK_ACKNOWLEDGE, no transactions and consumers that stay"
 
 
-@finding_rule(
-    scope=FindingScope.CONNECTION,
-    brokers=OPENMQ,
-    when=f"{CONNECTION_COUNT} messages (the default of `imqConnectionFlowCount`) are"
-    f" {CONTROL_WAITS_BYTES / 2**20:.0f} MiB or more on a connection that acknowledges each message, has transactions,"
-    f" or consumers that come and go; or a connection with none of these gets {CONNECTION_COUNT} messages a second or"
-    " more",
-    arithmetic="bytes in front of an acknowledgement, messages a second; the count that makes"
-    f" {CONTROL_WAITS_BYTES / 2**20:.0f} MiB, or one check a second",
-    evidence={
-        "consumers": "consumers came",
-        "messages": "count advised",
-        "bytes": "mean_bytes ahead_bytes",
-        "messages/second": "rate",
-    },
-)
+@finding_rule(count=CONNECTION_COUNT, mebibytes=CONTROL_WAITS_BYTES / 2**20)
 def connection_count_advised(rule: FindingRule, context: FindingContext) -> Found:
-    if (flow := context.flow) is None:
-        return
+    flow = context.flow
     connections, mean, control = flow.connections, flow.average(flow.mean_bytes), controlled(flow)
     ahead = CONNECTION_COUNT * mean
     churning = connections.came >= FEW
@@ -208,7 +150,7 @@ def controlled(flow: FlowControl) -> NDArray[np.bool_]:
     return np.stack(rows)
 
 
-@finding_rule(scope=FindingScope.QUEUE, brokers=OPENMQ, evidence={"messages": "stale limit buffered advised"})
+@finding_rule()
 def limit_below_buffer(rule: FindingRule, context: FindingContext) -> Found:
     stale, limit = context.stale, context.of_address("limit_messages")
     buffered = context.queues["delivering"] + stale
