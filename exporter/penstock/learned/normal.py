@@ -145,7 +145,7 @@ class Normal(RowState):
         age, arrives = found.now - self.arrival, found.known & (found.address.d_added > 0)
         clock = self.clock + step * or_zero(self.expected.low)
         today = self.today.copy()
-        missed = np.where(arrives, np.fmin(clock + 1, self.expected.highs[CLOCK] * 2 + 3), np.nan)
+        missed = np.where(arrives, limited(clock + 1, self.expected.highs[CLOCK] * 2 + 3), np.nan)
         today[CLOCK] = np.fmax(today[CLOCK], missed)
         came = np.isnan(self.began) & arrives & (self.place >= 0)
         began = np.where(came, found.now, self.began)
@@ -168,13 +168,10 @@ class Normal(RowState):
         limits, today = self.expected.highs, self.today.copy()
         shares = shares_of_five_minutes(activity, trend)
         shares[:, :] = np.where(found.now - self.gap < trend.seconds + found.interval, np.nan, shares)
-        with np.errstate(invalid="ignore"):
-            today[EXPIRED : KILLED + 1] = np.fmax(
-                today[EXPIRED : KILLED + 1],
-                np.fmin(1000 * shares + 1, 1000 * unusual_share(limits[EXPIRED : KILLED + 1]) + 1),
-            )
+        unusual = 1000 * unusual_share(limits[EXPIRED : KILLED + 1]) + 1
+        today[EXPIRED : KILLED + 1] = np.fmax(today[EXPIRED : KILLED + 1], limited(1000 * shares + 1, unusual))
         most = np.stack([300 * trend.rate_in, 1000 * service.now, 3600 * service.pace, backlog(found)])
-        most[SERVICE - PEAK] = np.fmin(most[SERVICE - PEAK], 2 * limits[SERVICE])
+        most[SERVICE - PEAK] = limited(most[SERVICE - PEAK], 2 * limits[SERVICE])
         today[PEAK:] = np.fmax(today[PEAK:], most)
         away = found.now - np.maximum(timers.ready, timers.absent)
         return replace(self, today=today, shares=shares, absent=np.fmax(self.absent, away))
@@ -215,13 +212,13 @@ class Normal(RowState):
     def taught(self) -> "Normal":
         at, expected = np.flatnonzero(self.place >= 0), self.expected
         rates = self.counts * (3600 / self.seconds)
-        pause = np.fmin(np.fmax(self.pause, 1.0), expected.silence)
+        pause = limited(np.fmax(self.pause, 1.0), expected.silence)
         values = packed(np.stack([*(rates + 1), pause]))[:, at]
         place, since = self.place[at], self.told if self.told >= 0 else self.hour - 1
         flows = self.flows.with_hour(self.hour, place, values, since=since)
         day = self.hour // 24
         flows = flows.with_day(day, place, packed(self.today)[:, at], since=since // 24)
-        away = np.fmin(self.absent, expected.absence)
+        away = limited(self.absent, expected.absence)
         names = [name_of(row) for row in self.index.rows[np.flatnonzero(self.absent > LONG_ABSENCE)]]
         absences = self.absences.joined_by(names)
         if absences.names:
@@ -301,6 +298,12 @@ def is_followed(kind: QueueKind, *, durable: bool) -> bool:
 
 def backlog(found: Facts) -> Column:
     return found.messages - or_zero(found.scheduled)
+
+
+def limited(values: NDArray[np.float64], limit: NDArray[np.float64]) -> NDArray[np.float64]:
+    """No more than the limit, where both are known."""
+    with np.errstate(invalid="ignore"):
+        return np.where(values > limit, limit, values)
 
 
 def lowest(rates: Bytes) -> Bytes:
