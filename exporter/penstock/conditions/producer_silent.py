@@ -11,13 +11,13 @@ from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.observation.poll import RuleInputs
-from penstock.observation.usual import CLOCK
+from penstock.observation.usual import CLOCK, SOME_WEEKS
 
 FAST, SOON, FLOOR = 60.0, 90.0, 300.0
 """Seconds: queues that never pause so long get a notice so soon; all others, and warnings, take so long at least."""
-TIMES, MORE = 2.0, 3.0
-"""As many messages as ever were missing in a pause must be missing, and some more."""
-FIRST, TIMES_FIRST = 2 * 86400.0, 3.0
+TIMES, EARLY, MORE = 2.0, 4.0, 3.0
+"""As many messages as ever were missing in a pause must be missing (more as long as few weeks are known), and some."""
+FIRST, TIMES_FIRST = 2 * 86400.0, 5.0
 """As long as the hours of the week are not known: seconds for which a queue must be; the longest pause so often."""
 
 
@@ -28,10 +28,10 @@ def rule(poll: RuleInputs) -> Raised:
     """
     found, usual, limit = poll.found, poll.usual, threshold(poll)
     expected = usual.expected
-    most = np.fmax(expected.highs[CLOCK] - 1, 0.0)
+    most = np.fmax(expected.highs[CLOCK] - 1, 0.0) * np.where(expected.weeks >= SOME_WEEKS, TIMES, EARLY)
     with np.errstate(invalid="ignore"):
         overdue = expected.regular & (usual.arrival > usual.holiday_end)
-        missing = overdue | (usual.clock > TIMES * np.nan_to_num(most) + MORE)
+        missing = overdue | (usual.clock > most + MORE)
         known = np.where(expected.weeks > 0, missing, usual.arrival - usual.began >= FIRST)
     mask = known & longer(usual.arrival, found.now, nearly(poll, limit))
     return Raised(found.judged & ~found.parked & mask & (not found.settling), usual.arrival, limit)

@@ -28,6 +28,7 @@ from penstock.observation.usual import (
     PACE,
     PEAK,
     SERVICE,
+    SOME_WEEKS,
     Expected,
     Usual,
     unusual_share,
@@ -44,8 +45,6 @@ LEAST_OF_HOUR = 1800.0
 """Seconds of an hour that must have been seen."""
 LONG_ABSENCE = 300.0
 """Seconds; queues that never had a longer absence have no table of them."""
-SOME_WEEKS = 3
-"""From so many on a spread between weeks is known."""
 FEWEST = 10
 """Messages that left in five minutes, before a share of them is looked at."""
 BETTER, LEAST_HOURS = 0.8, 72

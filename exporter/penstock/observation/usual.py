@@ -13,6 +13,8 @@ CLOCK, EXPIRED, KILLED, PEAK, SERVICE, PACE, BACKLOG = range(7)
 """By day the highest: messages that should have come in a pause + 1; thousandths of what left in five minutes + 1;
 messages that came in five minutes; milliseconds of a consumer for a message; messages an hour and consumer; depth."""
 HIGHS = 7
+SOME_WEEKS = 3
+"""From so many on a spread between weeks is known."""
 WINDOWS = 20
 """With a backlog, on which a usual service time must rest."""
 
@@ -41,18 +43,13 @@ class Expected(RowState):
     """Rates are."""
 
     def more_lenient(self, other: "Expected") -> "Expected":
-        """Of two hours that may be meant."""
-        low, high = np.fmin, np.fmax
-        return replace(
-            self,
-            pause=high(self.pause, other.pause),
-            silence=high(self.silence, other.silence),
-            regular=np.zeros(len(self.regular), np.bool_),
-            low=low(self.low, other.low),
-            inflow=np.stack([low(self.inflow[0], other.inflow[0]), high(self.inflow[1], other.inflow[1])]),
-            outflow=np.stack([low(self.outflow[0], other.outflow[0]), high(self.outflow[1], other.outflow[1])]),
-            absence=high(self.absence, other.absence),
-        )
+        """Of two hours that may be meant: nothing where one of them is not known."""
+        columns = ("pause", "silence", "absence", "inflow", "outflow")
+        highest = {name: np.maximum(getattr(self, name), getattr(other, name)) for name in columns}
+        for name in ("inflow", "outflow"):
+            highest[name][0] = np.minimum(getattr(self, name)[0], getattr(other, name)[0])
+        regular, low = np.zeros(len(self.regular), np.bool_), np.minimum(self.low, other.low)
+        return replace(self, **highest, regular=regular, low=low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +72,13 @@ class Usual:
     usual_service: Column = field(default_factory=lambda: np.empty(0))
     windows: Column = field(default_factory=lambda: np.empty(0))
     pace: Column = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def band(self) -> NDArray[np.float64]:
+        """(low and high, queues): messages a second in which nineteen of twenty hours lie."""
+        low, high = self.expected.inflow
+        within = np.maximum(low / 1.5 - 3 * np.sqrt(low), 0.0), high * 1.5 + 3 * np.sqrt(high) + 3
+        return np.stack(within) / 3600
 
     @property
     def inflow(self) -> Column:
