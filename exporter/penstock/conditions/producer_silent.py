@@ -11,14 +11,16 @@ from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.core.table import Column, Positions
 from penstock.core.windows import Mask, longer
 from penstock.observation.poll import RuleInputs
-from penstock.observation.usual import CLOCK, SOME_WEEKS
+from penstock.observation.usual import CLOCK
 
 FAST, SOON, FLOOR = 60.0, 90.0, 300.0
 """Seconds: queues that never pause so long get a notice so soon; all others, and warnings, take so long at least."""
-TIMES, EARLY, MORE = 2.0, 4.0, 3.0
-"""As many messages as ever were missing in a pause must be missing (more as long as few weeks are known), and some."""
+TIMES, MORE = 2.0, 3.0
+"""As many messages as ever were missing in a pause must be missing, and some more."""
 FIRST, TIMES_FIRST = 2 * 86400.0, 5.0
-"""As long as the hours of the week are not known: seconds for which a queue must be; the longest pause so often."""
+"""In the first two weeks: seconds for which a queue must be known; the longest pause of all must be exceeded so often,
+as what was missing in pauses is known for the second week only.
+"""
 
 
 def rule(poll: RuleInputs) -> Raised:
@@ -28,7 +30,7 @@ def rule(poll: RuleInputs) -> Raised:
     """
     found, usual, limit = poll.found, poll.usual, threshold(poll)
     expected = usual.expected
-    most = np.fmax(expected.highs[CLOCK] - 1, 0.0) * np.where(expected.weeks >= SOME_WEEKS, TIMES, EARLY)
+    most = TIMES * np.fmax(expected.highs[CLOCK] - 1, 0.0)
     with np.errstate(invalid="ignore"):
         overdue = expected.regular & (usual.arrival > usual.holiday_end)
         missing = overdue | (usual.clock > most + MORE)
@@ -40,7 +42,8 @@ def rule(poll: RuleInputs) -> Raised:
 def threshold(poll: RuleInputs) -> Column:
     """Per queue, seconds; two polls may lie between two messages at any time."""
     expected = poll.usual.expected
-    silence = np.where(expected.weeks > 0, expected.silence, TIMES_FIRST * poll.usual.longest)
+    early = np.where(expected.weeks < 2, TIMES_FIRST * poll.usual.longest, np.nan)
+    silence = np.fmax(expected.silence, early)
     return np.maximum(silence + 2 * poll.found.interval, np.where(expected.pause < FAST, SOON, FLOOR))
 
 
