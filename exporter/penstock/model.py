@@ -285,9 +285,8 @@ class LinkRow:
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """How one part of a poll went. `stamp`: agent's clock when its answer came; `error`: empty on success.
-
-    all_rows: the error is no more than values that are missing: every row is there, as it is now.
+    """How one part of a poll went. `stamp`: agent's clock when its answer came; `error`: empty on success. all_rows:
+    the error is no more than values that are missing: every row is there, as it is now.
     """
 
     seconds: float
@@ -307,10 +306,9 @@ class Collector:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """Which start of which broker answers; what an earlier one said may be about other things.
-
-    who: whatever differs between two brokers at one address. clock, uptime: the broker's, seconds; NaN = not shown.
-    session: where it is another one, so is the process; empty = not shown.
+    """Which start of which broker answers; what an earlier one said may be about other things. who: whatever differs
+    between two brokers at one address. clock, uptime: the broker's, seconds; NaN = not shown. session: where it is
+    another one, so is the process; empty = not shown.
     """
 
     who: str = ""

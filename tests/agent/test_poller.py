@@ -210,7 +210,7 @@ async def test_a_new_policy_during_a_poll_is_taken_at_the_next(clock: Clock, mon
     one, new = watching(Reader(clock, answer)), Policy("b", sum_temporary=False)
 
     def reloaded(*arguments: Any) -> Any:
-        one.assessor.set_policy(new)
+        one.assessor.next_policy = new
         return assess(*arguments)
 
     with monkeypatch.context() as patched:

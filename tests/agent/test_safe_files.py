@@ -19,7 +19,7 @@ from penstock.agent import Agent, supervisor
 from penstock.agent.journal import FILE, MAX_BYTES, Journal
 from penstock.agent.state_file import MAGIC, Saved, StateFile, encode
 from penstock.agent.state_journal import FILE as JOURNAL
-from penstock.agent.storage_lock import StorageLock
+from penstock.agent.storage_lock import lock_storage
 from penstock.core.errors import ConfigError
 from penstock.exposition.syntax import Format
 from penstock.insight.events import Change, Event
@@ -195,17 +195,22 @@ def configuration(tmp_path: Path) -> Path:
     return path
 
 
+def release(lock: int | None) -> None:
+    assert lock is not None
+    os.close(lock)
+
+
 def test_a_second_agent_is_refused(tmp_path: Path) -> None:
-    first = StorageLock(tmp_path)
+    first = lock_storage(tmp_path)
     with pytest.raises(ConfigError, match=rf"in use by another agent \(process {os.getpid()}\): stop that one, or"):
-        StorageLock(tmp_path)
-    first.release()
-    StorageLock(tmp_path).release()
+        lock_storage(tmp_path)
+    release(first)
+    release(lock_storage(tmp_path))
 
 
 def test_a_lock_that_is_no_file_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     os.mkfifo(tmp_path / "lock")
-    at_once(lambda: StorageLock(tmp_path))
+    at_once(lambda: lock_storage(tmp_path))
     assert "cannot be locked (it is a FIFO): see that no other agent uses it" in caplog.text
 
 
@@ -226,14 +231,14 @@ async def test_the_second_agent_starts_once_the_first_has_stopped(
 
 @pytest.mark.slow  # takes a second
 def test_the_command_says_what_to_do(tmp_path: Path, configuration: Path) -> None:
-    lock = StorageLock(tmp_path / "data")
+    lock = lock_storage(tmp_path / "data")
     program = [sys.executable, "-c", "from penstock.cli.main import main; main()", "run"]
     options = ["--config.file", str(configuration), "--web.listen-address", "127.0.0.1:0"]
     done = subprocess.run(
         [*program, *options, "--storage.path", str(tmp_path / "data")], capture_output=True, text=True, timeout=30,
         check=False,
     )  # fmt: skip
-    lock.release()
+    release(lock)
     assert done.returncode == 2
     assert "in use by another agent" in done.stderr
     assert "--storage.path" in done.stderr
@@ -271,4 +276,4 @@ async def test_an_agent_that_cannot_start_holds_nothing(
     monkeypatch.setattr(supervisor, "open_reader", refuse)
     with pytest.raises(ConfigError, match="no such transport"):
         await Agent(configuration, tmp_path).start()
-    StorageLock(tmp_path).release()
+    release(lock_storage(tmp_path))

@@ -113,10 +113,10 @@ def test_what_is_shown_stays_while_others_are_about_as_large(all_of_them: int) -
 def test_a_new_policy_takes_effect_at_the_next_poll(all_of_them: int) -> None:
     shown = Shown(all_of_them // 2)
     shown.poll(3)
-    shown.assessor.set_policy(replace(shown.assessor.policy, limits=Limits(series=1_000_000)))
+    shown.assessor.next_policy = replace(shown.assessor.policy, limits=Limits(series=1_000_000))
     shown.poll()
     assert len(shown.queues()) == 10
-    shown.assessor.set_policy(replace(shown.assessor.policy, limits=Limits(label_length=64)))
+    shown.assessor.next_policy = replace(shown.assessor.policy, limits=Limits(label_length=64))
     shown.world.queue(11, 100 * "y", messages=5)
     shown.poll()
     assert {len(labels["queue"]) for labels, _ in shown.of("mq_queue_messages")} == {2, 64}

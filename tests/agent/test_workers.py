@@ -16,6 +16,7 @@ from penstock.agent.state_file import StateFile
 from penstock.agent.workers import CALM, Lane, Workers
 from penstock.brokers.artemis import reader
 from penstock.brokers.cadence import Aged
+from penstock.brokers.tables import NameJoin
 from penstock.core import safe_files
 from penstock.core.table import Index
 from penstock.settings.policy import Policy
@@ -43,7 +44,7 @@ def thread() -> str:
 
 
 def test_who_had_a_long_job_delays_no_other(two: Workers) -> None:
-    large, small, gate = two.lane(), two.lane(), threading.Event()
+    large, small, gate = workers.Lane(two), workers.Lane(two), threading.Event()
     large.submit(burn).result(SOON)
     held = large.submit(gate.wait, SOON)
     try:
@@ -55,14 +56,14 @@ def test_who_had_a_long_job_delays_no_other(two: Workers) -> None:
 
 
 def test_large_brokers_take_turns(two: Workers) -> None:
-    one, other = two.lane(), two.lane()
+    one, other = workers.Lane(two), workers.Lane(two)
     one.submit(burn).result(SOON)
     other.submit(burn).result(SOON)
     assert {lane.submit(thread).result(SOON) for lane in (one, other)} == {"penstock-large"}
 
 
 def test_a_broker_that_became_small_is_with_the_small_ones_again(two: Workers) -> None:
-    lane = two.lane()
+    lane = workers.Lane(two)
     lane.submit(burn).result(SOON)
     found = [lane.submit(thread).result(SOON) for _ in range(CALM + 1)]
     assert found == ["penstock-large"] * CALM + ["penstock-work"]
@@ -70,7 +71,7 @@ def test_a_broker_that_became_small_is_with_the_small_ones_again(two: Workers) -
 
 def test_who_waited_only_is_not_large(two: Workers) -> None:
     """For a core of a busy machine, or for another thread."""
-    lane = two.lane()
+    lane = workers.Lane(two)
     lane.submit(time.sleep, 2 * workers.LONG).result(SOON)
     assert not lane.large
 
@@ -80,7 +81,7 @@ def test_a_job_that_fails_counts_as_any_other(two: Workers) -> None:
         burn()
         raise ValueError
 
-    lane = two.lane()
+    lane = workers.Lane(two)
     with pytest.raises(ValueError):  # noqa: PT011 - ours
         lane.submit(fails).result(SOON)
     assert lane.large
@@ -88,7 +89,7 @@ def test_a_job_that_fails_counts_as_any_other(two: Workers) -> None:
 
 def test_jobs_of_one_broker_never_run_at_once(two: Workers) -> None:
     """A poll that was cancelled leaves its job behind in the one thread while the next is done in the other."""
-    lane, running, most = two.lane(), [0], [0]
+    lane, running, most = workers.Lane(two), [0], [0]
 
     def job(seconds: float) -> None:
         running[0] += 1
@@ -133,7 +134,7 @@ async def test_no_poll_is_recorded_between_what_is_kept_and_a_new_journal(
     """Of a large broker, of a small one: what is shown while the state is saved is in the files all the same."""
     kept = Checkpoints(tmp_path, two, lambda _: None)
     kept.load()
-    brokers = [Watched(kept, two.lane(), name) for name in ("large", "small")]
+    brokers = [Watched(kept, workers.Lane(two), name) for name in ("large", "small")]
     for one in brokers:
         one.submit().result(SOON)
     large = brokers[0].assessor.lane
@@ -167,7 +168,7 @@ async def test_no_poll_is_recorded_between_what_is_kept_and_a_new_journal(
     again = Checkpoints(tmp_path, two, lambda _: None)
     again.load()
     for one in brokers:
-        goes_on = Watched(again, two.lane(), one.assessor.name, one.traffic)
+        goes_on = Watched(again, workers.Lane(two), one.assessor.name, one.traffic)
         goes_on.poll()
         before, after = one.shown(), goes_on.shown()
         both = before.keys() & after.keys()
@@ -188,11 +189,11 @@ async def test_the_event_loop_walks_no_queues(two: Workers, monkeypatch: pytest.
 
         monkeypatch.setattr(owner, name, call)
 
-    for owner, name in ((Aged, "due"), (Aged, "note"), (reader._Join, "__call__"), (Index, "__iter__")):
+    for owner, name in ((Aged, "due"), (Aged, "note"), (NameJoin, "__call__"), (Index, "__iter__")):
         noted(owner, name)
     recording = Path(__file__).parent.parent / "recordings" / "artemis-2.44.0.jsonl.gz"
-    source = reader.ArtemisReader(RecordingTransport(recording), executor=two.lane())
+    source = reader.ArtemisReader(RecordingTransport(recording), executor=workers.Lane(two))
     for _ in range(2):
         assert (await source.poll(5.0)).queues is not None
-    assert seen.keys() >= {"Aged.due", "Aged.note", "_Join.__call__", "Index.__iter__"}
+    assert seen.keys() >= {"Aged.due", "Aged.note", "NameJoin.__call__", "Index.__iter__"}
     assert {name: threads for name, threads in seen.items() if "" in threads} == {}

@@ -9,8 +9,9 @@ from penstock.brokers.cadence import Aged, read_each
 from penstock.brokers.engine import BrokerReader, Poll, unreadable
 from penstock.brokers.kind import Kind
 from penstock.brokers.replies import Decoder, Replies, Reply
-from penstock.brokers.rows import RowT, columns_of, integers, matrix
-from penstock.core.table import Index, Table
+from penstock.brokers.rows import RowT, columns, integers, present
+from penstock.brokers.tables import TableBuilder
+from penstock.core.table import Table
 from penstock.model import (
     AddressRow,
     Broker,
@@ -67,8 +68,8 @@ class Settings(msgspec.Struct):
 
 ABOUTS, QUEUES, CONSUMERS = Decoder(About), Decoder(Queue), Decoder(Consumer)
 CONNECTIONS, SETTINGS = Decoder(Connection), Decoder(Settings)
-QUEUE_NUMBERS = ("messages", "delivering", "consumers", "added", "acknowledged")
-CONSUMER_NUMBERS = ("buffered", "delivered", "acknowledged")
+QUEUE_NUMBERS = {name: name for name in ("messages", "delivering", "consumers", "added", "acknowledged")}
+CONSUMER_NUMBERS = {name: name for name in ("buffered", "delivered", "acknowledged")}
 
 
 def ask(what: str, name: str = "") -> Request:
@@ -79,10 +80,10 @@ class ToyReader(BrokerReader[Reply]):
     replies = Replies(Reply, "The toy: /toy")
 
     def forget(self) -> None:
-        self._addresses: Index[AddressRow] = Index.empty()
-        self._queues: Index[QueueRow] = Index.empty()
-        self._consumers: Index[ConsumerRow] = Index.empty()
-        self._connections: Index[ConnectionRow] = Index.empty()
+        self._addresses: TableBuilder[AddressRow] = TableBuilder()
+        self._queues: TableBuilder[QueueRow] = TableBuilder()
+        self._consumers: TableBuilder[ConsumerRow] = TableBuilder()
+        self._connections: TableBuilder[ConnectionRow] = TableBuilder()
         self._settings: Aged[str, Settings] = Aged()
 
     async def read(self, poll: Poll[Reply]) -> Snapshot:
@@ -121,26 +122,22 @@ class ToyReader(BrokerReader[Reply]):
 
     def _address_table(self, rows: Sequence[Queue]) -> Table[AddressRow]:
         make = [AddressRow(row.name, "") for row in rows]
-        self._addresses, order = self._addresses.advance(integers(rows, "id"), lambda new: [make[i] for i in new])
         limits = [self._settings.values.get(row.name, Settings()).limit for row in rows]
-        return Table(self._addresses, {"limit_messages": np.array(limits)[order]})
+        return self._addresses(integers(rows, "id"), make.__getitem__, {"limit_messages": np.array(limits)})[0]
 
     def _connection_table(self, rows: Sequence[Connection]) -> Table[ConnectionRow]:
         make = [ConnectionRow(str(row.id), row.client, "TOY", "", "") for row in rows]
-        self._connections, _ = self._connections.advance(integers(rows, "id"), lambda new: [make[i] for i in new])
-        return Table(self._connections)
+        return self._connections(integers(rows, "id"), make.__getitem__, {})[0]
 
     def _queue_table(self, rows: Sequence[Queue]) -> Table[QueueRow]:
         kind, ring = QueueKind.USER, RingSource.NONE
         make = [QueueRow(r.name, r.name, "ANYCAST", True, False, "", kind, ring, "", "") for r in rows]
-        self._queues, order = self._queues.advance(integers(rows, "id"), lambda new: [make[i] for i in new])
-        return Table(self._queues, columns_of(QUEUE_NUMBERS, matrix(rows, QUEUE_NUMBERS), order))
+        return self._queues(integers(rows, "id"), make.__getitem__, present(columns(rows, QUEUE_NUMBERS)))[0]
 
     def _consumer_table(self, rows: Sequence[Consumer], queues: dict[int, str]) -> Table[ConsumerRow]:
         names = [queues.get(row.queue, "") for row in rows]
         make = [ConsumerRow(str(r.id), n, n, r.client, "", "TOY", "", "", "") for r, n in zip(rows, names, strict=True)]
-        self._consumers, order = self._consumers.advance(integers(rows, "id"), lambda new: [make[i] for i in new])
-        return Table(self._consumers, columns_of(CONSUMER_NUMBERS, matrix(rows, CONSUMER_NUMBERS), order))
+        return self._consumers(integers(rows, "id"), make.__getitem__, present(columns(rows, CONSUMER_NUMBERS)))[0]
 
 
 KIND = Kind(about=ABOUT, reader=ToyReader, hint=Hint(path="the toy serves it at /toy"))

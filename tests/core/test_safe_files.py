@@ -15,7 +15,7 @@ from penstock.agent.journal import FILE, Journal
 from penstock.agent.state_file import StateFile
 from penstock.agent.state_journal import FILE as STATE_JOURNAL
 from penstock.agent.state_journal import StateJournal
-from penstock.agent.storage_lock import StorageLock
+from penstock.agent.storage_lock import lock_storage
 from penstock.cli import files
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.safe_files import FOR_OTHERS, Unfit, create, make_directory, read_file, replace_file
@@ -62,7 +62,7 @@ WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "state file, on its way": ("state.bin.new", lambda folder: StateFile(folder).save()),
     "journal": (STATE_JOURNAL, state_journal),
     "events": (FILE, events),
-    "lock of the storage": ("lock", StorageLock),
+    "lock of the storage": ("lock", lock_storage),
     "conditions that stood": ("told.bin", stood),
     "conditions that stood, on their way": ("told.bin.new", stood),
     "stored file": ("x.json", lambda folder: Store(str(folder)).write_bytes("x.json", b"{}")),

@@ -10,13 +10,17 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from penstock.agent.process import AGENT_SERIES, SIDECAR_SERIES, limit_mib
+from penstock.agent.process import limit_mib
 from penstock.cli import main
 from penstock.config import load
 from penstock.server import DEFAULT_PORT
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SIDECAR = DEPLOY / "sidecar"
+AGENT_SERIES, SIDECAR_SERIES = 3_750_000, 750_000
+"""What the limits of chart and unit, with a worker process, and of the sidecars hold: 100,000 and 20,000 queues with a
+consumer each.
+"""
 BROKER = {
     "apiVersion": "apps/v1",
     "kind": "StatefulSet",

@@ -40,9 +40,7 @@ class Samples:
         listing = listing_of(rows(Consumer, sample["consumers"]), rows(Consumer, sample.get("children")))
         called = tables.DestinationNames.of(destinations)
         depths = [depth(row) for row in destinations]
-        held = tables.held(destinations, depths, None)
-        addresses = self._destinations.addresses(destinations, depths, held, self._settings, called)
-        queues = self._destinations.queues(destinations, depths, held, self._settings, called, listing)
+        addresses, queues = self._destinations.tables(destinations, depths, self._settings, called, listing, None)
         consumers, queue, connection = self._consumers.table(listing, called, self._destinations.queue_keys)
         producers, producing = self._connections.producers(rows(Producer, sample["producers"]), by_id, called)
         ends = {(row.host or "", row.port or 0): row for row in connections}

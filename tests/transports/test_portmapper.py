@@ -20,14 +20,11 @@ def test_services_and_the_session() -> None:
     found = parse(SAID)
     assert found.session == "3056996346929801216"
     assert found.jmx_url == "service:jmx:rmi://HOST:7100/jndi/rmi://localhost:7099/localhost/7676/jmxrmi"
-    assert [*found.services] == ["portmapper", "jmxrmi", "jms", "stomp[bridge]"]
-    assert found.services["jms"] == {}
 
 
 def test_a_broker_that_is_starting_names_no_connector() -> None:
     found = parse("101 t1 301\nportmapper tcp PORTMAPPER 7676 [sessionid=1, imqhome=/a=b]\n.\n")
     assert (found.session, found.jmx_url) == ("1", "")
-    assert found.services["portmapper"]["imqhome"] == "/a=b"
 
 
 @pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"\xff\xfe\n.\n", b"101\n.\n"])

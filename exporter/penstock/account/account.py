@@ -97,9 +97,8 @@ class MessageAccount:
         return replace(self, returns=returns, in_doubt=in_doubt, losses=going_on)
 
     def placeless(self, found: Facts, snapshot: Snapshot) -> Mask:
-        """
-        Queues whose messages are gone after their last delivery: none that a dead-letter address without a queue makes
-        one for, or that was ever sent any and passes them on.
+        """Queues whose messages are gone after their last delivery: none that a dead-letter address without a queue
+        makes one for, or that was ever sent any and passes them on.
         """
         addresses, targets = snapshot.addresses, self.visits.targets
         if addresses is None or targets.queues is not found.queues or targets.addresses is not addresses.index:
@@ -132,9 +131,8 @@ class MessageAccount:
         return replace(self, visits=visits, dead_letters=letters, moves=moves, rollbacks=rollbacks)
 
     def glanced(self, found: Facts, snapshot: Snapshot, before: Seen, *, goes_on: bool = False) -> "MessageAccount":
-        """After a poll between two that are judged: what rings lose, of the queues that were judged last.
-
-        goes_on: it is not the first since then.
+        """After a poll between two that are judged: what rings lose, of the queues that were judged last. goes_on: it
+        is not the first since then.
         """
         judged = self.books.index
         books = self.books.advance(found, watched=self.watched)

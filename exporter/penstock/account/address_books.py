@@ -1,8 +1,7 @@
 """What an address routed and its queues did not get.
 
-R and U are read before the queues' A: so what is missing is never too high by the order of reads, but for what is
-between two counters at that moment, and the least of three polls counts. The numbers are of addresses, by the rows of
-their queues: all queues of an address have the same.
+R and U are read before the queues' A, so that what is missing is never too high by the order of reads; the least of
+three polls counts. The numbers are of addresses, by the rows of their queues: all queues of one have the same.
 """
 
 from dataclasses import dataclass, replace
@@ -39,14 +38,15 @@ class Missing(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AddressBooks(RowState):
-    """Per queue, of its address.
+    """Per queue, of its address. routed0, came0: R, and what came to this queue, when they were compared first.
 
-    routed0, came0: R, and what came to this queue, when they were compared first. slack: at most so many were missing
-    then, or came between those two reads, negative: fewer were missing since; floor: at least. least, most: missing
-    since then, whatever the reason. booked: the part of it that is in dropped, rejected or unwanted. aside: missing
-    before there was such a reason. refused: of `unrouted`, by the filters of its queues, and in unwanted. partly: what
-    was missing before `routed0` is not known: a queue came or went, or the broker restarted. full: the address was
-    nearly full once.
+    slack: at most so many were missing then, or came between those two reads, negative: fewer were missing since;
+    floor: at least. least, most: missing since then, whatever the reason. booked: the part that is in dropped, rejected
+    or unwanted. aside: missing before there was such a reason. refused: of `unrouted`, by the filters of its queues,
+    and in unwanted. partly: what was missing before is not known. full: the address was nearly full once. reason: a
+    `Missing`, NaN where settings or several queues do not say; policy: by what a full address does, NaN: not known.
+    unfiltered: queues without a filter. still: nothing came since the poll before: what is missing is exact. begins:
+    compared first at this poll. born: the address was made since the poll before.
     """
 
     BY = By.QUEUE
@@ -66,11 +66,8 @@ class AddressBooks(RowState):
     partly: Column = counter(0.0, outlives=True)
     full: Column = counter(0.0, outlives=True)
     reason: Column = column(saved=False)
-    """A `Missing`; NaN where the settings, or routing by several queues, do not say."""
     policy: Column = column(saved=False)
-    """A `Missing`, by what a full address does; NaN while that is not known."""
     unfiltered: Column = column(saved=False)
-    """Queues of the address without a filter."""
     low: NDArray[np.float64] = column(lines=3, saved=False)
     high: NDArray[np.float64] = column(lines=3, saved=False)
     least: Column = column(saved=False)
@@ -78,11 +75,8 @@ class AddressBooks(RowState):
     routed: Column = column(saved=False)
     came: Column = column(saved=False)
     still: Mask = mask(saved=False)
-    """Nothing came since the poll before: what is missing is exact."""
     begins: Mask = mask(saved=False)
-    """Compared first at this poll."""
     born: Mask = mask(saved=False)
-    """The address was made since the poll before."""
     addresses: Index[AddressRow] = unindexed(Index.empty)
 
     def advance(
@@ -100,7 +94,9 @@ class AddressBooks(RowState):
         begins &= ~np.isnan(routed)
         # A queue may be listed one poll before its address.
         known = (found.queues.positions_in(self.index) >= 0) & (~np.isnan(before.routed0) | (not watched))
-        born = begins & watched & new_addresses(join, addresses.index, self.addresses)
+        new = np.zeros(len(addresses), np.bool_)
+        new[addresses.index.new_since(self.addresses)] = True
+        born = begins & watched & take_or_fill(new, join.at, fill=False)
         routed0 = np.where(begins, np.where(born, 0.0, routed), before.routed0)
         came0 = np.where(begins, np.where(born, 0.0, books.came), before.came0)
         came = came_to_address(join, found.queues, books.came - came0)
@@ -214,16 +210,8 @@ def other_queues(before: Index[QueueRow], queues: Index[QueueRow], join: Address
     return join.of_all_queues(other.astype(np.float64)) > 0
 
 
-def new_addresses(join: AddressJoin, addresses: Index[AddressRow], before: Index[AddressRow]) -> Mask:
-    """By queue whether its address was not there at the poll before."""
-    new = np.zeros(len(addresses), np.bool_)
-    new[addresses.new_since(before)] = True
-    return take_or_fill(new, join.at, fill=False)
-
-
 def came_to_address(join: AddressJoin, queues: Index[QueueRow], came: Column) -> tuple[Column, Column]:
     """How many different messages came to the queues of each address, at least and at most. came: to each queue.
-
     Anycast queues share them, each multicast queue gets all that its filter wants; NaN where an address has both.
     """
     if not (join.queues_of > 1).any():

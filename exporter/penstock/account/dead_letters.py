@@ -1,9 +1,7 @@
-"""
-What was killed: dead-lettered after its last delivery attempt, or purged by an operator. The broker counts them alike.
+"""What was killed: dead-lettered, or purged by an operator; a dead letter raises R of the dead-letter address.
 
-A dead letter raises R of the dead-letter address, a purge does not. Several queues may share that address, and others
-may send to it: what has one explanation only is booked, the rest lies between. R is read before the queues' X, so that
-a dead letter is never seen to arrive before it is killed.
+Others may send there, too: what has one explanation only is booked. R is read before the queues' X, so that a dead
+letter is never seen to arrive before it is killed.
 """
 
 from dataclasses import dataclass, replace
@@ -21,9 +19,8 @@ from penstock.observation.facts import Facts, or_zero
 
 @dataclass(frozen=True, slots=True)
 class Booked(RowState):
-    """
-    Per address, when its dead letters were last booked: what had arrived, and what of it was no dead letter. fed: more
-    came than is known of: others send there, too.
+    """Per address, when its dead letters were last booked: what had arrived, and what of it was no dead letter. fed:
+    others send there, too.
     """
 
     arrived: Column = column(saved=False)
@@ -33,10 +30,9 @@ class Booked(RowState):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters(RowState):
-    """Per queue. dead, purged: at least so many of the killed; each of the others is one of the two.
-
-    placeless: what has had its last attempt is gone: no dead-letter address is set, or it has no queue. killed0: X when
-    this was last booked. idle: no consumer could have had a last attempt, nor one that no poll lists.
+    """Per queue. dead, purged: at least so many of the killed; each of the others is one of the two. placeless: what
+    has had its last attempt is gone: no dead-letter address is set, or it has no queue. killed0: X when this was last
+    booked. idle: no consumer could have had a last attempt, nor one that no poll lists.
     """
 
     BY = By.QUEUE
@@ -61,7 +57,7 @@ class DeadLetters(RowState):
         grew = np.fmax(or_zero(killed - killed0), 0.0)
         idle = (found.consumers == 0) & (found.delivering == 0) & ~movers(found) & (not unlisted)
         placeless = (at < 0) & (has_address >= 0)
-        surely = placeless & ((found.address.delivery_attempts <= 0) | (idle & before.idle))
+        surely = placeless & ((found.address.max_delivery_attempts <= 0) | (idle & before.idle))
         rests = visits.arrived == last.reindexed(visits.index).arrived
         rests &= summed(at, or_zero(found.d_killed), len(rests)) == 0
         dead, purged, closed, booked = split(grew, at, self.booked.reindexed(visits.index), visits, rests)
@@ -86,9 +82,8 @@ class DeadLetters(RowState):
 def split(
     grew: Column, at: Positions, booked: Booked, visits: Visits, rests: Mask
 ) -> tuple[Column, Column, Mask, Booked]:
-    """
-    Of each queue, of what was killed and not booked (`grew`): dead letters and purged for sure, and whether no more can
-    be said of it. at: the dead-letter address; rests: addresses at which nothing moves.
+    """Of each queue, of what was killed and not booked (`grew`): dead letters and purged for sure, and whether no more
+    can be said of it. at: the dead-letter address; rests: addresses at which nothing moves.
     """
     unknown = visits.begins | (np.isnan(booked.arrived) & ~visits.new)
     arrived0, others0 = (np.where(visits.new, 0.0, one) for one in (booked.arrived, booked.others))

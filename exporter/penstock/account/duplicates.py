@@ -45,10 +45,9 @@ class Sent(RowState):
 
 @dataclass(frozen=True, slots=True)
 class Duplicates(RowState):
-    """
-    Per queue, of its address. duplicate: at least so many. sent: since `routed0`, which is R + U of that poll, by the
-    producers that are listed. unsent: sent and not routed, at the last polls; negative: others send here, too. unseen:
-    the agent was away or the broker restarted, and what was sent then is not known.
+    """Per queue, of its address. duplicate: at least so many. sent: since `routed0`, which is R + U of that poll, by
+    the producers that are listed. unsent: sent and not routed, at the last polls; negative: others send here, too.
+    unseen: the agent was away or the broker restarted, and what was sent then is not known.
     """
 
     BY = By.QUEUE

@@ -1,6 +1,5 @@
-"""
-What clients took and gave back: acknowledgements that were rolled back or came to nothing, which the broker counts as
-attempts; where it counts none (killed clients, AMQP, OpenWire) what was buffered by consumers that went.
+"""What clients took and gave back: acknowledgements that came to nothing, which the broker counts as attempts; where it
+counts none (killed clients, AMQP, OpenWire) what was buffered by consumers that went.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
-"""
-What is in delivery to no consumer that is listed: in doubt (prepared transactions), sent by a link, or by none known.
+"""What is in delivery to no listed consumer: in doubt (prepared transactions), sent by a link, or by none known.
 
-Consumers are read before their queues, so that under load some are missing at any poll: what stays at four polls is
-not that, if it is more than comes between the two reads.
+It counts at four polls, if it is more than comes between the reads of consumers and queues.
 """
 
 from collections.abc import Mapping
@@ -23,10 +21,8 @@ from penstock.observation.facts import Facts, or_zero
 class InDoubt(RowState):
     """Per queue. counted: messages of prepared transactions, at the last polls. sure: those that no consumer has taken.
     unlisted: consumers that are not listed, at the last polls. links, rest: by a link, and by none known; at least and
-    at most; NaN where consumers are beyond the budget.
-
-    since: first sight of each prepared transaction by its Xid, broker's clock: the broker's own time of one is that of
-    its last start. read: they were, at this poll.
+    at most; NaN where consumers are beyond the budget. since: first sight of each prepared transaction by its Xid,
+    broker's clock, as the broker's own time of one is that of its last start. read: they were, at this poll.
     """
 
     counted: NDArray[np.float64] = column(lines=2, saved=False)

@@ -1,9 +1,5 @@
-"""
-What operators moved: the broker counts it as acknowledged, and only the address that it went to shows that it was not.
-
-A move raises K though no consumer that is listed settled anything, and R of other addresses though no listed producer
-sent there. What consumers settled after they were last seen raises K alike, and so does STOMP's NACK; messages of
-producers that are not listed, diverts and bridges raise R alike: these are bounds, save where one explanation is left.
+"""What operators moved: it raises K though no listed consumer settled anything, and R of addresses to which no listed
+producer sent. What else does so (docs/account.md) makes these bounds, save where one explanation is left.
 """
 
 from dataclasses import dataclass, replace
@@ -41,15 +37,13 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moves(RowState):
-    """
-    Per queue, of what it counts as acknowledged. moved: so many for sure. acknowledged: at least; the rest is either.
+    """Per queue, of what it counts as acknowledged. moved: so many for sure. acknowledged: at least; others: either.
 
     unseen: K less what the rows of its consumers settled, at the last polls; peak: the part that is accounted for, of
     which not all of these polls have seen `fresh`. vain: attempts that settled nothing, at the last polls, NaN: never
     known; vain0: when `either` began to grow. rolls: consumers roll back, so that peak and fresh count these attempts,
-    too; doubt: polls for which all may have been moved.
-    quiet: polls since a consumer came or went. calm: polls since any client came or went, or a producer that names an
-    address with each message sent one.
+    too; doubt: polls for which all may have been moved. quiet, calm: polls since a consumer of it, or any client, came
+    or went; calm also ends when a producer that names an address with each message sends one. proven: at this poll.
     """
 
     BY = By.QUEUE
@@ -68,7 +62,6 @@ class Moves(RowState):
     calm: int = unindexed(int)
     clients: tuple[bytes, ...] = unindexed(tuple)
     proven: tuple[Move, ...] = unindexed(tuple)
-    """At this poll."""
 
     def advance(
         self, found: Facts, snapshot: Snapshot, books: QueueBooks, visits: Visits | None, paged: Mask

@@ -25,9 +25,8 @@ NEARLY_FULL = 0.9
 
 @dataclass(frozen=True, slots=True)
 class OpenmqAccount:
-    """
-    watched: the process of the last poll is still the same. unclaimed: its dead letters without a known source. sent:
-    when producers were last read; None: never.
+    """watched: the process of the last poll is still the same. unclaimed: its dead letters without a known source.
+    sent: when producers were last read; None: never.
     """
 
     queues: DestinationBooks = field(default_factory=DestinationBooks)
@@ -124,9 +123,8 @@ def polled_queues(found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> De
 
 
 def polled_topics(addresses: Table[AddressRow], before: Index[AddressRow]) -> tuple[DestinationPoll, Positions]:
-    """And where they are among the addresses; before: those of the last poll.
-
-    What its subscriptions let go of is not comparable with what left a topic.
+    """And where they are among the addresses; before: those of the last poll. What its subscriptions let go of is not
+    comparable with what left a topic.
     """
     at = np.flatnonzero(addresses["topic"] > 0)
     keys, size = addresses.index.keys[at], len(at)

@@ -1,10 +1,8 @@
 """The account of an OpenMQ broker's destinations: what came is there, or left, and by which reason.
 
-Each has one counter of what came (I, refused messages too) and one of what left for whatever reason (O): I = content +
-O + X. X is what never was in it: refused, too large, or expired on arrival. Of O the consumers let go of R. Their rows
-are read after O, so that O - R is never too much. What it has beyond that is booked to a reason where something proves
-one: a limit that removes, sends rolled back, a purge, the dead message queue that grew. Else clients settled it that no
-poll saw.
+Each counts what came (I) and what left for whatever reason (O): I = content + O + X; X never was in it: refused, too
+large, or expired on arrival. Of O the consumers let go of R; they are read later, so that O - R is never too much. It
+is booked to a reason where something proves one; else clients settled it that no poll saw.
 """
 
 from dataclasses import dataclass, replace
@@ -67,9 +65,8 @@ class DestinationPoll:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPoll:
-    """What the dead message queue took in since the poll before, infinite where it is not known.
-
-    certain, possible: with what of the poll before had no source yet. low, high: of all sources, at least and at most.
+    """What the dead message queue took in since the poll before, infinite where it is not known. certain, possible:
+    with what of the poll before had no source yet. low, high: of all sources, at least and at most.
     """
 
     arrived: float
@@ -87,6 +84,10 @@ class DestinationBooks(RowState):
     `since`. adjusted: what restarts added to it, or took. apart: X, as sighted at two polls. low, more: a line for each
     of `REASONS`, at least so many, and how many more at most. acknowledged: at least. unseen: settled by clients that
     no poll saw. sends_dead: it once had dead letters.
+
+    Of this poll: raw, X as it has it; left_alone, left without a client's acknowledge; unread, left, and no consumer
+    had it; other_dead, dead letters that no other destination surely sent. At the last polls: gaps, what no reason
+    explains; levels, O - R since consumers came or went; full, filled, as its depth was read, and in between perhaps.
     """
 
     BY: ClassVar[By | None] = By.QUEUE
@@ -107,32 +108,24 @@ class DestinationBooks(RowState):
     gone: Column = column(outlives=True)
     content: Column = column(outlives=True, saved=False)
     raw: Column = column(saved=False)
-    """X as this poll has it."""
     gaps: NDArray[np.float64] = column(lines=3, saved=False)
-    """What no reason explains, at the last polls."""
     levels: NDArray[np.float64] = column(lines=SAMPLES, saved=False)
-    """O - R at the last polls since consumers came or went."""
     d_came: Column = column(0.0, saved=False)
     d_gone: Column = column(0.0, saved=False)
     d_gone_before: Column = column(0.0, saved=False)
     d_apart: Column = column(0.0, saved=False)
     left_alone: Column = column(0.0, saved=False)
-    """Of this poll: left without a client's acknowledge."""
     refused_now: Column = column(0.0, saved=False)
     unread: Column = column(0.0, saved=False)
-    """Of this poll: left, and no consumer had it."""
     moved: Mask = mask(saved=False)
     moved_at: Column = column(-np.inf, outlives=True, saved=False)
     full: NDArray[np.bool_] = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
-    """At the last polls at which its depth was read."""
     filled: NDArray[np.bool_] = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
-    """The same: full, or so many came that it may have been in between."""
     carried: NDArray[np.bool_] = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
     uncommitted: Column = column(0.0, saved=False)
     ready: Column = column(0.0, saved=False)
     stale: Column = column(0.0, saved=False)
     other_dead: Column = column(0.0, saved=False)
-    """So many dead letters no other destination surely sent."""
 
     @property
     def unexplained(self) -> Column:

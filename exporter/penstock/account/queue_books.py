@@ -14,26 +14,26 @@ from penstock.core.table import Column
 from penstock.core.windows import Mask
 from penstock.observation.facts import Facts, or_zero
 
+BASE = ("account_a0", "account_k0", "account_e0", "account_x0")
+
 
 @dataclass(frozen=True, slots=True)
 class QueueBooks(RowState):
     """Per queue, messages since `since` (broker's clock), over restarts of the broker.
 
-    a0, k0, e0, x0: the broker's counters when its process was first polled, less what was counted before it.
-    opening: content at `since`. adjusted: what restarts of the broker and counters set back added to the content,
-    or took from it. partly: they began anew, and what came and left before that was not polled. lost: evicted or
-    replaced, as sighted at two polls; NaN where it cannot be known. on_arrival: expired before they were added, at
-    least; late: at most. evicted: of `lost`, with what the broker's process had lost before it was polled,
-    since it began; lost0: `lost` less that.
+    base: the broker's counters A, K, E, X when its process was first polled, less what was counted before it. opening:
+    content at `since`. adjusted: what restarts and counters set back added to the content, or took. partly: they began
+    anew, and what came and left before was not polled. lost: evicted or replaced, as sighted at two polls; NaN where it
+    cannot be known. on_arrival: expired before they were added, at least; late: at most. evicted: of `lost`, with what
+    the process had lost before it was polled; lost0: `lost` less that. lacking: what the sum of this poll lacks;
+    negative: more left than came. At the last polls: gaps, what no reason explains; unheld, in delivery to no consumer
+    that is listed.
     """
 
     BY = By.QUEUE
     STORED_AS = "account_"
     since: Column = counter(outlives=True)
-    a0: Column = counter()
-    k0: Column = counter()
-    e0: Column = counter()
-    x0: Column = counter()
+    base: NDArray[np.float64] = counter(lines=4, stored_as=BASE)
     opening: Column = counter(outlives=True)
     adjusted: Column = counter(outlives=True)
     partly: Column = counter(0.0, outlives=True, stored_as="account_begun_anew")
@@ -48,11 +48,8 @@ class QueueBooks(RowState):
     killed: Column = column(0.0, outlives=True, saved=False)
     content: Column = column(outlives=True, saved=False)
     lacking: Column = column()
-    """What the sum of this poll lacks; negative: more left than came."""
     gaps: NDArray[np.float64] = column(lines=3, saved=False)
-    """What no reason explains, at the last polls."""
     unheld: NDArray[np.float64] = column(lines=4, saved=False)
-    """In delivery to no consumer that is listed, at the last polls."""
 
     def advance(self, found: Facts, *, watched: bool) -> "QueueBooks":
         """watched: the same process was polled before, so that a queue not seen then was created since."""
@@ -60,16 +57,16 @@ class QueueBooks(RowState):
         content, held_by_none = contents(found), unheld(found)
         numbers = np.stack([found.added, found.settled, found.expired, found.killed])
         readable = np.isfinite(numbers).all(axis=0) & np.isfinite(content)
-        base = np.stack([before.a0, before.k0, before.e0, before.x0])
         first = np.isnan(before.opening) & readable
-        incomplete = np.isnan(base).any(axis=0) | np.isnan(before.adjusted)  # also in a state file without some column
-        begins = (incomplete | (numbers - base < before.totals).any(axis=0)) & readable
+        # Also in a state file without some column.
+        incomplete = np.isnan(before.base).any(axis=0) | np.isnan(before.adjusted)
+        begins = (incomplete | (numbers - before.base < before.totals).any(axis=0)) & readable
         # A broker's counters begin with it, a queue's with the queue; those of one found running go on.
         at_start = begins & (first & watched | found.restarted)
         reloaded = np.where(first, 0.0, np.fmin(found.added, or_zero(before.content)))
         in_doubt = np.where(first, 0.0, reloaded_in_doubt(found, content, held_by_none))
         began = np.where(at_start, np.stack([reloaded, in_doubt, 0 * reloaded, 0 * reloaded]), numbers)
-        base = np.where(begins, began - before.totals, base)
+        base = np.where(begins, began - before.totals, before.base)
         totals = np.fmax(before.totals, numbers - base)
         on_arrival = np.where(first, 0.0, or_zero(before.on_arrival))
         lost = np.where(first, 0.0, before.lost)
@@ -94,10 +91,7 @@ class QueueBooks(RowState):
         return QueueBooks(
             index=found.queues,
             since=np.where(first, found.now, before.since),
-            a0=base[0],
-            k0=base[1],
-            e0=base[2],
-            x0=base[3],
+            base=base,
             opening=opening,
             adjusted=adjusted,
             partly=np.where(begins & ~first, 1.0, before.partly),
@@ -140,9 +134,8 @@ def ledgered(found: Facts) -> Mask:
 
 
 def reloaded_in_doubt(found: Facts, content: Column, held_by_none: Column) -> Column:
-    """Messages that the broker counted as acknowledged when it loaded them at its start: they were in doubt.
-
-    Without a limit that evicts it is what left more often than it came; else all, where no consumer has any of them.
+    """Messages that the broker counted as acknowledged when it loaded them at its start: they were in doubt. Without a
+    limit that evicts it is what left more often than it came; else all, where no consumer has any of them.
     """
     twice = found.settled + found.killed + content - found.added
     in_doubt = np.where(ledgered(found), np.where(found.settled <= held_by_none, found.settled, 0.0), twice)

@@ -38,14 +38,14 @@ MOST_NAMES = 500
 
 @dataclass(frozen=True, slots=True)
 class RingLosses(RowState):
-    """
-    Per queue. least, most: lost by consumers that went or rolled back; the rest of `lost`, by arrivals. by_consumers:
-    `least` since the broker's start. grew, low, high: what `lost`, `least` and `most` rose by at this poll; low_last,
-    high_last: when they did last.
+    """Per queue. least, most: lost by consumers that went or rolled back; the others of `lost`, by arrivals.
+    by_consumers: `least` since the broker's start. grew, low, high: what `lost`, `least` and `most` rose by at this
+    poll; low_last, high_last: when they did last.
 
     arrived, returned, ready_before: of the interval before this poll: came or fell due, was given back, was ready at
-    its begin. movers: a consumer came, went or rolled back. names: by the key of a queue, the clients that went or
-    rolled back, with their protocols. unlisted: consumers came or went in it and were never listed.
+    its begin. movers: a consumer came, went or rolled back; unlisted: some were never listed. By the key of a queue:
+    names, clients that did, with their protocols; by_client, losses of all that are known by name, saved apart;
+    latest, names of those that may have made it lose last.
     """
 
     BY = By.QUEUE
@@ -67,9 +67,7 @@ class RingLosses(RowState):
     names: Mapping[int, Mapping[str, str]] = unindexed(dict)
     unlisted: bool = unindexed(bool)
     by_client: Culprits = unindexed(dict)
-    """Of all that are known by name; saved apart."""
     latest: Mapping[int, Mapping[str, str]] = unindexed(dict)
-    """By the key of a queue, those that may have made it lose last, with their protocols."""
     sessions: float = unindexed(lambda: np.nan)
     producers: Index[ProducerRow] = unindexed(Index.empty)
 
@@ -145,10 +143,9 @@ class RingLosses(RowState):
 
 
 def shares(grew: Column, interval: RingLosses, ring: Column) -> tuple[Column, Column]:
-    """Of what was lost in an interval, at least and at most so many by consumers.
-
-    An arrival evicts at most one message, and none while there is room; who went may have been given what was ready or
-    came meanwhile, and so may one that was never listed.
+    """Of what was lost in an interval, at least and at most so many by consumers. An arrival evicts at most one
+    message, and none while there is room; who went may have been given what was ready or came meanwhile, and so may one
+    that was never listed.
     """
     ready, returned, came = or_zero(interval.ready_before), or_zero(interval.returned), or_zero(interval.arrived)
     evicting = np.clip(came - np.fmax(or_zero(ring) - ready - returned, 0.0), 0.0, grew)

@@ -1,9 +1,8 @@
 """What producers sent in transactions and rolled back. R counts it at once and for good, A only what is committed.
 
-What an address routed and its queues lack is rolled back or still open. It is no more open where no producer is left
-that could commit it and none is prepared; a session may outlive its producer (JmsTemplate has one for each send), so
-nothing may come for a while. A single producer has decided all that it sent before its last commit. An
-exclusive divert looks like a rollback, but brings as many messages to another address.
+What queues lack is rolled back or open; no more open where no producer could commit it, none is prepared and nothing
+comes for a while, as a session may outlive its producer (JmsTemplate). A single producer has decided all that it sent
+before its last commit. An exclusive divert looks alike, but brings as many messages to another address.
 """
 
 from dataclasses import dataclass
@@ -26,9 +25,8 @@ QUIET = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Rollbacks(RowState):
-    """
-    Per queue, of its address. rolled_back: at least so many; before: of them, until what is missing was compared first.
-    missing, came: the least that queues lack, and what came to them, at the last poll; diverted: at most so many of it.
+    """Per queue, of its address. rolled_back: at least so many; before: of them, until it was compared first. missing,
+    came: the least that queues lack, and what came to them, at the last poll; diverted: at most so many of it.
     alone: polls without a producer and without an arrival; since: when the first of them was.
     """
 

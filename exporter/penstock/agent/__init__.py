@@ -1,7 +1,4 @@
-"""The agent: which brokers are polled, one poll loop each, what is shown, kept over a restart and looked up.
-
-Decodes, judges and renders nothing itself; each class says which thread owns its state.
-"""
+"""The agent: which brokers are polled, one poll loop each, what is shown, kept over a restart and looked up."""
 
 from penstock.agent.assessor import Assessor, PollResult, Result
 from penstock.agent.poller import Poller

@@ -39,8 +39,6 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """How the last poll went."""
-
     result: Result
     error: str = ""
     seconds: float = np.nan
@@ -56,7 +54,7 @@ log = logging.getLogger(__name__)
 class Assessor:
     """Carries what is known of one broker from poll to poll.
 
-    Everything belongs to the jobs of `lane`, but for `set_policy`, which the event loop calls; `view` and `recent` may
+    Everything belongs to the jobs of `lane`, but for `next_policy`, which the event loop sets; `view` and `recent` may
     be read by any thread.
     """
 
@@ -81,13 +79,17 @@ class Assessor:
     """What the state file and its journal have of it; None: nothing that a record can rest on."""
     lane: Lane | None = None
     """Where polls are assessed; None: by the only thread there is."""
-    _next_policy: Policy | None = None
+    next_policy: Policy = field(init=False)
+    """From the next poll on, which takes it over: the state may be under work when it is set."""
     _restored: bool = False
     """Whether there was a first complete poll: only from then on there is something to keep."""
     _waits_since: float = np.nan
     """Of the first poll that something to be restored waited for."""
     _summary: StatusSummary | None = None
     _last_good: LastGood = field(default_factory=LastGood)
+
+    def __post_init__(self) -> None:
+        self.next_policy = self.policy
 
     @property
     def name(self) -> str:
@@ -111,46 +113,23 @@ class Assessor:
         """How many rows are held back by the series limits, by table."""
         return self.state.hidden() if self.tables else {}
 
-    @property
-    def keep_seconds(self) -> float:
-        """What could not be read stays in use for so long."""
-        return keep_seconds(self.interval)
-
-    @property
-    def next_policy(self) -> Policy:
-        """The policy from the next poll on."""
-        return self._next_policy or self.policy
-
-    def set_policy(self, policy: Policy) -> None:
-        """From the next poll on other rules, selection or limits."""
-        # The state belongs to a worker thread, which may be assessing: it takes the new policy itself.
-        self._next_policy = policy
-
     def take(self, snapshot: Snapshot) -> None:
-        """Assess a poll."""
         if self.next_policy is not self.policy:
             self.policy, self.state = self.next_policy, self.state.with_new_labels()
         self.nodes.polled(self.name, snapshot)
-        snapshot = with_rivals(snapshot, self.nodes.rivals(self.name))
-        snapshot = with_left_out(snapshot, self.series_left_out)
+        snapshot = with_noted(snapshot, self.nodes.rivals(self.name), self.series_left_out)
         if self._summary is None:
             self._summary = self._as_left(snapshot)
-        last_good, completed = keep_last_good(self._last_good, snapshot, self.keep_seconds)
+        self._last_good, completed = keep_last_good(self._last_good, snapshot, keep_seconds(self.interval))
         if not self._restored:
             completed = self._restore(completed)
         profile = profile_file(self.policy.profiles).of(self.name) if self.policy.profiles else None
         if profile is not self.state.judgement.normal.history:
             self.state = replace(self.state, judgement=self.state.judgement.with_profile(profile))
         self.state, tables = assess(self.state, completed, self.policy)
-        if not self._restored and "queue" in tables:
-            queues = tables["queue"]
-            tables = {
-                **tables,
-                "queue": Table(
-                    queues.index, {name: column for name, column in queues.columns.items() if name not in COUNTERS}
-                ),
-            }
-        self._last_good = last_good
+        if not self._restored and (queues := tables.get("queue")) is not None:
+            columns = {name: column for name, column in queues.columns.items() if name not in COUNTERS}
+            tables = {**tables, "queue": Table(queues.index, columns)}
         self.view = self.last_view = BrokerView(self.state, tables, completed, self.policy, self.interval)
         # Not every part is read at every poll: the others stay as they were last.
         self.collectors = {**({} if is_passive(snapshot) else self.collectors), **snapshot.collectors}
@@ -174,9 +153,8 @@ class Assessor:
         if own is None:
             return StatusSummary(self.name)
         told, incidents = (own.told, own.incidents) if is_passive(snapshot) else ((), ())
-        return StatusSummary(
-            self.name, role=own.role, process=own.process, conditions=conditions_of(told), incidents=incidents
-        )
+        conditions = conditions_of(told)
+        return StatusSummary(self.name, role=own.role, process=own.process, conditions=conditions, incidents=incidents)
 
     def _restore(self, snapshot: Snapshot) -> Snapshot:
         """At the first complete poll; until then consumers are left out, lest they be counted twice."""
@@ -191,7 +169,7 @@ class Assessor:
             return snapshot
         if np.isnan(self._waits_since):
             self._waits_since = snapshot.stamp
-        waits = bool(checkpoint.producers) and snapshot.stamp - self._waits_since <= self.keep_seconds
+        waits = bool(checkpoint.producers) and snapshot.stamp - self._waits_since <= keep_seconds(self.interval)
         if snapshot.queues is None or snapshot.consumers is None or (snapshot.producers is None and waits):
             return held_back(snapshot)
         self._restored = True
@@ -229,9 +207,8 @@ class Assessor:
 
     def record(self, events: Sequence[Event], sequence: int) -> tuple[Record | None, Written | None]:
         """What the last poll changed of what is kept, and what is written with it; events: what `changes` told."""
-        if not self._restored or self.snapshot is None:
-            return (Record(sequence, events=events) if events else None), self.written
-        return record_of(self.written, self.state, self.snapshot, self.policy, self._told, events, sequence)
+        snapshot = self.snapshot if self._restored else None
+        return record_of(self.written, self.state, snapshot, self.policy, self._told, events, sequence)
 
     def saved_with(self, checkpoint: Checkpoint, sequence: int) -> None:
         """`checkpoint`, which is of now, is in the state file that has this sequence."""
@@ -256,11 +233,10 @@ def held_back(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, consumers=None, producers=None)
 
 
-def with_rivals(snapshot: Snapshot, rivals: tuple[str, ...]) -> Snapshot:
-    return replace(snapshot, observation=replace(snapshot.observation, rivals=rivals)) if rivals else snapshot
-
-
-def with_left_out(snapshot: Snapshot, series: LeftOut | None) -> Snapshot:
+def with_noted(snapshot: Snapshot, rivals: tuple[str, ...], series: LeftOut | None) -> Snapshot:
+    """With who else serves its node id, and the series that were left out of the poll before."""
+    if rivals:
+        snapshot = replace(snapshot, observation=replace(snapshot.observation, rivals=rivals))
     if series is None:
         return snapshot
     observation = replace(snapshot.observation, left_out=(*snapshot.observation.left_out, series))

@@ -1,8 +1,6 @@
-"""
-What of a state outlives the agent: `checkpoint_of` takes it out, `restore` puts it back at the first poll of the next.
+"""What of a state outlives the agent: `checkpoint_of` takes it out, `restore` puts it back at the next first poll.
 
-Pure and free of the agent's own numbering: things are named by their names, or by the broker's ids where its process
-is still the same. Times are the broker's.
+Things are named by their names, or by the broker's ids where its process is still the same. Times are the broker's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +18,7 @@ from penstock.assessment.assess import State
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Scope, Severity
 from penstock.core.state import By, row_states, with_restored
-from penstock.core.table import Column, Index, Keys, Positions, Table, take_or_fill
-from penstock.core.windows import reindex
+from penstock.core.table import Column, Index, Keys, Positions, Table, positions, take_or_fill
 from penstock.incidents.incident import Incident
 from penstock.incidents.incidents import Incidents
 from penstock.insight.events import ConditionKey, by_name
@@ -43,6 +40,7 @@ from penstock.settings.policy import Policy
 ACKNOWLEDGED = QUEUE_NUMBERS.index("acknowledged")
 
 NameT = TypeVar("NameT")
+ValueT = TypeVar("ValueT")
 ClientName = tuple[str, str, str]
 """Address, queue, client."""
 SavedLoss = tuple[int, str, Loss]
@@ -51,10 +49,7 @@ SavedLoss = tuple[int, str, Loss]
 
 @dataclass(frozen=True, slots=True)
 class SavedTimeouts(Generic[NameT]):
-    """A `LearnedTimeout`: of the row `at // BINS` the weight of the bin `at % BINS`; the other columns by row.
-
-    spells: its long gaps, LONG_GAPS a row.
-    """
+    """Of row `at // BINS` the weight of bin `at % BINS`; the other columns by row, of `spells` LONG_GAPS a row."""
 
     names: Sequence[NameT] = ()
     at: Keys = field(default_factory=lambda: np.empty(0, np.int64))
@@ -147,7 +142,6 @@ class Checkpoint:
 
     @property
     def node(self) -> str:
-        """As `node_of` says."""
         return self.node_id.removesuffix(f" {self.broker}")
 
     @property
@@ -184,7 +178,7 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
     if broker is None:
         return None
     seen, churn, producers = judgement.seen, judgement.churn, state.producers.totals
-    queues, consumers = seen.queues.index, seen.consumers.index
+    queues, consumers, reloaded = seen.queues.index, seen.consumers.index, state.queues.reloaded
     return Checkpoint(
         node_id=identity(broker, policy.broker),
         now=time_of(snapshot) if np.isnan(seen.times.now) else seen.times.now,
@@ -204,7 +198,8 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         producers=[producer_name(row) for row in producers.source.rows],
         queue_keys=queues.keys,
         queue_names=[queue_name(row) for row in queues] if not broker.kind.lasting_queue_keys else (),
-        queues=columns_by(By.QUEUE, queues, judgement) | reloaded_of(state, queues),
+        queues=columns_by(By.QUEUE, queues, judgement)
+        | (reloaded.reindexed(queues).saved() if len(reloaded.index) and len(queues) else {}),
         consumer_keys=consumers.keys,
         consumers=columns_by(By.CONSUMER, consumers, judgement),
         standing={name: saved_debounce(stand) for name, stand in judgement.debounced.items() if stand.on.any()},
@@ -282,11 +277,6 @@ def columns_by(by: By, index: Index[Any], judgement: Judgement) -> dict[str, Col
     return columns
 
 
-def reloaded_of(state: State, queues: Index[Any]) -> dict[str, Column]:
-    reloaded = state.queues.reloaded
-    return reloaded.reindexed(queues).saved() if len(reloaded.index) and len(queues) else {}
-
-
 def saved_debounce(stand: Debounce) -> SavedDebounce:
     at, since = stand.active()
     return SavedDebounce(stand.index.keys[at], since, stand.last[stand.on])
@@ -307,33 +297,30 @@ def restore(checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Po
     checkpoint = with_keys_of(checkpoint, queues.index)
     here = {queue_name(row): row for row in queues.index}
 
-    def of_queue(kept: SavedTimeouts[QueueRow]) -> LearnedTimeout:
-        return restored_timeouts(kept, [here.get(queue_name(row), row) for row in kept.names])
+    def of_queue(row: QueueRow) -> QueueRow:
+        return here.get(queue_name(row), row)
 
     judgement = Judgement(
-        patience=restored_timeouts(
-            checkpoint.clients, [client_series(name, policy) for name in checkpoint.clients.names]
-        ),
-        dispatch=of_queue(checkpoint.dispatch),
+        patience=restored_timeouts(checkpoint.clients, lambda name: ClientSeries(policy.broker, *name)),
+        dispatch=restored_timeouts(checkpoint.dispatch, of_queue),
         normal=restored_normal(checkpoint),
         account=MessageAccount(in_doubt=InDoubt(since=dict(checkpoint.prepared))),
     )
     if same:
         judgement = continued(checkpoint, judgement, snapshot, policy)
     of_clients, of_queues = checkpoint.consumer_totals, checkpoint.queue_totals
-    clients = [client_series((address, queue, client), policy) for address, queue, client in of_clients.names]
+    clients = [ClientSeries(policy.broker, address, queue, client) for address, queue, client in of_clients.names]
     sums = [restored_sum(address, queue, policy) for address, queue in of_queues.names]
-    at_consumer = consumers.index.positions_in(index_of(of_clients.keys)) if same else None
-    at_queue = queues.index.positions_in(index_of(of_queues.keys)) if same else None
+    at_consumer = positions(of_clients.keys, consumers.index.keys) if same else None
+    at_queue = positions(of_queues.keys, queues.index.keys) if same else None
+    client_totals = restored_totals(of_clients, clients, consumers.index, at_consumer)
+    queue_totals = restored_totals(of_queues, sums, queues.index, at_queue)
+    reloaded = restored_reloaded(checkpoint, queues.index, policy)
     return replace(
         state,
         judgement=judgement,
-        consumers=replace(state.consumers, totals=restored_totals(of_clients, clients, consumers.index, at_consumer)),
-        queues=replace(
-            state.queues,
-            totals=restored_totals(of_queues, sums, queues.index, at_queue),
-            reloaded=restored_reloaded(checkpoint, queues.index, policy),
-        ),
+        consumers=replace(state.consumers, totals=client_totals),
+        queues=replace(state.queues, totals=queue_totals, reloaded=reloaded),
         producers=restored_producers(checkpoint, state.producers, snapshot.producers, policy, same=same),
     )
 
@@ -387,9 +374,7 @@ def restored_totals(
     """
     if not kept.sums:
         return Totals()
-    last = (
-        np.stack([take_or_fill(column, at, np.nan) for column in kept.last]) if at is not None and kept.last else None
-    )
+    last = take_or_fill(np.stack(kept.last), at, np.nan) if at is not None and kept.last else None
     sums = zip(*(column.tolist() for column in kept.sums), strict=True)
     dormant = dict(zip(series, sums, strict=True))
     return Totals(source, last, sums=np.zeros((len(kept.sums), 0)), dormant=dormant, capacity=len(dormant))
@@ -400,11 +385,9 @@ def restored_reloaded(checkpoint: Checkpoint, queues: Index[Any], policy: Policy
     columns = by_rows(queues, checkpoint.queue_keys, checkpoint.queues)
     nothing = np.full(len(queues), np.nan)
     own = checkpoint.role is Role.ACTIVE and checkpoint.broker in ("", policy.broker)
-    return replace(
-        Reloaded.restored(queues, {"reloaded_messages": columns.get("reloaded_messages", nothing)}),
-        depth=columns.get("seen_messages", nothing),
-        process=checkpoint.process if own else None,
-    )
+    restored = Reloaded.restored(queues, {"reloaded_messages": columns.get("reloaded_messages", nothing)})
+    depth = columns.get("seen_messages", nothing)
+    return replace(restored, depth=depth, process=checkpoint.process if own else None)
 
 
 def restored_producers(
@@ -427,29 +410,13 @@ def restored_sum(address: str, queue: str, policy: Policy) -> QueueSeries:
     return sum_series(policy, address, queue, row)
 
 
-def client_series(name: ClientName, policy: Policy) -> ClientSeries:
-    return ClientSeries(policy.broker, *name)
-
-
-def index_of(keys: Keys) -> Index[Any]:
-    """An index of things of which only the ids matter."""
-    return Index(keys, np.empty(len(keys), np.object_), np.full(len(keys), -1, np.intp), None)
-
-
-def restored_timeouts(kept: SavedTimeouts[Any], rows: Sequence[Any]) -> LearnedTimeout:
-    """All as of things that are not there now: the first poll finds those that are."""
-    weights = np.zeros(len(rows) * BINS, np.float32)
-    weights[kept.at] = kept.weights
-    by_row = weights.reshape(-1, BINS)
-    long_gaps = kept.spells.reshape(-1, LONG_GAPS)
-    numbers = zip(by_row.sum(axis=1).tolist(), kept.longest.tolist(), kept.q98.tolist(), strict=True)
-    return LearnedTimeout(
-        dormant={
-            row: Learned(by_row[i], *of_row, long_gaps[i])
-            for i, (row, of_row) in enumerate(zip(rows, numbers, strict=True))
-        },
-        capacity=len(rows),
-    )
+def restored_timeouts(kept: SavedTimeouts[NameT], row: Callable[[NameT], Any]) -> LearnedTimeout:
+    """All as of things that are not there now: the first poll finds those that are. row: what has a name."""
+    weights = np.zeros((len(kept.names), BINS), np.float32)
+    weights.ravel()[kept.at] = kept.weights
+    columns = weights.sum(axis=1).tolist(), kept.longest.tolist(), kept.q98.tolist(), kept.spells.reshape(-1, LONG_GAPS)
+    learned = [Learned(*one) for one in zip(weights, *columns, strict=True)]
+    return LearnedTimeout(dormant=dict(zip(map(row, kept.names), learned, strict=True)), capacity=len(learned))
 
 
 def restored_normal(checkpoint: Checkpoint) -> Normal:
@@ -468,18 +435,20 @@ def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapsho
     if snapshot.queues is None or snapshot.consumers is None or not checkpoint.queues or not checkpoint.consumers:
         return learned_only
     queues, consumers = snapshot.queues.index, snapshot.consumers.index
-    judgement: Judgement = with_restored(
-        learned_only,
-        {
-            By.QUEUE: (queues, by_rows(queues, checkpoint.queue_keys, checkpoint.queues)),
-            By.CONSUMER: (consumers, by_rows(consumers, checkpoint.consumer_keys, checkpoint.consumers)),
-        },
-    )
+    tables: dict[By, tuple[Index[Any], dict[str, Column]]] = {
+        By.QUEUE: (queues, by_rows(queues, checkpoint.queue_keys, checkpoint.queues)),
+        By.CONSUMER: (consumers, by_rows(consumers, checkpoint.consumer_keys, checkpoint.consumers)),
+    }
+    judgement: Judgement = with_restored(learned_only, tables)
     times = Times(checkpoint.now, checkpoint.interval, snapshot.observation.process, checkpoint.started, resumed=True)
     by_client: dict[int, dict[str, Loss]] = {}
     for key, name, loss in checkpoint.ring_losers:
         by_client.setdefault(key, {})[name] = loss
     losses = replace(judgement.account.ring_losses, by_client=by_client)
+
+    def by_series(kept: Sequence[tuple[ClientName, ValueT]]) -> dict[ClientSeries, ValueT]:
+        return {ClientSeries(policy.broker, *name): value for name, value in kept}
+
     return replace(
         judgement,
         account=replace(judgement.account, ring_losses=losses),
@@ -490,10 +459,10 @@ def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapsho
         churn=Churn(
             consumers,
             np.isin(consumers.keys, checkpoint.churned),
-            {client_series(name, policy): streak for name, streak in checkpoint.spells},
-            {client_series(name, policy): left for name, left in checkpoint.left},
+            by_series(checkpoint.spells),
+            by_series(checkpoint.left),
             first=-np.inf,
-            crash_loops=CrashLoops(loops={client_series(name, policy): loop for name, loop in checkpoint.crashes}),
+            crash_loops=CrashLoops(loops=by_series(checkpoint.crashes)),
         ),
         debounced={
             name: restored_debounce(rows_of(CONDITIONS[name].scope, queues, consumers), kept)
@@ -506,8 +475,8 @@ def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapsho
 
 
 def by_rows(index: Index[Any], keys: Keys, columns: Mapping[str, Column]) -> dict[str, Column]:
-    before = index_of(keys)
-    return {name: reindex(index, before, column, np.nan) for name, column in columns.items()}
+    origin = positions(keys, index.keys)
+    return {name: take_or_fill(column, origin, np.nan) for name, column in columns.items()}
 
 
 def without_unseen_ends(judgement: Judgement, consumers: Table[ConsumerRow]) -> Unacked:
@@ -517,12 +486,9 @@ def without_unseen_ends(judgement: Judgement, consumers: Table[ConsumerRow]) -> 
     # OpenMQ shows what awaits its commit in `acknowledged` only when it is committed.
     settled = rose["acknowledged"] - np.nan_to_num(rose["awaiting_commit"]) > 0
     unknown = settled | (rose["acknowledged"] < 0) | (rose["delivered"] < 0)
-    return replace(
-        unacked,
-        settled=np.where(unknown, np.nan, unacked.settled),
-        hold_since=np.where(unknown, np.nan, unacked.hold_since),
-        unacked_since=np.where(unknown, np.nan, unacked.unacked_since),
-    )
+    since = (unacked.settled, unacked.hold_since, unacked.unacked_since)
+    settled_at, hold_since, unacked_since = (np.where(unknown, np.nan, column) for column in since)
+    return replace(unacked, settled=settled_at, hold_since=hold_since, unacked_since=unacked_since)
 
 
 def without_unseen_moves(judgement: Judgement, queues: Table[QueueRow]) -> QueueTimers:
@@ -532,11 +498,8 @@ def without_unseen_moves(judgement: Judgement, queues: Table[QueueRow]) -> Queue
     of_openmq = openmq.index is queues.index
     left = queues["removed"] - openmq.removed if of_openmq else queues["acknowledged"] - seen[ACKNOWLEDGED]
     moves = left > 0
-    return replace(
-        timers,
-        still=np.where(moves, np.nan, timers.still),
-        absent=np.where(moves | (queues["consumers"] > 0), np.nan, timers.absent),
-    )
+    absent = np.where(moves | (queues["consumers"] > 0), np.nan, timers.absent)
+    return replace(timers, still=np.where(moves, np.nan, timers.still), absent=absent)
 
 
 def restored_debounce(index: Index[Any], kept: SavedDebounce) -> Debounce:

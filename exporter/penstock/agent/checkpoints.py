@@ -24,13 +24,8 @@ SAVE_PAUSE = 5.0
 
 
 class Checkpoints:
-    """Saves what is known of all brokers to the state file, and gives it back by name and node id.
-
-    `record` is called in the worker threads, everything else in the event loop, which waits for the work that it hands
-    over to them.
-
-    storage: the directory of the state file; None: nothing is kept, and every method does nothing.
-    on_save: called in the event loop with whether a save succeeded.
+    """`record` is called in the worker threads, everything else in the event loop. storage: the directory of the state
+    file; None: nothing is kept. on_save: called in the event loop with whether a save succeeded.
     """
 
     def __init__(self, storage: Path | None, workers: Workers, on_save: Callable[[bool], None]) -> None:
@@ -50,11 +45,9 @@ class Checkpoints:
         return self._file is None or self._file.success
 
     def of_node(self, node_id: str) -> Sequence[Checkpoint]:
-        """What is known of it, under any name."""
         return () if self._file is None else self._file.of_node(node_id)
 
     def known(self) -> Sequence[Checkpoint]:
-        """What is known of all brokers."""
         return () if self._file is None else self._file.known()
 
     def of(self, names: Collection[str]) -> list[Checkpoint]:
@@ -75,7 +68,8 @@ class Checkpoints:
     async def take_in(self, checkpoints: Sequence[Checkpoint], assessors: Sequence[Assessor]) -> None:
         """Those that are newer than what is known, and write it."""
         if self._file is not None and checkpoints:
-            await _run(self._workers.small, self._file.keep, self._file.newest(checkpoints), time.time())
+            loop, newest = asyncio.get_running_loop(), self._file.newest(checkpoints)
+            await loop.run_in_executor(self._workers.small, self._file.keep, newest, time.time())
             await self.save(assessors)
 
     def drop(self, checkpoints: Sequence[Checkpoint]) -> None:
@@ -118,7 +112,8 @@ class Checkpoints:
         if self._file is None:
             return
         try:
-            await _run(self._workers.large, _save_in_both, self._file, self._workers.small, assessors)
+            loop, small = asyncio.get_running_loop(), self._workers.small
+            await loop.run_in_executor(self._workers.large, _save_in_both, self._file, small, assessors)
         except Exception:  # what is kept for later must not end what is now
             log.exception("the state could not be saved; please report this")
             self._file.success = False
@@ -130,13 +125,10 @@ class Checkpoints:
             self._file.close()
 
     async def keep(self, assessor: Assessor) -> None:
-        """Take in what is known now, to be written with the next save."""
+        """To be written with the next save."""
         if self._file is not None:
-            await _run(assessor.lane or self._workers.small, _keep, self._file, [assessor])
-
-
-async def _run(worker: Executor, job: Callable[..., object], *arguments: object) -> None:
-    await asyncio.get_running_loop().run_in_executor(worker, job, *arguments)
+            lane = assessor.lane or self._workers.small
+            await asyncio.get_running_loop().run_in_executor(lane, _keep, self._file, [assessor])
 
 
 def _keep(file: StateFile, assessors: Sequence[Assessor]) -> list[tuple[Assessor, Checkpoint]]:

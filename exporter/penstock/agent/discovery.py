@@ -39,32 +39,28 @@ class ReadFile(NamedTuple):
     found: Found
 
 
-@dataclass(slots=True)
-class TargetFiles:
-    """Remembers files by their pattern. Its method blocks, for a thread."""
+Files = Mapping[Path, ReadFile]
 
-    _known: dict[str, Mapping[Path, ReadFile]] = field(default_factory=dict)
 
-    def find(self, pattern: str, profiles: Mapping[str, Profile], now: float) -> tuple[Found, Mapping[str, str]]:
-        """The brokers in the files that fit, and what is wrong, by file. now: of a clock that never goes back."""
-        # Without a wildcard the file must be there.
-        files = sorted(map(Path, glob.glob(pattern))) if glob.has_magic(pattern) else [Path(pattern)]  # noqa: PTH207
-        faults = {}
-        if len(files) > MAX_FILES:
-            faults[pattern] = f"matches {len(files)} files, of which the first {MAX_FILES} are read"
-        before, left = self._known.get(pattern, {}), MAX_BYTES
-        known: dict[Path, ReadFile] = {}
-        for file in files[:MAX_FILES]:
-            signature = _signature(file)
-            left -= signature[0]
-            known[file] = one = _read(file, (*signature, left < 0), profiles, now, before.get(file))
-            if one.fault:
-                faults[str(file)] = one.fault
-        self._known[pattern] = known
-        found = [pair for one in known.values() for pair in one.found]
-        if len(found) > MAX_TARGETS:
-            faults[pattern] = f"names {len(found)} brokers, of which the first {MAX_TARGETS} are watched"
-        return found[:MAX_TARGETS], faults
+def read_files(
+    pattern: str, before: Files, profiles: Mapping[str, Profile], now: float
+) -> tuple[Files, Found, Mapping[str, str]]:
+    """The files that fit, the brokers in them, and what is wrong, by file. now: of a clock that never goes back."""
+    # Without a wildcard the file must be there.
+    paths = sorted(map(Path, glob.glob(pattern))) if glob.has_magic(pattern) else [Path(pattern)]  # noqa: PTH207
+    faults, files, left = {}, dict[Path, ReadFile](), MAX_BYTES
+    if len(paths) > MAX_FILES:
+        faults[pattern] = f"matches {len(paths)} files, of which the first {MAX_FILES} are read"
+    for path in paths[:MAX_FILES]:
+        signature = _signature(path)
+        left -= signature[0]
+        files[path] = one = _read(path, (*signature, left < 0), profiles, now, before.get(path))
+        if one.fault:
+            faults[str(path)] = one.fault
+    found = [pair for one in files.values() for pair in one.found]
+    if len(found) > MAX_TARGETS:
+        faults[pattern] = f"names {len(found)} brokers, of which the first {MAX_TARGETS} are watched"
+    return files, found[:MAX_TARGETS], faults
 
 
 def _signature(file: Path) -> tuple[int, ...]:
@@ -92,16 +88,11 @@ def _read(
             targets = load_targets(file, profiles)
         except ConfigError as error:
             fault = str(error)
-    return ReadFile(signature, profiles, now, fault, targets, _asked(targets, profiles))
-
-
-def _asked(targets: Iterable[Target], profiles: Mapping[str, Profile]) -> Found:
-    """The brokers of a file as these profiles ask them, which may be others than when it was read."""
     found: Found = []
-    for target in targets:
+    for target in targets:  # the profiles may be others than when these were read
         with contextlib.suppress(ValueError):  # the file is refused for it
             found.append((target.profile_of(profiles), target.broker(profiles)))
-    return found
+    return ReadFile(signature, profiles, now, fault, targets, found)
 
 
 log = logging.getLogger(__name__)
@@ -152,11 +143,7 @@ class FoundBrokers:
 
 @dataclass(slots=True)
 class Discovery:
-    """
-    Finds brokers again and again; keeps what a source gave while it fails, and a broker for a while after it is gone.
-
-    directory: relative file names are relative to it. report: called with new faults, beside the log.
-    """
+    """directory: relative file names are relative to it. report: called with new faults, beside the log."""
 
     directory: Path
     resolve: Resolve = field(default_factory=lambda: resolve)
@@ -169,7 +156,8 @@ class Discovery:
     """Why a name in DNS cannot be resolved, as it was said first: the texts of one fault differ."""
     faults: Mapping[str, str] = field(default_factory=dict)
     """Those that there are, by what has them: each is logged once."""
-    _files: TargetFiles = field(default_factory=TargetFiles)
+    _files: dict[str, Files] = field(default_factory=dict)
+    """By their pattern."""
     _remembered: Mapping[str, Remembered] = field(default_factory=dict)
     _unreported: Mapping[str, str] = field(default_factory=dict)
     _reported_at: float = float("-inf")
@@ -231,7 +219,13 @@ class Discovery:
         found = [await self._in_dns(target, profiles[target.profile], now, faults) for target in config.discovery.dns]
         for entry in config.discovery.files:
             allowed = {name: profiles[name] for name in entry.profiles}
-            found += [await self._in_files(pattern, allowed, now, faults) for pattern in entry.files]
+            for pattern in entry.files:
+                path = str(self.directory / pattern)
+                before = self._files.get(path, {})
+                self._files[path], of_files, wrong = await asyncio.to_thread(read_files, path, before, allowed, now)
+                self.failures += len(wrong)
+                faults.update(wrong)
+                found.append((pattern, of_files))
         return found
 
     async def _in_dns(self, target: DnsTarget, profile: Profile, now: float, faults: dict[str, str]) -> Source:
@@ -265,15 +259,6 @@ class Discovery:
         else:
             self._unresolved.pop(source, None)
 
-    async def _in_files(
-        self, pattern: str, profiles: Mapping[str, Profile], now: float, faults: dict[str, str]
-    ) -> Source:
-        path = str(self.directory / pattern)
-        found, wrong = await asyncio.to_thread(self._files.find, path, profiles, now)
-        self.failures += len(wrong)
-        faults.update(wrong)
-        return pattern, found
-
     def _tell(self, faults: Mapping[str, str], now: float) -> None:
         for what, why in faults.items():
             if self.faults.get(what) != why:
@@ -290,8 +275,7 @@ class Discovery:
 def named(profile: Profile, places: Iterable[SourcePlace]) -> dict[str, SourcePlace]:
     """Places by their names: an address, or the first label of a host where no other has the same, else the whole host.
 
-    A host with several ports is several brokers only where the broker's URL takes its port from DNS, and is named with
-    its port then. The names follow from what DNS says now, so that all agents give the same.
+    A host with several ports is several brokers, named with it, only where the broker's URL takes its port from DNS.
     """
     if not profile.takes_port():
         places = {place.host: place for place in places}.values()

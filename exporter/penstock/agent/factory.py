@@ -21,10 +21,7 @@ from penstock.transports.transport import Reader, Transport, WithMaskedErrors
 def open_reader(
     config: Config, broker: Broker, executor: Executor | None = None, record: RecordingFile | None = None
 ) -> Reader:
-    """A reader of `broker`, whose errors show nothing that the environment put into its settings. Raises ConfigError.
-
-    record: a file to which every raw answer is written too.
-    """
+    """Its errors show nothing of the environment. record: gets every raw answer too. Raises ConfigError."""
     try:
         transport: Transport = WithMaskedErrors(open_transport(broker), broker.mask)
     except ConfigError as error:
@@ -40,9 +37,7 @@ def open_transport(broker: Broker) -> Transport:
     if broker.recording is not None:
         return RecordingTransport(broker.recording)
     inner: Transport = JmxTransport(jmx_target(broker)) if broker.transport is Via.JMX else jolokia(broker)
-    if KINDS[broker.kind].port_mapper:
-        return WithPortMapper(inner, *broker.port_mapper_at())
-    return inner
+    return WithPortMapper(inner, *broker.port_mapper_at()) if KINDS[broker.kind].port_mapper else inner
 
 
 def jmx_target(broker: Broker) -> JmxTarget:
@@ -50,11 +45,8 @@ def jmx_target(broker: Broker) -> JmxTarget:
 
 
 def jolokia(broker: Broker) -> JolokiaTransport:
-    kind, tls = KINDS[broker.kind], broker.tls
-    files = TlsFiles(tls.ca_file, tls.cert_file, tls.key_file, tls.server_name, tls.insecure)
-    return JolokiaTransport(
-        JolokiaTarget(**reached(broker), origin=broker.origin, tls=files, reuse_connections=kind.reuse_connections)
-    )
+    tls, reuse = TlsFiles(**dict(broker.tls)), KINDS[broker.kind].reuse_connections
+    return JolokiaTransport(JolokiaTarget(**reached(broker), origin=broker.origin, tls=tls, reuse_connections=reuse))
 
 
 def reached(broker: Broker) -> dict[str, Any]:
@@ -73,19 +65,12 @@ def name_map(config: Config) -> NameMap:
 
 
 def policy_of(config: Config, broker: Broker) -> Policy:
-    series, budgets = config.series, config.budgets_of(broker)
+    budgets = config.budgets_of(broker)
     return Policy(
         broker=broker.name,
         rules=config.compiled_rules(),
         selection=broker.selection(),
-        limits=Limits(
-            consumers_per_broker=series.consumers_per_broker,
-            consumers_per_queue=series.consumers_per_queue,
-            connections=series.connections,
-            clients=series.clients,
-            series=budgets.series,
-            label_length=budgets.label_length,
-        ),
+        limits=Limits(**dict(config.series), series=budgets.series, label_length=budgets.label_length),
         constants=config.judgement.compiled(),
         calendar=config.normal.calendar(broker.timezone),
         profiles=str(config.normal.profiles or ""),

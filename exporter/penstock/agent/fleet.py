@@ -25,8 +25,6 @@ CLOSE_SECONDS = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """A broker that is polled."""
-
     broker: Broker
     poller: Poller
     task: asyncio.Task[None]
@@ -42,11 +40,7 @@ class Switch:
 
 
 class Fleet:
-    """
-    Polls the brokers of `config`, and switches to another configuration; a broker that stays the same is not disturbed.
-
-    Changed by the event loop only. `config` and `polled` are replaced, never altered, so that any thread may read them.
-    """
+    """Changed by the event loop only; `config` and `polled` are replaced, never altered: any thread may read them."""
 
     def __init__(
         self, config: Config, open_poller: Callable[[Config, Broker], Poller], exposition: Exposition, kept: Checkpoints
@@ -55,7 +49,6 @@ class Fleet:
         self.config = config
         """In force, with the brokers of discovery."""
         self.polled: Mapping[str, Polled] = {}
-        """By the broker's name."""
         self.elsewhere: Callable[[], Container[str]] = tuple
         """Brokers of the configuration that are polled by other processes."""
         self._open_poller = open_poller
@@ -65,7 +58,6 @@ class Fleet:
         """Of brokers that are polled no longer."""
 
     def in_order(self) -> list[Polled]:
-        """In the order of the configuration."""
         polled = self.polled
         return [polled[broker.name] for broker in self.config.brokers if broker.name in polled]
 
@@ -98,22 +90,17 @@ class Fleet:
         )
 
     def switch(self, plan: Switch) -> None:
-        """Poll as `plan` says, in one step that cannot be refused, nor cancelled halfway.
-
-        Brokers that are polled no longer end by and by (`settled`); new ones begin when those have ended, because they
-        may be the same brokers.
-        """
+        """In one step that cannot be refused, nor cancelled halfway. New ones begin when those that go have ended."""
         changed = {broker.name for broker, _ in plan.opened}
         self._leave([name for name in self.polled if name in changed or name not in plan.policies])
         for name, polled in self.polled.items():
-            assessor = polled.poller.assessor
-            if plan.policies[name] != assessor.next_policy:
-                assessor.set_policy(plan.policies[name])
+            if plan.policies[name] != polled.poller.assessor.next_policy:
+                polled.poller.assessor.next_policy = plan.policies[name]
         before = frozenset(self._ending)
         started = {}
         for number, (broker, poller) in enumerate(plan.opened):
             first = SPREAD_SECONDS * number / len(plan.opened)
-            task = asyncio.create_task(_run_after(before, poller, first), name=f"poll {broker.name}")
+            task = asyncio.create_task(poller.run(first, before), name=f"poll {broker.name}")
             started[broker.name] = Polled(broker, poller, task)
             self._exposition.set_broker(broker.name, poller.publisher.blocks)
         self.polled, self.config = {**self.polled, **started}, plan.config
@@ -147,25 +134,19 @@ class Fleet:
 
     def _later(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Do it beside, whoever is cancelled meanwhile."""
-        task = asyncio.create_task(_tell(name, work), name=f"end {name}")
+
+        async def done() -> None:
+            with _logged(name):
+                await work
+
+        task = asyncio.create_task(done(), name=f"end {name}")
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
-
-
-async def _run_after(before: Collection[asyncio.Task[None]], poller: Poller, first: float) -> None:
-    if before:
-        await asyncio.wait(before)
-    await poller.run(first)
 
 
 async def _close(poller: Poller) -> None:
     async with asyncio.timeout(CLOSE_SECONDS):
         await poller.close()
-
-
-async def _tell(broker: str, work: Coroutine[Any, Any, None]) -> None:
-    with _logged(broker):
-        await work
 
 
 @contextlib.contextmanager

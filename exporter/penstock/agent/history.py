@@ -2,15 +2,15 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from penstock.config import History
 from penstock.core.errors import ConfigError
 from penstock.core.safe_files import make_directory
+from penstock.core.table import Column
 from penstock.model import Snapshot
 from penstock.rule_engine.judgement import Judgement
 
@@ -23,12 +23,11 @@ SPOOL = "spool"
 PUBLISHED = "history"
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryPlan:
+class HistoryPlan(NamedTuple):
     """What a configuration asks for; the writer has not begun, or goes on."""
 
     config: History
-    writer: "HistoryWriter | None"
+    writer: "HistoryWriter | None" = None
 
 
 class HistorySink:
@@ -41,15 +40,12 @@ class HistorySink:
         """The writer before this one; it may still be publishing."""
 
     def plan(self, config: History, storage: Path | None) -> HistoryPlan:
-        """What to write with. Raises ConfigError; nothing has changed in any case.
-
-        storage: the directory of the spool; None = nothing may be kept, and no history is written.
-        """
+        """What to write with. Raises ConfigError; nothing has changed in any case. storage: None = nothing is kept."""
         config = config.model_copy(update={"trends": None})  # where trends are read from concerns no writer
         if config == self._config:
             return HistoryPlan(config, self._writer)
         if not config.enabled or storage is None:
-            return HistoryPlan(config, None)
+            return HistoryPlan(config)
         try:
             return HistoryPlan(config, open_writer(config, storage))
         except ConfigError as error:
@@ -70,8 +66,7 @@ class HistorySink:
         """What to call with each poll of a broker."""
 
         def offered(snapshot: Snapshot, judgement: Judgement) -> None:
-            writer = self._writer
-            if writer is not None:
+            if (writer := self._writer) is not None:
                 writer.offer_poll(broker, interval, snapshot, judgement, evicted(snapshot, judgement))
 
         return offered
@@ -97,11 +92,10 @@ def take_over(place: Path, storage: Path) -> None:
             log.warning("%s cannot be taken over, and is not in the history yet: %s", segment, error.strerror)
 
 
-def evicted(snapshot: Snapshot, judgement: Judgement) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def evicted(snapshot: Snapshot, judgement: Judgement) -> Column:
     """Per queue what its ring threw away since the broker's start; empty where this poll was not judged."""
-    measures = judgement.measures
-    judged = snapshot.queues is not None and measures.index is snapshot.queues.index
-    return measures.columns.get("evicted", np.empty(0)) if judged else np.empty(0)
+    judged = snapshot.queues is not None and judgement.measures.index is snapshot.queues.index
+    return judgement.measures.columns.get("evicted", np.empty(0)) if judged else np.empty(0)
 
 
 def open_writer(config: History, storage: Path) -> "HistoryWriter":

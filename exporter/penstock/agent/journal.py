@@ -11,7 +11,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -81,33 +80,25 @@ class Journal:
         return heapq.nlargest(limit, reversed(found), key=lambda event: event.time)[::-1]
 
 
-@dataclass(slots=True)
 class EventLog:
     """The last `kept` in memory; on disk `path` and the one before it, of `max_bytes` each."""
 
-    path: Path | None
-    kept: int
-    max_bytes: int
-    success: bool = True
-    events: deque[Event] = field(init=False)
-    _waiting: deque[bytes] = field(init=False)
-    """Lines that could not be written yet."""
+    def __init__(self, path: Path | None, kept: int, max_bytes: int) -> None:
+        self.path = path
+        self.max_bytes = max_bytes
+        self.success = True
+        self.events = deque[Event](maxlen=kept)
+        self._waiting = deque[bytes](maxlen=kept)
+        """Lines that could not be written yet."""
 
-    def __post_init__(self) -> None:
-        self.events, self._waiting = deque(maxlen=self.kept), deque(maxlen=self.kept)
-
-    def load(self) -> Iterable[Event]:
-        """What the files hold."""
-        if self.path is None:
-            return ()
-        for path in (_before(self.path), self.path):
+    def load(self) -> None:
+        for path in () if self.path is None else (_before(self.path), self.path):
             try:
                 self.events.extend(events_in(path, READ_TIMES * self.max_bytes))
             except FileNotFoundError:
                 continue
             except OSError as error:
                 self._say(path, "cannot be read", error)
-        return self.events
 
     def add(self, events: list[Event]) -> None:
         self.events.extend(events)

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import numpy as np
 
 from penstock.agent.assessor import Result
-from penstock.agent.fleet import Fleet, Polled
+from penstock.agent.fleet import Fleet
 from penstock.agent.journal import Journal
 from penstock.agent.poller import Poller
 from penstock.agent.processes.handle import WorkerProcess
@@ -36,9 +36,7 @@ Look = Callable[Concatenate["Lookups", str, P], AnswerT]
 
 
 def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
-    """Asked of the process that polls the broker; a list of all brokers of all, but for one that does not answer, whose
-    brokers are not known then.
-    """
+    """Asked of the process that polls the broker; of all brokers it is asked of all processes that answer."""
 
     @wraps(look_up)
     def answered(self: "Lookups", broker: str, /, *given: P.args, **named: P.kwargs) -> AnswerT:
@@ -61,11 +59,7 @@ def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
 
 
 class Lookups:
-    """The agent as the server sees it (`penstock.server.view.AgentView`): answers from what the last polls left.
-
-    It changes nothing and has no state, so that any thread may ask. elsewhere: who polls brokers that are not polled
-    here, by their names.
-    """
+    """The agent as the server sees it; any thread may ask. elsewhere: who polls what is not polled here, by name."""
 
     def __init__(
         self,
@@ -102,17 +96,29 @@ class Lookups:
         try:
             return self.broker(broker.name)
         except Hinted as error:
-            up = False if isinstance(error, Busy) else None
-            return BrokerState(
-                name=broker.name, kind=broker.kind, version="", role="", up=up, age=None, error=str(error)
-            )
+            up, why = False if isinstance(error, Busy) else None, str(error)
+            return BrokerState(name=broker.name, kind=broker.kind, version="", role="", up=up, age=None, error=why)
 
     @where_polled
     def broker(self, broker: str) -> BrokerState:
         """NotFound: it is not polled yet."""
         if (polled := self._fleet.polled.get(broker)) is None:
             raise NotFound(f"broker {broker} was not asked yet", "it is soon")
-        return _state(polled)
+        poll, view = polled.poller.last, polled.poller.assessor.view
+        snapshot = view.snapshot if view else None
+        about = snapshot.broker if snapshot else None
+        return BrokerState(
+            name=polled.broker.name,
+            kind=polled.broker.kind,
+            version=about.product_version or about.version if about else "",
+            role=about.role if about else "",
+            up=None if poll is None else poll.result is not Result.FAILED,
+            age=None if snapshot is None else max(time.time() - snapshot.stamp, 0.0),
+            error=poll.error if poll else "",
+            notes=snapshot.notes if snapshot else (),
+            findings=findings(view.state.findings.found) if view else (),
+            numbers=lists.broker_numbers(view) if view else {},
+        )
 
     @where_polled
     def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList:
@@ -214,8 +220,7 @@ class Lookups:
     def _known(self, broker: str, view: BrokerView | None) -> BrokerView:
         if view is None:
             last = self._poller(broker).last
-            why = last.error if last else "it was not asked yet"
-            raise NotFound(f"nothing is known of broker {broker} now", why)
+            raise NotFound(f"nothing is known of broker {broker} now", last.error if last else "it was not asked yet")
         return view
 
     def _views(self, broker: str) -> list[BrokerView]:
@@ -231,29 +236,9 @@ class Lookups:
 
     def _time_series(self, table: str, points: int) -> lists.SeriesOf:
         """Gives a row's last `points` values that are kept; none at 0."""
-        if not points:
-            return lists.no_series
 
         def last_points(view: BrokerView, i: int) -> answers.TimeSeries | None:
             recent = self._recent(view.policy.broker)
             return time_series_values(recent.of(table, [i], view.tables[table].index, points), 0)
 
-        return last_points
-
-
-def _state(polled: Polled) -> BrokerState:
-    poll, view = polled.poller.last, polled.poller.assessor.view
-    snapshot = view.snapshot if view else None
-    about = snapshot.broker if snapshot else None
-    return BrokerState(
-        name=polled.broker.name,
-        kind=polled.broker.kind,
-        version=about.product_version or about.version if about else "",
-        role=about.role if about else "",
-        up=None if poll is None else poll.result is not Result.FAILED,
-        age=None if snapshot is None else max(time.time() - snapshot.stamp, 0.0),
-        error=poll.error if poll else "",
-        notes=snapshot.notes if snapshot else (),
-        findings=findings(view.state.findings.found) if view else (),
-        numbers=lists.broker_numbers(view) if view else {},
-    )
+        return last_points if points else lists.no_series

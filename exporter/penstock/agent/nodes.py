@@ -1,12 +1,10 @@
 """Which configured broker serves which node id, and who may go on with what is known of it.
 
-Both brokers of a failover pair have one node id, and so has a copy of a broker's data directory that is started. What
-is known belongs to the configured name; another name goes on with it only where a failover is proven.
+What is known belongs to the configured name; another name goes on with it only where a failover is proven.
 """
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 
 import numpy as np
 
@@ -14,16 +12,7 @@ from penstock.agent.checkpoint import Checkpoint, node_of, same_process
 from penstock.model import Process, Role, Snapshot
 
 AT_ONCE = 0.25
-"""
-Seconds within which two brokers that start count as one that is watched under two names: both kinds tell their start to
-the millisecond.
-"""
-
-
-class Standing(Enum):
-    ACTIVE = auto()
-    PASSIVE = auto()
-    DOWN = auto()
+"""Seconds within which two brokers that start count as one that is watched under two names."""
 
 
 class Undecided(Exception):
@@ -32,13 +21,13 @@ class Undecided(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SeenNode:
-    """A configured broker as its last poll left it.
+    """A configured broker as its last poll left it; role: None where that did not reach it.
 
     first, last: of the polls at which this process was active, by the agent's clock. was_passive: before them.
     process, begun: as it called itself at the last of them, and at the first.
     """
 
-    standing: Standing
+    role: Role | None = None
     node_id: str = ""
     process: Process = field(default_factory=Process)
     first: float = np.nan
@@ -53,8 +42,7 @@ class SeenNode:
 
 @dataclass(slots=True)
 class Nodes:
-    """
-    All brokers of an agent; each is noted by its own jobs, in any of the worker threads, and read by those of others.
+    """Each broker is noted by its own jobs, in any of the worker threads, and read by those of others.
 
     kept: what is known of a node id, by any name. watched: the names in force.
     """
@@ -68,58 +56,49 @@ class Nodes:
         broker, process = snapshot.broker, snapshot.observation.process
         if broker is None:
             return
-        before = self._seen.get(name, SeenNode(Standing.DOWN))
+        before = self._seen.get(name, SeenNode())
         node_id = node_of(broker, name)
-        if broker.role is not Role.ACTIVE:
-            self._seen[name] = SeenNode(Standing.PASSIVE, node_id, process, was_passive=True)
+        if broker.role is Role.PASSIVE:
+            self._seen[name] = SeenNode(Role.PASSIVE, node_id, process, was_passive=True)
             return
         goes_on = before.node_id == node_id and not process.replaces(before.process) and not np.isnan(before.first)
         first, begun = (before.first, before.begun) if goes_on else (snapshot.stamp, process)
         # A replica learns its node id with the first copy.
         was_passive = before.was_passive and before.node_id in (node_id, f"name:{name}")
-        self._seen[name] = SeenNode(Standing.ACTIVE, node_id, process, first, snapshot.stamp, was_passive, begun)
+        self._seen[name] = SeenNode(Role.ACTIVE, node_id, process, first, snapshot.stamp, was_passive, begun)
 
     def failed(self, name: str) -> None:
         """Note a poll that did not reach it."""
-        self._seen[name] = replace(self._seen.get(name, SeenNode(Standing.DOWN)), standing=Standing.DOWN)
+        self._seen[name] = replace(self._seen.get(name, SeenNode()), role=None)
 
     def forget(self, name: str) -> None:
         """What was seen of it is too old to be used."""
-        before = self._seen.get(name, SeenNode(Standing.DOWN))
-        self._seen[name] = SeenNode(Standing.DOWN, before.node_id, was_passive=before.was_passive)
+        before = self._seen.get(name, SeenNode())
+        self._seen[name] = SeenNode(None, before.node_id, was_passive=before.was_passive)
 
     def rivals(self, name: str) -> tuple[str, ...]:
-        """Who else was active with its node id while it was.
+        """Who else was active with its node id while it was. In a failover neither is seen active after the other.
 
-        In a failover the one is not seen active again after the other was, but as another process. One process that is
-        watched under two names is no rival of itself.
+        One process that is watched under two names is no rival of itself.
         """
         own = self._seen.get(name)
-        if own is None or own.standing is Standing.PASSIVE:
+        if own is None or own.role is Role.PASSIVE:
             return ()
         watched = self.watched()
-        return tuple(
-            sorted(
-                other
-                for other, seen in self._seen.copy().items()
-                if other != name
-                and other in watched
-                and seen.node_id == own.node_id
-                and own.first < seen.last
-                and seen.first < own.last
-                and not seen.is_one_with(own)
-            )
+        mates = ((other, seen) for other, seen in self._seen.copy().items() if seen.node_id == own.node_id)
+        together = (
+            other
+            for other, seen in mates
+            if other != name and own.first < seen.last and seen.first < own.last and not seen.is_one_with(own)
         )
+        return tuple(sorted(other for other in together if other in watched))
 
     def own(self, name: str, snapshot: Snapshot) -> Checkpoint | None:
         """What is known of this name and node id."""
         return next((one for one in self._kept_of(name, snapshot) if one.broker == name), None)
 
     def recalled(self, name: str, snapshot: Snapshot) -> Checkpoint | None:
-        """What an active broker goes on with: what was known of its own name, else of the one that it took over from.
-
-        Raises Undecided.
-        """
+        """What is known of its own name, else of the one that it took over from. Raises Undecided."""
         own = self.own(name, snapshot)
         if own is not None and own.was_active:
             return own
@@ -136,13 +115,11 @@ class Nodes:
         own = self._seen[name]
         others = [known.broker] if known.broker else [one for one in self._seen.copy() if one != name]
         watched = self.watched()
-        for other in others:
-            if other not in watched:
-                continue
+        for other in (one for one in others if one in watched):
             seen = self._seen.get(other)
             if seen is None:
                 raise Undecided
-            if seen.standing is Standing.ACTIVE and seen.node_id == own.node_id:
+            if seen.role is Role.ACTIVE and seen.node_id == own.node_id:
                 if seen.last > own.first or not known.broker:
                     return False
                 raise Undecided

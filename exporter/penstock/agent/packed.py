@@ -32,7 +32,7 @@ class Packed:
 
 
 def compressed(value: Any) -> list[bytes]:
-    """The parts of `Packed`."""
+    """As zlib has it, in the parts of `Packed`."""
     deflate = CODEC.module.compressobj(1)
     return [*filter(None, map(deflate.compress, packed_in_pieces(value))), deflate.flush()]
 

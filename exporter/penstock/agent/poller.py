@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 
@@ -31,8 +31,7 @@ Publish = Callable[[PollResult, Mapping[Result, int]], None]
 class Poller:
     """Polls one broker when it is due, hands what was read to the assessor and the publisher, and logs how it went.
 
-    Its own fields belong to the event loop; assessor and publisher work in `executor`, while the loop waits for them.
-    timeout: seconds that a poll may take.
+    Its own fields belong to the event loop; assessor and publisher work in `executor`. timeout: seconds of a poll.
     """
 
     def __init__(
@@ -51,7 +50,6 @@ class Poller:
         self.failing_since = np.nan
         """When the first of the polls ended that have failed since; NaN where the last did not."""
         self.polls = dict.fromkeys(Result, 0)
-        """So far, by their result."""
         self.glances = 0
         """Polls in between, of which only what rings lose is told."""
         self._reader = reader
@@ -66,8 +64,10 @@ class Poller:
     def interval(self) -> float:
         return self.assessor.interval
 
-    async def run(self, first: float = 0.0) -> None:
-        """Poll for ever, the first time after `first` seconds; ends by cancellation."""
+    async def run(self, first: float = 0.0, after: Collection[asyncio.Task[None]] = ()) -> None:
+        """Poll for ever, the first time `first` seconds after these tasks; ends by cancellation."""
+        if after:
+            await asyncio.wait(after)
         await asyncio.sleep(first)
         due = time.monotonic()
         while True:
@@ -155,7 +155,6 @@ class Poller:
         return poll
 
     def _log_change(self, poll: PollResult) -> None:
-        """Log changes, not every poll."""
         before = self.last
         if before is not None and (before.result, before.error) == (poll.result, poll.error):
             return

@@ -15,10 +15,7 @@ from pathlib import Path
 from penstock.core import allocator
 
 YOUNG, OLDER, ALL = 2_000, 5, 5_000
-"""
-New containers after which Python looks for cycles among them; times that it does so before it looks once more at those
-that stayed, and times that it does that before it looks at everything. To look at 10,000 takes 2 ms.
-"""
+"""As `gc.set_threshold` has them; to look at 10,000 containers takes 2 ms."""
 SWITCH_SECONDS = 0.00005
 """For how long a thread that works may keep one waiting that has something to send."""
 EXIT_SECONDS = 3.5
@@ -26,11 +23,9 @@ EXIT_SECONDS = 3.5
 
 
 def tune() -> None:
-    """One heap for all threads, cyclic garbage looked for less often, and the thread that answers let in sooner; to be
-    called before there is another thread.
+    """To be called before there is another thread.
 
-    What is known of a large broker is hundreds of thousands of objects in no cycle: to walk them takes 0.1 s, in which
-    no request is answered. What requests leave behind in cycles is little.
+    To walk all objects of a large broker for cycles, where there are few, takes 0.1 s without an answer.
     """
     allocator.one_arena()
     gc.set_threshold(YOUNG, OLDER, ALL)
@@ -52,10 +47,7 @@ def worker_processes(text: str) -> int:
 
 
 def last_resort() -> threading.Timer:
-    """Started, it ends the process within EXIT_SECONDS, whatever still works or hangs by then; never to be cancelled.
-
-    What no kill may take back is in the files at any time.
-    """
+    """Started, it ends the process within EXIT_SECONDS, whatever still works by then; never to be cancelled."""
     timer = threading.Timer(EXIT_SECONDS, os._exit, [0])
     timer.daemon = True
     return timer
@@ -69,17 +61,10 @@ SPARE = 0.1
 """Share of the need that a limit should have over it."""
 STEP_MIB = 64
 """Limits are multiples of this."""
-AGENT_SERIES, SIDECAR_SERIES = 3_750_000, 750_000
-"""What the limits of chart and unit, with a worker process, and of the sidecars hold: 100,000 and 20,000 queues with a
-consumer each.
-"""
 
 
 def needed_mb(series: int, others: int = 0) -> float:
-    """Peak resident memory in MB of an agent that shows so many series, of all its brokers, while it is scraped.
-
-    others: worker processes of it.
-    """
+    """Peak resident memory in MB of an agent that shows so many series while it is scraped, with `others` workers."""
     return PROGRAM_MB * (1 + others) + series * SERIES_KB / 1000
 
 

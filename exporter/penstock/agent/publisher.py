@@ -12,15 +12,12 @@ from penstock.agent.tables import SERIES, SeriesBudget
 from penstock.assessment.assess import Tables
 from penstock.exposition.render import BrokerBlocks
 from penstock.insight.events import Event
+from penstock.series.last_good import keep_seconds
 
 
 @dataclass(slots=True)
 class Publisher:
-    """Renders what the assessor knows, and withdraws it when it becomes too old.
-
-    `publish` and `withdraw` run where the assessor does. The event loop reads `fresh_until` while
-    neither runs; `blocks` may be read by any thread.
-    """
+    """`publish` and `withdraw` run where the assessor does; `fresh_until` is read in between, `blocks` at any time."""
 
     assessor: Assessor
     on_change: Callable[[Iterable[Event]], None] = lambda _: None
@@ -46,7 +43,7 @@ class Publisher:
         if self.assessor.view is None:
             self.fresh_until = np.inf
         elif not failed or np.isinf(self.fresh_until):
-            self.fresh_until = time.monotonic() - poll.seconds + self.assessor.keep_seconds
+            self.fresh_until = time.monotonic() - poll.seconds + keep_seconds(self.assessor.interval)
 
     def withdraw(self, poll: PollResult, polls: Mapping[Result, int]) -> None:
         """Show only that the broker is down. poll: the last one."""

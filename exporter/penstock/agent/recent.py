@@ -1,7 +1,6 @@
 """The last hour of a broker in memory: what waits and is delivering in each queue, what each client holds.
 
-Every queue and client is kept; of how many moments depends on how many there are, so that the whole stays within
-a fixed number of bytes: one value each 15 s of 2,000 queues, one each minute of 10,000.
+Of how many moments depends on how many rows there are: one value each 15 s of 2,000 queues, one each minute of 10,000.
 """
 
 import threading
@@ -90,15 +89,15 @@ class SeriesBuffer:
         """Rows that went are forgotten; where there are too many for the step, fewer moments are kept from now on."""
         if index is self._index and self._values is not None:
             return
-        step = next((s for s in STEPS if self._size(s, len(index)) <= self._limit), None)
+        rows = len(self._names) * len(index) * np.dtype(np.float32).itemsize
+        step = next((step for step in STEPS if int(HOUR / step) * rows <= self._limit), None)
         if step is None:
             self._values = None
         elif self._values is None:
-            self._begin(step, len(index))
+            self._values = self._begin(step, len(index))
         else:
-            if step > self._step:
-                self._coarsen(self._values, step)
-            self._values = take_or_fill(self._values, self._origin(index), np.nan)
+            values = self._coarsened(self._values, step) if step > self._step else self._values
+            self._values = take_or_fill(values, self._origin(index), np.nan)
         self._index = index
 
     def _origin(self, index: Index[Any]) -> Positions:
@@ -107,23 +106,19 @@ class SeriesBuffer:
         before = {name: i for i, name in enumerate(map(self._name, self._index))}
         return np.array([before.get(name, -1) for name in map(self._name, index)], np.intp)
 
-    def _size(self, step: int, rows: int) -> int:
-        return len(self._names) * int(HOUR / step) * rows * np.dtype(np.float32).itemsize
-
-    def _begin(self, step: int, rows: int) -> None:
+    def _begin(self, step: int, rows: int) -> Values:
         self._step, self._slot = step, -1
-        self._values = np.full((len(self._names), int(HOUR / step), rows), np.nan, np.float32)
+        return np.full((len(self._names), int(HOUR / step), rows), np.nan, np.float32)
 
-    def _coarsen(self, old: Values, step: int) -> None:
+    def _coarsened(self, old: Values, step: int) -> Values:
         """The same hour in wider steps: of each the last that was read."""
         before, last, kept = self._step, self._slot, old.shape[1]
-        self._begin(step, old.shape[2])
-        assert self._values is not None  # noqa: S101 - just made
+        values = self._begin(step, old.shape[2])
         for slot in range(max(last - kept, -1) + 1, last + 1):
             moment = old[:, slot % kept]
             self._slot = slot * before // step
-            now = self._values[:, self._slot % self._values.shape[1]]
-            np.copyto(now, moment, where=~np.isnan(moment))
+            np.copyto(values[:, self._slot % values.shape[1]], moment, where=~np.isnan(moment))
+        return values
 
     def course(
         self, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None
@@ -150,9 +145,9 @@ class Recent:
     def add(self, stamp: float, tables: Mapping[str, Table[Any]]) -> None:
         """A poll; a table that was not read leaves a gap."""
         with self._lock:
-            for name, ring in (("queue", self.queues), ("client", self.clients)):
+            for name, buffer in (("queue", self.queues), ("client", self.clients)):
                 if name in tables:
-                    ring.add(stamp, tables[name])
+                    buffer.add(stamp, tables[name])
 
     def of(
         self, table: str, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None
@@ -182,9 +177,7 @@ def time_series_values(series: RecentSamples | None, row: int) -> answers.TimeSe
 def queue_recent(
     recent: Recent, view: BrokerView, queue: str, address: str | None, events: Iterable[Event]
 ) -> answers.Recent:
-    """The last hour of a queue: its numbers, what its clients buffered (MAX_CLIENTS, those with a condition first, then
-    those that buffered most), its conditions. events: of this queue's name. NotFound: there is no such queue.
-    """
+    """Of its clients those with a condition first, then those that buffered most. NotFound: there is no such queue."""
     series, i = find_queue(view, queue, address)
     here = [one for one in view.conditions if (one.address, one.queue) == (series.address, series.queue)]
     begin = view.snapshot.stamp - HOUR
@@ -216,17 +209,12 @@ def clients_recent(
     return shown, max(len(at) - MAX_CLIENTS, 0)
 
 
-Name = tuple[str, str]
-"""Condition, client."""
-
-
 def episodes(events: Iterable[Event], active: Sequence[ActiveCondition], begin: float) -> list[SeverityEpisode]:
-    """What was active since `begin`, in the order of its beginnings.
+    """What was active since `begin`, in the order of its beginnings; silenced conditions are left out.
 
-    events: of the queue, those since `begin` at least, oldest first. active: its conditions now. Silenced conditions
-    are no events, and are left out here too.
+    events: of the queue, those since `begin` at least, oldest first. active: its conditions now.
     """
-    under_way: dict[Name, tuple[str, float]] = {}
+    under_way: dict[tuple[str, str], tuple[str, float]] = {}
     found: list[SeverityEpisode] = []
     for event in events:
         name, since = (event.condition, event.client), event.time if event.since is None else event.since

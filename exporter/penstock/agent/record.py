@@ -6,29 +6,14 @@ they come. Its numbers are totals and no differences: sums and what each thing s
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.agent.checkpoint import (
-    Checkpoint,
-    KeptTotals,
-    SavedDebounce,
-    SavedLoss,
-    checkpoint_of,
-    client_name,
-    columns_by,
-    cut_of,
-    identity,
-    producer_name,
-    queue_name,
-    ring_losers,
-    saved_debounce,
-    series_of_producer,
-    sum_name,
-)
+from penstock.agent import checkpoint as saving
+from penstock.agent.checkpoint import Checkpoint, KeptTotals, SavedDebounce, SavedLoss
 from penstock.assessment.assess import State
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Scope, Severity
@@ -43,6 +28,7 @@ from penstock.rule_engine.judgement import Judgement
 from penstock.series.totals import SeriesT, Totals
 from penstock.settings.policy import Policy
 
+NameT = TypeVar("NameT")
 Lines = NDArray[np.float64]
 """Several lines of numbers by the same rows."""
 
@@ -125,7 +111,7 @@ class Written:
 def record_of(
     before: Written | None,
     state: State,
-    snapshot: Snapshot,
+    snapshot: Snapshot | None,
     policy: Policy,
     told: Told,
     events: Sequence[Event],
@@ -133,45 +119,45 @@ def record_of(
 ) -> tuple[Record | None, Written | None]:
     """What is to be written of a poll before it is shown, None for nothing, and what is written then.
 
-    snapshot: what `state` was judged from. told: the conditions that were told, this poll's `events` included.
+    snapshot: what `state` was judged from, None before there is something to keep. told: the conditions that were told,
+    this poll's `events` included.
     """
-    broker = snapshot.broker
-    if broker is None or broker.role is not Role.ACTIVE:
-        return (Record(sequence, events=events) if events else None), before
-    key, process = identity(broker, policy.broker), snapshot.observation.process
-    follows = before is not None and before.key == key and process.follows(before.process)
-    if before is None or not follows:
-        whole = checkpoint_of(state, snapshot, policy)
-        if whole is None:
-            return (Record(sequence, events=events) if events else None), before
-        whole = replace(whole, told=[(name, *how) for name, how in told.items()])
-        return Record(sequence, whole.node_id, whole, events=events), written_as(whole, state, told, sequence)
-    return changed_since(before, state, snapshot, told, events, sequence)
+    alone = Record(sequence, events=events) if events else None
+    broker = None if snapshot is None else snapshot.broker
+    if snapshot is None or broker is None or broker.role is not Role.ACTIVE:
+        return alone, before
+    key, process = saving.identity(broker, policy.broker), snapshot.observation.process
+    if before is not None and before.key == key and process.follows(before.process):
+        return changed_since(before, state, snapshot, told, events, sequence)
+    whole = saving.checkpoint_of(state, snapshot, policy)
+    if whole is None:
+        return alone, before
+    whole = replace(whole, told=[(name, *how) for name, how in told.items()])
+    return Record(sequence, whole.node_id, whole, events=events), written_as(whole, state, told, sequence)
 
 
 def changed_since(
     before: Written, state: State, snapshot: Snapshot, told: Told, events: Sequence[Event], sequence: int
 ) -> tuple[Record, Written]:
-    judgement = state.judgement
+    judgement, counters = state.judgement, shown_counters(state.judgement)
     now = judgement.seen.times.now
-    record = Record(sequence, before.key, base=before.base, now=now, events=events, cut=cut_of(snapshot))
-    of_queues = state.queues.totals
-    record.clients, clients = totals_record(before.clients, state.consumers.totals, client_name)
-    record.queues, queues = totals_record(before.queues, of_queues, sum_name, summed(of_queues), members_of_sums(state))
-    record.producers, producers = totals_record(before.producers, state.producers.totals, series_of_producer)
-    counters = shown_counters(judgement)
+    record = Record(sequence, before.key, base=before.base, now=now, events=events, cut=saving.cut_of(snapshot))
+    of_queues, of_producers, members = state.queues.totals, state.producers.totals, members_of_sums(state)
+    record.clients, clients = totals_record(before.clients, state.consumers.totals, saving.client_name)
+    record.queues, queues = totals_record(before.queues, of_queues, saving.sum_name, summed(of_queues), members)
+    record.producers, producers = totals_record(before.producers, of_producers, saving.series_of_producer)
     record.queue_rows = [
         patch for name in counters if (patch := counter_patch(name, before.counters.get(name), counters[name]))
     ]
-    record.producer_names = _new_names(before.producers.totals.source, state.producers.totals.source, producer_name)
+    record.producer_names = _new_names(before.producers.totals.source, of_producers.source, saving.producer_name)
     queue_index = judgement.seen.queues.index
     if snapshot.broker is not None and not snapshot.broker.kind.lasting_queue_keys:
-        record.queue_names = _new_names(before.queue_index, queue_index, queue_name)
-    losers, known = ring_losers(judgement), set(before.ring_losers)
+        record.queue_names = _new_names(before.queue_index, queue_index, saving.queue_name)
+    losers, known = saving.ring_losers(judgement), set(before.ring_losers)
     record.ring_losers = [one for one in losers if one not in known]
     severities = severities_of(told, judgement.incidents.told)
     if severities != before.severities:
-        stands = {name: saved_debounce(one) for name, one in judgement.debounced.items() if one.on.any()}
+        stands = {name: saving.saved_debounce(one) for name, one in judgement.debounced.items() if one.on.any()}
         record.standing, record.told = stands, [(name, *how) for name, how in told.items()]
         queue_rows, record.consumer_rows = rows_of(stands, judgement)
         record.queue_rows = [*record.queue_rows, *queue_rows]
@@ -194,7 +180,7 @@ def written_as(whole: Checkpoint, state: State, told: Told, base: int) -> Writte
         numbered(producers, whole.producer_totals, np.ones(len(producers.index), np.bool_)),
         shown_counters(state.judgement),
         state.judgement.seen.queues.index,
-        ring_losers(state.judgement),
+        saving.ring_losers(state.judgement),
         severities_of(told, whole.incidents),
     )
 
@@ -225,8 +211,8 @@ def totals_record(
     numbers = index.carry(was.index, before.numbers, -1)
     if named is not None and not named.any():
         return None, Numbered(now, numbers, before.count)
-    changed: Mask = differing(now.sums, moved(was.sums, index, was.index, 0.0)) | (numbers < 0)
-    spoke: Mask = differing(now.last, moved(was.last, source, was.source, np.nan))
+    changed: Mask = differing(now.sums, index, was.sums, was.index, 0.0) | (numbers < 0)
+    spoke: Mask = differing(now.last, source, was.last, was.source, np.nan)
     at = np.flatnonzero(changed if named is None else changed & named)
     rows = np.flatnonzero(spoke if things is None else spoke & things)
     new = at[numbers[at] < 0]
@@ -240,15 +226,12 @@ def totals_record(
     return TotalsRecord(names, numbers[at], list(now.sums[:, at]), source.keys[rows], list(now.last[:, rows])), after
 
 
-def moved(lines: Lines | None, index: Index[Any], before: Index[Any], fill: float) -> Lines | None:
-    """By the rows of `index`."""
-    return lines if lines is None or index is before else np.stack([index.carry(before, line, fill) for line in lines])
-
-
-def differing(now: Lines, before: Lines | None) -> Mask:
-    """Per row whether a line says something else than before; what is missing says nothing."""
+def differing(now: Lines, index: Index[Any], before: Lines | None, was: Index[Any], fill: float) -> Mask:
+    """Per row of `index` whether a line says something else than before, by `was`; what is missing says nothing."""
     says = ~np.isnan(now)
-    found: Mask = np.logical_or.reduce(says if before is None else says & (now != before), axis=0)
+    if before is not None:
+        says &= now != index.carry(was, before, fill)
+    found: Mask = np.logical_or.reduce(says, axis=0)
     return found
 
 
@@ -301,14 +284,12 @@ def counter_patch(name: str, before: tuple[Index[Any], Column] | None, now: tupl
 
 def rows_of(standing: Mapping[str, SavedDebounce], judgement: Judgement) -> tuple[list[Patch], list[Patch]]:
     """All that is known of the queues and consumers with conditions: a restart that finds less would end them."""
-    seen = judgement.seen
-    consumers = _keys(standing, client=True)
-    at = seen.consumers.index.positions(consumers)
-    queue_of = seen.queue_of.at[at[at >= 0]] if len(seen.queue_of.at) == len(seen.consumers.index) else at[:0]
-    queues = np.union1d(_keys(standing, client=False), seen.queues.index.keys[queue_of[queue_of >= 0]])
-    return _rows(By.QUEUE, seen.queues.index, queues, judgement), _rows(
-        By.CONSUMER, seen.consumers.index, consumers, judgement
-    )
+    seen, clients = judgement.seen, _keys(standing, client=True)
+    queues, consumers = seen.queues.index, seen.consumers.index
+    at = consumers.positions(clients)
+    queue_of = seen.queue_of.at[at[at >= 0]] if len(seen.queue_of.at) == len(consumers) else at[:0]
+    keys = np.union1d(_keys(standing, client=False), queues.keys[queue_of[queue_of >= 0]])
+    return _rows(By.QUEUE, queues, keys, judgement), _rows(By.CONSUMER, consumers, clients, judgement)
 
 
 def _keys(standing: Mapping[str, SavedDebounce], *, client: bool) -> Keys:
@@ -321,7 +302,8 @@ def _rows(by: By, index: Index[Any], keys: Keys, judgement: Judgement) -> list[P
     at = at[at >= 0]
     if not len(at):
         return []
-    return [Patch(index.keys[at], {name: column[at] for name, column in columns_by(by, index, judgement).items()})]
+    columns = saving.columns_by(by, index, judgement)
+    return [Patch(index.keys[at], {name: column[at] for name, column in columns.items()})]
 
 
 # --- and back
@@ -337,12 +319,13 @@ def applied(checkpoint: Checkpoint, record: Record) -> Checkpoint:
     if checkpoint.queue_names or record.queue_names:
         names = dict(zip(queue_keys.tolist(), checkpoint.queue_names, strict=True))
         names |= {key: (address, name) for key, address, name in record.queue_names}
-        queue_keys, queues = with_rows(queue_keys, queues, Patch(np.array(sorted(names), np.int64), {}))
+        queue_keys, queues = with_rows(queue_keys, queues, np.array(sorted(names), np.int64), {})
     for patch in record.queue_rows:
         # A queue that has no name to find it by is left out.
-        queue_keys, queues = with_rows(queue_keys, queues, patch, only=queue_keys if names else None)
+        only = queue_keys if names else None
+        queue_keys, queues = with_rows(queue_keys, queues, patch.keys, patch.columns, only)
     for patch in record.consumer_rows:
-        consumer_keys, consumers = with_rows(consumer_keys, consumers, patch)
+        consumer_keys, consumers = with_rows(consumer_keys, consumers, patch.keys, patch.columns)
     producers, producer_totals = with_producers(checkpoint, record)
     return replace(
         checkpoint,
@@ -374,10 +357,8 @@ def with_totals(kept: KeptTotals, record: TotalsRecord | None) -> KeptTotals:
     ]
     for column, values in zip(sums, record.sums, strict=True):
         column[record.at] = values
-    by_name = {str(number): column for number, column in enumerate(kept.last)}
-    said = {str(number): column for number, column in enumerate(record.last)}
-    keys, last = with_rows(kept.keys, by_name, Patch(record.keys, said))
-    return KeptTotals(names, sums, keys, [last[str(number)] for number in range(len(last))])
+    keys, last = with_rows(kept.keys, dict(enumerate(kept.last)), record.keys, dict(enumerate(record.last)))
+    return KeptTotals(names, sums, keys, [*last.values()])
 
 
 def with_producers(checkpoint: Checkpoint, record: Record) -> tuple[Sequence[tuple[str, str]], KeptTotals]:
@@ -390,14 +371,14 @@ def with_producers(checkpoint: Checkpoint, record: Record) -> tuple[Sequence[tup
 
 
 def with_rows(
-    keys: Keys, columns: Mapping[str, Column], patch: Patch, only: Keys | None = None
-) -> tuple[Keys, dict[str, Column]]:
-    """`columns` by `keys`, ascending, with the rows of a patch. only: no other rows than these are taken."""
-    taken = np.arange(len(patch.keys)) if only is None else np.flatnonzero(positions_of(only, patch.keys) >= 0)
-    all_keys = np.union1d(keys, patch.keys[taken]).astype(np.int64)
-    origin, at = positions_of(keys, all_keys), positions_of(all_keys, patch.keys[taken])
+    keys: Keys, columns: Mapping[NameT, Column], new_keys: Keys, new: Mapping[NameT, Column], only: Keys | None = None
+) -> tuple[Keys, dict[NameT, Column]]:
+    """`columns` by `keys`, ascending, with the rows of `new`. only: no other rows than these are taken."""
+    taken = np.arange(len(new_keys)) if only is None else np.flatnonzero(positions_of(only, new_keys) >= 0)
+    all_keys = np.union1d(keys, new_keys[taken]).astype(np.int64)
+    origin, at = positions_of(keys, all_keys), positions_of(all_keys, new_keys[taken])
     found = {name: take_or_fill(column, origin, np.nan) for name, column in columns.items()}
-    for name, values in patch.columns.items():
+    for name, values in new.items():
         column = found.setdefault(name, np.full(len(all_keys), np.nan))
         column[at] = values[taken]
     return all_keys, found

@@ -17,11 +17,10 @@ from pathlib import Path
 import msgspec
 
 from penstock.agent.checkpoint import Checkpoint
-from penstock.agent.packed import Packed, compressed, pack, packed_in_pieces, unpack
+from penstock.agent.packed import Packed, compressed, pack, unpack
 from penstock.agent.record import Record, applied
 from penstock.agent.state_journal import FULL, StateJournal
 from penstock.core.safe_files import Unfit, make_directory, read_file, replace_file
-from penstock.exposition.gzip_stream import CODEC
 from penstock.insight.events import Event
 
 log = logging.getLogger(__name__)
@@ -34,7 +33,6 @@ SET_ASIDE = ".unusable"
 FORGET_SECONDS = 30 * 86400.0
 """A broker that was not seen for so long is forgotten."""
 MAX_BYTES = 1 << 28
-"""Of the file."""
 PLAIN_BYTES, MOST_PACKED = 1 << 26, 200
 """So much content is taken, or so many times the file's size if that is more: beyond it is a bomb."""
 _CHUNK = 1 << 20
@@ -60,17 +58,12 @@ class PackedBroker(Packed):
 
 @dataclass(slots=True)
 class StateFile:
-    """
-    The state of all brokers, in memory and in `directory`: state.bin, and state.journal with what was published since.
-
-    Polls are recorded and brokers kept in any thread; while `save` runs nothing else may be done.
-    """
+    """Polls are recorded and brokers kept in any thread; while `save` runs nothing else may be done."""
 
     directory: Path
     success: bool = True
     """Whether what was last saved or recorded is in the files, and they could be used."""
     sequence: int = 0
-    """Of the last record."""
     _brokers: dict[str, Checkpoint | PackedBroker] = field(default_factory=dict)
     _seen: dict[str, float] = field(default_factory=dict)
     _journal: StateJournal = field(init=False)
@@ -87,14 +80,10 @@ class StateFile:
 
     @property
     def journal_is_full(self) -> bool:
-        """It is to be saved soon."""
         return self._journal.size > FULL
 
     def load(self) -> list[Event]:
-        """Read both files; what cannot be used is renamed, with a warning, and not known then.
-
-        Returns the events of the journal, of which an agent that was killed may not have written the last.
-        """
+        """What cannot be used is renamed, with a warning. Returns the journal's events: the log may lack the last."""
         saved, records = self._of_file(), list(self._records())
         saved = replayed(saved, records, time.time())
         self._brokers, self._seen = {**saved.brokers}, saved.seen
@@ -125,9 +114,8 @@ class StateFile:
             self._journal.begin_anew()
         except OSError as error:
             log.warning("%s cannot be read, what was published last may be lost: %s", path, error.strerror)
-        if self._journal.torn:
-            log.info("%s: its last %d bytes are no whole record: the agent was ended as it wrote them", path,
-                     self._journal.torn)  # fmt: skip
+        if torn := self._journal.torn:
+            log.info("%s: its last %d bytes are no whole record: the agent was ended as it wrote them", path, torn)
 
     def record(self, record: Record) -> bool:
         """Write what a poll changed, before it is shown; False when that failed."""
@@ -142,7 +130,6 @@ class StateFile:
         return True
 
     def next_sequence(self) -> int:
-        """For a record; one that is not written then leaves a gap, which does no harm."""
         with self._lock:
             self.sequence += 1
             return self.sequence
@@ -180,7 +167,6 @@ class StateFile:
             self._seen = {key: at for key, at in self._seen.items() if key not in gone}
 
     def known(self) -> list[Checkpoint]:
-        """What is known of all brokers."""
         return [_unpacked(one) for one in self._brokers.copy().values()]
 
     def remove(self) -> None:
@@ -237,12 +223,9 @@ class StateFile:
 
     def _failed(self, path: Path, error: OSError) -> None:
         if self.success:
-            log.warning(
-                "%s cannot be written (%s): patience and conditions will be lost when the agent ends; make the"
-                " directory writable or give another --storage.path",
-                path,
-                error.strerror or error,
-            )
+            what = "%s cannot be written (%s): patience and conditions will be lost when the agent ends; %s"
+            hint = "make the directory writable or give another --storage.path"
+            log.warning(what, path, error.strerror or error, hint)
         self.success = False
 
 
@@ -277,11 +260,9 @@ def replayed(saved: Saved, records: Sequence[Record], now: float) -> Saved:
 
 def encode(saved: Saved, others: Mapping[str, Checkpoint | Packed] | None = None) -> bytes:
     """others: further brokers."""
-    deflate = CODEC.module.compressobj(1)
     brokers: dict[str, Checkpoint | Packed] = {**saved.brokers, **(others or {})}
-    content = packed_in_pieces({"brokers": brokers, "seen": saved.seen, "sequence": saved.sequence})
-    found = [MAGIC + f"{FORMAT}\n".encode(), *map(deflate.compress, content), deflate.flush()]
-    return b"".join(found)
+    content = {"brokers": brokers, "seen": saved.seen, "sequence": saved.sequence}
+    return MAGIC + f"{FORMAT}\n".encode() + b"".join(compressed(content))
 
 
 def decode(content: bytes) -> Saved:

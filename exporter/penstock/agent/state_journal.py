@@ -1,5 +1,4 @@
-"""
-What was published since the last save of the state file, a record a poll, so that an agent that is killed loses none.
+"""What was published since the last save of the state file, a record a poll.
 
 A line that names the format, then records: length and checksum (4 bytes each), and the content. A record is in the
 file, though not on the disk, before what it says is shown: it outlives the process, not the machine.
@@ -75,10 +74,7 @@ class StateJournal:
         self.size += len(frame)
 
     def begin_anew(self) -> None:
-        """What it says is in the state file now, which knows by the sequence.
-
-        It is emptied with the next record: until then its events may not all be in the log of changes.
-        """
+        """It is emptied with the next record: until then its events may not all be in the log of changes."""
         self.close()
         self.size = 0
 

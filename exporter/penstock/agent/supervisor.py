@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +25,9 @@ from penstock.agent.processes.pool import LOOK_SECONDS, WorkerPool
 from penstock.agent.publisher import Publisher
 from penstock.agent.refused_logins import RefusedLogins
 from penstock.agent.shard import Shard
-from penstock.agent.storage_lock import StorageLock
+from penstock.agent.storage_lock import lock_storage
 from penstock.agent.trends import Trends
-from penstock.agent.workers import Workers
+from penstock.agent.workers import Lane, Workers
 from penstock.config import Broker, Config, History, load
 from penstock.core.errors import ConfigError
 from penstock.core.tasks import Stopped, Turns, end
@@ -46,7 +47,6 @@ class Agent:
     """Polls the brokers of a configuration file; `lookups` answers what is asked of them.
 
     Its methods are called in the event loop; `reload` and `stop` at any time.
-    Polls are assessed and rendered in its worker threads, which also write what is kept.
 
     storage: the directory of the state file and the log of changes; None keeps nothing over a restart.
     shard: the part of the brokers that is this agent's to poll; None: all.
@@ -73,11 +73,7 @@ class Agent:
         self.refused_logins = RefusedLogins(self._record_refused)
         self._self_metrics = SelfMetrics(__version__, asked=self._counted)
         self._workers = Workers()
-        self._checkpoints = Checkpoints(
-            storage,
-            self._workers,
-            lambda success: self._self_metrics.state_saved(success=success and self._journal.success),
-        )
+        self._checkpoints = Checkpoints(storage, self._workers, self._on_save)
         self.exposition = Exposition(self._self_metrics.render)
         self._fleet = Fleet(self._written, self._open, self.exposition, self._checkpoints)
         self._nodes = Nodes(self._checkpoints.of_node, lambda: self._fleet.polled)
@@ -89,19 +85,16 @@ class Agent:
         """Whatever changes what is polled: start, reload, discovery."""
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
-        self._lock: StorageLock | None = None
+        self._lock: int | None = None
 
     def pollers(self) -> list[Poller]:
         """Of all brokers, in the configuration's order; may be called in any thread."""
         return [polled.poller for polled in self._fleet.in_order()]
 
     async def start(self) -> None:
-        """
-        Start to poll. Raises ConfigError, and polls none then: another agent uses the storage, or a broker's transport
-        cannot be made; Stopped by `stop`.
-        """
+        """ConfigError: the storage is in use, or a transport cannot be made; none is polled then. Stopped by `stop`."""
         self._loop = asyncio.get_running_loop()
-        self._lock = None if self._storage is None else StorageLock(self._storage)
+        self._lock = None if self._storage is None else lock_storage(self._storage)
         try:
             await self._begin()
         except BaseException:
@@ -120,11 +113,12 @@ class Agent:
         await self._turns.run("start", self._start)  # a reload may be asked for by now
         if self._stopping is not None:
             raise Stopped("start: Penstock is stopping")
-        self._tasks.append(asyncio.create_task(self._discover_regularly(), name="discovery"))
+        lasting = {"discovery": self._discover_regularly()}
         if self._storage is not None:
-            self._tasks.append(asyncio.create_task(self._checkpoints.run(self._assessors), name="save state"))
+            lasting["save state"] = self._checkpoints.run(self._assessors)
         if self._pool.most:
-            self._tasks.append(asyncio.create_task(self._spread_regularly(), name="worker processes"))
+            lasting["worker processes"] = self._spread_regularly()
+        self._tasks += [asyncio.create_task(work, name=name) for name, work in lasting.items()]
 
     async def _start(self) -> None:
         found = await self._look(self._written)
@@ -135,11 +129,7 @@ class Agent:
         self._record(Change.AGENT_START, f"version {__version__}")
 
     async def stop(self) -> None:
-        """End whatever is under way, save what is known and give everything back; at any time, and more than once.
-
-        Once asked for it goes on to its end, whoever is cancelled meanwhile. What does not end within STOP_SECONDS is
-        left behind: a thread then works on, which the end of the process must not wait for.
-        """
+        """At any time, more than once, whoever is cancelled. What does not end in STOP_SECONDS is left behind."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(), name="stop")
         await asyncio.shield(self._stopping)
@@ -162,11 +152,8 @@ class Agent:
                 await others
         except TimeoutError:
             ended = False
-            log.warning(
-                "the work under way did not end within %g s: %s; counters, conditions and events are in the journal",
-                STOP_SECONDS,
-                unwritten,
-            )
+            what = "the work under way did not end within %g s: %s; counters, conditions and events are in the journal"
+            log.warning(what, STOP_SECONDS, unwritten)
         finally:
             self._workers.shutdown(wait=ended)
             if ended:  # else it may still write: the end of the process gives the directory back
@@ -176,13 +163,11 @@ class Agent:
     def _release(self) -> None:
         """The storage is another agent's to use."""
         if self._lock is not None:
-            self._lock.release()
+            os.close(self._lock)
+            self._lock = None
 
     async def reload(self) -> None:
-        """Read the configuration anew: all of it is taken, or an error is raised and nothing has changed.
-
-        Raises ConfigError, also for what nobody expected; Stopped by `stop`.
-        """
+        """All of the configuration is taken, or ConfigError raised and nothing has changed; Stopped by `stop`."""
         await self._turns.run("reload", self._reload)
 
     async def _reload(self) -> None:
@@ -190,11 +175,13 @@ class Agent:
             written = await asyncio.to_thread(self._load)
             plan = await self._plan(written, await self._look(written))
             self._commit(plan)
-        except Exception as error:  # noqa: BLE001 - told and counted, whatever it is
-            refusal = _refusal(error)
+        except Exception as error:
+            if not isinstance(error, ConfigError):
+                log.exception("the reload failed unexpectedly; please report this")
+                error = ConfigError(f"unexpected {type(error).__name__}; the log has the details")
             self._self_metrics.config_refused()
-            await asyncio.wait([self._record(Change.CONFIG_REFUSED, str(refusal))])
-            raise refusal from None
+            await asyncio.wait([self._record(Change.CONFIG_REFUSED, str(error))])
+            raise error from None
         self._written = written
         self._self_metrics.config_loaded(time.time())
         brokers, rules = len(plan.fleet.config.brokers), len(written.rules)
@@ -222,8 +209,7 @@ class Agent:
             if self._own(found) == self._fleet.config.brokers:
                 self._discovery.keep(found)
                 return
-            plan = await self._plan(self._written, found)
-            self._commit(plan)
+            self._commit(await self._plan(self._written, found))
         except ConfigError as error:
             if self._discovery.refused(str(error)):
                 log.error("what discovery found cannot be watched: %s", error)  # noqa: TRY400 - expected
@@ -232,7 +218,7 @@ class Agent:
             if self._discovery.refused(repr(error)):
                 log.exception("discovery failed unexpectedly; please report this")
             return
-        brokers = len(plan.fleet.config.brokers)
+        brokers = len(self._fleet.config.brokers)
         log.info("discovery: %d brokers are watched now", brokers)
         await asyncio.wait([self._record(Change.CONFIG_RELOAD, f"discovery: {brokers} brokers")])
 
@@ -271,7 +257,7 @@ class Agent:
     # --- first planned, then done
 
     async def _plan(self, config: Config, found: FoundBrokers) -> "ReloadPlan":
-        """All that `config` needs with what is `found`. Whatever is raised, nothing has changed."""
+        """Whatever is raised, nothing has changed."""
         history = await asyncio.to_thread(self._history.plan, config.history, self._storage)
         trends = self._trends_of(config.history)
         # The last, because it opens connections, which are in use as soon as the plan is carried out.
@@ -301,42 +287,31 @@ class Agent:
         return self._trends if self._trends is not None and self._trends.file == file else Trends(file)
 
     def _open(self, config: Config, broker: Broker) -> Poller:
-        interval = config.interval_of(broker)
-        assessor = Assessor(
-            policy_of(config, broker),
-            interval,
-            self._nodes,
-            self._history.offer(broker.name, interval),
-            lane=self._workers.lane(),
-        )
+        interval, lane = config.interval_of(broker), Lane(self._workers)
+        offer = self._history.offer(broker.name, interval)
+        assessor = Assessor(policy_of(config, broker), interval, self._nodes, offer, lane=lane)
         publisher = Publisher(assessor, self._on_change, lambda events: self._checkpoints.record(assessor, events))
-        reader = open_reader(config, broker, assessor.lane)
-        return Poller(reader, assessor, config.timeout_of(broker), assessor.lane, publisher)
+        return Poller(open_reader(config, broker, lane), assessor, config.timeout_of(broker), lane, publisher)
 
     # --- what changed
+
+    def _on_save(self, success: bool) -> None:
+        self._self_metrics.state_saved(success=success and self._journal.success)
 
     def _assessors(self) -> list[Assessor]:
         return [poller.assessor for poller in self.pollers()]
 
     def _on_change(self, events: Iterable[Event]) -> None:
         """After each poll, in a worker thread."""
-        trends = self._trends
-        if trends is not None:
+        if (trends := self._trends) is not None:
             trends.refresh()
         if self._journal.add(events):
             self._loop.call_soon_threadsafe(self._checkpoints.save_soon)
 
     def _counted(self) -> Mapping[str, float]:
-        """What others count, for the agent's own metrics."""
-        discovery = self._discovery
-        return self._pool.numbers(
-            {
-                "discovery_failures": float(discovery.failures),
-                "discovery_faults": float(len(discovery.faults)),
-                **self._history.numbers(),
-                **self.refused_logins.numbers(),
-            }
-        )
+        found = {"failures": self._discovery.failures, "faults": len(self._discovery.faults)}
+        discovery = {f"discovery_{name}": float(count) for name, count in found.items()}
+        return self._pool.numbers({**discovery, **self._history.numbers(), **self.refused_logins.numbers()})
 
     def _record(self, change: Change, detail: str) -> asyncio.Future[bool]:
         """Begin to write it down, behind what the worker has to do already; not to be cancelled, wait for it."""
@@ -359,11 +334,3 @@ class ReloadPlan:
     history: HistoryPlan
     trends: Trends | None
     fleet: Switch
-
-
-def _refusal(error: Exception) -> ConfigError:
-    """What to tell of a reload that failed; of the unexpected the log has the details."""
-    if isinstance(error, ConfigError):
-        return error
-    log.error("the reload failed unexpectedly; please report this", exc_info=error)
-    return ConfigError(f"unexpected {type(error).__name__}; the log has the details")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from penstock.agent.assessor import Result
 from penstock.assessment.assess import Tables
-from penstock.core.table import Column, Index, Table
+from penstock.core.table import Index, Table
 from penstock.exposition.catalogue import CATALOGUE
 from penstock.model import Collector, LeftOut
 from penstock.series.labels import BrokerSeries
@@ -32,27 +32,21 @@ class PollSeries:
 
 
 def collector_table(broker: str, collectors: Mapping[str, Collector]) -> Table[CollectorSeries]:
-    return Table(
-        Index.of([CollectorSeries(broker, name) for name in collectors]),
-        {
-            "success": np.array([float(collector.success) for collector in collectors.values()]),
-            "duration": np.array([collector.seconds for collector in collectors.values()]),
-        },
-    )
+    success = np.array([float(collector.success) for collector in collectors.values()])
+    duration = np.array([collector.seconds for collector in collectors.values()])
+    rows = [CollectorSeries(broker, name) for name in collectors]
+    return Table(Index.of(rows), {"success": success, "duration": duration})
 
 
 def poll_table(broker: str, polls: Mapping[Result, int]) -> Table[PollSeries]:
-    return Table(
-        Index.of([PollSeries(broker, result) for result in polls]),
-        {"polls": np.array(list(polls.values()), dtype=np.float64)},
-    )
+    numbers = np.array(list(polls.values()), dtype=np.float64)
+    return Table(Index.of([PollSeries(broker, result) for result in polls]), {"polls": numbers})
 
 
 def with_poll(tables: Tables, broker: str, numbers: Mapping[str, float]) -> Table[BrokerSeries]:
     """The broker's table with what the agent knows of it: up, and when and how it was polled."""
     table: Table[BrokerSeries] = tables.get("broker") or Table(Index.of([BrokerSeries(broker)]))
-    added: dict[str, Column] = {name: np.array([value]) for name, value in numbers.items()}
-    return Table(table.index, {**table.columns, **added})
+    return Table(table.index, {**table.columns, **{name: np.array([value]) for name, value in numbers.items()}})
 
 
 def series(tables: Tables) -> int:
@@ -86,15 +80,12 @@ SIZES = {
 
 @dataclass(slots=True)
 class SeriesBudget:
-    """Cuts the tables of one broker to the series that it may have.
-
-    What is shown stays shown while others are of the same order of magnitude: series that come and go cost Prometheus
-    more than those that stay.
-    """
+    """Cuts the tables of one broker to its budget; what is shown stays while others are of the same magnitude."""
 
     dropped: int = 0
     """Series that were held back at the last poll."""
-    _made: int = 0
+    left_out: LeftOut | None = None
+    """The same, beside all that there were."""
     _policy: Policy | None = None
     _shown: dict[str, Index[Any]] = field(default_factory=dict)
 
@@ -103,9 +94,8 @@ class SeriesBudget:
         if policy is not self._policy:  # what was shown may have other labels now
             self._policy, self._shown = policy, {}
         made, most = series(tables), policy.limits.series
-        self._made = made
         if made <= most:
-            self.dropped, self._shown = 0, {}
+            self.dropped, self.left_out, self._shown = 0, None, {}
             return dict(tables)
         counts = {name: samples(name, tables[name]) for name in SIZES if name in tables}
         large = sum(int(count.sum()) for count in counts.values())
@@ -114,11 +104,8 @@ class SeriesBudget:
         self._shown = {name: table.index for name, table in cut.items()}
         fitted = {**tables, **cut}
         self.dropped = made - series(fitted)
+        self.left_out = LeftOut(SERIES, self.dropped, made) if self.dropped else None
         return fitted
-
-    @property
-    def left_out(self) -> LeftOut | None:
-        return LeftOut(SERIES, self.dropped, self._made) if self.dropped else None
 
     def _cut(self, name: str, tables: Mapping[str, Table[Any]], count: NDArray[np.int64], share: float) -> Table[Any]:
         """The rows of a table that come first, as many as have this share of its series."""

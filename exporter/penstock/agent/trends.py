@@ -37,10 +37,7 @@ class Gauges(msgspec.Struct):
 
 
 class Trends:
-    """Shows in `blocks` what stands in `file`, and nothing when it is gone.
-
-    A file that cannot be used is told once, and what was shown stays.
-    """
+    """Shows in `blocks` what stands in `file`; a file that cannot be used is told once, and what was shown stays."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

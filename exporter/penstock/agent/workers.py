@@ -1,9 +1,4 @@
-"""
-The threads in which polls are decoded, assessed and rendered: large brokers take turns in one, all others in the other.
-
-Python runs one of them at a time and switches between the two within a call, so that a job of seconds delays another
-broker's by as much again as that one takes, and not by seconds.
-"""
+"""The threads in which polls are decoded, assessed and rendered: large brokers in the one, others in the other."""
 
 import asyncio
 import threading
@@ -28,10 +23,6 @@ class Workers:
         self.small = ThreadPoolExecutor(1, "penstock-work")
         self.large = ThreadPoolExecutor(1, "penstock-large")
 
-    def lane(self) -> "Lane":
-        """For the jobs of one broker."""
-        return Lane(self)
-
     async def idle(self) -> None:
         """Wait for all that was handed over so far."""
         loop = asyncio.get_running_loop()
@@ -44,10 +35,7 @@ class Workers:
 
 
 class Lane(Executor):
-    """The jobs of one broker, one at a time, in the order in which they are handed over.
-
-    A broker is found out to be large by its first long job; its next is done in the thread of the large ones.
-    """
+    """The jobs of one broker, one at a time, as they are handed over; it is large after its first long one."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers

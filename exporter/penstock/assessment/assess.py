@@ -15,9 +15,9 @@ from penstock.observation.facts import time_of
 from penstock.observation.poll import Groups
 from penstock.rule_engine.judgement import Judgement, judge
 from penstock.series.clock import Clock
-from penstock.series.connections import Addresses, Connections, Links, Producers, address_table
+from penstock.series.connections import Addresses, Connections, Producers, address_table, grouped_links, link_table
 from penstock.series.consumers import Consumers, client_table, consumer_table
-from penstock.series.labels import BrokerSeries, ClientSeries, Grouping
+from penstock.series.labels import BrokerSeries, ClientSeries, Grouping, LinkSeries
 from penstock.series.queues import Queues, queue_table
 from penstock.settings.policy import Policy
 
@@ -42,7 +42,7 @@ class State:
     consumers: Consumers = field(default_factory=Consumers)
     producers: Producers = field(default_factory=Producers)
     connections: Connections = field(default_factory=Connections)
-    links: Links = field(default_factory=Links)
+    links: Grouping[LinkSeries] = field(default_factory=Grouping)
     judgement: Judgement = field(default_factory=Judgement)
     rows: Mapping[str, Index[Any]] = field(default_factory=dict)
     """Of the tables `ADVANCED` at the last poll."""
@@ -119,8 +119,8 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         connections, tables["connection"] = state.connections.advance(snapshot.connections, snapshot, policy)
         state = replace(state, connections=connections)
     if snapshot.links is not None:
-        state = replace(state, links=state.links.advance(snapshot.links, policy))
-        tables["link"] = state.links.table(snapshot.links)
+        state = replace(state, links=grouped_links(state.links, snapshot.links, policy))
+        tables["link"] = link_table(state.links, snapshot.links)
     return state, tables
 
 

@@ -1,4 +1,1 @@
-"""How each kind of broker is asked, and its answers as the tables of a snapshot; one folder a kind.
-
-No conditions, no metric names.
-"""
+"""How each kind of broker is asked, and its answers as tables of a snapshot; one folder a kind. No metric names."""

@@ -46,19 +46,15 @@ class RowBudgets:
 
 class Budget:
     """One listing from poll to poll: whether it has more rows than may be read, and which rows have come into view.
-
-    most: rows that may be read.
+    most: rows that may be read. over: there are more, as far as is known; was_over: as far as was known when the last
+    reading was asked for. late: keys of rows that this poll has shown first, and that may have been there, out of view.
     """
 
     def __init__(self, what: str, most: int) -> None:
         self.what = what
         self.most = most
-        self.over = False
-        """Whether there are more rows than may be read, as far as is known."""
-        self.was_over = False
-        """Whether that was known when the last reading was asked for."""
+        self.over = self.was_over = False
         self.late = NO_KEYS
-        """Keys of rows that this poll has shown first, and that may have been there before, out of view."""
         self._of = self._left_out = 0
         self._cut_before = False
         self._index: Index[Any] | None = None

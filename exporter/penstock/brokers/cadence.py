@@ -31,9 +31,8 @@ class Cadence:
 
 
 class Aged(Generic[NameT, ValueT]):
-    """Settings by name, each read again after SETTINGS_AGE, whether or not it could be read.
-
-    values: as last read; another object when any of them changed.
+    """Settings by name, each read again after SETTINGS_AGE, whether or not it could be read. values: as last read;
+    another object when any of them changed.
     """
 
     def __init__(self) -> None:

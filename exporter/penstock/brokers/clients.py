@@ -12,11 +12,13 @@ NameMap = Sequence[tuple[re.Pattern[str], str]]
 """Pairs of an expression and what replaces each of its matches, applied in this order."""
 
 
-def client_name(client_id: str, user: str, remote_address: str, protocol: str, names: NameMap = ()) -> str:
+def client_name(
+    client_id: str | None, user: str | None, remote_address: str | None, protocol: str | None, names: NameMap = ()
+) -> str:
     """Client id, else user@host, else host, else the protocol; generated ids count as none, ports are stripped."""
-    name = "" if _GENERATED.fullmatch(client_id) else client_id
+    name = client_id if client_id and not _GENERATED.fullmatch(client_id) else ""
     if not name:
-        host = remote_host(remote_address)
+        host = remote_host(remote_address or "")
         name = (f"{user}@{host}" if user and host else user or host) or protocol or "unknown"
     for expression, replacement in names:
         name = expression.sub(replacement, name) or name

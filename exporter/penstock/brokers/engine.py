@@ -25,11 +25,10 @@ from penstock.transports.transport import Answer, Request, Transport
 ResultT = TypeVar("ResultT")
 ReplyT = TypeVar("ReplyT", bound=Response)
 
+PageT = TypeVar("PageT", bound=Paged)
+
 LISTING_SHARE = 0.6
 """Share of the time left that a listing gets which may wait for a lock or for a disk."""
-
-
-PageT = TypeVar("PageT", bound=Paged)
 
 
 class ValuesLeftOut(str):
@@ -49,10 +48,8 @@ class ReaderOptions:
 
 
 class Poll(Generic[ReplyT]):
-    """A poll under way.
-
-    now: agent's clock at the broker's own answer; answered: at the last answer; asked: seconds spent waiting so far.
-    collectors: how each part went, in the order of the parts. inconsistent: as in `Observation`.
+    """A poll under way. now: agent's clock at the broker's own answer; answered: at the last answer; asked: seconds
+    spent waiting so far. collectors: how each part went, in the order of the parts. inconsistent: as in `Observation`.
     """
 
     def __init__(
@@ -99,9 +96,8 @@ class Poll(Generic[ReplyT]):
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
 
     async def collect(self, name: str, part: Awaitable[tuple[ResultT, str]]) -> ResultT | None:
-        """The result of a part, None when it failed. The part returns with it what it had to leave out, as text.
-
-        What an older version did not record is no part of the poll.
+        """The result of a part, None when it failed. The part returns with it what it had to leave out, as text. What
+        an older version did not record is no part of the poll.
         """
         began = time.monotonic()
         result: ResultT | None = None
@@ -130,11 +126,8 @@ class Poll(Generic[ReplyT]):
     async def pages(
         page: Callable[[int, int], Awaitable[PageT]], rows: int, budget: Budget, sight: Sight | None = None
     ) -> list[PageT]:
-        """
-        The pages of a listing, each by its number, from 1, and its rows, about `rows`: all, or what the budget allows.
-
-        A listing that turns out to have more rows than that is begun again: its pages are others. They are the same
-        at each poll, so that none of the rows at their end comes and goes.
+        """The pages of a listing, each by its number, from 1, and its rows, about `rows`: all, or what the budget
+        allows. One that turns out to have more rows than that is begun again, in other pages, the same at each poll.
         """
         pages: list[PageT] = []
         while True:
@@ -167,10 +160,8 @@ class BrokerReader(ABC, Generic[ReplyT]):
         await self._transport.close()
 
     async def poll(self, timeout: float) -> Snapshot:
-        """A snapshot within `timeout` seconds.
-
-        Raises SourceError when the broker itself could not be read; each other part fails alone, with its error in
-        `Snapshot.collectors`.
+        """A snapshot within `timeout` seconds. Raises SourceError when the broker itself could not be read; each other
+        part fails alone, with its error in `Snapshot.collectors`.
         """
         poll = Poll(self._transport, self._executor, timeout, self.replies)
         for budget in self.budgets.values():

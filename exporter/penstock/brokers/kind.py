@@ -11,12 +11,8 @@ from penstock.transports.transport import Hint, Reader, Transport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of broker.
-
-    about: its name, and what rules must know of it.
-    reader: makes its reader over a transport.
-    hint: what to look at when it refuses, where its Jolokia is.
-    reuse_connections: over HTTP. port_mapper: it has one as OpenMQ's, which URLs may name (mq://HOST:PORT).
+    """about: its name, and what rules must know of it. reader: makes its reader over a transport. hint: what to look at
+    when it refuses. reuse_connections: over HTTP. port_mapper: it has OpenMQ's, which URLs may name (mq://HOST:PORT).
     """
 
     about: BrokerKind

@@ -103,10 +103,9 @@ def _in_pieces(value: memoryview) -> Iterator[bytes | memoryview]:
 
 
 class Decoder(Generic[RowT]):
-    """Reads values of one type: of one MBean, of all that match a pattern, or of a listing. Raises SourceError.
-
-    A value in them that is none of its kind (`"ERROR: …"`, an error object, a count of -1) is missing, never 0, and a
-    row without what it needs is lost alone; `Rows` counts them.
+    """Reads values of one type: of one MBean, of all that match a pattern, or of a listing. Raises SourceError. A value
+    in them that is none of its kind (`"ERROR: …"`, an error object, a count of -1) is missing, never 0, and a row
+    without what it needs is lost alone; `Rows` counts them.
     """
 
     def __init__(self, row: type[RowT]) -> None:
@@ -125,7 +124,7 @@ class Decoder(Generic[RowT]):
         try:
             return self._one.decode(reply.value), 0
         except UNREADABLE:
-            _, found = self._apart([reply.value], what)
+            _, found = self._apart([reply.value], 0, what)
         if not found.rows:
             raise BadAnswer(f"{what}: what is needed cannot be read in the answer")
         return found.rows[0], found.unreadable
@@ -141,8 +140,7 @@ class Decoder(Generic[RowT]):
                 found |= self._many.decode(some)
         except UNREADABLE:
             values, damaged = _taken_apart(_NAMED, reply, what)
-            at, rows = self._apart(values.values(), what)
-            rows.unreadable += damaged
+            at, rows = self._apart(values.values(), damaged, what)
             names = list(values)
             return [names[i] for i in at], rows
         return list(found), Rows(list(found.values()), len(found))
@@ -153,17 +151,15 @@ class Decoder(Generic[RowT]):
         try:
             found = self._list.decode(reply.value) or []
         except UNREADABLE:
-            values, damaged = _taken_apart(_LISTED, reply, what)
-            rows = self._apart(values, what)[1]
-            rows.unreadable += damaged
-            return rows
+            return self._apart(*_taken_apart(_LISTED, reply, what), what)[1]
         return Rows(found, len(found))
 
-    def _apart(self, values: Iterable[msgspec.Raw], what: str) -> tuple[list[int], Rows[RowT]]:
+    def _apart(self, values: Iterable[msgspec.Raw], damaged: int, what: str) -> tuple[list[int], Rows[RowT]]:
         """Positions and rows, each read by itself."""
         found = self._each(values)
         if found is None:
             raise BadAnswer(f"{what}: the answer has another form than expected")
+        found[1].unreadable += damaged
         return found
 
 

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Annotated, Any, Generic, Protocol, TypeVar
@@ -46,10 +47,7 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
 class Rows(Generic[RowT]):
-    """Rows of one type out of an answer.
-
-    unreadable: values that are missing because they could not be read, and whole rows; lost: rows of these.
-    """
+    """Rows of one type out of an answer. unreadable: values and rows that could not be read; lost: rows of these."""
 
     __slots__ = ("lost", "rows", "total", "unreadable")
 
@@ -98,18 +96,14 @@ class RowByRow(Generic[RowT]):
 
     def _read(self, value: msgspec.Raw) -> tuple[RowT | None, int, bool]:
         """The row, how many of its values are missing (1 of a row that is none), whether it is an object at all."""
-        try:
+        with suppress(*UNREADABLE):
             return self._strict.decode(value), 0, True
-        except UNREADABLE:
-            pass
-        try:
+        with suppress(*UNREADABLE):
             found, damaged = decoded(_ANY, bytes(value))
-        except UNREADABLE:
-            return None, 1, False
-        if not isinstance(found, dict):
-            return None, 1, False
-        row, bad = lenient(self._row, found)
-        return row, bad + damaged if row is not None else 1, True
+            if isinstance(found, dict):
+                row, bad = lenient(self._row, found)
+                return row, bad + damaged if row is not None else 1, True
+        return None, 1, False
 
 
 _ANY = msgspec.json.Decoder(Any)
@@ -131,9 +125,8 @@ def decoded(decoder: msgspec.json.Decoder[ValueT], text: bytes) -> tuple[ValueT,
 
 
 def repaired(text: bytes) -> tuple[bytes, int]:
-    """JSON text with what brokers are known to break in it put right, and how many octets were no UTF-8.
-
-    Of those each becomes U+FFFD. To be called only where reading failed: it looks at all of the text.
+    """JSON text with what brokers are known to break in it put right, and how many octets were no UTF-8. Of those each
+    becomes U+FFFD. To be called only where reading failed: it looks at all of the text.
     """
     damaged = 0
     try:
@@ -187,6 +180,11 @@ def matrix(rows: Sequence[msgspec.Struct], fields: Sequence[str]) -> NDArray[np.
         flat = np.fromiter(chain.from_iterable(values) if len(fields) > 1 else values, np.float64)
         found[:, some] = flat.reshape(-1, len(fields)).T
     return found
+
+
+def columns(rows: Sequence[msgspec.Struct], fields: Mapping[str, str]) -> dict[str, Column]:
+    """By the model's names of columns, each read from the field of the rows that `fields` gives it."""
+    return dict(zip(fields, matrix(rows, list(fields.values())), strict=True))
 
 
 def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:

@@ -1,6 +1,5 @@
-"""
-A listing in pages is no picture of one moment: when a row leaves, all behind it move up, and the first row of the next
-page comes to stand on one that was read already. It is out of sight and not gone.
+"""A listing in pages is no picture of one moment: when a row leaves, all behind it move up, and the first row of the
+next page comes to stand on one that was read already. It is out of sight and not gone.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +19,9 @@ Rank = Callable[[Values, NDArray[np.float64]], Values]
 
 
 class Sight:
-    """Which rows stay although no page showed them, with the numbers that they said last.
-
-    A page is a piece of the sorted listing as it was at one moment. So a row is gone when it would stand within a page
-    and does not; between two pages it may be hidden. Keys must never come again.
+    """Which rows stay although no page showed them, with the numbers that they said last. A page is a piece of the
+    sorted listing as it was at one moment. So a row is gone when it would stand within a page and does not; between two
+    pages it may be hidden. Keys must never come again.
     """
 
     def __init__(self, rank: Rank, proofs: int = 1, most: int = MOST_ABSENCES) -> None:
@@ -38,7 +36,7 @@ class Sight:
         self._keys: Values = np.empty(0, np.int64)
         self._listed = self._kept = np.empty((0, 0))
         """Numbers of those that the last listing showed, which others hold too, and of those that stay."""
-        self._stay = self._keys
+        self.hidden = self._keys
         """Those of `_keys` that the last listing did not show, at the end."""
         self._counts = np.zeros((2, 0), np.intp)
         """By `_stay`: how many listings in a row did not show it, and how many of them proved it gone."""
@@ -46,23 +44,17 @@ class Sight:
     @property
     def stayed(self) -> bool:
         """Whether rows stay that the last listing did not show."""
-        return bool(len(self._stay))
-
-    @property
-    def hidden(self) -> Values:
-        """Keys of those that stay."""
-        return self._stay
+        return bool(len(self.hidden))
 
     @property
     def leaving(self) -> Values:
         """Keys of those that stay although they were proven gone, for want of another proof."""
-        leaving: Values = self._stay[self._counts[1] > 0]
+        leaving: Values = self.hidden[self._counts[1] > 0]
         return leaving
 
     def page_rows(self, rows: int) -> int:
-        """How many rows to ask for in a page of the next listing, in place of `rows`.
-
-        A few more while something stood between two pages: so it will stand within one, and show whether it is gone.
+        """How many rows to ask for in a page of the next listing, in place of `rows`: a few more while something stood
+        between two pages, so that it will stand within one, and show whether it is gone.
         """
         unproven = self._counts[0][self._counts[0] > self._counts[1]]
         return rows + (rows // 8 + int(unproven.max()) if len(unproven) else 0)
@@ -92,17 +84,18 @@ class Sight:
         else:
             listed, first = ascending(keys)
             missing = np.flatnonzero((positions(listed, self._keys) < 0) & ~np.isin(self._keys, gone))
-            stay = self._staying(missing, [] if torn else _slices(sizes, keys, numbers))
+            ends = [] if torn else zip(np.cumsum(sizes).tolist(), sizes, strict=True)
+            stay = self._staying(missing, [(keys[end - n : end], numbers[:, end - n : end]) for end, n in ends])
             keys, numbers = _once(keys, numbers, first)
         kept = self._said(stay) if self.stayed else numbers[:, :0]
         if not self.stayed and not by_size:
             self._never_read = lost
         self._listed, self._kept, self.began = numbers, kept, True
-        self._keys = np.append(keys, self._stay) if self.stayed else keys
+        self._keys = np.append(keys, self.hidden) if self.stayed else keys
         return self._keys, np.hstack([numbers, kept]) if self.stayed else numbers
 
     def _none_stays(self) -> None:
-        self._stay, self._counts = self._keys[:0], np.zeros((2, 0), np.intp)
+        self.hidden, self._counts = self._keys[:0], np.zeros((2, 0), np.intp)
 
     def _said(self, at: Positions) -> NDArray[np.float64]:
         """The numbers of the rows at these positions of `_keys`, ascending."""
@@ -115,14 +108,14 @@ class Sight:
             self._none_stays()
             return missing
         counts = np.zeros((2, len(missing)), np.intp)
-        before = missing - (len(self._keys) - len(self._stay))
+        before = missing - (len(self._keys) - len(self.hidden))
         counts[:, before >= 0] = self._counts[:, before[before >= 0]]
         ranks = self._rank(self._keys[missing], self._said(missing))
         counts[0] += 1
         counts[1] += within_a_page(ranks, [self._rank(*page) for page in pages])
         stays = (counts[1] < self._proofs) & (counts[0] < self._most)
         missing = np.compress(stays, missing)
-        self._stay, self._counts = self._keys[missing], counts[:, stays]
+        self.hidden, self._counts = self._keys[missing], counts[:, stays]
         return missing
 
 
@@ -134,17 +127,9 @@ def _once(keys: Values, numbers: NDArray[np.float64], first: Positions) -> tuple
     return keys[first], numbers[:, first]
 
 
-def _slices(
-    sizes: Sequence[int], keys: Values, numbers: NDArray[np.float64]
-) -> list[tuple[Values, NDArray[np.float64]]]:
-    ends = np.cumsum(sizes).tolist()
-    return [(keys[end - size : end], numbers[:, end - size : end]) for end, size in zip(ends, sizes, strict=True)]
-
-
 def within_a_page(ranks: Values, pages: Sequence[Values]) -> NDArray[np.bool_]:
-    """Whether rows of these ranks would stand within a page: the first begins the listing, the last ends it.
-
-    None does, where a page is not sorted: a broker sorts wrongly while sessions are closed.
+    """Whether rows of these ranks would stand within a page: the first begins the listing, the last ends it. None does,
+    where a page is not sorted: a broker sorts wrongly while sessions are closed.
     """
     within = np.zeros(len(ranks), np.bool_)
     if not pages or not all(len(page) and (page[1:] >= page[:-1]).all() for page in pages):

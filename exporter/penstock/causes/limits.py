@@ -15,7 +15,7 @@ def senders(poll: RuleInputs) -> Counter[str]:
 def blocked(poll: RuleInputs, queue: int) -> Verdicts:
     """Artemis shows a limit of its own as a ratio; the percent of an address without one is that of the broker."""
     address, said, whole = poll.found.queues.rows[queue].address, poll.found.address, full_broker(poll.broker)
-    ratio, producers = said.used_ratio[queue], poll.snapshot.producers
+    ratio, producers = said.memory_used_ratio[queue], poll.snapshot.producers
     who = "its producers were not read" if producers is None else f"{poll.of(senders)[address]} producers send there"
     own = f"it uses {ratio:.0%} of its limit; {who}" if ratio >= 0 else "it has no limit of its own"
     return {

@@ -23,7 +23,8 @@ def flat_for(poll: RuleInputs, row: int) -> float:
     if queue < 0 or consumer.selective[row]:
         return 0.0
     address, needed = found.address, found.dispatch_at[queue]
-    limited = address.paging[queue] > 0 and not found.delivering_bytes[queue] < 0.5 * address.page_read_bytes[queue]
+    limit = address.page_read_limit_bytes[queue]
+    limited = address.paging[queue] > 0 and not found.delivering_bytes[queue] < 0.5 * limit
     held_up = found.paused[queue] > 0 or address.paused[queue] > 0 or found.exclusive[queue] > 0
     if limited or held_up or needed > found.consumers[queue]:
         return 0.0

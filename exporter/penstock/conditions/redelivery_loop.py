@@ -35,7 +35,7 @@ def openmq_rule(poll: RuleInputs) -> Raised:
 
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:
-    said = poll.found.address.delivery_attempts
+    said = poll.found.address.max_delivery_attempts
     return only_few_fail(poll.returns, np.where(np.isnan(said), DEFAULT_ATTEMPTS, said))[queues]
 
 

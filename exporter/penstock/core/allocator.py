@@ -6,10 +6,7 @@ _M_ARENA_MAX = -8
 
 
 def one_arena() -> None:
-    """All threads share one heap; to be called before there are any.
-
-    With one for each thread what one frees no other can use, and columns leave holes in all of them.
-    """
+    """All threads share one heap, as what one frees no other could use; to be called before there are any."""
     if (mallopt := _function("mallopt")) is not None:
         mallopt(_M_ARENA_MAX, 1)
 

@@ -1,7 +1,6 @@
 """How every file is written: for its owner only unless it is for others, and never through what stands in its place.
 
-A FIFO, a device or a directory is refused at once, a link is not followed. Directories are the operator's: a link among
-those above a file is followed.
+A FIFO, a device, a directory or a link is refused at once. A link among the directories above a file is followed.
 """
 
 import contextlib
@@ -114,10 +113,7 @@ def check_target(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path, beside: Path | None = None, mode: int = OWNER_ONLY) -> Iterator[BinaryIO]:
-    """A file to fill, there whole or not at all, and lasting: written as `beside`, then renamed. Raises OSError.
-
-    beside: on the same file system; default: the name with `.new` behind it.
-    """
+    """A file to fill, there whole or not at all, lasting: written as `beside` (NAME.new), then renamed. OSError."""
     new = beside or path.with_name(f"{path.name}.new")
     with create(new, mode) as file:
         yield file

@@ -6,7 +6,7 @@ Each field of a `RowState` is a `column`, a `mask`, or `unindexed`.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -32,13 +32,13 @@ class Declared:
     """
 
     fill: float
-    dtype: DTypeLike
-    lines: int
-    outlives: bool
-    carried: bool
-    saved: bool
     names: tuple[str, ...]
-    counter: bool
+    dtype: DTypeLike = np.float64
+    lines: int = 0
+    outlives: bool = False
+    carried: bool = True
+    saved: bool = True
+    counter: bool = False
 
     def filled(self, rows: int) -> NDArray[Any]:
         """For so many rows; cannot be written to."""
@@ -54,38 +54,42 @@ class Declared:
         return values if self.lines else values[0]
 
 
-def column(  # noqa: PLR0913 - each says one thing of a field
+class How(TypedDict, total=False):
+    """Fields of `Declared` that a declaration may give."""
+
+    lines: int
+    outlives: bool
+    carried: bool
+    saved: bool
+
+
+def column(
     fill: float = np.nan,
-    *,
     dtype: DTypeLike = np.float64,
-    lines: int = 0,
-    outlives: bool = False,
-    carried: bool = True,
-    saved: bool = True,
+    *,
     stored_as: str | tuple[str, ...] = (),
-    is_counter: bool = False,
+    counter: bool = False,
+    **how: Unpack[How],
 ) -> NDArray[Any]:
     """One number per row, or `lines` of them; see `Declared`.
 
     stored_as: the names in the state file, else `STORED_AS` and the field's name, with the number of the line.
     """
     names = ((stored_as,) if stored_as else ()) if isinstance(stored_as, str) else stored_as
-    empty = np.empty((lines, 0) if lines else 0, dtype)
-    declared = Declared(fill, dtype, lines, outlives, carried, saved, names, is_counter)
+    declared = Declared(fill, names, dtype, counter=counter, **how)
+    empty = declared.filled(0).copy()
     made: NDArray[Any] = field(default_factory=lambda: empty, metadata={"declared": declared})
     return made
 
 
-def counter(
-    fill: float = np.nan, *, lines: int = 0, outlives: bool = False, stored_as: str = ""
-) -> NDArray[np.float64]:
-    """A column that is shown as a counter, or that one rests on: each change is recorded at once; see `Declared`."""
-    return column(fill, lines=lines, outlives=outlives, stored_as=stored_as, is_counter=True)
+def counter(fill: float = np.nan, *, stored_as: str | tuple[str, ...] = (), **how: Unpack[How]) -> NDArray[np.float64]:
+    """A column that is shown as a counter, or that one rests on: each change is recorded at once."""
+    return column(fill, stored_as=stored_as, counter=True, **how)
 
 
-def mask(*, outlives: bool = False, saved: bool = True, stored_as: str = "") -> Mask:
+def mask(*, stored_as: str = "", **how: Unpack[How]) -> Mask:
     """Yes or no per row, no where nothing is known."""
-    return column(0.0, dtype=np.bool_, outlives=outlives, saved=saved, stored_as=stored_as)
+    return column(0.0, np.bool_, stored_as=stored_as, **how)
 
 
 def unindexed(made: Callable[[], Any]) -> Any:
@@ -105,10 +109,7 @@ class RowState:
     """What the names of its columns in the state file begin with."""
 
     def reindexed(self, index: Index[Any], known: Mask | None = None) -> Self:
-        """By the rows of `index`; a new row has the fill values.
-
-        known: the rows that are in the same life as before; the others keep only what outlives it.
-        """
+        """A new row has the fill values. known: rows in the same life; the others keep only what outlives it."""
         begun = np.empty(0, np.intp) if known is None else np.flatnonzero(~known)
         if index is self.index and not len(begun):
             return self

@@ -1,11 +1,7 @@
-"""Columnar tables with row identity that is stable from poll to poll.
-
-An `Index` says which things a table is about and remembers where each row stood in the poll before, so that whoever
-keeps something per row (label bytes, running totals) moves it along with one numpy take in place of a dictionary.
-"""
+"""Columnar tables with row identity that is stable from poll to poll."""
 
 import difflib
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Generic, TypeVar
@@ -30,10 +26,7 @@ Keys = NDArray[np.int64]
 Positions = NDArray[np.intp]
 
 PIECE = 250
-"""
-Rows at which long work on texts and objects is cut: less than a millisecond, whatever is done with them. One call into
-C keeps Python's lock until it returns, and whoever has a request to answer waits. Numpy lets others in over numbers.
-"""
+"""Rows at which long work on texts and objects is cut: one call into C keeps Python's lock until it returns."""
 
 
 def pieces(size: int, most: int = PIECE) -> Iterator[slice]:
@@ -100,24 +93,21 @@ class Index(Generic[RowT]):
         ordered, order = ascending(keys)
         if (changed is None or not len(changed)) and np.array_equal(ordered, self.keys):
             return self, order
-        at = np.searchsorted(self.keys, ordered)
-        at_safe = np.minimum(at, max(len(self.keys) - 1, 0))
-        known = (self.keys[at_safe] == ordered) if len(self.keys) else np.zeros(len(ordered), bool)
+        origin = self.positions(ordered)
         if changed is not None and len(changed):
-            known &= ~np.isin(ordered, changed)
-        if len(ordered) == len(self.keys) and known.all():
+            origin[np.isin(ordered, changed)] = -1
+        known, fresh = origin >= 0, np.flatnonzero(origin < 0)
+        if len(ordered) == len(self.keys) and not len(fresh):
             return self, order
-        origin = np.where(known, at_safe, -1).astype(np.intp)
         rows = np.empty(len(ordered), np.object_)
         for some in pieces(len(rows), ROWS_AT_ONCE):
             here = known[some]
             rows[some][here] = self.rows[origin[some][here]]
-        fresh = np.flatnonzero(~known)
         for position, row in zip(fresh, make(order[fresh].tolist()), strict=True):
             rows[position] = row
         index: Index[RowT] = Index(ordered, rows, origin, self._token)
         for name, (number, column) in self._of_rows.items():
-            moved = np.where(known, column[at_safe] if len(column) else np.nan, np.nan)
+            moved = take_or_fill(column, origin, np.nan, fresh)
             moved[fresh] = [number(row) for row in rows[fresh]]
             index._of_rows[name] = number, moved
         return index, order
@@ -138,16 +128,11 @@ class Index(Generic[RowT]):
 
     def _located_in(self, before: "Index[RowT]") -> tuple[object, Positions, Positions]:
         if self._located is None or self._located[0] is not before._token:  # noqa: SLF001
-            at = self._searched(before)
+            fresh = np.flatnonzero(self.origin < 0) if self.follows(before) else np.arange(len(self))
+            at = self.origin.copy()
+            at[fresh] = before.positions(self.keys[fresh])
             self._located = before._token, at, np.flatnonzero(at < 0)  # noqa: SLF001
         return self._located
-
-    def _searched(self, before: "Index[RowT]") -> Positions:
-        if not self.follows(before):
-            return before.positions(self.keys)
-        at, fresh = self.origin.copy(), np.flatnonzero(self.origin < 0)
-        at[fresh] = before.positions(self.keys[fresh])
-        return at
 
     def positions(self, keys: Keys) -> Positions:
         """Position of each key, -1 where it is not here."""
@@ -202,10 +187,7 @@ def take_or_fill(
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """From the rows of one index to those of another that they name by key.
-
-    at: position in `target` of what each row of `source` names, -1 where it is not there.
-    """
+    """`at`: position in `target` of what each row of `source` names by key, -1 where it is not there."""
 
     source: Index[Any] = field(default_factory=Index.empty)
     target: Index[Any] = field(default_factory=Index.empty)
@@ -235,10 +217,6 @@ def declared(names: str) -> frozenset[str]:
 
 class UnknownColumn(KeyError):
     """The rows of a table have no such column: `COLUMNS` of their type does not name it."""
-
-    def __init__(self, name: str, rows: type, columns: Collection[str]) -> None:
-        near = " or ".join(difflib.get_close_matches(name, columns))
-        super().__init__(f"{rows.__name__} has no column {name!r}" + (f"; did you mean {near}?" if near else ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +251,9 @@ class Table(Generic[RowT]):
             rows = type(self.index.rows[0])
             columns = getattr(rows, "COLUMNS", (name,))
             if name not in columns:
-                raise UnknownColumn(name, rows, columns)
+                near = " or ".join(difflib.get_close_matches(name, columns))
+                hint = f"; did you mean {near}?" if near else ""
+                raise UnknownColumn(f"{rows.__name__} has no column {name!r}{hint}")
 
 
 class KeyAllocator(Generic[KnownT]):

@@ -18,11 +18,7 @@ class Stopped(PenstockError):
 
 
 async def end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel `tasks` and wait until they have ended, for 2 s at most; how they ended is theirs.
-
-    Cancelled itself, it is over at once, and they end all the same. (`suppress(CancelledError)` around `await task`
-    would take the caller's cancellation for that of the task.)
-    """
+    """Cancel them and wait for 2 s at most; how they ended is theirs. Cancelled itself, it is over at once."""
     left = {task for task in tasks if not task.done()}
     for _ in range(2):
         for task in left:

@@ -1,9 +1,4 @@
-"""The one safe form of text for terminals and logs.
-
-Whoever creates a queue or names a client chooses the characters of its name. Some of them steer a terminal, end a line,
-turn the direction of what follows or show nothing; each is written as JSON writes it, so that a name stays one line,
-nothing in it acts, and two names that differ look different.
-"""
+"""The one safe form of text for terminals and logs: characters of a name may steer a terminal, or show nothing."""
 
 import re
 

@@ -19,10 +19,7 @@ def since(holds: Mask, before: Column, now: Column | float) -> Column:
 
 
 def reindex(index: Index[Any], before: Index[Any], values: NDArray[T], fill: T | float | bool | None) -> NDArray[T]:
-    """`values`, whose last axis stands by `before`, by the rows of `index`; `fill` where a thing is new.
-
-    A thing stays the same when its text changes: what is known of it stays too.
-    """
+    """`values`, whose last axis stands by `before`, by `index`; `fill` where a thing, not only its text, is new."""
     if index is before:
         return values
     return take_or_fill(values, index.positions_in(before), fill, index.new_since(before))
@@ -156,10 +153,7 @@ class Window:
         return total
 
     def rate(self, variable: int, total: Column | None = None) -> Column:
-        """Per row its change per second over the time for which it is known, NaN where that is none.
-
-        total: its `sum`, where that is known already.
-        """
+        """Change per second over the time for which it is known, NaN where that is none. total: its `sum`, if known."""
         total = self.sum(variable) if total is None else total
         samples, unknown = self.samples, np.zeros(len(self.index))
         if samples and np.isnan(samples[0].begin):

@@ -26,10 +26,8 @@ class _Assembled:
 
 
 class Exposition:
-    """All that `/metrics` shows.
-
-    Brokers may be set and removed while bodies are read: every body keeps the view that it began with.
-    self_metrics: gives the agent's own families, as whole lines without the end mark; called once per body.
+    """All that `/metrics` shows. Every body keeps the view of the brokers that it began with. self_metrics: gives the
+    agent's own families, as whole lines without the end mark; called once per body.
     """
 
     def __init__(self, self_metrics: Callable[[Format], bytes], codec: Codec = CODEC) -> None:
@@ -50,9 +48,8 @@ class Exposition:
         self._brokers = {other: blocks for other, blocks in self._brokers.items() if other != name}
 
     def chunks(self, form: Format, *, gzip: bool, choice: FamilyFilter = ALL) -> Iterator[bytes]:
-        """The body as of this call, in pieces of at most `PIECE` bytes; as one gzip member when `gzip`.
-
-        UnknownFamily at once when `choice` names one that there is not.
+        """The body as of this call, in pieces of at most `PIECE` bytes; as one gzip member when `gzip`. UnknownFamily
+        at once when `choice` names one that there is not.
         """
         own = self._self_metrics(form)
         if choice:

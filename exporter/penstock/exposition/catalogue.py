@@ -1,12 +1,9 @@
-"""The catalogue: every metric, once; they stand in `catalogue.toml`.
-
-HELP and TYPE lines, the renderer, `docs/metrics.md` and the lint of dashboards and alerts all read it. A new metric is
-one entry, and a column where its `place` says.
+"""The catalogue: every metric, once; they stand in `catalogue.toml`. A new one is an entry, and a column where its
+`place` says.
 """
 
 import re
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -16,37 +13,9 @@ import msgspec
 
 FamilyType = Literal["counter", "gauge", "info"]
 
-TABLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "broker": ("broker",),
-    "broker_cause": ("broker", "cause"),
-    "incident": ("broker", "kind", "object", "severity"),
-    "address": ("broker", "address"),
-    "address_cause": ("broker", "address", "cause"),
-    "queue": ("broker", "address", "queue"),
-    "queue_cause": ("broker", "address", "queue", "cause"),
-    "eviction": ("broker", "address", "queue", "reason"),
-    "ring_loser": ("broker", "address", "queue", "client"),
-    "oldest": ("broker", "address", "queue", "bound"),
-    "account": ("broker", "address", "queue", "fate"),
-    "client": ("broker", "address", "queue", "client"),
-    "client_cause": ("broker", "address", "queue", "client", "cause"),
-    "producer": ("broker", "address", "client"),
-    "consumer": ("broker", "address", "queue", "client", "consumer"),
-    "connection": ("broker", "connection", "client"),
-    "connection_cause": ("broker", "connection", "client", "cause"),
-    "link": ("broker", "link", "kind"),
-    "finding": ("broker", "scope", "object", "rule"),
-    "collector": ("broker", "collector"),
-    "poll": ("broker", "result"),
-    "trend_run": (),
-    "trend_forecast": ("broker", "address", "queue", "horizon", "bound"),
-    "trend_queue": ("broker", "address", "queue"),
-    "trend_limit": ("broker", "limit", "bound"),
-    "worker": ("worker",),
-    "agent": (),
-}
+_FILE: Final = tomllib.loads(files("penstock.exposition").joinpath("catalogue.toml").read_text(encoding="utf-8"))
+TABLES: Final = msgspec.convert(_FILE["tables"], dict[str, tuple[str, ...]])
 """Table → the labels of each of its families: attributes of its row objects, by the same name, in this order."""
-
 
 _UNIT: Final = re.compile("_((timestamp_)?seconds|messages)$")
 
@@ -66,11 +35,8 @@ class Family:
     """One metric.
 
     name: as in the text format, its type in it: `_total` is a counter, `_info` an info, any other a gauge.
-    help: what it is and in which unit, as sentences.
-    source: where the broker shows it, in words.
-    at: its `place` where the name does not say it.
-    labels: attributes of the row objects that become labels beside the table's own.
-    unbounded: +Inf is a value of it; of any other family it is none, as NaN.
+    help: what it is and in which unit. source: where the broker shows it. at: its `place` where the name does not say.
+    labels: attributes of the row objects that become labels beside the table's own. unbounded: +Inf is a value of it.
     """
 
     name: str
@@ -108,9 +74,6 @@ class Family:
         return f"{self.help} Source: {self.source}."
 
 
-CATALOGUE: Final = msgspec.convert(
-    tomllib.loads(files("penstock.exposition").joinpath("catalogue.toml").read_text(encoding="utf-8"))["metric"],
-    tuple[Family, ...],
-)
+CATALOGUE: Final = msgspec.convert(_FILE["metric"], tuple[Family, ...])
 """All families, in the order in which a body shows them."""
 AGENT: Final = tuple(family for family in CATALOGUE if family.table == "agent")

@@ -1,13 +1,10 @@
-"""One gzip member put together from parts that were compressed before, each once.
-
-A `Fragment` is raw deflate without history that ends on a byte, not a last block, so fragments stand in any order
-behind each other. One member, not one per part: curl, aiohttp and Node do not all read on after the first.
+"""One gzip member put together from parts that were compressed before, each once. A `Fragment` is raw deflate without
+history that ends on a byte, not a last block, so they may stand in any order.
 """
 
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache, reduce
 from types import ModuleType
 from typing import Final, NamedTuple
 
@@ -21,7 +18,6 @@ HEADER: Final = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 4, 0xFF))
 
 _LAST_BLOCK: Final = b"\x03\x00"  # empty, with the bit that ends the deflate stream
 _RAW: Final = -15  # wbits of deflate without wrapping
-_POLYNOMIAL: Final = 0xEDB88320
 
 
 class Checksum(NamedTuple):
@@ -41,11 +37,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A deflate library.
-
-    module: has compressobj, decompressobj and crc32 as zlib has them.
-    combine: (crc of a, crc of b, length of b in bytes) → crc of a + b.
-    """
+    """A deflate library: compressobj, decompressobj and crc32 as zlib has them. combine: as `crc32_combine`."""
 
     module: ModuleType
     combine: Callable[[int, int, int], int]
@@ -77,30 +69,8 @@ def trailer(checksum: Checksum) -> bytes:
 
 def crc32_combine(crc: int, crc_behind: int, length_behind: int) -> int:
     """The crc of two strings behind each other: the first one's is moved on by the length in bytes of the second."""
-    return _times(_shift(length_behind), crc) ^ crc_behind
-
-
-def _times(a: int, b: int) -> int:
-    """Product modulo the polynomial, over GF(2), in crc32's reflected order of bits (x to the 0 is the top bit)."""
-    product = 0
-    while a:
-        if a & 0x80000000:
-            product ^= b
-        a = (a << 1) & 0xFFFFFFFF
-        b = (b >> 1) ^ (_POLYNOMIAL if b & 1 else 0)
-    return product
-
-
-_SQUARES: Final = [0x40000000]  # x to the 2 to the n
-for _ in range(66):
-    _SQUARES.append(_times(_SQUARES[-1], _SQUARES[-1]))
-
-
-@lru_cache(maxsize=16_384)
-def _shift(length: int) -> int:
-    """X to the number of bits in `length` bytes."""
-    powers = (_SQUARES[n + 3] for n in range(length.bit_length()) if length >> n & 1)
-    return reduce(_times, powers, 0x80000000)
+    zeros = bytes(length_behind)
+    return zlib.crc32(zeros, crc) ^ zlib.crc32(zeros) ^ crc_behind
 
 
 ZLIB: Final = Codec(zlib, crc32_combine)

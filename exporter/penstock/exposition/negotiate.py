@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.core.errors import PenstockError
 from penstock.exposition.syntax import Format
@@ -17,16 +17,14 @@ _MEDIA_TYPES: Final = {Format.TEXT: "text/plain", Format.OPENMETRICS: "applicati
 _VERSIONS: Final = {Format.TEXT: "0.0.4", Format.OPENMETRICS: "1.0.0"}
 
 
-@dataclass(frozen=True, slots=True)
-class NegotiatedFormat:
+class NegotiatedFormat(NamedTuple):
     """In which format to answer, and the exact Content-Type to name it by."""
 
     format: Format
     content_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Element:
+class _Element(NamedTuple):
     """One element of a header: `value` and the names of `parameters` in lower case, quality 0 to 1."""
 
     value: str
@@ -47,7 +45,7 @@ def answer(accept: str | None) -> NegotiatedFormat:
         if matches:
             exactness, place, element = max(matches, key=lambda match: match[:2])
             if element.quality > 0 and (rank := (element.quality, exactness, place)) > best_rank:
-                best, best_rank = _answer(form, element), rank
+                best, best_rank = _TEXT if form is Format.TEXT else _openmetrics(element), rank
     return best
 
 
@@ -68,13 +66,12 @@ def _exactness(form: Format, element: _Element) -> int | None:
     return {"*/*": 0, media_type.split("/")[0] + "/*": 1}.get(element.value)
 
 
-def _answer(form: Format, element: _Element) -> NegotiatedFormat:
-    if form is Format.TEXT:
-        return _TEXT
+def _openmetrics(element: _Element) -> NegotiatedFormat:
     asked = element.parameters.get("escaping", "").lower()
     # `dots` and `values` would rename our metrics, which need no escaping in these two.
     scheme = "allow-utf-8" if asked in ("allow-utf-8", "allow-utf8") else "underscores"
-    return NegotiatedFormat(form, f"application/openmetrics-text; version=1.0.0; charset=utf-8; escaping={scheme}")
+    text = f"application/openmetrics-text; version=1.0.0; charset=utf-8; escaping={scheme}"
+    return NegotiatedFormat(Format.OPENMETRICS, text)
 
 
 def _elements(header: str) -> Iterator[_Element]:
@@ -102,9 +99,8 @@ class UnknownFamily(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class FamilyFilter:
-    """names, without: families by name as their samples bear it, `*` stands for anything; no `names` are all.
-
-    Of what both speak of, `without` wins.
+    """names, without: families by name as their samples bear it, `*` stands for anything; no `names` are all. Of what
+    both speak of, `without` wins.
     """
 
     names: tuple[str, ...] = ()

@@ -1,7 +1,5 @@
-"""A broker's tables as text, compressed, block by block.
-
-A block is up to `BLOCK` places of one family, in the order of a `Layout`. What did not change since the poll before is
-neither rendered nor compressed again; the texts of its labels are kept as long as it works.
+"""A broker's tables as text, compressed, block by block. A block is up to `BLOCK` places of one family, in the order of
+a `Layout`. What did not change is not rendered again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,10 +24,8 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """The places of the rows of `index`.
-
-    rows: by place the position of a row, or EMPTY. changed_at: by place the number of the update at which something
-    last changed there. in_order: each row stands at its own position, none is empty.
+    """By place the position of a row of `index`, or EMPTY. changed_at: by place the number of the update at which
+    something last changed there. in_order: each row stands at its own position, none is empty.
     """
 
     index: Index[Any]
@@ -126,9 +122,8 @@ class _Rendered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Section:
-    """The families that share their label texts, as they were rendered.
-
-    texts: by place, None until needed. needless: blocks rendered for want of a better order since the order was made.
+    """The families that share their label texts, as they were rendered. texts: by place, None until needed. needless:
+    blocks rendered for want of a better order since the order was made.
     """
 
     layout: Layout
@@ -138,10 +133,7 @@ class _Section:
 
 
 class BrokerBlocks:
-    """The rendered metrics of one broker.
-
-    `update` runs in one thread at a time; `published` may be read from any, and is replaced by one assignment.
-    """
+    """The rendered metrics of one broker. `update` runs in one thread at a time; `published` may be read from any."""
 
     def __init__(self, families: Iterable[Family] = CATALOGUE, codec: Codec = CODEC) -> None:
         self.published = Published()
@@ -156,11 +148,8 @@ class BrokerBlocks:
         self._label_length = 0
 
     def update(self, tables: Mapping[str, Table[Any]], label_length: int = 1024) -> None:
-        """
-        Publish `tables`, by table name. label_length: bytes of a label's value; another one needs tables of new rows.
-
-        A family whose table or column is not there, or whose column is all NaN, is left out. Columns belong to the
-        renderer from here on: they must not be written to again.
+        """Publish `tables`, by table name; what is missing or all NaN is left out. Columns belong to the renderer from
+        here on. label_length: bytes of a label's value; another one needs tables of new rows.
         """
         self.blocks_rendered = 0
         self._label_length = label_length
@@ -214,24 +203,21 @@ class BrokerBlocks:
         # Block by block, not family by family: label texts, scattered by churn, then come from the cache.
         for number in range(_blocks(size)):
             places = slice(number * BLOCK, min((number + 1) * BLOCK, size))
-            works = any(anew is not None and anew[number] for anew in stale.values())
-            texts = labels.made(places) if works else labels.dropped(places)
+            texts = labels.of(places, works=any(anew is not None and anew[number] for anew in stale.values()))
             for name, anew in stale.items():
                 if anew is None or not anew[number]:
                     blocks[name].append(before[name].blocks[number])
-                else:
-                    blocks[name].append(self._block(name, texts, layout.place(columns[name], np.nan, places)))
+                    continue
+                self.blocks_rendered += 1
+                values = layout.place(columns[name], np.nan, places)
+                text, samples = sample_lines(name, texts, values, unbounded=name in UNBOUNDED)
+                blocks[name].append(_Block(len(values), samples, self._codec.compress(text)))
         return {
             name: before[name]
             if stale[name] is None and column is before[name].column
             else _Rendered(column, blocks[name], _samples(blocks[name]))
             for name, column in columns.items()
         }
-
-    def _block(self, name: str, labels: Texts, values: Column) -> _Block:
-        self.blocks_rendered += 1
-        text, samples = sample_lines(name, labels, values, unbounded=name in UNBOUNDED)
-        return _Block(len(values), samples, self._codec.compress(text))
 
 
 def _samples(blocks: Iterable[_Block]) -> Samples:
@@ -265,26 +251,18 @@ class _Labels:
     texts: Texts
     longest: int
 
-    def made(self, places: slice) -> Texts:
-        """Those of a block."""
-        texts = self.texts[places]
-        rows = self.layout.rows[places]
-        at = np.flatnonzero(~texts.astype(np.bool_) & (rows >= 0))
-        if len(at):
+    def of(self, places: slice, *, works: bool) -> Texts:
+        """Those of a block. Where nothing changes they are not kept: most of a large broker has nothing to do."""
+        texts, rows = self.texts[places], self.layout.rows[places]
+        if not works:
+            texts[:] = None
+        elif len(at := np.flatnonzero(~texts.astype(np.bool_) & (rows >= 0))):
             texts[at] = label_texts(self.names, self.layout.index.rows[rows[at]].tolist(), self.longest)
         return texts
 
-    def dropped(self, places: slice) -> Texts:
-        """Of a block in which nothing changes they are not kept: most of a large broker has nothing to do."""
-        self.texts[places] = None
-        return self.texts[places]
-
 
 def _changed(layout: Layout, column: Column, moved: Mask | None, before: _Rendered | None) -> Mask | None:
-    """Places where a family reads otherwise than before, None for none.
-
-    moved: places where another row stands than before, None for none.
-    """
+    """Places where a family reads otherwise than before. moved: where another row stands. None for none."""
     if before is None:
         return np.ones(len(layout), np.bool_)
     if moved is None:
@@ -293,9 +271,8 @@ def _changed(layout: Layout, column: Column, moved: Mask | None, before: _Render
         rows = _differ(before.column, column)
         return layout.place(rows, fill=False) if rows.any() else None
     if len(before.column) and not moved.all():
-        moved = moved | layout.place(
-            _differ(take_or_fill(before.column, layout.index.origin, np.nan), column), fill=False
-        )
+        rows = _differ(take_or_fill(before.column, layout.index.origin, np.nan), column)
+        moved = moved | layout.place(rows, fill=False)
     return moved
 
 
@@ -332,9 +309,8 @@ def _needless(changed: Mask, moved: Mask | None) -> int:
 
 
 def sample_lines(name: str, labels: Texts, values: Column, *, unbounded: bool = False) -> tuple[bytes, int]:
-    """The lines of a family for rows with these label texts, and how many; a row without a finite value has none.
-
-    unbounded: +Inf is shown, too.
+    """The lines of a family for rows with these label texts, and how many; a row without a finite value has none, but
+    +Inf where it is `unbounded`.
     """
     shown = np.isfinite(values)
     if unbounded:
@@ -357,6 +333,5 @@ def _numbers(values: Column) -> list[bytes]:
     if not np.isfinite(values).all():
         return [b"+Inf" if np.isposinf(value) else b"%r" % value for value in values.tolist()]
     whole = (values == np.floor(values)).all() and (np.abs(values) < _EXACT).all()
-    return orjson.dumps(values.astype(np.int64) if whole else values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(
-        b","
-    )
+    text = orjson.dumps(values.astype(np.int64) if whole else values, option=orjson.OPT_SERIALIZE_NUMPY)
+    return text[1:-1].split(b",")

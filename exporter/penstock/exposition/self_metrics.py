@@ -18,12 +18,9 @@ LABELS: Final = "broker_labels"
 
 
 class SelfMetrics:
-    """Renders the families of the catalogue's table `agent`, and `registry`.
-
-    Only the event loop's thread notes anything here; what others count is asked for when it is shown.
-
-    registry: of its own, with `process_*`; who needs a metric that is no broker's registers it here.
-    asked: gives more of the table `agent`, by column, NaN = not shown; called once per body.
+    """Renders the families of the catalogue's table `agent`, and `registry`, of its own, with `process_*`. Only the
+    event loop's thread notes anything here. asked: gives more of the table, by column, NaN = not shown; called once per
+    body.
     """
 
     def __init__(self, version: str, revision: str = "", asked: Callable[[], Mapping[str, float]] = dict) -> None:
@@ -76,10 +73,7 @@ class SelfMetrics:
             lines, shown = sample_lines(family.name, np.array(texts, np.object_), numbers)
             if shown:
                 own.append(header(family, form) + lines)
-        return b"".join(own) + self._registered(form)
-
-    def _registered(self, form: Format) -> bytes:
         if form is Format.TEXT:
-            return generate_latest(self.registry)
-        text: bytes = generate_openmetrics(self.registry)  # type: ignore[no-untyped-call]
-        return text.removesuffix(END[form])
+            return b"".join(own) + generate_latest(self.registry)
+        registered: bytes = generate_openmetrics(self.registry)  # type: ignore[no-untyped-call]
+        return b"".join(own) + registered.removesuffix(END[form])

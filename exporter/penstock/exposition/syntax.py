@@ -41,9 +41,8 @@ def openmetrics_name(family: Family) -> str:
 
 
 def label_texts(names: Sequence[str], rows: Sequence[object], longest: int = 1024) -> list[bytes]:
-    """What stands between name and value, per row: its attributes `names` as labels, and a space.
-
-    longest: bytes of a label's value, before it is escaped; see `shortened`.
+    """What stands between name and value, per row: its attributes `names` as labels, and a space. longest: bytes of a
+    label's value, before it is escaped; see `shortened`.
     """
     if not names:
         return [b" "] * len(rows)

@@ -1,4 +1,1 @@
-"""What one poll says against the one before: facts, what is unacknowledged since when, windows.
-
-No names of conditions, no words for people.
-"""
+"""What one poll says against the one before: facts, what is unacknowledged since when, windows. No words for people."""

@@ -26,9 +26,7 @@ SHARE_OF_QUARTER = 0.1
 """Of the growth over the trend, between two quarters of it; steady growth has a third."""
 
 SAMPLES, TREND_SAMPLES = 12, 40
-"""A window is held in about so many samples, at most twice as many: polls that come faster are summed up. Thus memory
-grows neither with the speed of the polls nor with the length of a window.
-"""
+"""A window is held in about so many samples, at most twice as many: polls that come faster are summed up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +50,6 @@ class Activity:
             _pushed(self.trend, facts, flow, constants.trend_seconds(facts.interval), TREND_SAMPLES, levels=(DEPTH,)),
             apart,
         )
-
-    @property
-    def drawn_together(self) -> float:
-        """Seconds by which the reads of a poll are closer to each other than they were: so much was settled unseen."""
-        apart = [seconds for _, seconds in self.apart]
-        return max(apart) - apart[-1] if apart else 0.0
 
 
 def _pushed(
@@ -84,7 +76,8 @@ def returns(activity: Activity, constants: Constants, interval: float) -> Return
     window = activity.window
     returned, delivered, settled, killed = (window.sum(one) for one in (RETURNED, DELIVERED, SETTLED, KILLED))
     # Consumers let go before the queue is read: what was settled in between looks like a return when it gets less.
-    unseen = settled * (activity.drawn_together / max(window.seconds, interval, 1e-9))
+    apart = [seconds for _, seconds in activity.apart] or [0.0]
+    unseen = settled * ((max(apart) - apart[-1]) / max(window.seconds, interval, 1e-9))
     return Returns(returned, delivered, settled, killed, persistent(window, RETURNED, constants, interval, unseen))
 
 
@@ -140,9 +133,8 @@ class Trend:
 
 def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
     """Rule of falling behind: consumers work in both halves, the backlog's mean rises over all four quarters, its least
-    of the second half is above its most of the first, and it grew by ten messages and by a tenth of what came.
-
-    Each quarter has its share of the growth, a tenth at least, and it has not turned: a spike is no trend.
+    of the second half is above its most of the first, and it grew by ten messages and by a tenth of what came. Each
+    quarter has its share of the growth, a tenth at least, and it has not turned: a spike is no trend.
     """
     window = activity.trend
     added, settled = window.sum(FLOW_IN), window.sum(FLOW_OUT)
@@ -171,6 +163,5 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
 
 def _means(values: Column) -> Column:
     """Over the samples, without those that are missing; NaN where all are."""
-    there = ~np.isnan(values)
-    count = there.sum(axis=0)
-    return np.where(there, values, 0.0).sum(axis=0) / np.where(count > 0, count, np.nan)
+    count = (~np.isnan(values)).sum(axis=0)
+    return np.nansum(values, axis=0) / np.where(count > 0, count, np.nan)

@@ -1,9 +1,8 @@
 """Consumers that work, and whose buffer never gets back to where it was: they acknowledge all but a few.
 
-Followed are those that buffered something at every poll since a first one: who was empty once had leaked nothing. Time
-counts while there is work. It is cut into windows, each with the least that was buffered in it: six of them that never
-fall are a suspicion, as of a consumer that is a little too slow. What it still buffers when nothing is left to do is
-proof.
+Followed are those that were never empty since a first poll. The time in which there is work is cut into windows, each
+with the least that was buffered in it: six that never fall are a suspicion, as of a consumer that is a little too
+slow; what it still buffers when nothing is left to do is proof.
 """
 
 from dataclasses import dataclass, replace
@@ -36,9 +35,8 @@ MANY = 128
 LOW, MEAN, SETTLED = range(3)
 """Of a closed window: the least and the mean that was buffered, how many were settled."""
 (LEAST, SUM, SEEN, LEFT, ELAPSED, SCALE, CLOSED, GAP, LONGEST, MOVED, STEADILY, QUIET, HELD, RISES, PROVEN) = range(15)
-"""
-Of the open window: least and sum of what was buffered, polls, settled, seconds. Of the row: times of the usual width,
-closed windows, seconds since it acknowledged and the most of that, polls with deliveries and those of them with
+"""Of the open window: least and sum of what was buffered, polls, settled, seconds. Of the row: times of the usual
+width, closed windows, seconds since it acknowledged and the most of that, polls with deliveries and those of them with
 acknowledgements, polls of the lull, buffered at the poll before, the windows rise, buffered in a lull as they rose.
 """
 START = np.array([np.nan, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, np.nan, 0, 0], np.float32)
@@ -49,9 +47,7 @@ Numbers = NDArray[np.float32]
 @dataclass(frozen=True, slots=True)
 class Buffers(RowState):
     """Per consumer its place among those that are followed, -1 where it is not; the rest is by these places.
-
-    began: since when it is followed. kept_since: a poll since which it has all that it buffered then. windows: (3,
-    WINDOWS, places then). rows: by the numbers above.
+    kept_since: a poll since which it has all that it had then. windows: (3, WINDOWS, places then). rows: as above.
     """
 
     place: NDArray[np.int32] = column(-1, dtype=np.int32, saved=False)
@@ -178,9 +174,8 @@ def close(windows: Numbers, rows: Numbers, at: Positions) -> None:
 
 
 def rises(windows: Numbers, rows: Numbers) -> Mask:
-    """Whether the least of each window is never below the one before, and in the end a little above the first.
-
-    It is above the mean of the first window: the least of what goes up and down is so by chance once in many years.
+    """Whether the least of each window is never below the one before, and in the end a little above the first, and
+    above its mean: the least of what goes up and down is so by chance once in many years.
     """
     low, enough = windows[LOW], rows[CLOSED] >= PROVEN_WINDOWS
     steps = np.diff(low, axis=0)

@@ -5,7 +5,7 @@ broker's counters: A added, K acknowledged, E expired, X killed, M depth, D in d
 T held, W acknowledged and uncommitted, N delivered, C left its hands, L and Ld its last acknowledgement and delivery.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,11 +27,6 @@ CONSUMER_NUMBERS = ("delivered", "acknowledged", "awaiting_commit", "buffered")
 """The first two are counters."""
 SKEW = 3.0
 """Messages by which numbers of one row may be apart: they are not read at the same moment."""
-ADDRESS_COLUMNS = (
-    "paging", "paused", "limit_percent", "pages", "producers_paused", "page_read_limit_bytes",
-    "page_read_limit_messages", "non_destructive", "max_delivery_attempts", "memory_used_ratio", "expiry_delay",
-)  # fmt: skip
-"""In the order of `AddressFacts`."""
 NEEDED = ("queues", "consumers")
 """Collectors without which nothing is judged: a change of what stands in for them would be none."""
 JUDGED = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
@@ -41,16 +36,14 @@ PARKED = frozenset({QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
 
 @dataclass(frozen=True, slots=True)
 class AddressJoin:
-    """at: position of each queue's address, -1 where it is not known; computed when either side has changed.
-
-    queues_of: how many queues that address has, NaN where it is not known.
+    """at: position of each queue's address, -1 where it is not known, at `unknown`; computed when either side has
+    changed. queues_of: how many queues that address has, NaN where it is not known.
     """
 
     queues: Index[QueueRow] | None = None
     addresses: Index[AddressRow] | None = None
     at: Positions = field(default_factory=lambda: np.empty(0, np.intp))
     unknown: Positions = field(default_factory=lambda: np.empty(0, np.intp))
-    """Where `at` is -1."""
     queues_of: Column = field(default_factory=lambda: np.empty(0))
 
     def advance(self, queues: Index[QueueRow], addresses: Table[AddressRow] | None) -> "AddressJoin":
@@ -80,11 +73,10 @@ class AddressJoin:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When a poll was, by the broker's clock.
-
-    interval: running mean of the time between polls, seconds. process: the broker's. started: when it was seen to start
-    anew; NaN for the one that was found running. resumed: known from before the agent's restart, so that the time since
-    says nothing about the interval.
+    """When a poll was, by the broker's clock. interval: running mean of the time between polls, seconds. started: when
+    the process was seen to start anew; NaN for one found running. resumed: known from before the agent's restart, so
+    that the time since says nothing about the interval. restarted: the process is another than at the poll before.
+    read: when all numbers of the poll had been read, at the latest.
     """
 
     now: float = np.nan
@@ -93,9 +85,7 @@ class Times:
     started: float = np.nan
     resumed: bool = False
     restarted: bool = False
-    """The process is another than at the poll before."""
     read: float = np.nan
-    """When all numbers of the poll had been read, at the latest."""
 
     def advance(self, now: float, uptime: float, process: Process) -> "Times":
         step = now - self.now
@@ -141,25 +131,28 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One poll. Columns per queue unless said; a change is 0 where the queue is seen for the first time."""
+    """One poll. Columns per queue unless said; a change is 0 where the queue is seen for the first time.
+
+    read: when all had been read, at the latest. apart: seconds by which queues were read after consumers; 0: not
+    known. restarted: the broker has started anew since the poll before, or its counters fell; settling: so shortly
+    that clients may still be on their way back. counted: the broker's version shows numbers of each consumer; else all
+    of those are 0. known: seen at the poll before, in the same life. set_back: an operator has set a counter back.
+    ready: NaN of queues that keep what is acknowledged (`keeps`: non-destructive as far as settings show). exclusive:
+    one consumer gets all, or all of a group. ring: its limit, NaN: none. dispatch_at: consumers that the queue waits
+    for before it dispatches, 0: none. held, d_left: sums of what its consumers hold, and of what left their hands.
+    returned: what left these at this poll, and was neither settled, expired nor killed.
+    """
 
     now: float
     read: float
-    """When all had been read, at the latest."""
     apart: float
-    """Seconds by which queues were read after consumers; 0 where it is not known."""
     interval: float
     restarted: bool
-    """The broker has started anew since the poll before, or its counters fell."""
     settling: bool
-    """So shortly after the broker's start that clients may still be on their way back."""
     counted: bool
-    """The broker's version shows numbers of each consumer; else all of those are 0."""
     queues: Index[QueueRow]
     known: Mask
-    """Seen at the poll before, in the same life."""
     set_back: Mask
-    """An operator has set a counter back since the poll before."""
     judged: Mask
     parked: Mask
     added: Column
@@ -174,31 +167,23 @@ class Facts:
     killed: Column
     messages: Column
     ready: Column
-    """NaN of queues that keep what is acknowledged."""
     keeps: Mask
-    """Non-destructive as far as settings show: its numbers do not say what waits or was thrown away."""
     delivering: Column
     scheduled: Column
     consumers: Column
     paused: Column
     exclusive: Column
-    """One consumer gets all, or all of a group: the others may lawfully have nothing."""
     last_value: Column
     ring: Column
-    """Ring limit, NaN where there is none."""
     dispatch_at: Column
-    """Consumers that the queue waits for before it dispatches, 0 where none."""
     delivering_bytes: Column
     address: "AddressFacts"
     consumer: "ConsumerFacts"
     held: Column
-    """Sum of what its consumers hold."""
     d_left: Column
-    """Sum over its consumers of what left their hands."""
     d_delivered: Column
     d_uncommitted: Column
     returned: Column
-    """What came back at this poll: left the consumers' hands, and was neither settled, expired nor killed."""
 
     def of_queue(self, values: Column | Mask) -> Column:
         """Sums of a consumers' column by queue; nothing in it is missing. Of a mask: how many."""
@@ -213,30 +198,25 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class AddressFacts:
-    """Of each queue's address; NaN where unknown."""
+    """Of each queue's address, as `AddressRow` has it; NaN where unknown. d_added: came to all its queues together."""
 
     paging: Column
     paused: Column
     limit_percent: Column
     pages: Column
     producers_paused: Column
-    page_read_bytes: Column
-    page_read_messages: Column
+    page_read_limit_bytes: Column
+    page_read_limit_messages: Column
     non_destructive: Column
-    """What new queues are."""
-    delivery_attempts: Column
-    """max-delivery-attempts, 0 or less = for ever."""
-    used_ratio: Column
-    """Of its own limit."""
+    max_delivery_attempts: Column
+    memory_used_ratio: Column
     expiry_delay: Column
-    """Milliseconds, below 0 = none."""
     d_added: Column
-    """What came to all its queues together."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerFacts:
-    """Columns per consumer. queue: position of its queue, -1 where unknown."""
+    """Columns per consumer. queue: position of its queue, -1 where unknown. left: what left its hands, in all."""
 
     index: Index[ConsumerRow]
     queue: Positions
@@ -245,7 +225,6 @@ class ConsumerFacts:
     uncommitted: Column
     delivered: Column
     left: Column
-    """What left its hands, in all."""
     held_bytes: Column
     last_acknowledgement: Column
     last_delivery: Column
@@ -304,8 +283,8 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
     addresses = before.addresses.advance(queues.index, snapshot.addresses)
     seen_queues, seen_consumers = SeenQueues(queues.index, said_by_queues), SeenConsumers(consumers.index, numbers_of)
     seen = Seen(seen_queues, seen_consumers, times, addresses, join)
-    of_addresses = [addresses.by_queue(snapshot.addresses, name) for name in ADDRESS_COLUMNS]
-    address = AddressFacts(*of_addresses, *[addresses.of_all_queues(or_zero(changes[0]))])
+    of_addresses = {one.name: addresses.by_queue(snapshot.addresses, one.name) for one in fields(AddressFacts)[:-1]}
+    address = AddressFacts(**of_addresses, d_added=addresses.of_all_queues(or_zero(changes[0])))
     added, settled, expired, killed, scheduled, messages = numbers
     d_added, d_settled, d_expired, d_killed, d_scheduled, _ = changes
     keeps = keeping(address.non_destructive, added, settled)
@@ -384,7 +363,6 @@ FEW_REMOVED = 0.01
 
 def keeping(declared: Column, added: Column, settled: Column) -> Mask:
     """Queues that keep what is acknowledged (non-destructive), which the broker does not show of a single queue.
-
     declared: of addresses whose new queues are so; not of one that settles all the same.
     """
     keeps = declared > 0
@@ -405,9 +383,8 @@ def queue_changes(before: SeenQueues, queues: Table[QueueRow]) -> tuple[Numbers,
 
 
 def set_back(numbers: Numbers, past: Numbers, fell: NDArray[np.bool_]) -> Mask:
-    """Whether the counters that fell are no new life of the queue.
-
-    In a new life all begin anew, and what is there or has left has come in it.
+    """Whether the counters that fell are no new life of the queue. In a new life all begin anew, and what is there or
+    has left has come in it.
     """
     if not fell.any():
         return np.zeros(fell.shape[1], np.bool_)

@@ -32,11 +32,12 @@ class Measures(RowState):
         columns = {
             "ring_at_risk": poll.at_risk,
             "ring_scheduled_at_risk": ring.scheduled_at_risk(found),
-            "ring_retention": retention(found.ring, rate_in, paging),
-            "ring_overflow": overflow(found.ring - found.ready, rate_in - rate_out, paging),
+            # The time span that a full ring covers at the present rate, and that until it starts to evict.
+            "ring_retention": seconds_at(found.ring, rate_in, ~paging),
+            "ring_overflow": seconds_at(np.maximum(found.ring - found.ready, 0), rate_in - rate_out, ~paging),
             "lost_by_consumer": poll.evictions.by_consumers,
             "evicted": evicted(poll),
-            "drain": np.where(drains(poll), drain(found.ready, rate_out - rate_in), np.nan),
+            "drain": seconds_at(found.ready, rate_out - rate_in, drains(poll)),
             "imbalance": imbalance(poll),
         }
         return Measures(found.queues, since(oversize, before.oversize_since, found.now), columns)
@@ -50,15 +51,10 @@ def evicted(poll: RuleInputs) -> Column:
     return np.where(openmq.said.removes & openmq.said.balanced, poll.accounted.get("removed", np.nan), np.nan)
 
 
-def retention(ring: Column, rate_in: Column, paging: Mask) -> Column:
-    """The time span that a full ring covers at the present rate."""
-    return np.where((rate_in > 0) & ~paging, ring / np.where(rate_in > 0, rate_in, 1), np.nan)
-
-
-def overflow(room: Column, growth: Column, paging: Mask) -> Column:
-    """Time until a ring starts to evict; NaN while it does not grow."""
-    grows = (growth > 0) & ~paging
-    return np.where(grows, np.maximum(room, 0) / np.where(grows, growth, 1), np.nan)
+def seconds_at(messages: Column, rate: Column, where: Mask) -> Column:
+    """How long so many take at this rate; NaN elsewhere than `where`, and at none."""
+    where = where & (rate > 0)
+    return np.where(where, messages / np.where(where, rate, 1), np.nan)
 
 
 def drains(poll: RuleInputs) -> Mask:
@@ -66,11 +62,6 @@ def drains(poll: RuleInputs) -> Mask:
     found = poll.found
     held_up = (found.consumers == 0) | (found.paused > 0) | (found.address.paused > 0)
     return (found.ready > 0) & ~held_up & ~longer(poll.timers.unsettled, found.now, poll.queue_patience)
-
-
-def drain(ready: Column, shrinking: Column) -> Column:
-    """Time until nothing waits, at the present rates; NaN while it does not shrink."""
-    return np.where(shrinking > 0, ready / np.where(shrinking > 0, shrinking, 1), np.nan)
 
 
 def imbalance(poll: RuleInputs) -> Column:

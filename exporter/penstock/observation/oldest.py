@@ -42,9 +42,8 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """
-    When how much had come, by the rows of `index`: stamps (when it had been read), oldest first; what had been added at
-    the last of them, and what differed at each one before it. Most queues have nothing to do: they take no place.
+    """When how much had come, by the rows of `index`: stamps (when it had been read), oldest first; what had been added
+    at the last of them, and what differed at each one before it: most queues have nothing to do.
     """
 
     index: Index[Any] = field(default_factory=Index.empty)
@@ -70,7 +69,8 @@ class Arrivals:
         last, points = self.last, list(self.points)
         if found.queues is not self.index:
             last = reindex(found.queues, self.index, last, np.nan)
-            points = [self._moved(point, found.queues) for point in points]
+            at = [found.queues.positions(self.index.keys[point.rows]) for point in points]
+            points = [Point(p[p >= 0].astype(np.int32), one.added[p >= 0]) for one, p in zip(points, at, strict=True)]
         anew = np.flatnonzero(~found.known & (found.queues.positions_in(self.index) >= 0))
         if len(anew):
             last = np.where(found.known, last, np.nan)
@@ -78,14 +78,9 @@ class Arrivals:
             points = [Point(one.rows[here], one.added[here]) for one, here in zip(points, stays, strict=True)]
         return last, points
 
-    def _moved(self, point: Point, queues: Index[Any]) -> Point:
-        at = queues.positions(self.index.keys[point.rows])
-        return Point(at[at >= 0].astype(np.int32), point.added[at >= 0])
-
     def came_by(self, number: Column, rows: Positions) -> Column:
-        """The first time known by which the message with this number had come to these rows; NaN where it has not.
-
-        One that came before the first poll came by then.
+        """The first time known by which the message with this number had come to these rows; NaN where it has not. One
+        that came before the first poll came by then.
         """
         last = len(self.stamps) - 1
         at = np.where(self.last[rows] >= number, last, -1)
@@ -103,9 +98,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Oldest(RowState):
-    """Per queue. empty_at: the last poll at which nothing was there. earliest, latest: of the oldest message that is
-    there; NaN also where none is.
-    """
+    """Per queue. empty_at: the last poll at which nothing was there. earliest, latest: of the oldest message."""
 
     BY = By.QUEUE
     STORED_AS = "oldest_"
@@ -152,8 +145,7 @@ def in_hand_since(poll: RuleInputs) -> Column:
 
 def next_in_line(poll: RuleInputs) -> Column:
     """When the message that is next was sent, by its sender's clock (OpenMQ): the oldest that is ready is no younger.
-
-    Not where that is in the future, nor where it is before the queue was empty: the clock of the sender is wrong.
+    Not where that is in the future: the sender's clock is wrong.
     """
     found, openmq = poll.found, poll.openmq
     if openmq is None or openmq.said is None:

@@ -31,13 +31,12 @@ OPEN = (TransactionState.STARTED, TransactionState.FAILED, TransactionState.INCO
 class OpenmqFacts:
     """What one poll says beside the facts.
 
-    Columns per queue: removed (K, of subscriptions what left their consumers' hands), last acknowledgement (of
-    subscriptions), messages in open transactions of producers, begin of the oldest transaction that may have sent here,
-    producers, what a full destination does, its limits, the limit of one message, what counts against them, whether
-    what it discards goes to the dead message queue, when the next message was sent. Per consumer: acknowledged in open
-    transactions of its connection, paused by its own limit, messages taken for it and not sent yet, a transaction of
-    its connection has failed, the key of its connection (-1: unknown). dead: what the dead message queue has taken in
-    all, NaN where it is not read.
+    Per queue: removed (K, of subscriptions what left their consumers' hands), acknowledged (when one last was, of
+    subscriptions), held (in open transactions of producers), transaction_since (begin of the oldest that may have sent
+    here), what a full destination does, its limits and those of one message, bytes that count against them,
+    dead_letters (whether what it discards goes to the dead message queue). Per consumer: uncommitted (acknowledged in
+    open transactions of its connection), flow_paused (by its own limit), unsent (taken for it), failed (a transaction
+    of its connection), connection (key, -1: unknown). dead: what the dead message queue took in all, NaN: not read.
     """
 
     removed: Column
@@ -103,10 +102,7 @@ def said(snapshot: Snapshot, found: Facts, join: AddressJoin) -> OpenmqFacts:
 
 
 def transactions_of(snapshot: Snapshot) -> tuple[Column, Mask]:
-    """Per consumer: acknowledgements in the open transactions of its connection, and whether one of those has failed.
-
-    The broker does not say which session of a connection a transaction belongs to.
-    """
+    """Per consumer: acknowledgements in open transactions of its connection, and whether one of those has failed."""
     assert snapshot.consumers is not None  # noqa: S101 - there are facts
     size, transactions = len(snapshot.consumers), snapshot.transactions
     acknowledged, failed = np.zeros(size), np.zeros(size, np.bool_)
@@ -144,7 +140,7 @@ def says(addresses: Index[AddressRow], *policies: str) -> Mask:
 @dataclass(frozen=True, slots=True)
 class OpenmqConsumers(RowState):
     """Per consumer. last: acknowledgement. highest: C since the last settlement; returning_since: when C rose beyond it
-    without one. still_since: since when N stands still. failed_since: since when a transaction has failed.
+    without one. still_since, failed_since: since when N stands still, and a transaction has failed.
     """
 
     BY = By.CONSUMER
@@ -172,9 +168,8 @@ class OpenmqConsumers(RowState):
 
 @dataclass(frozen=True, slots=True)
 class OpenmqQueues(RowState):
-    """
-    Per queue, what was said last: removed, last acknowledgement. debt: removed from clients' hands and still with them.
-    held_since: since when messages stand in open transactions.
+    """Per queue, what was said last: removed, last acknowledgement. debt: removed from clients' hands and still with
+    them. held_since: since when messages stand in open transactions.
     """
 
     BY = By.QUEUE
@@ -254,9 +249,8 @@ class Openmq:
 
 
 def as_counted(before: OpenmqQueues, found: Facts, reported: OpenmqFacts, moves: Mask, present: Mask) -> Facts:
-    """The facts with K as OpenMQ counts it; expired and killed are in it, and subscriptions are known without it.
-
-    before: by the queues of this poll, which were `present` at the one before. moves: consumers that acknowledged.
+    """The facts with K as OpenMQ counts it: with expired and killed; subscriptions are known without it. before: by the
+    queues of this poll, which were `present` at the one before. moves: consumers that acknowledged.
     """
     known = np.where(reported.balanced, found.known, present)
     known &= ~(reported.balanced & (reported.removed < before.removed))
@@ -289,18 +283,16 @@ def as_counted(before: OpenmqQueues, found: Facts, reported: OpenmqFacts, moves:
 
 
 def acknowledged(last: Column, consumer: ConsumerFacts, *, watched: bool) -> tuple[Mask, Column]:
-    """Whether each one's last acknowledgement has moved, and when it was; one not seen before has begun at none.
-
-    last: the same up to the poll before; watched: there was one.
+    """Whether each one's last acknowledgement has moved, and when it was; one not seen before has begun at none. last:
+    up to the poll before; watched: there was one.
     """
     now = consumer.last_acknowledgement
     return (now > last) | (~np.isnan(now) & np.isnan(last) & watched), np.fmax(last, now)
 
 
 def progress_of(found: Facts, reported: OpenmqFacts, moves: Mask, last: Column) -> Progress:
-    """Rule of progress: the last acknowledgement moved; or messages left its hands and the queue in the same measure.
-
-    The second for what a limit discards while a client holds it: its acknowledgement then moves nothing.
+    """Rule of progress: the last acknowledgement moved; or messages left its hands and the queue in the same measure,
+    as what a limit discards while a client holds it: its acknowledgement then moves nothing.
     """
     consumer = found.consumer
     matches = reported.balanced & (found.d_left <= 1.1 * found.d_settled + MARGIN)
@@ -312,10 +304,8 @@ def progress_of(found: Facts, reported: OpenmqFacts, moves: Mask, last: Column) 
 
 
 def owed(debt: Column, found: Facts, reported: OpenmqFacts) -> tuple[Column, Column]:
-    """Debt and what came back, per queue. debt: at the poll before.
-
-    What a limit removes from clients' hands leaves those later: it is owed, no more than they hold, and does not come
-    back when it does.
+    """Debt and what came back, per queue; what a limit removes from clients' hands leaves those later: it is owed, no
+    more than they hold, and does not come back when it does. debt: at the poll before.
     """
     back = np.where(reported.balanced & found.known, found.d_left - found.d_settled, 0.0)
     paid = np.minimum(np.maximum(back, 0.0), debt)
@@ -329,9 +319,8 @@ def at_limit(found: Facts, reported: OpenmqFacts) -> Mask:
 
 
 def near_limit(found: Facts, reported: OpenmqFacts) -> Mask:
-    """Within what its producers may still send before they are told to wait: a batch for each of them.
-
-    A batch is the limit shared by all producers that are allowed, 1 … 1000 messages.
+    """Within what its producers may still send before they are told to wait: a batch for each of them, which is the
+    limit shared by all producers that are allowed, 1 … 1000 messages.
     """
     allowed = np.where(reported.max_producers > 0, reported.max_producers, 100.0)
     batch = np.clip(reported.limit_messages / allowed, 1.0, 1000.0)

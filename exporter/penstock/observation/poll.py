@@ -25,7 +25,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """How the broker and its things are shown: its name, the queues' and the clients' series."""
+    """The queues' and the clients' series, and the broker's name."""
 
     queues: Grouping[QueueSeries]
     clients: Grouping[ClientSeries]
@@ -34,7 +34,14 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class RuleInputs:
-    """All that the rules of one poll read."""
+    """All that the rules of one poll read.
+
+    client_patience: per consumer, NaN where it is not judged; eager: where more than its age speaks against it.
+    queue_patience: the longest of its clients', else cold. expected: consumers that the operator expects, NaN where
+    nothing is said. closed: outside of the business hours that the operator gave. rivals: other brokers that are active
+    with the same node id. left_out: beyond the broker's budgets. losses: by the account of an Artemis broker.
+    accounted: what the account of an OpenMQ broker says of the queues.
+    """
 
     snapshot: Snapshot
     found: Facts
@@ -48,32 +55,22 @@ class RuleInputs:
     broker: Broker
     groups: Groups
     client_patience: Column
-    """Per consumer; NaN where it is not judged."""
     queue_patience: Column
-    """Per queue: the longest of its clients', else cold."""
     dispatch: Column
     absence: Column
     usual: Usual
     """What is normal in this hour of the week."""
     expected: Column
-    """Consumers that the operator expects, NaN where nothing is said."""
     closed: Mask
-    """Outside of the business hours that the operator gave."""
     at_risk: Column
     service_rate: Column
     buffers: Buffers = field(default_factory=Buffers)
     rivals: tuple[str, ...] = ()
-    """Other brokers that are active with the same node id."""
     left_out: tuple[LeftOut, ...] = ()
-    """What is beyond the broker's budgets."""
     losses: Losses = field(default_factory=Losses)
-    """By the account of an Artemis broker."""
     openmq: Openmq | None = None
-    """Of an OpenMQ broker."""
     accounted: Mapping[str, Column | Mask] = field(default_factory=dict)
-    """What the account says of the queues (OpenMQ)."""
     eager: Column = field(default_factory=lambda: np.empty(0))
-    """Per consumer: its patience where more than its age speaks against it."""
     _results: dict[Callable[["RuleInputs"], Any], Any] = field(default_factory=dict)
 
     def of(self, function: Callable[["RuleInputs"], ResultT]) -> ResultT:

@@ -1,7 +1,6 @@
 """Transactions that are prepared and wait for their manager, and messages that are with nobody (OpenMQ).
 
-A healthy XA transaction is prepared for a moment. One whose client is gone keeps what it sent and received out of
-everybody's reach, over restarts of the broker, until it is committed or rolled back.
+One whose client is gone keeps what it sent and received out of everybody's reach, over restarts of the broker.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ FEWEST = 2.0
 
 
 class PreparedTransaction(NamedTuple):
-    """One prepared transaction. created, since: when it began, and was first seen prepared, by the broker's clock."""
+    """created, since: when it began, and was first seen prepared, by the broker's clock."""
 
     transaction: TransactionRow
     sent: float
@@ -47,10 +46,8 @@ class Prepared(RowState):
 
     def advance(self, found: Facts, snapshot: Snapshot) -> "Prepared":
         transactions, collector = snapshot.transactions, snapshot.collectors.get("transactions")
-        alone = {
-            name: (number, self.stuck.get(name, (number, found.now))[1])
-            for name, number in topics_with_nobody(snapshot).items()
-        }
+        stuck = topics_with_nobody(snapshot).items()
+        alone = {name: (number, self.stuck.get(name, (number, found.now))[1]) for name, number in stuck}
         if transactions is None:
             return Prepared(stuck=alone)
         waits, received = transactions["state"] == TransactionState.PREPARED, transactions["acknowledgements"]

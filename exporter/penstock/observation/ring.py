@@ -28,10 +28,8 @@ class Evictions:
 
 
 def at_risk(facts: Facts) -> Column:
-    """Messages that a ring would lose if all its consumers went away now.
-
-    Only what they give back finds no room: what a shrunk ring has too many of stays until somebody reads. NaN without a
-    ring, while paging, and where it keeps what is acknowledged.
+    """Messages that a ring would lose if all its consumers went away now; NaN without a ring, while paging, and where
+    it keeps what is acknowledged. Only what they give back finds no room.
     """
     risk = np.clip(facts.messages - facts.scheduled - facts.ring, 0.0, facts.delivering)
     return np.where((facts.address.paging > 0) | facts.keeps, np.nan, risk)

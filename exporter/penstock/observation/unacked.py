@@ -15,9 +15,8 @@ BATCH = 1.2 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class QueueTimers(RowState):
-    """
-    Per queue, times by the broker's clock: since when nothing moves, messages are ready, no consumer is there, nothing
-    is settled, nothing comes in; NaN = not. had_consumer: one was seen at some poll, or something settled.
+    """Per queue, times by the broker's clock: since when nothing moves, messages are ready, no consumer is there,
+    nothing is settled, nothing comes in; NaN = not. had_consumer: one was seen at some poll, or something settled.
     """
 
     BY = By.QUEUE
@@ -32,9 +31,8 @@ class QueueTimers(RowState):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """
-    Columns per consumer. settles: it made progress at this poll; at: when. begun: since when one that holds something
-    now, and did not at the poll before, can be said to.
+    """Columns per consumer. settles: it made progress at this poll; at: when. begun: since when one that holds
+    something now, and did not at the poll before, can be said to.
     """
 
     settles: Mask
@@ -44,11 +42,9 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Unacked(RowState):
-    """Per consumer, times by the broker's clock, NaN = not.
-
-    settled: its last settlement. hold_since: since when it holds something without a break. idle_since: since when it
-    holds nothing. seen_since: since when it is known. least: bytes that it ever settled at one poll, at
-    least; NaN: never, or not known. bytes: it held at the poll before.
+    """Per consumer, times by the broker's clock, NaN = not. settled: its last settlement. hold_since, idle_since: since
+    when it holds something without a break, or nothing. seen_since: since when it is known. least: bytes that it ever
+    settled at one poll, at least; NaN: never, or not known. bytes: it held at the poll before.
     """
 
     BY = By.CONSUMER

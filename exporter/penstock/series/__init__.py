@@ -1,4 +1,1 @@
-"""A snapshot as the series that are shown: labels, groups, totals that never fall, addresses, connections, clients.
-
-No rules: what a number means is said elsewhere.
-"""
+"""A snapshot as the series that are shown: labels, groups, totals that never fall. No rules."""

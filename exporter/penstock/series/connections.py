@@ -5,21 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from penstock import model
 from penstock.core.table import Column, Index, Keys, Positions, Table, looked_up
-from penstock.model import AddressRow, ConnectionRow, LinkRow, ProducerRow, Snapshot
-from penstock.series.labels import (
-    HIDDEN,
-    TEMPORARY,
-    AddressSeries,
-    ConnectionSeries,
-    Grouping,
-    LinkSeries,
-    ProducerSeries,
-    QueueSeries,
-    TopK,
-    sum_by,
-    top_k,
-)
+from penstock.model import AddressRow, ProducerRow, Snapshot
+from penstock.series import labels
+from penstock.series.labels import HIDDEN, TEMPORARY, AddressSeries, Grouping, LinkSeries, ProducerSeries, QueueSeries
 from penstock.series.totals import Totals
 from penstock.settings.policy import Policy
 
@@ -28,22 +18,14 @@ _UNKNOWN_ADDRESS = -2
 
 @dataclass(frozen=True, slots=True)
 class Producers:
-    """What is carried from poll to poll.
-
-    grouping: which series each producer belongs to. totals: what those produced in all. by: the addresses by which it
-    was told which are shown, and as what.
-    """
+    """grouping: which series each producer belongs to. totals: what those produced. by: the addresses it rests on."""
 
     grouping: Grouping[ProducerSeries] = field(default_factory=Grouping)
     totals: Totals[ProducerSeries] = field(default_factory=Totals)
     by: Grouping[AddressSeries] | None = None
 
     def advance(
-        self,
-        producers: Table[ProducerRow],
-        addresses: Grouping[AddressSeries],
-        policy: Policy,
-        late: Keys | None = None,
+        self, producers: Table[ProducerRow], addresses: Grouping[AddressSeries], policy: Policy, late: Keys | None
     ) -> "Producers":
         """late: as of `Totals.advance`."""
         grouping = self.grouping
@@ -77,65 +59,55 @@ def _grouped(
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """What is carried from poll to poll: the connections that are shown, out of all in `source`."""
+    """The connections that are shown, out of all in `source`."""
 
-    source: Index[ConnectionRow] = field(default_factory=Index.empty)
-    shown: TopK = field(default_factory=TopK)
-    index: Index[ConnectionSeries] = field(default_factory=Index.empty)
+    source: Index[model.ConnectionRow] = field(default_factory=Index.empty)
+    shown: labels.TopK = field(default_factory=labels.TopK)
+    index: Index[labels.ConnectionSeries] = field(default_factory=Index.empty)
 
     def advance(
-        self, connections: Table[ConnectionRow], snapshot: Snapshot, policy: Policy
-    ) -> tuple["Connections", Table[ConnectionSeries]]:
+        self, connections: Table[model.ConnectionRow], snapshot: Snapshot, policy: Policy
+    ) -> tuple["Connections", Table[labels.ConnectionSeries]]:
         """Those whose consumers hold most, then those with most consumers."""
         columns = dict(connections.columns) | held_by_connection(connections, snapshot)
         size = len(connections)
-        held = columns.get("buffered", np.zeros(size))
-        everyone = np.zeros(size, np.int64)
-        chosen = top_k(held, connections["consumers"], everyone, policy.limits.connections, size)
+        held, everyone = columns.get("buffered", np.zeros(size)), np.zeros(size, np.int64)
+        chosen = labels.top_k(held, connections["consumers"], everyone, policy.limits.connections, size)
         shown = self.shown.advance(connections.index.keys, chosen)
         at = connections.index.positions(shown.keys)
         rows = connections.index.rows[at]
 
-        def label(new: list[int]) -> list[ConnectionSeries]:
+        def label(new: list[int]) -> list[labels.ConnectionSeries]:
             return [
-                ConnectionSeries(policy.broker, row.id, row.client, row.protocol, row.user, row.remote_host)
+                labels.ConnectionSeries(policy.broker, row.id, row.client, row.protocol, row.user, row.remote_host)
                 for row in rows[new]
             ]
 
-        known = connections.index.unchanged_in(self.source) >= 0 if connections.index is not self.source else None
-        changed = None if known is None else connections.index.keys[~known]
+        changed = None
+        if connections.index is not self.source:
+            changed = connections.index.keys[connections.index.unchanged_in(self.source) < 0]
         index, _ = self.index.advance(shown.keys, label, changed=changed)
         found = {name: column[at] for name, column in columns.items()}
         return Connections(connections.index, shown, index), Table(index, found | {"info": np.ones(len(index))})
 
 
-def held_by_connection(connections: Table[ConnectionRow], snapshot: Snapshot) -> dict[str, Column]:
+def held_by_connection(connections: Table[model.ConnectionRow], snapshot: Snapshot) -> dict[str, Column]:
     """What the consumers of each connection hold together."""
     consumers = snapshot.consumers
     if consumers is None:
         return {}
     at = connections.index.positions(snapshot.consumer_connection)
     names = [name for name in ("buffered", "buffered_bytes") if name in consumers]
-    return {name: sum_by(at, consumers[name], len(connections)) for name in names}
+    return {name: labels.sum_by(at, consumers[name], len(connections)) for name in names}
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
-    """What is carried from poll to poll: the links' labels."""
+def grouped_links(before: Grouping[LinkSeries], links: Table[model.LinkRow], policy: Policy) -> Grouping[LinkSeries]:
+    rows = links.index.rows
+    return before.advance(links.index, lambda new: [LinkSeries(policy.broker, rows[i].name, rows[i].kind) for i in new])
 
-    grouping: Grouping[LinkSeries] = field(default_factory=Grouping)
 
-    def advance(self, links: Table[LinkRow], policy: Policy) -> "Links":
-        rows = links.index.rows
-        return Links(
-            self.grouping.advance(
-                links.index, lambda new: [LinkSeries(policy.broker, rows[i].name, rows[i].kind) for i in new]
-            )
-        )
-
-    def table(self, links: Table[LinkRow]) -> Table[LinkSeries]:
-        columns = {name: self.grouping.max(column) for name, column in links.columns.items()}
-        return Table(self.grouping.index, columns)
+def link_table(grouping: Grouping[LinkSeries], links: Table[model.LinkRow]) -> Table[LinkSeries]:
+    return Table(grouping.index, {name: grouping.max(column) for name, column in links.columns.items()})
 
 
 _SHOWN, _SUMMED, _NOT_SHOWN = 0, 1, 2
@@ -148,11 +120,7 @@ FLAGS = ("paging", "paused", "producers_paused")
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """What is carried from poll to poll.
-
-    by: the queues by which it was told which addresses are shown. of_queue: per queue series the position of its
-    address. position: of the addresses by name.
-    """
+    """by: the queues it rests on. of_queue: per queue series the position of its address. position: by name."""
 
     grouping: Grouping[AddressSeries] = field(default_factory=Grouping)
     by: Grouping[QueueSeries] | None = None
@@ -165,22 +133,17 @@ class Addresses:
         rows = addresses.index.rows
         context = address_context(queues, addresses, policy)
 
-        def label(new: list[int]) -> list[AddressSeries | None]:
-            return [address_series(rows[i], context[i], policy) for i in new]
+        def label(i: int) -> AddressSeries | None:
+            if context[i] == _NOT_SHOWN:
+                return None
+            name, full = (TEMPORARY, "") if context[i] == _SUMMED else (rows[i].name, rows[i].policy)
+            return AddressSeries(policy.broker, name, full)
 
-        grouping = self.grouping.advance(addresses.index, label, context)
+        grouping = self.grouping.advance(addresses.index, lambda new: [label(i) for i in new], context)
         position = self.position
         if grouping.index is not self.grouping.index:
             position = {series.address: i for i, series in enumerate(grouping.index)}
         return Addresses(grouping, queues, looked_up(position, [row.address for row in queues.index]), position)
-
-
-def address_series(row: AddressRow, context: int, policy: Policy) -> AddressSeries | None:
-    if context == _NOT_SHOWN:
-        return None
-    if context == _SUMMED:
-        return AddressSeries(policy.broker, TEMPORARY, "")
-    return AddressSeries(policy.broker, row.name, row.policy)
 
 
 def address_context(queues: Grouping[QueueSeries], addresses: Table[AddressRow], policy: Policy) -> Keys:
@@ -191,20 +154,15 @@ def address_context(queues: Grouping[QueueSeries], addresses: Table[AddressRow],
             of_queue.setdefault(row.address, _NOT_SHOWN)
         else:
             of_queue[row.address] = _SUMMED if queues.index.rows[member].address == TEMPORARY else _SHOWN
-    temporary = addresses["temporary"] > 0 if policy.sum_temporary else np.zeros(len(addresses), np.bool_)
+    temporary = (addresses["temporary"] > 0) & policy.sum_temporary
 
-    def alone(row: AddressRow, *, temporary: bool) -> int:
-        if temporary:
-            return _SUMMED
-        return _SHOWN if policy.selection(row.name, "") else _NOT_SHOWN
+    def shown(row: AddressRow, *, temporary: bool) -> int:
+        if row.name in of_queue:
+            return of_queue[row.name]
+        return _SUMMED if temporary else _SHOWN if policy.selection(row.name, "") else _NOT_SHOWN
 
-    return np.array(
-        [
-            of_queue[row.name] if row.name in of_queue else alone(row, temporary=on)
-            for row, on in zip(addresses.index, temporary.tolist(), strict=True)
-        ],
-        dtype=np.int64,
-    )
+    of_row = [shown(row, temporary=on) for row, on in zip(addresses.index, temporary.tolist(), strict=True)]
+    return np.array(of_row, dtype=np.int64)
 
 
 def address_table(
@@ -217,9 +175,9 @@ def address_table(
     if "messages" in addresses:
         columns["messages"] = grouping.sum(addresses["messages"])
     elif messages is not None:
-        columns["messages"] = sum_by(state.of_queue, messages, size)
+        columns["messages"] = labels.sum_by(state.of_queue, messages, size)
     if producers is not None:
         at = looked_up(state.position, [row.address for row in producers.index])
-        columns["producers"] = sum_by(at, np.ones(len(at)), size)
+        columns["producers"] = labels.sum_by(at, np.ones(len(at)), size)
     columns["info"] = grouping.index.column("info", lambda series: 1.0 if series.policy else np.nan)
     return Table(grouping.index, columns)

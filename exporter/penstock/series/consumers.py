@@ -22,10 +22,8 @@ _UNKNOWN_QUEUE = -2
 
 @dataclass(frozen=True, slots=True)
 class Consumers:
-    """What is carried from poll to poll.
-
-    clients: which client series each consumer belongs to. totals: COUNTERS of the clients.
-    shown, index: the consumers shown one by one.
+    """clients: which client series each consumer belongs to. totals: COUNTERS of the clients. shown, index: the
+    consumers shown one by one.
     """
 
     clients: Grouping[ClientSeries] = field(default_factory=Grouping)
@@ -47,10 +45,8 @@ class Consumers:
     def show(
         self, before: "Consumers", blocked: Column, consumers: Table[ConsumerRow], queue: Keys, policy: Policy
     ) -> "Consumers":
-        """With the consumers of this poll that are shown one by one.
-
-        blocked: seconds for which each holds something and has settled nothing, NaN where it holds nothing.
-        queue: key of each one's queue. before: the same at the poll before, whose labels are kept.
+        """With the consumers of this poll that are shown one by one. blocked: seconds for which each holds something
+        and has settled nothing, NaN where it holds nothing. queue: key of each one's queue. before: of the poll before.
         """
         clients, limits = self.clients, policy.limits
         of_a_client = clients.member >= 0

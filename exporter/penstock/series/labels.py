@@ -1,8 +1,6 @@
 """From the broker's things to the series that are shown: one label set a row, several rows where they are summed.
-
-The label sets are the label names of the metric contract; `Grouping` says which series each row of a table belongs to
-and keeps that from poll to poll, so that only what came or changed is looked at again. Where only the worst are shown
-`top_k` picks them.
+`Grouping` keeps from poll to poll which series each row of a table belongs to, so that only what came or changed is
+looked at again.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -136,11 +134,9 @@ class LinkSeries:
 
 @dataclass(frozen=True, slots=True)
 class Grouping(Generic[SeriesT]):
-    """Which series each row of a table belongs to.
-
-    source: the rows. keys: the key of each row's series, HIDDEN where it has none. index: the series.
-    member: each row's position in `index`, HIDDEN where it has none.
-    context: what besides its own text decides a row's labels, as one number; a change labels the row anew.
+    """Which series each row of a table belongs to. source: the rows. keys, member: the key of each row's series, and
+    its position in `index`; HIDDEN where it has none. context: what besides its own text decides a row's labels, as one
+    number; a change labels the row anew.
     """
 
     source: Index[Any] = field(default_factory=Index.empty)
@@ -157,10 +153,7 @@ class Grouping(Generic[SeriesT]):
     def advance(
         self, source: Index[Any], label: Callable[[list[int]], Sequence[SeriesT | None]], context: Keys | None = None
     ) -> "Grouping[SeriesT]":
-        """The grouping of the next poll.
-
-        label: called with the positions in `source` of the rows to label; gives their series, None to hide one.
-        """
+        """The grouping of the next poll. label: of positions in `source` gives the series, None to hide one."""
         context = np.zeros(len(source), np.int64) if context is None else context
         if source is self.source and np.array_equal(context, self.context):
             return self
@@ -188,17 +181,12 @@ class Grouping(Generic[SeriesT]):
 
     def number_of(self, series: SeriesT, numbers: Column) -> float:
         """What a column of the series says of one of them, 0 where it is not there now."""
-        key = self.key_of(series)
-        at = -1 if key is None else int(self.index.positions(np.array([key]))[0])
+        at = int(self.index.positions(self.book.find([series]))[0])
         return float(numbers[at]) if at >= 0 else 0.0
 
     def by_source(self, name: str, number: Callable[[SeriesT], float]) -> Column:
         """A number of each series, by the rows of `source`; NaN for hidden ones. Asked once in a series' life."""
-        by_series = self.index.column(name, number)
-        column = np.full(len(self.member), np.nan)
-        shown = self.member >= 0
-        column[shown] = by_series[self.member[shown]]
-        return column
+        return np.append(self.index.column(name, number), np.nan)[self.member]
 
     def sum(self, column: Column) -> Column:
         """Per series the sum over its rows, NaN where all are missing."""
@@ -251,9 +239,8 @@ class TopK:
 
 
 def top_k(first: Column, then: Column, groups: Positions | Keys, total: int, per_group: int) -> NDArray[np.bool_]:
-    """A mask of the `total` with the largest `first`, then the largest `then`, at most `per_group` of each group.
-
-    NaN counts as smallest. Ties go to the one that stands first.
+    """A mask of the `total` with the largest `first`, then the largest `then`, at most `per_group` of each group. NaN
+    counts as smallest. Ties go to the one that stands first.
     """
     size = len(first)
     if total >= size and per_group >= size:

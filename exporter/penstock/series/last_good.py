@@ -1,6 +1,6 @@
 """What of an earlier snapshot stays in use when a part of the present one could not be read."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,9 +37,8 @@ class LastGood:
 
 
 def keep_last_good(kept: LastGood, snapshot: Snapshot, seconds: float) -> tuple[LastGood, Snapshot]:
-    """`snapshot` with the tables and columns of failed collectors as they last were, for at most `seconds`.
-
-    After that, or when the broker is passive, they are missing; they are never zero.
+    """`snapshot` with the tables and columns of failed collectors as they last were, for at most `seconds`. After that,
+    or when the broker is passive, they are missing; they are never zero.
     """
     stamps = dict(kept.stamps)
     stamps |= {name: snapshot.stamp for name, collector in snapshot.collectors.items() if collector.usable}
@@ -51,17 +50,13 @@ def keep_last_good(kept: LastGood, snapshot: Snapshot, seconds: float) -> tuple[
             if result.success or snapshot.stamp - stamps.get(collector, -np.inf) > seconds:
                 continue
             if collector in _TABLES:
-                snapshot = with_tables(snapshot, before, {collector, _ALSO.get(collector, collector)})
+                names = {collector, _ALSO.get(collector, collector)}
+                missing = [name for name in names if getattr(snapshot, name) is None]
+                joins = [join for name in missing for join in _JOINS.get(name, ())]
+                snapshot = replace(snapshot, **{name: getattr(before, name) for name in (*missing, *joins)})
             elif collector in _ADDED_COLUMNS:
                 snapshot = with_columns(snapshot, before, *_ADDED_COLUMNS[collector])
     return LastGood(snapshot, stamps), snapshot
-
-
-def with_tables(snapshot: Snapshot, before: Snapshot, names: Collection[str]) -> Snapshot:
-    """Tables of before where there are none now, with what joins them to others."""
-    missing = [name for name in names if getattr(snapshot, name) is None]
-    joins = [join for name in missing for join in _JOINS.get(name, ())]
-    return replace(snapshot, **{name: getattr(before, name) for name in (*missing, *joins)})
 
 
 def with_columns(snapshot: Snapshot, before: Snapshot, table: str, columns: tuple[str, ...]) -> Snapshot:

@@ -19,10 +19,8 @@ GAUGES = ("messages", "delivering", "scheduled", "bytes", "consumers", "uncommit
 
 @dataclass(frozen=True, slots=True)
 class Reloaded(RowState):
-    """How many of the messages that a queue counts as added were there before its broker started or took over.
-
-    messages: of each queue. depth: messages in the queue at the poll before. process: of that poll; None: the broker
-    was passive.
+    """messages: of those that a queue counts as added, how many were there before its broker started or took over.
+    depth: messages in the queue at the poll before. process: of that poll; None: the broker was passive.
     """
 
     BY = By.QUEUE
@@ -47,10 +45,7 @@ class Reloaded(RowState):
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """What is carried from poll to poll.
-
-    grouping: which series each queue belongs to. totals: COUNTERS of series that stand for several queues.
-    """
+    """grouping: which series each queue belongs to. totals: COUNTERS of series that stand for several queues."""
 
     grouping: Grouping[QueueSeries] = field(default_factory=Grouping)
     totals: Totals[QueueSeries] = field(default_factory=Totals)

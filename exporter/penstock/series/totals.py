@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.table import Column, Index, Keys, take_or_fill
-from penstock.series.labels import Grouping
+from penstock.series.labels import Grouping, sum_by
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
 
@@ -17,20 +17,17 @@ LEAST_DORMANT, MOST_DORMANT = 500, 20_000
 
 
 def dormant_capacity(before: int, here: int) -> int:
-    """How many of what is gone may be kept for its return: twice the most that were there at once.
-
-    A fleet that restarts finds its own again; names that never come again are many, and must not grow for ever.
+    """How many of what is gone may be kept for its return: twice the most that were there at once. A fleet that
+    restarts finds its own again; names that never come again are many, and must not grow for ever.
     """
     return max(min(before, MOST_DORMANT), 2 * here, LEAST_DORMANT)
 
 
 @dataclass(frozen=True, slots=True)
 class Totals(Generic[SeriesT]):
-    """Running sums per series.
-
-    index: the series. sums, (counters, series): the totals. last, (counters, rows): what each row of `source` said
-    at the poll before, NaN where it has not spoken. dormant: totals of series that have no row now, so that a counter
-    goes on when a client comes back; capacity: how many of them are kept at most.
+    """Running sums per series of `index`: sums, (counters, series). last, (counters, rows): what each row of `source`
+    said at the poll before, NaN where it said nothing. dormant: totals of series that have no row now, to go on when a
+    client comes back; capacity: how many are kept at most.
     """
 
     source: Index[object] = field(default_factory=Index.empty)
@@ -47,11 +44,9 @@ class Totals(Generic[SeriesT]):
         keeps: Callable[[SeriesT], bool] = lambda _: True,
         late: Keys | None = None,
     ) -> "Totals[SeriesT]":
-        """The totals after a poll in which the rows of `grouping` said `counters`.
-
-        A row that is new counts from 0, one whose counter fell counts anew, a missing value adds nothing.
-        keeps: whether the total of a series is kept when its last row goes. late: as in `Observation`; such rows count
-        from now on, as they may have been counted before.
+        """The totals after a poll in which the rows of `grouping` said `counters`: one that is new counts from 0, one
+        that fell counts anew, a missing value adds nothing. keeps: whether the total of a series is kept when its last
+        row goes. late: as in `Observation`; such rows count from now on, as they may have been counted before.
         """
         now = np.stack(counters)
         before = self._said_before(grouping.source, len(now))
@@ -62,12 +57,8 @@ class Totals(Generic[SeriesT]):
         grown = np.where(known & (now >= before), now - np.where(known, before, 0), now)
         capacity = dormant_capacity(self.capacity, len(grouping.index))
         sums, dormant = self._carried(grouping.index, len(counters), keeps, capacity)
-        here = grouping.member >= 0
         for counter, added in enumerate(grown):
-            counted = here & ~np.isnan(added)
-            sums[counter] += np.bincount(
-                grouping.member[counted], weights=added[counted], minlength=len(grouping.index)
-            )
+            sums[counter] += sum_by(grouping.member, added, len(grouping.index))
         return Totals(grouping.source, np.where(np.isnan(now), before, now), grouping.index, sums, dormant, capacity)
 
     def _said_before(self, source: Index[Any], counters: int) -> NDArray[np.float64]:

@@ -1,8 +1,4 @@
-"""`/api/v1`: what is known, as JSON. Every answer is a look-up in what the last polls left; none waits for a broker.
-
-Look-ups may walk many rows and run in a thread, so that other requests are answered meanwhile: what they read is a
-value that a poll replaces as a whole and never changes.
-"""
+"""`/api/v1`: what is known, as JSON. Every answer is a look-up in what the last polls left; none waits for a broker."""
 
 import asyncio
 import math
@@ -26,7 +22,6 @@ from penstock.server.view import AgentView
 STATUS: Mapping[type[Hinted], int] = {NotFound: 404, Busy: 503, Hinted: 400}
 """The first that fits."""
 RETRY: Mapping[int, Mapping[str, str]] = {503: {hdrs.RETRY_AFTER: "1"}}
-"""Headers of these statuses."""
 
 
 def api_routes(agent: AgentView, look_ups: RequestLimit) -> list[web.RouteDef]:
@@ -38,10 +33,13 @@ def api_routes(agent: AgentView, look_ups: RequestLimit) -> list[web.RouteDef]:
 
 
 async def _answer(route: Route, agent: AgentView, look_ups: RequestLimit, request: web.Request) -> web.Response:
+    def body_of(given: Given) -> bytes:
+        return msgspec.json.encode(route.look_up(agent, given))
+
     status = 200
     try:
         async with look_ups.turn():
-            body = await asyncio.to_thread(_body, route, agent, _given(route, request))
+            body = await asyncio.to_thread(body_of, _given(route, request))
     except Hinted as error:
         status, body = status_of(error), msgspec.json.encode(answers.Error(str(error), error.hint))
     return web.Response(
@@ -52,10 +50,6 @@ async def _answer(route: Route, agent: AgentView, look_ups: RequestLimit, reques
 def status_of(error: Hinted) -> int:
     """The status of an answer that says `error`."""
     return next(status for kind, status in STATUS.items() if isinstance(error, kind))
-
-
-def _body(route: Route, agent: AgentView, given: Given) -> bytes:
-    return msgspec.json.encode(route.look_up(agent, given))
 
 
 def _given(route: Route, request: web.Request) -> Given:

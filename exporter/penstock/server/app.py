@@ -24,9 +24,7 @@ WRITE_BYTES = 64 * 1024
 OLD_SECONDS = 60.0
 """A scrape under way for so long makes room for another one when there is none left."""
 KEEPS_UP_BYTES = 256 * 1024
-"""A reader that took so much at once gets `AT_ONCE` pieces a write from there: each write waits for its turn with the
-worker, which may be deep in a long answer.
-"""
+"""A reader that took so much at once gets `AT_ONCE` pieces a write: each write waits for its turn with the worker."""
 AT_ONCE = 4
 ALONE_SECONDS = 0.005
 """For how long the only scrape under way goes on at once: a turn is two rounds of the loop, and each awaits the GIL."""
@@ -51,11 +49,9 @@ def make_app(
 ) -> web.Application:
     """The application that serves `agent`.
 
-    lifecycle: whether `POST /-/reload` reloads the configuration.
-    allowed_hosts: see `penstock.server.refusals`.
+    lifecycle: whether `POST /-/reload` reloads the configuration. allowed_hosts: see `penstock.server.refusals`.
     max_scrapes: bodies of `/metrics` under way at once; a further one is answered 503, or takes the place of one that
-    has taken OLD_SECONDS.
-    stall_seconds: a reader that takes nothing for so long is dropped.
+    has taken OLD_SECONDS. stall_seconds: a reader that takes nothing for so long is dropped.
     """
     look_ups = RequestLimit()
     return _app(
@@ -103,9 +99,8 @@ async def _healthy(_: web.Request) -> web.Response:
 
 async def _ready(agent: AgentView, _: web.Request) -> web.Response:
     ready, reason = agent.ready()
-    if ready:
-        return web.Response(text="Penstock is ready.\n")
-    return web.Response(status=503, text=f"Penstock is not ready: {reason}\n")
+    text = "Penstock is ready.\n" if ready else f"Penstock is not ready: {reason}\n"
+    return web.Response(status=200 if ready else 503, text=text)
 
 
 async def _closed(_: web.Request) -> web.Response:
@@ -120,9 +115,8 @@ async def _reload(agent: AgentView, line: RequestLimit, _: web.Request) -> web.R
     except Busy as error:
         return web.Response(status=STATUS[Busy], headers=RETRY[STATUS[Busy]], text=f"{error}; {error.hint}.\n")
     except PenstockError as error:
-        return web.Response(
-            status=500, text=f"The old configuration stays in force; the new one is refused:\n{error}\n"
-        )
+        text = f"The old configuration stays in force; the new one is refused:\n{error}\n"
+        return web.Response(status=500, text=text)
     return web.Response(text="The configuration was reloaded.\n")
 
 
@@ -167,9 +161,8 @@ class Metrics:
             chunks = self._agent.exposition.chunks(form.format, gzip=gzip, choice=choice)
         except UnknownFamily as error:
             return web.Response(status=400, text=f"{error}\n")
-        response = web.StreamResponse(
-            headers={hdrs.CONTENT_TYPE: form.content_type, hdrs.VARY: f"{hdrs.ACCEPT}, {hdrs.ACCEPT_ENCODING}"}
-        )
+        headers = {hdrs.CONTENT_TYPE: form.content_type, hdrs.VARY: f"{hdrs.ACCEPT}, {hdrs.ACCEPT_ENCODING}"}
+        response = web.StreamResponse(headers=headers)
         if gzip:
             response.headers[hdrs.CONTENT_ENCODING] = "gzip"
         await response.prepare(request)
@@ -184,7 +177,10 @@ class Metrics:
             for start in range(0, len(part), size):
                 await self._let_others(request)
                 keeps_up &= not _buffered(request)
-                if not await self._written(response, part[start : start + size]):
+                try:
+                    async with asyncio.timeout(self._stall_seconds):
+                        await response.write(part[start : start + size])
+                except TimeoutError:
                     _drop(request, "its reader stopped reading")
                     return response
             sent += len(part)
@@ -196,15 +192,6 @@ class Metrics:
         if len(self._scrapes) > 1 or _buffered(request) or clock() - self._turned >= ALONE_SECONDS:
             await self._turns.turn()
             self._turned = clock()
-
-    async def _written(self, response: web.StreamResponse, piece: bytes) -> bool:
-        """Whether the reader made room for the piece in time."""
-        try:
-            async with asyncio.timeout(self._stall_seconds):
-                await response.write(piece)
-        except TimeoutError:
-            return False
-        return True
 
 
 def _buffered(request: web.Request) -> bool:

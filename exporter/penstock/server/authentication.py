@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import ssl
 import tempfile
 import time
@@ -31,12 +32,9 @@ class RefusedLogin(Protocol):
 
 
 class Authentication:
-    """The web configuration in force.
+    """The web configuration in force. refused: called in the event loop for each login that is refused.
 
-    Raises ConfigError when the file, a certificate or a key cannot be taken. Later changes that cannot be taken are
-    logged, and what was in force stays.
-
-    refused: called in the event loop for each login that is refused.
+    Raises ConfigError when it cannot be taken. Later changes that cannot be taken are logged, and the old stays.
     """
 
     def __init__(self, path: Path, refused: RefusedLogin | None = None) -> None:
@@ -121,20 +119,17 @@ class Bucket:
 
     def __init__(self, limit: RateLimit) -> None:
         self._limit = limit
-        self._tokens = float(limit.burst)
-        self._last: float | None = None
+        self._tokens, self._last = float(limit.burst), -math.inf
 
     def take(self, now: float) -> bool:
         """now: seconds of a clock that never goes back."""
         if not self._limit.interval:
             return True
-        gained = 0.0 if self._last is None else (now - self._last) / self._limit.interval
-        self._last = now
-        self._tokens = min(self._tokens + gained, float(self._limit.burst))
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
+        gained = (now - self._last) / self._limit.interval
+        self._tokens, self._last = min(self._tokens + gained, float(self._limit.burst)), now
+        if taken := self._tokens >= 1:
+            self._tokens -= 1
+        return taken
 
 
 def _refusal_of(login: Login) -> web.Response | None:

@@ -1,7 +1,6 @@
 """How many may be connected at once, and which come first: probes, then those with a request; silent ones make room.
 
-A connection costs little until the head of its first request is there; only then it gets a handler of aiohttp, and
-only a few do in one turn of the event loop, so that a crowd that comes at the same moment delays no probe.
+A connection costs little until the head of its first request is there; only then it gets a handler of aiohttp.
 """
 
 import asyncio
@@ -54,11 +53,8 @@ class ConnectionLimit:
 
     At `most` connections one that has been silent for SILENT_SECONDS is closed, else the oldest without a request under
     way, else the oldest silent one where half of them are; RESERVE above it a new one is answered 503, unless it is a
-    probe. One whose TLS handshake has not ended counts for HANDSHAKE_SECONDS. The head of a first request has
-    `head_seconds`.
-
-    new_handler: makes what answers a connection from its first request on, as aiohttp's `web.Server`. `middleware` must
-    be the outermost of the application behind it, and `answers` one of its `on_response_prepare`.
+    probe. new_handler: makes what answers a connection, as aiohttp's `web.Server`. `middleware` must be the outermost
+    of the application behind it, and `answers` one of its `on_response_prepare`.
     """
 
     def __init__(
@@ -222,11 +218,9 @@ class _Connection(asyncio.Protocol):
 
     def gathered(self) -> None:
         """There is more of the head."""
-        raise NotImplementedError
 
     def left(self) -> None:
         """The connection ended without a handler."""
-        raise NotImplementedError
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a stream server

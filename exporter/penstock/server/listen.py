@@ -20,9 +20,7 @@ if TYPE_CHECKING:  # whoever has none need not carry its libraries
     from penstock.server.authentication import Authentication
 
 DEFAULT_PORT = 19771
-"""Penstock's port: outside 9100-9999 and what follows 10000, where the Prometheus project lists exporters; below the
-ephemeral ports (Linux: from 32768); none of the brokers' own (8161, 61616, 5672, 61613; 7676, 8778).
-"""
+"""Outside those that the Prometheus project lists; below the ephemeral ports; none of the brokers' own."""
 DEFAULT_ADDRESS = f":{DEFAULT_PORT}"
 
 GRACE_SECONDS = 5.0
@@ -35,11 +33,14 @@ ACCEPTED_AT_ONCE = 8
 """Connections accepted in one turn of the event loop."""
 
 SEND_BUFFER_BYTES = 256 * 1024
-"""The kernel's buffer to one reader. Left to itself it grows to megabytes, of which a third must be free before the
-server sees that a slow reader took something; a reader that took nothing would look the same."""
+"""The kernel's buffer to one reader: of one that grows to megabytes it would not be seen that a slow one took some."""
 
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[^\s\[\]:/]*)):(?P<port>[0-9]{1,5})")
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+_HINTS = {
+    errno.EADDRINUSE: "; another process listens there (another Penstock?): give another address",
+    errno.EACCES: "; ports below 1024 need a privilege: give a higher one",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,10 @@ async def serve(
     grace_seconds: float = GRACE_SECONDS,
     max_connections: int = 0,
 ) -> AsyncIterator[tuple[Address, ...]]:
-    """Serve `app` while the context lasts; gives the addresses that it listens on.
+    """Serve `app` while the context lasts; gives the addresses. PenstockError: one cannot be understood or is taken.
 
     At the end no request is accepted any more, and those under way get `grace_seconds` to finish.
     max_connections: see `penstock.server.connection_limit`; 0: as many as the system's limits allow.
-    PenstockError: an address cannot be understood or is taken.
     """
     hide_versions()
     runner = web.AppRunner(
@@ -109,16 +109,11 @@ async def serve(
 
 
 def hide_versions() -> None:
-    """Answers that pass no hook of the application bear `Server: penstock`; of the whole process.
-
-    What is no HTTP is answered before the application sees it, and aiohttp, which has no public option against that,
-    puts its version and Python's into that answer; `tests/server/test_banner.py` fails when this no longer works.
-    """
+    """Answers to what is no HTTP pass no hook of the application, and would bear aiohttp's version and Python's."""
     web_response.SERVER_SOFTWARE = "penstock"  # type: ignore[attr-defined]
 
 
 def _handler(runner: web.AppRunner) -> asyncio.Protocol:
-    """What answers one connection."""
     assert runner.server is not None  # noqa: S101 - made by setup
     return runner.server()
 
@@ -206,9 +201,5 @@ def _everywhere(port: int) -> socket.socket:
 
 
 def _cannot_listen(address: Address, error: OSError) -> PenstockError:
-    reason = error.strerror or str(error)
-    hint = {
-        errno.EADDRINUSE: "; another process listens there (another Penstock?): give another address",
-        errno.EACCES: "; ports below 1024 need a privilege: give a higher one",
-    }.get(error.errno or 0, "")
-    return PenstockError(f"cannot listen on {address}: {reason}{hint}")
+    hint = _HINTS.get(error.errno or 0, "")
+    return PenstockError(f"cannot listen on {address}: {error.strerror or error}{hint}")

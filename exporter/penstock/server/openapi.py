@@ -27,19 +27,11 @@ def described(routes: Sequence[Route]) -> Schema:
     answers, components = msgspec.json.schema_components(
         [*(route.answer for route in routes), Error], ref_template="#/components/schemas/{name}"
     )
-    paths = {
-        route.path: {"get": _get(route, answer, answers[-1])} for route, answer in zip(routes, answers, strict=False)
-    }
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Penstock",
-            "version": __version__,
-            "description": "Flow-control health of JMS brokers: queues, clients, conditions and what changed.",
-        },
-        "paths": paths,
-        "components": {"schemas": components},
-    }
+    *of_routes, error = answers
+    paths = {route.path: {"get": _get(route, answer, error)} for route, answer in zip(routes, of_routes, strict=True)}
+    about = "Flow-control health of JMS brokers: queues, clients, conditions and what changed."
+    info = {"title": "Penstock", "version": __version__, "description": about}
+    return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": components}}
 
 
 def _get(route: Route, answer: Schema, error: Schema) -> Schema:

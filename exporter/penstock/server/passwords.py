@@ -39,10 +39,7 @@ class Login(Enum):
 
 
 class Passwords:
-    """Passwords against their bcrypt hashes, in a thread beside the loop.
-
-    What a user was let in with is remembered as long as the hash is the same, and needs no further check.
-    """
+    """Passwords against their bcrypt hashes, in a thread beside the loop; what a user was let in with is remembered."""
 
     def __init__(self, hashes: Mapping[str, bytes]) -> None:
         self._hashes = hashes
@@ -112,8 +109,7 @@ class LineFull(Exception):
 class Lines:
     """One has the turn; those that wait for it stand in a line by key, and the lines take turns.
 
-    In its line the newest is the next. A crowd of which each waits for its answer sends as many as are answered, so
-    that one that comes now is the newest when the turn ends, however many wait; they would delay it in their order.
+    In its line the newest is the next: a crowd of which each waits for its answer must not delay one that comes now.
     """
 
     def __init__(self, most: int) -> None:

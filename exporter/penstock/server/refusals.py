@@ -17,9 +17,7 @@ _PORT = re.compile(r":\d*$")
 
 
 class Refusals:
-    """No request takes a body: one that has one is answered 413 and the connection closed, the body unread.
-
-    Actions, which are all requests but GET and HEAD, are refused where a page of another site caused them, or where
+    """Actions, which are all requests but GET and HEAD, are refused where a page of another site caused them, or where
     the Host is foreign: none of this machine's, as a name is that an attacker lets point here (DNS rebinding).
 
     allowed_hosts: further names of this server; if there are any, reads under a foreign name are refused too.

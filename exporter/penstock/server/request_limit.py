@@ -38,17 +38,13 @@ class RequestLimit:
 
 
 class FairScheduler:
-    """At most `at_once` of the waiting tasks go on in one turn of the loop, in the order in which they came.
-
-    A new connection takes some seven turns to its answer: what all others do in one turn it waits for seven times.
-    """
+    """At most `at_once` of the waiting tasks go on in one turn of the loop, in the order in which they came."""
 
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> None:
-        """Wait for one."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._next)

@@ -11,16 +11,14 @@ from penstock.insight.lists import ListQuery
 
 
 class Body(Protocol):
-    """The body of `/metrics`."""
-
     def chunks(self, form: Format, *, gzip: bool, choice: FamilyFilter) -> Iterator[bytes]: ...
 
 
 class AgentView(Protocol):
     """The agent as the server sees it; nothing here waits for a broker, `reload` excepted.
 
-    `reload` and `exposition` are used in the event loop, everything else is called from any thread.
-    masked_config: that in force, as YAML without secrets. brokers: those configured, in the configuration's order.
+    `reload` and `exposition` are used in the event loop, everything else from any thread. An empty broker means all, as
+    any empty text does; `points`: each row with so many of its last values. NotFound: there is no such thing.
     """
 
     @property
@@ -34,34 +32,18 @@ class AgentView(Protocol):
     async def reload(self) -> None:
         """Read the configuration anew. ConfigError: it is refused and the old one stays."""
 
-    def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList:
-        """Queues of this broker, of all when empty; with `points` each with so many of its last values.
-
-        NotFound: there is no such broker.
-        """
-
-    # As `queues`.
+    def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList: ...
     def clients(self, broker: str, query: ListQuery, points: int = 0) -> answers.ClientList: ...
     def conditions(self, broker: str, query: ListQuery) -> answers.ConditionList: ...
     def incidents(self, broker: str, query: ListQuery) -> answers.IncidentList: ...
     def consumers(self, broker: str, query: ListQuery) -> answers.ConsumerList: ...
-
-    def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation:
-        """All that is known of a queue. NotFound: no such broker, queue or client."""
+    def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation: ...
+    def account(self, broker: str, name: str) -> answers.AccountList: ...
+    def client(self, broker: str, client: str) -> answers.ClientView: ...
+    def recent(self, broker: str, queue: str, address: str | None) -> answers.Recent: ...
 
     def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
-        """All that is known of the broker itself, or of its address or connection (`kind`) of this name; of an address
-        over all brokers where `broker` is empty. NotFound: there is none.
-        """
-
-    def account(self, broker: str, name: str) -> answers.AccountList:
-        """What became of the messages of the queues and addresses of this name. NotFound: there is none."""
-
-    def client(self, broker: str, client: str) -> answers.ClientView:
-        """All that is known of a client over all queues. NotFound: no such broker or client."""
-
-    def recent(self, broker: str, queue: str, address: str | None) -> answers.Recent:
-        """The last hour of a queue, as it is kept in memory. NotFound: no such broker or queue."""
+        """All that is known of the broker itself, or of its address or connection (`kind`) of this name."""
 
     def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:
-        """The newest changes, at most `limit`, oldest first; an empty text means any."""
+        """The newest changes, at most `limit`, oldest first."""

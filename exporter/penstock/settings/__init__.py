@@ -1,4 +1,1 @@
-"""What operators say of queues and clients, and the constants of the rules, as plain frozen values.
-
-No files and no YAML: the room `config` reads those.
-"""
+"""What operators say of queues and clients, and the constants of the rules. The room `config` reads their files."""

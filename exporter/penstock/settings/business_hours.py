@@ -16,9 +16,8 @@ ALLOWED = "write days, times and, when not UTC, a zone: Mon-Fri 08:00-18:00 Euro
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Days of the week (0 = Monday), begin and end in minutes of the day, by the wall clock of a zone.
-
-    An end at or before the begin is one of the next day; the days are those of the begin.
+    """Days of the week (0 = Monday), begin and end in minutes of the day, by the wall clock of a zone. An end at or
+    before the begin is one of the next day; the days are those of the begin.
     """
 
     text: str

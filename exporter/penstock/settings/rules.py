@@ -23,9 +23,8 @@ class RingLoss(StrEnum):
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """The pattern as a regular expression over "." + name.
-
-    Every wildcard but the last is settled at its first fit (atomic groups): no name can make the match exponential.
+    """The pattern as a regular expression over "." + name. Every wildcard but the last is settled at its first fit
+    (atomic groups): no name can make the match exponential.
     """
     if pattern == "*":
         return re.compile(r"(?s:.*)\Z")
@@ -145,13 +144,11 @@ class Rules:
         given_by: dict[str, int] = {}
         names = dotted(broker, address, queue, client)
         for number, rule in enumerate(self.rules, 1):
-            if not rule.match(names):
-                continue
-            for key in KEYS:
-                value = getattr(rule.says, key)
-                if value is not None and key not in values:
-                    values[key] = value
-                    given_by[key] = number
+            if rule.match(names):
+                says = {key: getattr(rule.says, key) for key in KEYS if key not in values}
+                new = {key: value for key, value in says.items() if value is not None}
+                values |= new
+                given_by |= dict.fromkeys(new, number)
         return _resolved(tuple(values.items()), tuple(given_by.items()))
 
 

@@ -1,4 +1,1 @@
-"""Ways to carry requests to a broker and answers back: Jolokia, JMX, recordings.
-
-Knows no request and no answer by its content.
-"""
+"""Ways to carry requests to a broker and answers back: Jolokia, JMX, recordings."""

@@ -7,16 +7,15 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
 from penstock.core.errors import BadAnswer, ConfigError, Refused, SourceError, Unreachable
 from penstock.transports.portmapper import ask_port_mapper
-from penstock.transports.transport import Answer, Request, Target
+from penstock.transports.transport import Answer, Request, Target, check_size
 
 PASSED_ON = ("PATH", "HOME", "TMPDIR", "TZ", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "JAVA_HOME",
              "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # fmt: skip
@@ -47,13 +46,8 @@ def find_java(configured: Path | None) -> str:
     return java
 
 
-class AnswerKind(StrEnum):
-    """What an answer is: the responses, or a text that says what is wrong."""
-
-    ANSWER = "answer"
-    REFUSED = "refused"
-    UNREACHABLE = "unreachable"
-    BAD = "bad"
+AnswerKind = Literal["answer", "refused", "unreachable", "bad"]
+"""The responses, or a text that says what is wrong."""
 
 
 class Ended(SourceError):
@@ -81,34 +75,25 @@ class Helper:
     async def start(cls, java: str, jars: Sequence[Path], max_answer_bytes: int) -> "Helper":
         """Raises ConfigError when the program is not there or no Java can be started."""
         if not JAR.exists():
-            raise ConfigError(
-                f"{JAR} is missing: this Penstock was built without a JDK; install one and run pip install again, or"
-                " use transport: jolokia"
-            )
+            hint = "install one and run pip install again, or use transport: jolokia"
+            raise ConfigError(f"{JAR} is missing: this Penstock was built without a JDK; {hint}")
         classes = ":".join(str(jar) for jar in (JAR, *jars))
+        command, pipe = (java, *_JVM, "-cp", classes, MAIN), asyncio.subprocess.PIPE
+        passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         try:
-            command = (java, *_JVM, "-cp", classes, MAIN)
+            # In a session of its own: a Control-C is for the agent, which ends it then.
             process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
-                start_new_session=True,  # a Control-C is for the agent, which ends it then
+                *command, stdin=pipe, stdout=pipe, stderr=pipe, env=passed_on, start_new_session=True
             )
         except OSError as error:
-            raise ConfigError(
-                f"{java} cannot be started: {error.strerror or error}; see `java:` of the broker"
-            ) from error
+            why = error.strerror or error
+            raise ConfigError(f"{java} cannot be started: {why}; see `java:` of the broker") from error
         return cls(process, max_answer_bytes)
 
     @property
-    def running(self) -> bool:
-        return self._process.returncode is None
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+    def pid(self) -> int | None:
+        """Process id, None once it has ended."""
+        return self._process.pid if self._process.returncode is None else None
 
     async def ask(self, command: Mapping[str, Any]) -> tuple[AnswerKind, bytes]:
         """The answer to one command; Ended when the program is gone. Cancelled, it is of no more use: kill it."""
@@ -121,9 +106,7 @@ class Helper:
             head = _head.decode(await stdout.readuntil(b"\n"))
             if head.length > self._max:
                 await self.kill()
-                raise BadAnswer(
-                    f"JMX: the answer is larger than {self._max} bytes; raise max_answer if the broker is that large"
-                )
+            check_size("JMX", head.length, self._max)
             body = await stdout.readexactly(head.length + 1)
         except (OSError, asyncio.IncompleteReadError) as error:
             with contextlib.suppress(TimeoutError):
@@ -187,8 +170,7 @@ class JmxTransport:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the Java process, None while there is none."""
-        return self._helper.pid if self._helper and self._helper.running else None
+        return self._helper.pid if self._helper else None
 
     async def begin_poll(self) -> None:
         """Nothing to prepare."""
@@ -229,10 +211,10 @@ class JmxTransport:
 
     async def _connection(self, deadline: float) -> Helper:
         """A helper that is connected."""
-        if self._helper is not None and self._helper.running and self._connected:
+        if self._helper is not None and self.pid and self._connected:
             return self._helper
         url = await service_url(self._target.url, min(PORT_MAPPER_SECONDS, deadline - time.monotonic()))
-        if self._helper is None or not self._helper.running:
+        if not self.pid:
             await self._start()
         helper = self._helper
         if helper is None:
@@ -255,16 +237,16 @@ class JmxTransport:
 
     def _raise(self, kind: AnswerKind, body: bytes) -> None:
         """A SourceError unless the helper answered."""
-        if kind is AnswerKind.ANSWER:
+        if kind == "answer":
             return
         text = body.decode(errors="replace")
         with contextlib.suppress(msgspec.DecodeError):
             text = msgspec.json.decode(body, type=str)
         text, url, user = text[:400], self._target.url, self._target.username
-        if kind is AnswerKind.BAD:
+        if kind == "bad":
             raise BadAnswer(f"{url}: JMX: {text}")
         self._connected = False
-        if kind is AnswerKind.REFUSED:
+        if kind == "refused":
             who = f"user {user!r}" if user else "no user"
             raise Refused(f"{url}: JMX refuses {who}: {text}; {self._target.hint.refused_jmx}")
         if "MQRMIClientSocketFactory" in text:
@@ -284,7 +266,6 @@ async def service_url(url: str, timeout: float) -> str:
         return url
     found = await ask_port_mapper(parts.hostname or "", parts.port or 0, timeout)
     if not found.jmx_url:
-        raise Unreachable(
-            f"{url}: the port mapper names no JMX connector: the broker is starting, or imq.jmx.enabled is false"
-        )
+        why = "the broker is starting, or imq.jmx.enabled is false"
+        raise Unreachable(f"{url}: the port mapper names no JMX connector: {why}")
     return found.jmx_url

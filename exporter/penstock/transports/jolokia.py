@@ -15,7 +15,7 @@ import msgspec
 from yarl import URL
 
 from penstock.core.errors import BadAnswer, ConfigError, Refused, SourceError, Unreachable
-from penstock.transports.transport import Answer, Request, Target
+from penstock.transports.transport import Answer, Request, Target, check_size
 
 DNS_SECONDS = 1
 """For how long a broker's address is remembered: a name that moved is followed at the next poll."""
@@ -71,17 +71,11 @@ class JolokiaTransport:
 
     async def _post(self, body: bytes, timeout: float) -> Answer:
         began, wall = time.monotonic(), time.time()
+        host = self._target.tls.server_name if self._target.tls and self._ssl else None
+        how: Any = {"ssl": self._ssl or True, "server_hostname": host, "allow_redirects": False}
         try:
             async with asyncio.timeout(timeout):
-                session = self._open()
-                async with session.post(
-                    self._url,
-                    data=body,
-                    headers=self._headers(),
-                    ssl=self._ssl if self._ssl is not None else True,
-                    server_hostname=self._target.tls.server_name if self._target.tls and self._ssl else None,
-                    allow_redirects=False,
-                ) as response:
+                async with self._open().post(self._url, data=body, headers=self._headers(), **how) as response:
                     self._check(response)
                     answer = await read_capped(response, self._target.max_answer_bytes, self._target.url)
         except TimeoutError as error:
@@ -124,24 +118,23 @@ class JolokiaTransport:
 
     def _check(self, response: aiohttp.ClientResponse) -> None:
         """Raise for what is no Jolokia answer at all. Jolokia itself answers 200 even for errors."""
-        status = response.status
+        what, hint = f"{self._target.url}: HTTP {response.status}", self._target.hint
         user = f"user {self._target.username!r}" if self._target.username else "no user"
-        if status in (401, 403):
-            raise Refused(f"{self._target.url}: HTTP {status} for {user}: {self._target.hint.refused}")
-        if status == 429:
-            wait = _seconds(response.headers.get("Retry-After"))
-            raise Refused(
-                f"{self._target.url}: HTTP 429: the broker throttles {user} after failed logins;"
-                " check the password and give Penstock an account of its own",
-                retry_after=wait,
-            )
-        if status == 404:
-            raise BadAnswer(f"{self._target.url}: HTTP 404: no Jolokia here; {self._target.hint.path}")
-        if 300 <= status < 400:
-            to = response.headers.get("Location", "nowhere")[:200]
-            raise BadAnswer(f"{self._target.url}: HTTP {status} to {to!r}: give the URL that answers itself")
-        if status != 200:
-            raise BadAnswer(f"{self._target.url}: HTTP {status}; expected Jolokia's 200")
+        match response.status:
+            case 200:
+                return
+            case 401 | 403:
+                raise Refused(f"{what} for {user}: {hint.refused}")
+            case 429:
+                why = "after failed logins; check the password and give Penstock an account of its own"
+                wait = _seconds(response.headers.get("Retry-After"))
+                raise Refused(f"{what}: the broker throttles {user} {why}", retry_after=wait)
+            case 404:
+                raise BadAnswer(f"{what}: no Jolokia here; {hint.path}")
+            case status if 300 <= status < 400:
+                to = response.headers.get("Location", "nowhere")[:200]
+                raise BadAnswer(f"{what} to {to!r}: give the URL that answers itself")
+        raise BadAnswer(f"{what}; expected Jolokia's 200")
 
 
 class _Dropped(SourceError):
@@ -159,10 +152,7 @@ async def read_capped(response: aiohttp.ClientResponse, cap: int, url: str) -> b
         except zlib.error as error:
             raise BadAnswer(f"{url}: the answer's gzip is broken: {error}") from error
         size += len(part)
-        if size > cap:
-            raise BadAnswer(
-                f"{url}: the answer is larger than {cap} bytes; raise max_answer if the broker is that large"
-            )
+        check_size(url, size, cap)
         body.write(part)
     if unpack and not unpack.eof:
         raise BadAnswer(f"{url}: the answer's gzip breaks off")
@@ -183,9 +173,8 @@ def ssl_context(tls: TlsFiles | None) -> ssl.SSLContext:
         try:
             context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_passphrase)
         except (OSError, ssl.SSLError, ValueError) as error:
-            raise ConfigError(
-                f"tls.cert_file {tls.cert_file}: certificate and key cannot be used: {_text(error)}"
-            ) from error
+            why = f"certificate and key cannot be used: {_text(error)}"
+            raise ConfigError(f"tls.cert_file {tls.cert_file}: {why}") from error
     return context
 
 

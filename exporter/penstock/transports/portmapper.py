@@ -5,8 +5,9 @@ It answers a line with the protocol's version by lines `NAME PROTOCOL TYPE PORT 
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,23 +19,11 @@ _HELLO = b"101\n"
 _LONGEST = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class PortMap:
-    """What is said of the services, by name.
+class PortMap(NamedTuple):
+    """session: another one at each start of the broker. jmx_url: of its JMX connector. Empty where there is none."""
 
-    `session` is another one at each start of the broker, empty where it says none.
-    """
-
-    services: Mapping[str, Mapping[str, str]]
-
-    @property
-    def session(self) -> str:
-        return self.services.get("portmapper", {}).get("sessionid", "")
-
-    @property
-    def jmx_url(self) -> str:
-        """Where the JMX connector is, empty while it is not up."""
-        return self.services.get("jmxrmi", {}).get("url", "")
+    session: str
+    jmx_url: str
 
 
 def parse(text: str) -> PortMap:
@@ -42,14 +31,14 @@ def parse(text: str) -> PortMap:
     lines = text.splitlines()
     if not lines or not lines[0].startswith("101 "):
         raise BadAnswer(f"not an OpenMQ port mapper: {text[:60]!r}; give the broker's own port, 7676 unless changed")
-    services: dict[str, Mapping[str, str]] = {}
+    services: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for line in lines[1:]:
         words, _, said = line.partition(" [")
         parts = words.split()
         if len(parts) >= 4 and parts[3].isdigit():
             pairs = (pair.partition("=") for pair in said.removesuffix("]").split(","))
             services[parts[0]] = {key.strip(): value for key, _, value in pairs if key}
-    return PortMap(services)
+    return PortMap(services["portmapper"].get("sessionid", ""), services["jmxrmi"].get("url", ""))
 
 
 async def ask_port_mapper(host: str, port: int, timeout: float) -> PortMap:

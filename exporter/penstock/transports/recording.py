@@ -51,10 +51,7 @@ class Header(msgspec.Struct):
 
 
 class RecordingFile:
-    """A file of at most `limit` bytes, readable by its owner only: whole polls, as many as there is room for.
-
-    Raises PenstockError when it cannot be written.
-    """
+    """Whole polls, as many as `limit` bytes have room for. Raises PenstockError when it cannot be written."""
 
     def __init__(self, path: Path, limit: int = MAX_BYTES) -> None:
         self.path, self.limit = path, limit
@@ -71,10 +68,9 @@ class RecordingFile:
         """Make it, in place of an older one. Raises ConfigError."""
         try:
             self._file = create_named(self.path)
-        except Unfit as error:
-            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}; name another file") from error
         except OSError as error:
-            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from error
+            hint = "; name another file" if isinstance(error, Unfit) else ""
+            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}{hint}") from error
 
     def begin_poll(self) -> None:
         self.end_poll()
@@ -100,10 +96,9 @@ class RecordingFile:
                 self._member.close()
                 self._member = None
                 self._file.flush()
-                self._size, before = self._file.tell(), self._size
-                if self._size > self.limit:
-                    self._size = before
+                if self._file.tell() > self.limit:
                     self._cut()
+                self._size = self._file.tell()
         if not self.full:
             self.polls += self._in_poll
         self._in_poll = False
@@ -158,9 +153,8 @@ class Recorder(PassingOn):
             seconds = time.monotonic() - began
             self._file.write(RecordedCall(stamp=time.time(), seconds=seconds, requests=asked, error=str(error)))
             raise
-        self._file.write(
-            RecordedCall(stamp=answer.stamp, seconds=answer.seconds, requests=asked, answer=_one_line(answer.body))
-        )
+        body = _one_line(answer.body)
+        self._file.write(RecordedCall(stamp=answer.stamp, seconds=answer.seconds, requests=asked, answer=body))
         return answer
 
     async def close(self) -> None:
@@ -201,7 +195,8 @@ class RecordingTransport:
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002
         asked = msgspec.json.encode(requests)
         same = (call for call in self._calls if bytes(call.requests) == asked)
-        if call := next(same, None) or next((one for one in self._calls if asked_for_less(requests, one)), None):
+        call = next(same, None) or next((one for one in self._calls if asked_for_less(requests, one)), None)
+        if call is not None:
             self._calls.remove(call)
             if not (answer := bytes(call.answer)):
                 raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from penstock.core.errors import SourceError
+from penstock.core.errors import BadAnswer, SourceError
 from penstock.model import Snapshot
 
 Request = Mapping[str, Any]
@@ -43,6 +43,14 @@ class Target:
     password: Callable[[], str] | None = field(default=None, repr=False)
     max_answer_bytes: int = field(default=64 * 1024 * 1024, kw_only=True)
     hint: Hint = field(default_factory=Hint, kw_only=True)
+
+
+def check_size(where: str, size: int, most: int) -> None:
+    """Raises BadAnswer for an answer of more bytes than there may be."""
+    if size > most:
+        raise BadAnswer(
+            f"{where}: the answer is larger than {most} bytes; raise max_answer if the broker is that large"
+        )
 
 
 class Transport(Protocol):

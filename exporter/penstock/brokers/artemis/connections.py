@@ -11,7 +11,7 @@ from penstock.brokers.artemis.listings import ListingDecoder, ListingPage, Numbe
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.rows import Rows, columns_of, lost_rows, matrix
 from penstock.brokers.sight import Sight
-from penstock.core.table import Column, Index, KeyAllocator, Keys, Table, positions
+from penstock.core.table import Index, KeyAllocator, Keys, Table, positions
 from penstock.model import ConnectionRow, ProducerRow
 
 ANONYMOUS = "(anonymous)"
@@ -34,10 +34,7 @@ def producer_place(producer_id: str) -> float:
 
 
 class ConnectionBuilder:
-    """What is known of them from poll to poll.
-
-    There may be as many as consumers: each page is made into numbers and dropped, and of sessions only hashes are kept.
-    """
+    """What is known of them from poll to poll: of sessions only hashes, as there may be as many as consumers."""
 
     def __init__(self, names: NameMap) -> None:
         self._names = names
@@ -68,9 +65,8 @@ class ConnectionBuilder:
         unknown = np.flatnonzero(self._index.positions(keys) < 0)
         wanted = set(keys[unknown].tolist())
         rows = self._session_texts.at_least(listing, unknown, len(sessions))
-        for key, row in zip(
-            self._connection_keys.give([row.connection_id for row in rows]).tolist(), rows, strict=True
-        ):
+        of = self._connection_keys.give([row.connection_id for row in rows])
+        for key, row in zip(of.tolist(), rows, strict=True):
             if key in wanted:
                 self._unknown.setdefault(row.connection_id, (key, row.connection_id, row.user, row.client_id))
         return sessions
@@ -87,12 +83,8 @@ class ConnectionBuilder:
     def connections(self, listing: ListingPage) -> Numbers:
         """Without numbers; fresh: the rows of those that were not known before, by key."""
         found = self._decode_connections(listing)
-        known = self._unknown
-        rows = {
-            known[row.connection_id][0]: self._row(row, *known[row.connection_id][1:])
-            for row in found.rows
-            if row.connection_id in known
-        }
+        wanted = [(row, *self._unknown[row.connection_id]) for row in found.rows if row.connection_id in self._unknown]
+        rows = {key: self._row(row, *session) for row, key, *session in wanted}
         return Numbers.of(found, np.arange(len(found)), np.empty((0, len(found))), rows)
 
     def table(self, sessions: Sequence[Numbers], connections: Sequence[Numbers]) -> Table[ConnectionRow]:
@@ -110,13 +102,10 @@ class ConnectionBuilder:
         self._index, _ = self._index.advance(shown, lambda new: [fresh[int(shown[i])] for i in new])
         self._connection_keys.keep(keys)
         at, size = self._index.positions(shown), len(self._index)
-        sums = numbers[1:3, here]
-        columns: dict[str, Column] = {
-            name: np.bincount(at, weights=values, minlength=size).astype(np.float64)
-            for name, values in zip(("consumers", "producers"), sums, strict=True)
-        }
-        columns["sessions"] = np.bincount(at, minlength=size).astype(np.float64)
-        return Table(self._index, columns)
+        weights = {"sessions": None, "consumers": numbers[1, here], "producers": numbers[2, here]}
+        return Table(
+            self._index, {name: np.bincount(at, of, minlength=size).astype(np.float64) for name, of in weights.items()}
+        )
 
     def keys_of(self, sessions: Sequence[str]) -> Keys:
         """Keys of the connections of `sessions`, -1 where unknown."""
@@ -125,10 +114,8 @@ class ConnectionBuilder:
     def producer_table(
         self, pages: Sequence[Rows[wire.ProducerListed]], addresses: Sequence[str]
     ) -> Table[ProducerRow]:
-        """addresses: the names of all that were listed.
-
-        A producer whose address was created after that waits for the next listing: how the address is shown is not
-        known yet, and what was counted under another name would be lost to it.
+        """addresses: the names of all that were listed. A producer whose address was created after that waits for the
+        next listing: how it is shown is not known yet, and what counted under another name would be lost to it.
         """
         producers = [row for page in pages for row in page.rows]
         keys = self._producer_keys.give([f"{p.session} {p.id}" for p in producers])
@@ -153,17 +140,9 @@ class ConnectionBuilder:
 
     def _row(self, connection: wire.ConnectionListed, name: str, session_user: str, client_id: str) -> ConnectionRow:
         """name: its id, as the text that `_connection_keys` holds: each is kept once."""
-        user = session_user or connection.users
-        client = client_name(
-            client_id or connection.client_id, user, connection.remote_address, connection.protocol, self._names
-        )
-        return ConnectionRow(
-            name,
-            intern(client),
-            intern(connection.protocol),
-            intern(user),
-            intern(remote_host(connection.remote_address)),
-        )
+        user, origin, protocol = session_user or connection.users, connection.remote_address, connection.protocol
+        client = client_name(client_id or connection.client_id, user, origin, protocol, self._names)
+        return ConnectionRow(name, intern(client), intern(protocol), intern(user), intern(remote_host(origin)))
 
     def _producer(self, row: wire.ProducerListed) -> ProducerRow:
         user = row.user or row.validated_user

@@ -1,7 +1,5 @@
-"""What a queue is there for, by its flags and name.
-
-Names and flags as seen on 2.28 to 2.56; the flag `internalQueue` exists since 2.34 and does not cover every internal
-queue, so names decide too.
+"""What a queue is there for, by its flags and name, as seen on 2.28 to 2.56: the flag `internalQueue` exists since 2.34
+and does not cover every internal queue.
 """
 
 import re

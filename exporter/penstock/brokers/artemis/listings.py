@@ -38,10 +38,8 @@ ItemT = TypeVar("ItemT")
 
 
 class ListingPage:
-    """A page of a listing as it was answered.
-
-    reply: the response; of a page that can be cut, without its rows.
-    total: rows of all pages, where this one can be cut; else 0.
+    """A page of a listing as it was answered. Where it can be cut, `reply` is without its rows, and `total` is the rows
+    of all pages; else 0.
     """
 
     def __init__(
@@ -55,24 +53,23 @@ class ListingPage:
 
     @cached_property
     def rows(self) -> Sequence[memoryview]:
-        """The rows as they are in the answer, each with the comma behind it; none where the page cannot be cut.
-
-        Each begins as the first does, with a brace and the name of its first field; in a text within a row that name's
-        quotes would be escaped twice.
-        """
+        """The rows as they are in the answer, each with the comma behind it; none where the page cannot be cut."""
         first, last = self._span
         if first == last:
             return ()
         octets, body = np.frombuffer(self._body, np.uint8), memoryview(self._body)
+        # As the first one begins: in a text within a row the quotes of the field's name would be escaped twice.
         begin = octets[first : self._body.find(b":", first, last) + 1]
         braces = octets[first : last - len(begin)]
         places = (np.flatnonzero(braces[some] == _BEGIN) + some.start for some in pieces(len(braces), 8 * TEXT_BYTES))
         at = first + np.concatenate([np.empty(0, np.intp), *places])
         for offset in range(1, len(begin)):
             at = at[octets[at + offset] == begin[offset]]
-        if not len(at) or at[0] != first or not _ends(octets, np.append(at[1:] - 1, last)):
-            return ()
         ends = np.append(at[1:], last)
+        # A row must end before each of these places, and a comma be at all but the last.
+        behind = np.append(at[1:] - 1, last)
+        if not len(at) or at[0] != first or (octets[behind - 1] != _END).any() or (octets[behind[:-1]] != _COMMA).any():
+            return ()
         return [body[start:end] for start, end in zip(at.tolist(), ends.tolist(), strict=True)]
 
     def texts(self) -> Iterator[str]:
@@ -106,18 +103,13 @@ def _listing(rows: bytes) -> str:
     return _text.decode(b'"{\\"data\\":[' + rows + b']}"')
 
 
-def _ends(octets: NDArray[np.uint8], at: Positions) -> bool:
-    """Whether a row ends before each of these places, and a comma is at all but the last."""
-    return bool((octets[at - 1] == _END).all() and (octets[at[:-1]] == _COMMA).all())
-
-
 def listing_page(body: bytes) -> ListingPage:
     """The answer to one list operation; `BadAnswer` when it is none of Jolokia."""
     first, last = body.find(_FIRST) + len(_FIRST), body.rfind(_LAST)
     if len(_FIRST) <= first < last:
         (reply,) = wire.text_replies(body[:first] + body[last:], 1)
         try:
-            return ListingPage(reply, body, (first, last), _count.decode(reply.value or "").count)
+            return ListingPage(reply, body, (first, last), _raw.decode(reply.value or "").count)
         except UNREADABLE:
             pass
     return ListingPage(wire.text_replies(body, 1)[0])
@@ -128,11 +120,7 @@ class _Listing(msgspec.Struct, Generic[ItemT]):
     count: int = 0
 
 
-class _Count(msgspec.Struct):
-    count: int = 0
-
-
-_count = msgspec.json.Decoder(_Count)
+_raw = msgspec.json.Decoder(_Listing[msgspec.Raw])
 
 
 class ListingDecoder(Generic[RowT]):
@@ -157,11 +145,11 @@ class ListingDecoder(Generic[RowT]):
             raise BadAnswer(f"{self._what}: a text with JSON in it was expected, there is none")
         try:
             listing = self._strict.decode(reply.value)
+            rows = Rows(listing.data, listing.count)
         except UNREADABLE:
             rows = self._apart(reply.value)
-            rows.unreadable += reply.damaged
-            return rows
-        return Rows(listing.data, listing.count, reply.damaged)
+        rows.unreadable += reply.damaged
+        return rows
 
     def _read(self, texts: Iterable[str]) -> list[RowT]:
         found: list[RowT] = []
@@ -201,18 +189,11 @@ class ListingDecoder(Generic[RowT]):
         return found[1]
 
 
-_raw = msgspec.json.Decoder(_Listing[msgspec.Raw])
-
-
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What was read of a page: a key and numbers of each row.
-
-    keys: of shape (rows,), integers or texts.
-    values: float64 of shape (fields, rows).
-    hashes: of shape (rows,), or empty where these rows are to be read again at the next poll.
-    total: rows of all pages. unreadable, lost: as of `Rows`.
-    found: rows that were not read again. fresh: by key, the texts of rows that are new, where they are read.
+    """What was read of a page: keys of shape (rows,), integers or texts; values, float64 of shape (fields, rows).
+    hashes: of shape (rows,), or empty where these rows are to be read again at the next poll. total: rows of all pages.
+    unreadable, lost: as of `Rows`. found: rows that were not read again. fresh: texts of rows that are new, by key.
     """
 
     keys: NDArray[Any]
@@ -283,10 +264,7 @@ _NOTHING = _Remembered(NO_HASHES, np.empty(0), np.empty((0, 0)))
 
 
 class NumbersReader(Generic[RowT]):
-    """Reads the pages of a listing as numbers; a row that reads as it did at the poll before is not read again.
-
-    To be called with each page of a poll, and at its end `together` with what it gave for them.
-    """
+    """Reads the pages of a listing as numbers; a row that reads as it did at the poll before is not read again."""
 
     def __init__(
         self,
@@ -309,21 +287,13 @@ class NumbersReader(Generic[RowT]):
             changed = np.flatnonzero(before < 0)
             rows = self._decoder.exactly(page, changed)
             if rows is not None:
-                keys, values = self._filled(rows, changed, before)
+                keys, values = self._keys(rows), self._values(rows)
+                if len(changed) < len(before):
+                    read, keys, values = (keys, values), self._before.keys[before], self._before.values[:, before]
+                    keys[changed], values[:, changed] = read
                 return Numbers(keys, values, hashes, page.total, found=len(hashes) - len(changed))
         found = self._decoder(page)
         return Numbers.of(found, self._keys(found.rows), self._values(found.rows))
-
-    def _filled(
-        self, rows: list[RowT], changed: Positions, before: Positions
-    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Keys and values: of `rows` at the positions `changed`, elsewhere those that are known."""
-        keys, values = self._keys(rows), self._values(rows)
-        if len(changed) == len(before):
-            return keys, values
-        all_keys, all_values = self._before.keys[before], self._before.values[:, before]
-        all_keys[changed], all_values[:, changed] = keys, values
-        return all_keys, all_values
 
     def together(self, pages: Sequence[Numbers]) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Keys and values of all pages of a poll, read-only; what can be found by its hash is remembered."""
@@ -333,12 +303,10 @@ class NumbersReader(Generic[RowT]):
             self._resting -= 1
         elif compared and sum(page.found for page in compared) < WORTH * len(self._before):
             self._resting = RESTING
-        if self._resting or not compared:
-            self._before = _NOTHING
-        else:
-            hashes = np.concatenate([page.hashes for page in compared])
+        self._before = _NOTHING
+        if compared and not self._resting:
             known = (keys, values) if len(compared) == len(pages) else _joined(compared)
-            self._before = _Remembered(hashes, *known)
+            self._before = _Remembered(np.concatenate([page.hashes for page in compared]), *known)
         return keys, values
 
 

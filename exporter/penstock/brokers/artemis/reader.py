@@ -1,8 +1,7 @@
 """One poll of an Artemis broker: which calls, in which order, what to do when one fails.
 
-Order. Consumers, then addresses, then the queues' own counters: whatever is compared with a queue's counters was read
-before them, so that differences err towards "nothing lost". The sizes of queues follow, as the counters say which
-queues are to be asked.
+Order. Consumers, then addresses, then the queues' own counters: whatever is compared with these was read before them,
+so that differences err towards "nothing lost". Then sizes, as the counters say which queues are to be asked.
 
 Locks. listQueues and listAddresses wait while an operator's bulk operation walks a big queue. They get a part of the
 poll's time; after a time-out their lock-free pattern read replaces them for a while.
@@ -14,6 +13,7 @@ from sys import intern
 
 import numpy as np
 
+from penstock import model
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import requests as ask
 from penstock.brokers.artemis import tables, versions
@@ -29,27 +29,16 @@ from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, left_out
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.requests import key_if_any, key_of
-from penstock.brokers.rows import matrix
+from penstock.brokers.rows import Rows, matrix
 from penstock.brokers.sight import Sight
+from penstock.brokers.tables import NameJoin
 from penstock.core.errors import BadAnswer, OverBudget, Refused, SourceError, Unreachable
 from penstock.core.table import Column, Index, Keys, Positions, Table
-from penstock.model import (
-    AddressRow,
-    Broker,
-    BrokerKind,
-    ConnectionRow,
-    ConsumerRow,
-    LinkRow,
-    Process,
-    ProducerRow,
-    QueueRow,
-    Role,
-    Snapshot,
-    TransactionRow,
-)
+from penstock.model import AddressRow, Broker, BrokerKind, ConsumerRow, Process, QueueRow, Role, Snapshot
 from penstock.transports.transport import Request
 
 Poll = AnyPoll[wire.Reply]
+ConnectionTables = tuple[Table[model.ConnectionRow], Table[model.ProducerRow]]
 
 QUEUE_PAGE_ROWS = 20_000
 SETTINGS_AT_ONCE = 500
@@ -92,7 +81,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._sizes = Sizes()
         self._link_tables = LinkBuilder()
         self._prepared = PreparedBuilder()
-        self._connection_tables: tuple[Table[ConnectionRow], Table[ProducerRow]] | None = None
+        self._connection_tables: ConnectionTables | None = None
         self._connections_read = Cadence()
         self._roles = Roles()
         self._roles_read = Cadence()
@@ -103,7 +92,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._settings: Aged[str, wire.AddressSettings] = Aged()
         self._blocked: dict[str, bool] | None = None
         self._avoid: dict[str, float] = {}
-        self._queue_join, self._connection_join = _Join(), _Join()
+        self._queue_join, self._connection_join = NameJoin(), NameJoin()
 
     async def read(self, poll: Poll) -> Snapshot:
         about, *links = await poll.begin([ask.BROKERS, ask.BRIDGES, ask.BROKER_CONNECTIONS])
@@ -179,17 +168,14 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         """The pages of a listing, as far as its budget goes, each decoded and dropped before the next is asked."""
         budget, read = self._budget(operation), 0
 
-        async def listed(number: int, rows: int) -> ListingPage:
+        async def page(number: int, rows: int) -> PageT:
             nonlocal read
             request = ask.listing(self._name, operation, number, rows, largest_first=budget.over)
-            body = (await poll.call([request], share)).body
-            read = len(body) if number == 1 else read + len(body)
-            self.options.budgets.check_bytes(operation, read)
-            return await poll.work(listing_page, body)
-
-        async def page(number: int, rows: int) -> PageT:
             for _ in range(tries):
-                found = await listed(number, rows)
+                body = (await poll.call([request], share)).body
+                read = len(body) if number == 1 else read + len(body)
+                self.options.budgets.check_bytes(operation, read)
+                found = await poll.work(listing_page, body)
                 if not found.reply.vanished_meanwhile:
                     break
             return await poll.work(decode, found)
@@ -208,11 +194,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         table: Callable[[Sequence[PageT]], object],
         sight: Sight,
     ) -> list[PageT]:
-        """
-        The pages of a listing whose rows count; the first time, while no row is known that could be missed, twice where
-        there is time.
-
-        table: makes the table, so that what was hidden from the first reading and is in the second joins it.
+        """The pages of a listing whose rows count; the first time, while no row is known that could be missed, twice
+        where there is time: what was hidden from the first reading joins the `table` that was made of it.
         """
         rows, began = self.options.page_rows, poll.asked
         pages = await self._pages(poll, operation, rows, decode, sight)
@@ -289,10 +272,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         *,
         listed: bool = True,
     ) -> tuple[list[Numbers], bool]:
-        """What `operation` lists, or the lock-free read of a pattern in its place; whether the latter.
-
-        A pattern read cannot be told to stop: where there are more rows than may be read, nothing takes its place.
-        size: the field by which the largest of these are kept. listed: whether this version's listing says enough.
+        """What `operation` lists, or the lock-free read of a pattern in its place, if there are not more rows than may
+        be read; whether the latter. size: the field by which the largest are kept. listed: this version's listing will
+        do.
         """
         budget = self._budget(operation)
         if listed and (budget.over or poll.now >= self._avoid.get(operation, -np.inf)):
@@ -311,19 +293,19 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if queues is None:
             raise BadAnswer("not known while the queues cannot be read")
         at = await poll.work(self._sizes.due, queues, self._queues.sight.hidden, poll.now)
-        error = await (self._all_sizes(poll) if at is None else self._sizes_by_name(poll, queues.index, at))
-        return self._sizes.columns(), error
-
-    async def _all_sizes(self, poll: Poll) -> str:
+        if at is not None:
+            error = await self._sizes_by_name(poll, queues.index, at)
+            return self._sizes.columns(), error
         (reply,) = await poll.ask([ask.queues(self._name, ask.SIZE_ATTRIBUTES)])
 
         def decode() -> str:
             mbeans, found = _SIZES.many(reply, "queue sizes")
-            keys = self._queues.keys_of_all(self._queues_of(mbeans))
+            keys = self._queues.keys_of(self._queues_of(mbeans))
             self._sizes.found_all(keys, matrix(found.rows, COLUMNS), poll.now)
             return unreadable([found])
 
-        return await poll.work(decode)
+        error = await poll.work(decode)
+        return self._sizes.columns(), error
 
     def _queues_of(self, mbeans: Sequence[str]) -> list[str]:
         """Names of the queues of a pattern read, each parsed once; of an MBean whose name has none it is empty."""
@@ -420,7 +402,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
         return None, await poll.work(decode)
 
-    async def _read_connections(self, poll: Poll) -> tuple[tuple[Table[ConnectionRow], Table[ProducerRow]], str]:
+    async def _read_connections(self, poll: Poll) -> tuple[ConnectionTables, str]:
         """Connections, sessions and producers."""
         began, rows = poll.asked, self.options.page_rows
         made, addresses = self._connections, self._addresses.names
@@ -428,19 +410,13 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         connections: list[Numbers] = []
         if made.unknown() or self.budgets["connections"].over:  # else nothing would show that it is over no more
             connections = await self._pages(poll, "listConnections", rows, made.connections)
-        producers = await self._all_pages(
-            poll,
-            "listProducers",
-            made.producers,
-            lambda pages: made.producer_table(pages, addresses),
-            made.producer_sight,
-        )
+
+        def producer_table(pages: Sequence[Rows[wire.ProducerListed]]) -> Table[model.ProducerRow]:
+            return made.producer_table(pages, addresses)
+
+        producers = await self._all_pages(poll, "listProducers", made.producers, producer_table, made.producer_sight)
         self._connections_read = Cadence(poll.now, poll.asked - began)
-
-        def build() -> tuple[Table[ConnectionRow], Table[ProducerRow]]:
-            return made.table(sessions, connections), made.producer_table(producers, addresses)
-
-        tables = await poll.work(build)
+        tables = await poll.work(lambda: (made.table(sessions, connections), producer_table(producers)))
         self.budgets["producers"].shown(tables[1].index)
         poll.note("connections", made.session_sight)
         poll.note("producers", made.producer_sight)
@@ -448,12 +424,12 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
     async def _read_prepared(
         self, poll: Poll, queues: Table[QueueRow] | None, consumers: Table[ConsumerRow] | None, queue_of: Keys
-    ) -> tuple[tuple[Table[TransactionRow], Column | None], str]:
+    ) -> tuple[tuple[Table[model.TransactionRow], Column | None], str]:
         """Prepared transactions, and by queue the messages in them, None where no queue was to be asked."""
-        at = np.empty(0, np.intp)
+        rows: Sequence[QueueRow] = ()
         if queues is not None and consumers is not None:
             at = await poll.work(self._prepared.suspects, queues, consumers, queue_of)
-        rows: Sequence[QueueRow] = queues.index.rows[at].tolist() if queues is not None else ()
+            rows = queues.index.rows[at].tolist()
         each = [
             ask.of_queue(self._name, row.address, row.name, row.routing_type, ask.IN_DOUBT_ATTRIBUTES) for row in rows
         ]
@@ -465,25 +441,23 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         return (table, messages), left_out(missing)
 
     async def _try_guard(self, poll: Poll, queues: Table[QueueRow]) -> None:
-        """Whether the broker lets this account read what it must not; not tried while no queue is empty.
-
-        The attribute locks its queue: an empty one has nothing to be locked for, nor a message to be shown.
+        """Whether the broker lets this account read what it must not; not tried while no queue is empty. The attribute
+        locks its queue: an empty one has nothing to be locked for, nor a message to be shown.
         """
         empty = np.flatnonzero(queues["messages"] == 0)
         if not len(empty):
             return
         self._guard_tried = Cadence(poll.now)
         row: QueueRow = queues.index.rows[empty[0]]
-        request = ask.first_message_age(self._name, row.address, row.name, row.routing_type)
         try:
-            (reply,) = await poll.ask([request])
+            (reply,) = await poll.ask([ask.first_message_age(self._name, row)])
         except SourceError:
             return  # nothing is known then; what is needed is read by others
         self._unguarded = float(wire.readable(reply))
 
     async def _links(
         self, poll: Poll, found: Sequence[wire.Reply], queues: Table[QueueRow] | None
-    ) -> tuple[Table[LinkRow], str]:
+    ) -> tuple[Table[model.LinkRow], str]:
         if queues is None:
             raise BadAnswer("not known while the queues cannot be read: what waits for a peer is the depth of a queue")
         states: list[LinkState] = []
@@ -497,35 +471,6 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 if (name := key_if_any(mbean, "name"))
             ]
         return await poll.work(self._link_tables.table, states, queues), unreadable(pages)
-
-
-class _Join:
-    """Keys of what consumers belong to. Each is looked up once in a consumer's life, until it is found."""
-
-    def __init__(self) -> None:
-        self._index: Index[ConsumerRow] = Index.empty()
-        self._against: object = None
-        self._keys: Keys = np.empty(0, np.int64)
-
-    def __call__(
-        self,
-        consumers: Table[ConsumerRow] | None,
-        against: object,
-        names: Callable[[ConsumerRow], str],
-        keys_of: Callable[[Sequence[str]], Keys],
-    ) -> Keys:
-        """By consumer the key of what it `names`, -1 where there is none; `against`: what they are looked up in."""
-        if consumers is None:
-            return np.empty(0, np.int64)
-        index = consumers.index
-        if index is not self._index or against is not self._against:
-            keys = index.carry(self._index, self._keys, -1)
-            unknown = np.flatnonzero(keys < 0)
-            if len(unknown):
-                keys = keys.copy()
-                keys[unknown] = keys_of([names(row) for row in index.rows[unknown]])
-            self._index, self._against, self._keys = index, against, keys
-        return self._keys
 
 
 def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, int]:

@@ -1,10 +1,9 @@
 """What Artemis is asked: the only place where requests are made, all of them reads.
 
-Names of MBeans, operations and attributes: ActiveMQServerControl, QueueControl, AddressControl and the views behind
-the list operations (org.apache.activemq.artemis.core.management, 2.21 to 2.56). Never asked: anything that touches
+Names are those of org.apache.activemq.artemis.core.management, 2.21 to 2.56. Never asked: anything that touches
 messages or locks a queue (FirstMessage*, browse, count; but one, now and then, of an empty queue, to learn whether the
-broker would let us), and attributes that wait for an operator's bulk operation
-(an address's MessageCount, a queue's Paused) outside the listings, which have a deadline of their own.
+broker would let us), and outside the listings, which have a deadline of their own, attributes that wait for an
+operator's bulk operation (an address's MessageCount, a queue's Paused).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +13,7 @@ from msgspec.structs import fields
 
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.requests import call, quote, read
+from penstock.model import QueueRow
 from penstock.transports.transport import Request
 
 DOMAIN = "org.apache.activemq.artemis"
@@ -69,11 +69,11 @@ def queues(broker: str, attributes: Sequence[str]) -> Request:
     )
 
 
-def first_message_age(broker: str, address: str, queue: str, routing_type: str) -> Request:
+def first_message_age(broker: str, queue: QueueRow) -> Request:
     """An attribute that an exporter's role must be denied; asked now and then, of an empty queue."""
     return _read(
-        f"broker={quote(broker)},component=addresses,address={quote(address)},subcomponent=queues,"
-        f"routing-type={quote(routing_type.lower())},queue={quote(queue)}",
+        f"broker={quote(broker)},component=addresses,address={quote(queue.address)},subcomponent=queues,"
+        f"routing-type={quote(queue.routing_type)},queue={quote(queue.name)}",
         ("FirstMessageAge",),
     )
 

@@ -1,9 +1,8 @@
 """What no listing says of a queue, `SIZE_ATTRIBUTES`: which queues are asked for it, and what the others said last.
 
-The broker's guard looks up a role for each attribute of each queue, so that these few cost it more than a listing.
-A queue that holds nothing and whose counters are as before has had no message: nothing of it can have changed. One
-that holds messages is always asked: a consumer that came and left between two polls may have attempted to acknowledge
-some, and no listing shows that.
+The broker looks up a role for each attribute of each queue, so that these few cost it more than a listing. A queue that
+holds nothing and whose counters are as before has had no message. One that holds messages is always asked: a consumer
+that came and left between two polls may have attempted to acknowledge some, and no listing shows that.
 """
 
 import numpy as np
@@ -33,18 +32,15 @@ class Sizes:
         self._index: Index[QueueRow] = Index.empty()
         self._counters = np.empty((len(_COUNTERS), 0))
         self._values = np.empty((len(COLUMNS), 0))
-        self._since = np.empty(0)
-        """When a queue was last seen to hold something or to have changed."""
-        self._settled = np.empty(0, np.bool_)
-        """Read when it was long enough after that."""
+        # When a queue was last seen to hold something or to have changed; and whether it was read long enough after.
+        self._since, self._settled = np.empty(0), np.empty(0, np.bool_)
         self._absent: Keys = np.empty(0, np.int64)
         """Not found by their names at the last reading."""
         self._all_read = Cadence()
 
     def due(self, queues: Table[QueueRow], hidden: Keys, now: float) -> Positions | None:
-        """Which queues are to be asked by their names; None: all, by pattern. To be called once a poll.
-
-        hidden: keys of rows that the listing did not show, whose counters may be old.
+        """Which queues are to be asked by their names; None: all, by pattern. To be called once a poll. hidden: keys of
+        rows that the listing did not show, whose counters may be old.
         """
         index, before = queues.index, queues.index.positions_in(self._index)
         counters = np.vstack([queues[name] for name in _COUNTERS])
@@ -63,9 +59,8 @@ class Sizes:
         return due
 
     def found(self, at: Positions, values: NDArray[np.float64], absent: Positions, now: float) -> None:
-        """Those at `at` were asked by name.
-
-        values: of shape (3, len(at)), NaN where they could not be read. absent: positions of those that were not there.
+        """Those at `at` were asked by name. values: of shape (3, len(at)), NaN where they could not be read. absent:
+        positions of those that were not there.
         """
         self._set(at, values, now)
         self._absent = self._index.keys[absent]

@@ -19,6 +19,7 @@ from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.replies import Decoder
 from penstock.brokers.rows import Rows, columns_of, integers, lost_rows, matrix, positive, present, seconds
 from penstock.brokers.sight import Sight
+from penstock.brokers.tables import TableBuilder
 from penstock.core.table import Column, Index, KeyAllocator, Keys, Positions, Table, looked_up, take_or_fill
 from penstock.model import AddressRow, ConsumerRow, LinkRow, QueueRow
 
@@ -123,7 +124,6 @@ class QueueBuilder:
         self._texts_by_id: dict[int, QueueText] = {}
         self._keys_by_name: dict[str, int] = {}
         self._named: Index[QueueRow] | None = None
-        self._found: tuple[Sequence[str], Keys] = (), np.empty(0, np.int64)
         self._paused: tuple[Index[QueueRow], Column] = Index.empty(), np.empty(0)
         self._role_flags: tuple[Index[QueueRow] | None, Roles, dict[str, Column]] = None, self._roles, {}
 
@@ -194,15 +194,8 @@ class QueueBuilder:
         """Keys of queues by name (unique on a broker), -1 where there is none now."""
         if self._named is not self._index:
             self._keys_by_name = {row.name: int(key) for key, row in zip(self._index.keys, self._index, strict=True)}
-            self._named, self._found = self._index, ((), np.empty(0, np.int64))
+            self._named = self._index
         return looked_up(self._keys_by_name, names)
-
-    def keys_of_all(self, names: Sequence[str]) -> Keys:
-        """The same of the names of all queues: mostly those that were asked last, in the same order."""
-        if names != self._found[0] or self._named is not self._index:
-            keys = self.keys_of(names)
-            self._found = names, keys
-        return self._found[1]
 
     def _changed(self, roles: Roles, texts: Mapping[int, QueueText]) -> Keys:
         """Keys of known queues whose rows read otherwise under these roles and texts."""
@@ -268,26 +261,23 @@ class AddressBuilder:
     """listAddresses (from 2.41 on), or a pattern read, → the address table."""
 
     def __init__(self) -> None:
-        self._numbers = NumbersReader(
+        self.page = NumbersReader(
             ListingDecoder(wire.AddressNumbers, "listAddresses"),
             _texts_of("name"),
             lambda rows: matrix(rows, ADDRESS_FIELDS),
         )
+        """Keys are the names."""
         self._attributes = Decoder(wire.AddressAttributes)
         self._name_keys = KeyAllocator[str]()
         # Sorted by what is not read: what is not listed stays for two polls.
         self.sight = Sight(lambda keys, _: np.zeros(len(keys)), most=3)
-        self._index: Index[AddressRow] = Index.empty()
+        self._made: TableBuilder[AddressRow] = TableBuilder()
         self.names: list[str] = []
         """Of all addresses that were listed last."""
         self._told: tuple[object, object] = (None, None)
         self._order: Positions = np.empty(0, np.intp)
-        self._said: dict[str, Column] = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
+        self._said: Mapping[str, Column] = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
         self.retroactive: frozenset[str] = frozenset()
-
-    def page(self, listing: ListingPage) -> Numbers:
-        """The keys are the names."""
-        return self._numbers(listing)
 
     def attributes(self, reply: wire.Reply) -> Numbers:
         return address_numbers(self._attributes.many(reply, "address attributes")[1])
@@ -300,59 +290,44 @@ class AddressBuilder:
         *,
         by_size: bool = False,
     ) -> Table[AddressRow]:
-        """`settings` and `blocked` are looked at again only when they are other objects than the last time. by_size: as
-        of queues.
-        """
-        listed = self._numbers.together(pages)
+        """`settings` and `blocked` are looked at again only when they are other objects. by_size: as of queues."""
         sizes = [len(page) for page in pages]
+        listed = self.page.together(pages)
         keys, numbers = self.sight.whole(sizes, *listed, lost=lost_rows(pages), by_size=by_size)
         names: list[str] = keys.tolist()
         if names != self.names or settings is not self._told[0] or blocked is not self._told[1]:
             self._advance(names, settings, blocked)
             self.names, self._told = names, (settings, blocked)
+        index = self._made.index
         columns = columns_of(ADDRESS_FIELDS, numbers, self._order)
-        retroactive = columns.pop("retroactive", np.zeros(len(self._index)))
-        self.retroactive = frozenset(row.name for row in self._index.rows[retroactive > 0])
-        percent = columns.get("limit_percent", np.full(len(self._index), np.nan))
+        retroactive = columns.pop("retroactive", np.zeros(len(index)))
+        self.retroactive = frozenset(row.name for row in index.rows[retroactive > 0])
+        percent = columns.get("limit_percent", np.full(len(index), np.nan))
         # The broker says 0 % also where there is no limit.
         limited = ~np.isnan(self._said["limit_bytes"]) | ~np.isnan(self._said["limit_messages"])
         columns["memory_used_ratio"] = np.where(limited, percent / 100, np.nan)
-        columns |= self._said
-        return Table(self._index, present(columns))
+        return Table(index, present({**columns, **self._said}))
 
     def _advance(
         self, names: list[str], settings: Mapping[str, wire.AddressSettings], blocked: Mapping[str, bool] | None
     ) -> None:
         """The index, the order and what does not come with the rows, for these names."""
-        policies = [_policy(settings.get(name)) for name in names]
-        keys = self._name_keys(names)
-        known = self._index.positions(keys)
-        stale = [
-            key
-            for key, at, policy in zip(keys.tolist(), known.tolist(), policies, strict=True)
-            if at >= 0 and self._index.rows[at].policy != policy
-        ]
-        self._index, self._order = self._index.advance(
-            keys,
-            lambda new: [AddressRow(intern(names[i]), policies[i]) for i in new],
-            changed=np.array(stale, dtype=np.int64),
-        )
-        found = [settings.get(row.name) for row in self._index]
-        self._said = {
-            "limit_bytes": positive([s.max_size_bytes if s else np.nan for s in found]),
-            "limit_messages": positive([s.max_size_messages if s else np.nan for s in found]),
-            **{
-                name: np.array([getattr(one, name) if one else np.nan for one in found], np.float64)
-                for name in SETTINGS_FIELDS
-            },
-        }
+        of = [settings.get(name) for name in names]
+        policies = [one.address_full_message_policy.lower() if one else "" for one in of]
+        keys, known = self._name_keys(names), self._made.index.rows
+        at = self._made.index.positions(keys).tolist()
+        stale = keys[[i for i, p in enumerate(at) if p >= 0 and known[p].policy != policies[i]]]
+
+        def said(name: str) -> Column:
+            return np.array([getattr(one, name) if one else np.nan for one in of], np.float64)
+
+        columns = {name: said(name) for name in SETTINGS_FIELDS}
+        columns |= {"limit_bytes": positive(said("max_size_bytes"))}
+        columns |= {"limit_messages": positive(said("max_size_messages"))}
         if blocked is not None:
-            paused = [blocked.get(row.name, np.nan) for row in self._index]
-            self._said["producers_paused"] = np.array(paused, dtype=np.float64)
-
-
-def _policy(settings: wire.AddressSettings | None) -> str:
-    return settings.address_full_message_policy.lower() if settings else ""
+            columns["producers_paused"] = np.array([blocked.get(name, np.nan) for name in names], np.float64)
+        table, self._order = self._made(keys, lambda i: AddressRow(intern(names[i]), policies[i]), columns, stale)
+        self._said = table.columns
 
 
 LinkState = tuple[str, str, BridgeAttributes]
@@ -370,9 +345,8 @@ class LinkBuilder:
         self._forwarding: list[str] = []
 
     def table(self, states: Sequence[LinkState], queues: Table[QueueRow]) -> Table[LinkRow]:
-        """
-        A cluster connection has no state of its own and keeps dead peers in its list: its store-and-forward queue has
-        a consumer exactly while the peer is connected. Bridges before 2.41 are judged the same way.
+        """A cluster connection has no state of its own and keeps dead peers in its list: its store-and-forward queue
+        has a consumer exactly while the peer is connected. Bridges before 2.41 are judged the same way.
         """
         if queues.index is not self._queues:
             self._queues = queues.index

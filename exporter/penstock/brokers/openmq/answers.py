@@ -20,11 +20,6 @@ class Reply(shared.Reply):
     def remedy(self) -> str:
         return "the agent's policy file must allow it, see docs/openmq.md"
 
-    @property
-    def worth_a_retry(self) -> bool:
-        """A listing fails as a whole when one of what it lists goes away meanwhile."""
-        return self.status == 500
-
 
 replies = shared.Replies(Reply, "Its agent: /jolokia/")
 

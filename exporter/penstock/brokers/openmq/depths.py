@@ -1,7 +1,5 @@
-"""How deep destinations are, without walking their messages at every poll.
-
-Each of the expensive attributes walks all messages of a destination under its lock. They are read under a budget of
-the broker's CPU; in between, depths are carried on from the counters of what came in and went out, which are free.
+"""How deep destinations are: the attributes that walk all messages of one under its lock are read under a budget of the
+broker's CPU; in between, depths are carried on from the counters of what came in and went out, which are free.
 """
 
 from collections.abc import Sequence
@@ -83,7 +81,8 @@ class Depths:
         """All were read in one call that took `seconds`, of which some are for the rows themselves."""
         cost = self._cost(messages, 0.0)
         spent = max(cost, seconds - 0.25e-3 * rows - 0.1)
-        self._learn(cost, spent)
+        if cost > COSTLY:
+            self._factor = min(max(0.5 * self._factor * (1 + spent / cost), 1.0), 20.0)
         self._allowance -= spent
 
     def spend(self, name: Name, seconds: float) -> None:
@@ -149,7 +148,3 @@ class Depths:
 
     def _cost(self, messages: float, delayed: float) -> float:
         return ATTRIBUTES * (PER_MESSAGE * messages + PER_DELAYED_SQUARED * delayed**2) * self._factor
-
-    def _learn(self, cost: float, spent: float) -> None:
-        if cost > COSTLY:
-            self._factor = min(max(0.5 * self._factor * (1 + spent / cost), 1.0), 20.0)

@@ -67,7 +67,11 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         *about, connections = await poll.begin([*ask.ABOUT, ask.CONNECTIONS])
         said, unreadable = wire.about(about)
         poll.leave_out(unreadable)
-        await self._advance_epoch(poll, said)
+        before = self.process
+        session = await self._session(poll, said.port) or before.session
+        # It may start again in its process, which the port mapper's session shows: its counters begin again.
+        if self.begins(Process("", *said.process, session)) and self.process.same_start(before):
+            self._session_since = poll.now
         broker = self._broker(said, poll.now, about[0].timestamp)
         self._depths.begin(poll.now)
         linked = await poll.collect("connections", self._read_connections(poll, connections))
@@ -85,13 +89,6 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         return await poll.work(self._snapshot, poll, broker, found, listing, linked, producers, transactions)
 
     # --- the broker itself
-
-    async def _advance_epoch(self, poll: Poll, said: wire.About) -> None:
-        """A broker may start again in its process, which the port mapper's session shows: its counters begin again."""
-        before = self.process
-        session = await self._session(poll, said.port) or before.session
-        if self.begins(Process("", *said.process, session)) and self.process.same_start(before):
-            self._session_since = poll.now
 
     async def _session(self, poll: Poll, port: int) -> str:
         """Empty while the port mapper does not answer."""
@@ -132,8 +129,8 @@ class OpenMQReader(BrokerReader[wire.Reply]):
     async def _listed(
         self, poll: Poll, request: Request, reply: wire.Reply, decoder: Decoder[RowT], what: str, share: float = 1.0
     ) -> Rows[RowT]:
-        """The rows of a listing, asked a second time when something in it went away while it was made."""
-        if reply.worth_a_retry:
+        """The rows of a listing, asked a second time: it fails as a whole when one of its rows goes away meanwhile."""
+        if reply.status == 500:
             (reply,) = await poll.ask([request], share)
         return await poll.work(decoder.listed, reply, what)
 
@@ -179,11 +176,8 @@ class OpenMQReader(BrokerReader[wire.Reply]):
     async def _member_ids(
         self, poll: Poll, connections: Mapping[int, wire.Connection], single: Sequence[wire.Consumer]
     ) -> list[tuple[int, int]]:
-        """
-        Members of durable and shared subscriptions, each by its connection: consumers that are not listed on their own.
-
-        Which they are is asked only where the number of a connection's consumers says that there are some others than
-        known.
+        """Members of durable and shared subscriptions, each by its connection: consumers that are not listed on their
+        own. They are asked where the number of a connection's consumers says that there are others than known.
         """
         alone: dict[int, set[int]] = {}
         for row in single:
@@ -300,11 +294,9 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         self._listing = listing or self._listing
         single = None if listing is None else listing.single
         depths = [self._depths.carried(row) for row in rows]
-        held = tables.held(rows, depths, single)
-        called, settings = self._called, self._settings.values
-        queues = self._destinations.queues(rows, depths, held, settings, called, self._listing)
-        self.budgets["queues"].shown(queues.index)
-        return self._destinations.addresses(rows, depths, held, settings, called), queues
+        found = self._destinations.tables(rows, depths, self._settings.values, self._called, self._listing, single)
+        self.budgets["queues"].shown(found[1].index)
+        return found
 
     def _snapshot(
         self,

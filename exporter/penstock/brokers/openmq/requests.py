@@ -30,8 +30,6 @@ SETTINGS_ATTRIBUTES = (
     "MaxNumProducers", "UseDMQ",
 )  # fmt: skip
 
-OPERATIONS = ("getConsumerInfo", "getConsumerInfoByID", "getConsumerIDs", "getProducerInfo", "getTransactionInfo")
-
 
 def _read(mbean: str, attributes: Sequence[str]) -> Request:
     return read(f"{DOMAIN}:{mbean}", attributes)

@@ -8,28 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from sys import intern
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock import model
 from penstock.brokers.clients import NameMap, client_name
 from penstock.brokers.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction, sent_at
 from penstock.brokers.openmq.depths import Carried, Name
-from penstock.brokers.rows import integers, matrix, positive, present, seconds
-from penstock.core.table import SLACK, Column, Index, KeyAllocator, Keys, Positions, Table
-from penstock.model import (
-    AddressRow,
-    ConnectionRow,
-    ConsumerRow,
-    ProducerRow,
-    QueueKind,
-    QueueRow,
-    RingSource,
-    TransactionRow,
-)
-
-RowT = TypeVar("RowT")
+from penstock.brokers.rows import columns, integers, matrix, positive, present, seconds
+from penstock.brokers.tables import TableBuilder
+from penstock.core.table import SLACK, Column, KeyAllocator, Keys, RowT, Table
+from penstock.model import AddressRow, ConsumerRow, QueueKind, QueueRow, RingSource
 
 DEAD_MESSAGES = "mq.sys.dmq"
 ADMIN = "admin"
@@ -67,9 +58,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All consumers of one poll: those on their own, the subscriptions, and their members.
-
-    A subscription whose members could not be listed is among `single` too, in their place.
+    """All consumers of one poll: those on their own, the subscriptions, and their members. A subscription whose members
+    could not be listed is among `single` too, in their place.
     """
 
     single: Sequence[Consumer] = ()
@@ -104,7 +94,7 @@ class ConsumerBuilder:
 
     def __init__(self, names: NameMap) -> None:
         self._names = names
-        self._index: Index[ConsumerRow] = Index.empty()
+        self._table: TableBuilder[ConsumerRow] = TableBuilder()
         self._called = DestinationNames()
 
     def table(
@@ -118,47 +108,32 @@ class ConsumerBuilder:
         ]
         keys = integers(rows, "consumer_id")
         changed = keys if called.both != self._called.both else None
-        index, order = self._index.advance(
-            keys, lambda new: [self._row(rows[i], *of[i], called) for i in new], changed=changed
-        )
-        self._index, self._called = index, called
-        fields = (
-            "num_msgs", "num_msgs_pending_acks", "num_msgs_pending", "last_ack_time", "creation_time", "flow_paused",
-            "acknowledge_mode",
-        )  # fmt: skip
-        sent, pending, taken, settled, created, paused, mode = matrix(rows, fields)[:, order]
-        sent = unwrapped(sent)
-        columns = {
-            "buffered": pending,
+        self._called = called
+        said = columns(rows, _CONSUMER_FIELDS)
+        sent, pending = unwrapped(said["delivered"]), said["buffered"]
+        said |= {
             "delivered": sent,
             "acknowledged": np.maximum(sent - pending, 0.0),
-            "last_acknowledgement": seconds(settled),
-            "flow_paused": paused,
-            "waiting": np.maximum(taken - pending, 0.0),
-            "acknowledge_mode": mode,
-            "created": seconds(created),
+            "last_acknowledgement": seconds(said["last_acknowledgement"]),
+            "waiting": np.maximum(said["waiting"] - pending, 0.0),
+            "created": seconds(said["created"]),
         }
+        table, order = self._table(keys, lambda i: self._row(rows[i], *of[i], called), said, changed)
         queue = queues.find([queue_key(row, subscription) for row, (_, subscription) in zip(rows, of, strict=True)])
-        connection = [
-            (row.connection_id if via is None else via.connection_id) or -1
-            for row, (via, _) in zip(rows, of, strict=True)
-        ]
-        return Table(index, columns), queue[order], np.array(connection, np.int64)[order]
+        connection = [(via or row).connection_id or -1 for row, (via, _) in zip(rows, of, strict=True)]
+        return table, queue[order], np.array(connection, np.int64)[order]
 
     def _row(
         self, row: Consumer, via: Connection | None, subscription: Consumer | None, called: DestinationNames
     ) -> ConsumerRow:
         origin = via or row
-        host, user = origin.host or "", origin.user or ""
-        service = origin.service_name or ""
-        client_id = (via.client_id if via else row.client_id) or (subscription.client_id if subscription else "") or ""
-        kind, name = row.destination_type, row.destination_name
-        address = called.address(kind, name)
+        host, user, service = origin.host or "", origin.user or "", origin.service_name or ""
+        client_id = origin.client_id or (subscription.client_id if subscription else "")
+        address = called.address(row.destination_type, row.destination_name)
         of_topic = subscription_name(subscription) if subscription else SHARED
-        queue = address if kind == "q" else of_topic
         return ConsumerRow(
             id=str(row.consumer_id),
-            queue=intern(queue),
+            queue=intern(address if row.destination_type == "q" else of_topic),
             address=intern(address),
             client=intern(client_name(client_id, user, host, service, self._names)),
             session="",
@@ -181,71 +156,58 @@ class ConnectionBuilder:
 
     def __init__(self, names: NameMap) -> None:
         self._names = names
-        self._connections: Index[ConnectionRow] = Index.empty()
-        self._producers: Index[ProducerRow] = Index.empty()
-        self._transactions: Index[TransactionRow] = Index.empty()
+        self._connections: TableBuilder[model.ConnectionRow] = TableBuilder()
+        self._producers: TableBuilder[model.ProducerRow] = TableBuilder()
+        self._transactions: TableBuilder[model.TransactionRow] = TableBuilder()
         self._called = DestinationNames()
 
-    def table(self, rows: Sequence[Connection]) -> Table[ConnectionRow]:
-        keys = integers(rows, "connection_id")
-        self._connections, order = self._connections.advance(keys, lambda new: [self._connection(rows[i]) for i in new])
-        consumers, producers = matrix(rows, ("num_consumers", "num_producers"))[:, order]
-        return Table(self._connections, {"consumers": consumers, "producers": producers})
+    def table(self, rows: Sequence[Connection]) -> Table[model.ConnectionRow]:
+        said = columns(rows, {"consumers": "num_consumers", "producers": "num_producers"})
+        return self._connections(integers(rows, "connection_id"), lambda i: self._connection(rows[i]), said)[0]
 
     def producers(
         self, rows: Sequence[Producer], by_id: Mapping[int, Connection], called: DestinationNames
-    ) -> tuple[Table[ProducerRow], Keys]:
+    ) -> tuple[Table[model.ProducerRow], Keys]:
         """The table, and per producer the key of its connection, -1 where unknown."""
         keys = integers(rows, "producer_id")
-
-        def make(new: list[int]) -> list[ProducerRow]:
-            return [self._producer(rows[i], by_id.get(rows[i].connection_id or -1), called) for i in new]
-
+        of = np.fromiter((row.connection_id or -1 for row in rows), np.int64, len(rows))
+        produced, created = matrix(rows, ("num_msgs", "creation_time"))
+        said = {"produced": unwrapped(produced), "created": seconds(created)}
         changed = keys if called.both != self._called.both else None
-        self._producers, order = self._producers.advance(keys, make, changed=changed)
         self._called = called
-        produced, created = matrix(rows, ("num_msgs", "creation_time"))[:, order]
-        connection = np.fromiter((row.connection_id or -1 for row in rows), np.int64, len(rows))
-        columns = {"produced": unwrapped(produced), "created": seconds(created)}
-        return Table(self._producers, columns), connection[order]
+        made, order = self._producers(
+            keys, lambda i: self._producer(rows[i], by_id.get(int(of[i])), called), said, changed
+        )
+        return made, of[order]
 
     def transactions(
         self, rows: Sequence[Transaction], by_end: Mapping[tuple[str, int], Connection]
-    ) -> tuple[Table[TransactionRow], Keys]:
+    ) -> tuple[Table[model.TransactionRow], Keys]:
         """The table, and per transaction the key of its connection; by_end: connections by the client's host, port."""
-        keys = integers(rows, "transaction_id")
         of = [by_end.get(row.remote or ("", 0)) for row in rows]
-        self._transactions, order = self._transactions.advance(
-            keys, lambda new: [self._transaction(rows[i], of[i]) for i in new]
-        )
-        fields = ("state", "num_msgs", "num_acks", "creation_time")
-        state, messages, acknowledgements, created = matrix(rows, fields)[:, order]
-        columns = {
-            "state": state,
-            "messages": messages,
-            "acknowledgements": acknowledgements,
-            "created": seconds(created),
-            "distributed": np.array([float(bool(row.xid)) for row in rows], np.float64)[order],
-        }
+        said = columns(rows, {"state": "state", "messages": "num_msgs", "acknowledgements": "num_acks"})
+        said["created"] = seconds(matrix(rows, ["creation_time"])[0])
+        said["distributed"] = np.array([bool(row.xid) for row in rows], np.float64)
+        keys = integers(rows, "transaction_id")
+        made, order = self._transactions(keys, lambda i: self._transaction(rows[i], of[i]), said)
         connection = np.fromiter((one.connection_id if one else -1 for one in of), np.int64, len(rows))
-        return Table(self._transactions, columns), connection[order]
+        return made, connection[order]
 
-    def _connection(self, row: Connection) -> ConnectionRow:
+    def _connection(self, row: Connection) -> model.ConnectionRow:
         user, host, service = row.user or "", row.host or "", row.service_name or ""
-        client = client_name(row.client_id or "", user, host, service, self._names)
-        return ConnectionRow(str(row.connection_id), intern(client), intern(service), intern(user), intern(host))
+        client = client_name(row.client_id, user, host, service, self._names)
+        return model.ConnectionRow(str(row.connection_id), intern(client), intern(service), intern(user), intern(host))
 
-    def _producer(self, row: Producer, via: Connection | None, called: DestinationNames) -> ProducerRow:
+    def _producer(self, row: Producer, via: Connection | None, called: DestinationNames) -> model.ProducerRow:
         address = intern(called.address(row.destination_type, row.destination_name))
-        client_id = (via.client_id if via else "") or ""
-        client = client_name(client_id, row.user or "", row.host or "", row.service_name or "", self._names)
-        return ProducerRow(str(row.producer_id), address, intern(client), "")
+        client = client_name(via.client_id if via else "", row.user, row.host, row.service_name, self._names)
+        return model.ProducerRow(str(row.producer_id), address, intern(client), "")
 
-    def _transaction(self, row: Transaction, via: Connection | None) -> TransactionRow:
+    def _transaction(self, row: Transaction, via: Connection | None) -> model.TransactionRow:
         host = row.remote[0] if row.remote else ""
-        client_id = row.client_id or (via.client_id if via else "") or ""
-        client = client_name(client_id, row.user or "", host, via.service_name or "" if via else "", self._names)
-        return TransactionRow(str(row.transaction_id), intern(client), row.user or "")
+        client_id = row.client_id or (via.client_id if via else "")
+        client = client_name(client_id, row.user, host, via.service_name if via else "", self._names)
+        return model.TransactionRow(str(row.transaction_id), intern(client), row.user or "")
 
 
 @dataclass(slots=True)
@@ -254,94 +216,55 @@ class Destinations:
 
     queue_keys: KeyAllocator[str] = field(default_factory=KeyAllocator)
     """Keys of queues, by `q NAME` and `s CONSUMER-ID`."""
-    _addresses: Index[AddressRow] = field(default_factory=Index.empty)
+    _addresses: TableBuilder[AddressRow] = field(default_factory=TableBuilder)
     _address_keys: KeyAllocator[str] = field(default_factory=KeyAllocator)
-    _queues: Index[QueueRow] = field(default_factory=Index.empty)
+    _queues: TableBuilder[QueueRow] = field(default_factory=TableBuilder)
     _made: dict[tuple[object, ...], Any] = field(default_factory=dict)
     """Rows by what they are made of: nearly all of them are those of the poll before."""
 
-    def addresses(
+    def tables(
         self,
         rows: Sequence[Destination],
         depths: Sequence[Carried],
-        held: "Held",
-        settings: Mapping[Name, Settings],
-        called: DestinationNames,
-    ) -> Table[AddressRow]:
-        keys = self._address_keys([f"{row.type} {row.name}" for row in rows])
-        said = [settings.get(row.key) for row in rows]
-        made: list[AddressRow] = [
-            self._once(AddressRow, called.address(row.type, row.name), one.limit_behavior.lower() if one else "")
-            for row, one in zip(rows, said, strict=True)
-        ]
-        self._addresses, order = _advanced(self._addresses, keys, made)
-        limits = {
-            "limit_messages": limit(said, "max_num_msgs"),
-            "limit_bytes": limit(said, "max_total_msg_bytes"),
-            "message_limit_bytes": limit(said, "max_bytes_per_msg"),
-            "consumer_flow_limit": limit(said, "consumer_flow_limit"),
-            "max_producers": limit(said, "max_num_producers"),
-        }
-        used = numbers(depths, "bytes")
-        columns = {
-            "memory_bytes": used,
-            "memory_used_ratio": used / limits["limit_bytes"],
-            **limits,
-            "messages": numbers(depths, "messages"),
-            "delivering": held.delivering,
-            "scheduled": held.scheduled,
-            "uncommitted": numbers(depths, "uncommitted"),
-            "exact": numbers(depths, "exact"),
-            "dead_letters": np.array([np.nan if one is None else float(one.use_dmq) for one in said], np.float64),
-            "topic": np.array([float(row.type == "t") for row in rows], np.float64),
-            "internal": np.array([float(row.name.startswith("mq.")) for row in rows], np.float64),
-            **_states(rows),
-            **_counters(rows, _ADDRESS_FIELDS),
-        }
-        return Table(self._addresses, present({name: column[order] for name, column in columns.items()}))
-
-    def queues(
-        self,
-        rows: Sequence[Destination],
-        depths: Sequence[Carried],
-        held: "Held",
         settings: Mapping[Name, Settings],
         called: DestinationNames,
         listing: Listing,
-    ) -> Table[QueueRow]:
-        """Queue destinations, then subscriptions. `held`: of each row of `rows`."""
+        single: Sequence[Consumer] | None,
+    ) -> tuple[Table[AddressRow], Table[QueueRow]]:
+        """Addresses, and queue destinations with subscriptions. single: consumers on their own; None: not read."""
+        said = [settings.get(row.key) for row in rows]
+        found = destination_columns(rows, depths, said, held(rows, depths, single))
+        addresses: list[AddressRow] = [
+            self._once(AddressRow, called.address(row.type, row.name), one.limit_behavior.lower() if one else "")
+            for row, one in zip(rows, said, strict=True)
+        ]
         at = [i for i, row in enumerate(rows) if row.type == "q"]
         subscriptions = [
             *listing.subscriptions,
             *(row for row in listing.single if row.destination_type != "q" and not row.is_subscription),
         ]
-        keys = self.queue_keys([f"q {rows[i].name}" for i in at] + [f"s {row.consumer_id}" for row in subscriptions])
-        made: list[QueueRow] = [
-            self._once(_queue, rows[i].name, rows[i].temporary is True, settings.get(("q", rows[i].name))) for i in at
-        ]
-        made += [
-            self._once(
-                _subscription,
-                subscription_name(row),
-                called.address("t", row.destination_name),
-                bool(row.durable),
-                row.selector or "",
-            )
-            for row in subscriptions
-        ]
-        if len(self._made) > 4 * (len(rows) + len(made)) + SLACK:
+        queues: list[QueueRow] = [self._once(_queue, rows[i].name, rows[i].temporary is True, said[i]) for i in at]
+        for row in subscriptions:
+            address = called.address("t", row.destination_name)
+            name, durable, selector = subscription_name(row), bool(row.durable), row.selector or ""
+            queues.append(self._once(_subscription, name, address, durable, selector))
+        if len(self._made) > 4 * (len(rows) + len(queues)) + SLACK:
             self._made.clear()
-        self._queues, order = _advanced(self._queues, keys, made)
-        columns = queue_columns(
-            [rows[i] for i in at], [depths[i] for i in at], Held(held.delivering[at], held.scheduled[at])
-        )
-        behind = subscription_columns(subscriptions, listing)
-        size = len(subscriptions)
-        joined = {
-            name: np.concatenate([column, behind.get(name, np.full(size, np.nan))])[order]
-            for name, column in columns.items()
+        of_queues = {name: found[name][at] for name in _OF_BOTH} | {
+            "bytes": found["memory_bytes"][at],
+            "added": found["messages_added"][at],
+            "scheduled": np.nan_to_num(found["scheduled"][at]),
+            "last_acknowledgement": np.full(len(at), np.nan),
+            "next_sent": next_sent([rows[i] for i in at]),
         }
-        return Table(self._queues, present(joined))
+        behind, nothing = subscription_columns(subscriptions, listing), np.full(len(subscriptions), np.nan)
+        joined = {name: np.concatenate([column, behind.get(name, nothing)]) for name, column in of_queues.items()}
+        keys = self._address_keys([f"{row.type} {row.name}" for row in rows])
+        of = self.queue_keys([f"q {rows[i].name}" for i in at] + [f"s {row.consumer_id}" for row in subscriptions])
+        return (
+            self._addresses.of_made(keys, addresses, present(found))[0],
+            self._queues.of_made(of, queues, present(joined))[0],
+        )
 
     def _once(self, make: Callable[..., RowT], *texts: object) -> RowT:
         """What `make` makes of `texts`, made once."""
@@ -352,13 +275,22 @@ class Destinations:
         return row
 
 
-def _advanced(index: Index[RowT], keys: Keys, made: Sequence[RowT]) -> tuple[Index[RowT], Positions]:
-    """`Index.advance` where all rows are made already, whether or not they read as before."""
-    known, at = index.rows, index.positions(keys).tolist()
-    stale = [i for i, p in enumerate(at) if p >= 0 and known[p] is not made[i] and known[p] != made[i]]
-    return index.advance(keys, lambda new: [made[i] for i in new], changed=keys[stale])
-
-
+_CONSUMER_FIELDS = {
+    "buffered": "num_msgs_pending_acks",
+    "delivered": "num_msgs",
+    "waiting": "num_msgs_pending",
+    "last_acknowledgement": "last_ack_time",
+    "flow_paused": "flow_paused",
+    "acknowledge_mode": "acknowledge_mode",
+    "created": "creation_time",
+}
+_LIMITS = {
+    "limit_messages": "max_num_msgs",
+    "limit_bytes": "max_total_msg_bytes",
+    "message_limit_bytes": "max_bytes_per_msg",
+    "consumer_flow_limit": "consumer_flow_limit",
+    "max_producers": "max_num_producers",
+}
 _ADDRESS_FIELDS = {
     "messages_added": "num_msgs_in",
     "removed": "num_msgs_out",
@@ -368,7 +300,8 @@ _ADDRESS_FIELDS = {
     "consumers": "num_consumers",
     "temporary": "temporary",
 }
-_QUEUE_FIELDS = {"added": "num_msgs_in", "removed": "num_msgs_out", "consumers": "num_consumers"}
+_OF_BOTH = ("messages", "delivering", "uncommitted", "exact", "paused", "removed", "consumers")
+"""Columns of a queue, as of its destination."""
 
 
 class Held(NamedTuple):
@@ -380,10 +313,8 @@ class Held(NamedTuple):
 
 def held(rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequence[Consumer] | None) -> Held:
     """As the broker says where it was read in this poll, else what the consumers of a queue hold together; consumers:
-    None = not read.
-
-    An uncommitted message with a delay is in both of the broker's numbers and once in their sum: how many there are is
-    what makes the rest fit best to what the consumers hold.
+    None = not read. An uncommitted message with a delay is in both of the broker's numbers and once in their sum: how
+    many there are is what makes the rest fit best to what the consumers hold.
     """
     by_queue: dict[str, float] = {}
     for row in consumers or ():
@@ -406,19 +337,28 @@ def held(rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequ
     return Held(found[:, 0], found[:, 1])
 
 
-def queue_columns(rows: Sequence[Destination], depths: Sequence[Carried], held: Held) -> dict[str, Column]:
-    states = _states(rows)
+def destination_columns(
+    rows: Sequence[Destination], depths: Sequence[Carried], said: Sequence[Settings | None], held: "Held"
+) -> dict[str, Column]:
+    # The broker says -1 where there is no limit, of some 0.
+    limits = {
+        name: positive([np.nan if one is None else getattr(one, of) for one in said]) for name, of in _LIMITS.items()
+    }
+    used = numbers(depths, "bytes")
     return {
+        "memory_bytes": used,
+        "memory_used_ratio": used / limits["limit_bytes"],
+        **limits,
         "messages": numbers(depths, "messages"),
         "delivering": held.delivering,
-        "scheduled": np.nan_to_num(held.scheduled),
+        "scheduled": held.scheduled,
         "uncommitted": numbers(depths, "uncommitted"),
-        "bytes": numbers(depths, "bytes"),
         "exact": numbers(depths, "exact"),
-        "paused": states["paused"],
-        "last_acknowledgement": np.full(len(rows), np.nan),
-        "next_sent": next_sent(rows),
-        **_counters(rows, _QUEUE_FIELDS),
+        "dead_letters": np.array([np.nan if one is None else float(one.use_dmq) for one in said], np.float64),
+        "topic": np.array([float(row.type == "t") for row in rows], np.float64),
+        "internal": np.array([float(row.name.startswith("mq.")) for row in rows], np.float64),
+        **_states(rows),
+        **columns(rows, _ADDRESS_FIELDS),
     }
 
 
@@ -462,11 +402,6 @@ def _subscription(name: str, address: str, durable: bool, selector: str) -> Queu
     return QueueRow(name, address, "multicast", durable, not durable, selector, kind, ring, "", "")
 
 
-def limit(said: Sequence[Settings | None], name: str) -> Column:
-    """A limit of each destination, NaN where there is none: the broker says -1, of some 0."""
-    return positive([np.nan if one is None else getattr(one, name) for one in said])
-
-
 def numbers(depths: Sequence[Carried], name: str) -> Column:
     return np.fromiter(map(attrgetter(name), depths), np.float64, len(depths))
 
@@ -483,7 +418,3 @@ def _states(rows: Sequence[Destination]) -> dict[str, Column]:
         return np.where(np.isnan(state), np.nan, np.isin(state, states))
 
     return {"paused": one_of(CONSUMERS_PAUSED, BOTH_PAUSED), "producers_paused": one_of(PRODUCERS_PAUSED, BOTH_PAUSED)}
-
-
-def _counters(rows: Sequence[Destination], fields: Mapping[str, str]) -> dict[str, Column]:
-    return dict(zip(fields, matrix(rows, list(fields.values())), strict=True))

@@ -18,11 +18,7 @@ Values = Sequence[float | None]
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """A number over time.
-
-    line, area: paths, gaps where nothing was read. most: the upper end of the scale. said: what a reader who does not
-    see it needs to know.
-    """
+    """line, area: paths, gaps where nothing was read. most: the upper end of the scale. said: the same in words."""
 
     line: str
     area: str
@@ -46,22 +42,16 @@ def line(values: Values, step: float, most: float | None = None) -> Sparkline | 
     if not known:
         return None
     top = most or max(known) or 1.0
-    runs = [
-        [
-            (i * WIDTH / max(len(values) - 1, 1), HEIGHT - value / top * (HEIGHT - HEADROOM))
-            for i, value in run
-            if value is not None
-        ]
-        for there, run in groupby(enumerate(values), key=lambda pair: pair[1] is not None)
-        if there
+    drawn = [
+        None if value is None else (i * WIDTH / max(len(values) - 1, 1), HEIGHT - value / top * (HEIGHT - HEADROOM))
+        for i, value in enumerate(values)
     ]
+    runs = [[point for point in run if point] for there, run in groupby(drawn, bool) if there]
     covered = (len(values) - next(i for i, value in enumerate(values) if value is not None)) * step
-    return Sparkline(
-        "".join(map(_path, runs)),
-        "".join(f"{_path(run)}V{HEIGHT}H{run[0][0]:.1f}Z" for run in runs),
-        top,
-        f"now {_now(values)}, lowest {min(known):,.0f}, highest {max(known):,.0f} in the last {duration(covered)}",
-    )
+    now = "not known" if values[-1] is None else f"{values[-1]:,.0f}"
+    area = "".join(f"{_path(run)}V{HEIGHT}H{run[0][0]:.1f}Z" for run in runs)
+    said = f"now {now}, lowest {min(known):,.0f}, highest {max(known):,.0f} in the last {duration(covered)}"
+    return Sparkline("".join(map(_path, runs)), area, top, said)
 
 
 def thinned(values: Values, points: int = 60) -> Values:
@@ -69,10 +59,6 @@ def thinned(values: Values, points: int = 60) -> Values:
     each = -(-len(values) // points)
     groups = [values[max(end - each, 0) : end] for end in range(len(values), 0, -each)]
     return [max((value for value in group if value is not None), default=None) for group in reversed(groups)]
-
-
-def _now(values: Values) -> str:
-    return "not known" if values[-1] is None else f"{values[-1]:,.0f}"
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
@@ -100,8 +86,8 @@ def _bar(one: SeverityEpisode, begin: float, end: float) -> tuple[float, float, 
 
 
 def _spell(one: SeverityEpisode) -> str:
-    until = "" if one.to is None else f" until {clock(one.to)}"
-    return f"{one.severity} {'since' if one.to is None else 'from'} {clock(one.since)}{until}"
+    begin = clock(one.since)
+    return f"{one.severity} since {begin}" if one.to is None else f"{one.severity} from {begin} until {clock(one.to)}"
 
 
 def clock(seconds: float) -> str:

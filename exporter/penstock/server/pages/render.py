@@ -18,10 +18,8 @@ from penstock.insight import formatting, text
 from penstock.insight.answers import CONDITION_NAMES, ColumnValue
 from penstock.server.pages import last_hour
 
-REFRESH_SECONDS = 10
-"""Between two looks of the script."""
-RELOAD_SECONDS = 30
-"""Between two looks of a browser without scripts."""
+REFRESH_SECONDS, RELOAD_SECONDS = 10, 30
+"""Between two looks of the script, and of a browser without scripts."""
 STATIC: Mapping[str, str] = {"penstock.css": "text/css", "penstock.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 

@@ -1,7 +1,6 @@
 """The routes of the pages; look-ups and rendering run outside of the event loop."""
 
 import asyncio
-from collections.abc import Mapping
 from functools import partial
 
 from aiohttp import hdrs, web
@@ -34,24 +33,17 @@ async def _page(agent: AgentView, look_ups: RequestLimit, view: View, request: w
     status = 200
     try:
         async with look_ups.turn():
-            body = await asyncio.to_thread(_made, agent, view, request.query)
+            body = await asyncio.to_thread(lambda: render.page(*view(agent, request.query)))
     except Hinted as error:
         status = status_of(error)
         shown = {"title": TITLES[status], "error": str(error), "hint": error.hint, "reloads": False, "given": {}}
         body = render.page("error.html", shown)
-    response = web.Response(
-        body=body, status=status, content_type="text/html", charset="utf-8", headers=RETRY.get(status)
-    )
+    headers = RETRY.get(status)
+    response = web.Response(body=body, status=status, content_type="text/html", charset="utf-8", headers=headers)
     response.enable_compression()
     return response
 
 
-def _made(agent: AgentView, view: View, given: Mapping[str, str]) -> bytes:
-    template, context = view(agent, given)
-    return render.page(template, context)
-
-
 async def _static(name: str, _: web.Request) -> web.Response:
-    return web.Response(
-        body=render.static(name), content_type=render.STATIC[name], charset="utf-8", headers={hdrs.CACHE_CONTROL: KEPT}
-    )
+    kind, headers = render.STATIC[name], {hdrs.CACHE_CONTROL: KEPT}
+    return web.Response(body=render.static(name), content_type=kind, charset="utf-8", headers=headers)

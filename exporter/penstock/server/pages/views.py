@@ -13,28 +13,12 @@ from penstock.server.pages import last_hour
 from penstock.server.parameters import Given, integer, list_query, required, whole
 from penstock.server.view import AgentView
 
-ROWS = 50
-CONDITIONS = 20
-EVENTS = 100
+ROWS, CONDITIONS, EVENTS, CONSUMERS, FINDINGS = 50, 20, 100, 50, 100
 """Rows of a page."""
-PARAMETERS = (
-    "text",
-    "broker",
-    "condition",
-    "address",
-    "queue",
-    "client",
-    "connection",
-    "name",
-    "sort",
-    "limit",
-    "offset",
-    "reload",
-)
+PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "connection", "name", "sort", "limit",
+              "offset", "reload")  # fmt: skip
 """That pages take and pass on."""
 EVENTS_OFFSET = integer("offset", "Events to pass over.", 0, 10_000)
-CONSUMERS = 50
-FINDINGS = 100
 OF_BROKER = [name for name, one in CATALOGUE.items() if one.scope is Scope.BROKER]
 """Conditions of a broker itself."""
 POINTS = 240

@@ -1,0 +1,60 @@
+"""From rows that were read to tables, as all kinds of brokers make them: what is known keeps its row, and its key."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic
+
+import numpy as np
+
+from penstock.core.table import Column, Index, Keys, Positions, RowT, Table
+from penstock.model import ConsumerRow
+
+
+class TableBuilder(Generic[RowT]):
+    """Makes the table of one kind of thing at each poll."""
+
+    def __init__(self) -> None:
+        self.index: Index[RowT] = Index.empty()
+
+    def __call__(
+        self, keys: Keys, make: Callable[[int], RowT], columns: Mapping[str, Column], changed: Keys | None = None
+    ) -> tuple[Table[RowT], Positions]:
+        """The table, and the order that brings what else stands as `keys` do into its order. make: the row of the thing
+        at a position; asked for those that are new, or among the keys `changed`.
+        """
+        self.index, order = self.index.advance(keys, lambda new: [make(i) for i in new], changed=changed)
+        return Table(self.index, {name: column[order] for name, column in columns.items()}), order
+
+    def of_made(self, keys: Keys, made: Sequence[RowT], columns: Mapping[str, Column]) -> tuple[Table[RowT], Positions]:
+        """The same where all rows are made already, whether or not they read as before."""
+        known, at = self.index.rows, self.index.positions(keys).tolist()
+        stale = [i for i, p in enumerate(at) if p >= 0 and known[p] is not made[i] and known[p] != made[i]]
+        return self(keys, made.__getitem__, columns, keys[stale])
+
+
+class NameJoin:
+    """Keys of what consumers belong to by its name. Each is looked up once in a consumer's life, until it is found."""
+
+    def __init__(self) -> None:
+        self._index: Index[ConsumerRow] = Index.empty()
+        self._against: object = None
+        self._keys: Keys = np.empty(0, np.int64)
+
+    def __call__(
+        self,
+        consumers: Table[ConsumerRow] | None,
+        against: object,
+        name: Callable[[ConsumerRow], str],
+        keys_of: Callable[[Sequence[str]], Keys],
+    ) -> Keys:
+        """By consumer the key of what it names, -1 where there is none; `against`: what they are looked up in."""
+        if consumers is None:
+            return np.empty(0, np.int64)
+        index = consumers.index
+        if index is not self._index or against is not self._against:
+            keys = index.carry(self._index, self._keys, -1)
+            unknown = np.flatnonzero(keys < 0)
+            if len(unknown):
+                keys = keys.copy()
+                keys[unknown] = keys_of([name(row) for row in index.rows[unknown]])
+            self._index, self._against, self._keys = index, against, keys
+        return self._keys
