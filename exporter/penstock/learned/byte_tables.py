@@ -60,19 +60,15 @@ class ByteTables:
             width = max(len(known), width + width // 8)
         return replace(self, names=known, hours=_widened(self.hours, width), days=_widened(self.days, width))
 
-    def only(self, names: Sequence[QueueName]) -> "ByteTables":
-        """Of those of these queues that have a column."""
-        kept = [name for name in names if name in self.names]
-        at = self.places(kept)
-        return ByteTables({name: i for i, name in enumerate(kept)}, self.hours[..., at], self.days[..., at])
-
     def without_unused(self, here: Iterable[QueueName], most: int) -> "ByteTables":
         """Without queues that are not here and of which all is forgotten, or which are more than `most` in all."""
-        kept = set(here)
-        used = {*np.flatnonzero(self.hours.max(axis=(0, 1, 2), initial=0)).tolist()}
-        gone = [name for name, at in self.names.items() if name not in kept and at in used]
-        kept.update(gone[len(gone) - max(min(most - len(kept), len(gone)), 0) :])  # the youngest
-        return self if kept >= self.names.keys() else self.only([name for name in self.names if name in kept])
+        used, kept = self.hours.any(axis=(0, 1, 2)), self.names.keys() & set(here)
+        gone = [name for name, at in self.names.items() if name not in kept and used[at]]  # type: ignore[index]
+        names = [*kept, *gone[::-1][: max(most - len(kept), 0)]]  # the youngest
+        if len(names) == len(self.names):
+            return self
+        at = self.places(names)
+        return ByteTables(dict(zip(names, range(len(names)), strict=True)), self.hours[..., at], self.days[..., at])
 
     def with_hour(self, hour: int, at: Positions, values: Bytes, *, since: int) -> "ByteTables":
         """values: (kinds, queues) of an hour of the queues with the columns `at`, nothing is known of the others.

@@ -1,7 +1,7 @@
 """What is normal, made from history: the byte tables of a queue from its hours."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,30 +74,18 @@ def missing(hour: NDArray[np.int64], inflow: Column, pause: Column) -> Column:
     return np.where(np.isnan(pause), np.nan, np.interp(end, grid, came) - np.interp(begin, grid, came))
 
 
-@dataclass
-class Profiles:
-    """Gathers the queues of one broker."""
-
-    names: list[QueueName] = field(default_factory=list)
-    queues: list[QueueProfile] = field(default_factory=list)
-
-    def together(self) -> Profile:
-        flows = np.stack([one.hours[: PAUSE + 1] for one in self.queues], axis=-1)
-        days = np.stack([one.days for one in self.queues], axis=-1)
-        away = np.stack([one.hours[PAUSE + 1 :] for one in self.queues], axis=-1)
-        absent = np.flatnonzero(away.max(axis=(0, 1, 2)) > packed(LONG_ABSENCE))
-        return Profile(
-            FLOWS.restored(self.names, flows, days),
-            ABSENCES.restored([self.names[i] for i in absent], away[..., absent], np.empty(0, np.uint8)),
-            max(one.weeks for one in self.queues),
-        )
-
-
 def by_broker(queues: Iterable[tuple[str, QueueName, QueueProfile]]) -> dict[str, Profile]:
     """broker, name and profile of each."""
-    found: dict[str, Profiles] = {}
+    found: dict[str, dict[QueueName, QueueProfile]] = {}
     for broker, name, one in queues:
-        of = found.setdefault(broker, Profiles())
-        of.names.append(name)
-        of.queues.append(one)
-    return {broker: of.together() for broker, of in found.items()}
+        found.setdefault(broker, {})[name] = one
+    return {broker: together(of) for broker, of in found.items()}
+
+
+def together(queues: Mapping[QueueName, QueueProfile]) -> Profile:
+    names, of = [*queues], queues.values()
+    hours, days = (np.stack([getattr(one, table) for one in of], axis=-1) for table in ("hours", "days"))
+    flows, away = np.split(hours, [PAUSE + 1])
+    absent = np.flatnonzero(away.max(axis=(0, 1, 2)) > packed(LONG_ABSENCE))
+    absences = ABSENCES.restored([names[i] for i in absent], away[..., absent], np.empty(0, np.uint8))
+    return Profile(FLOWS.restored(names, flows, days), absences, max(one.weeks for one in of))

@@ -108,8 +108,9 @@ class Judgement:
     def absence_seconds(self, constants: Constants) -> Column:
         """Per queue how long its consumers may be away: as usual at this hour, else by what its absences taught."""
         lessons, usual = self.absences.seconds(self.seen.times.now, constants.cold), self.normal.expected.absence
-        more = np.where(usual > LONG, np.fmax(self.normal.holiday_end - self.timers.absent, 0.0), 0.0)
-        return np.where(np.isnan(usual), lessons, np.maximum(constants.cold, usual + more))
+        seconds = np.where(np.isnan(usual), lessons, np.maximum(constants.cold, usual))
+        # A holiday within it makes a regular absence longer.
+        return seconds + np.where(seconds > LONG, np.fmax(self.normal.holiday_end - self.timers.absent, 0.0), 0.0)
 
     def begun_anew(self, now: float) -> "Judgement":
         """After a restart or a failover: only patience stays, and clients get time to come back."""

@@ -1,9 +1,7 @@
 """The week of a broker: its hours by the wall clock of a zone, holidays, planned maintenance."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from functools import lru_cache
 
 from penstock.settings.business_hours import time_zone
 
@@ -43,18 +41,14 @@ class Calendar:
 
     def last_holiday(self, now: float) -> float:
         """The end of the last holiday that has begun, seconds since 1970."""
-        today = datetime.fromtimestamp(now, time_zone(self.zone)).date()
-        return max((end for day, end in _ends(self.holidays, self.zone) if day <= today), default=float("-inf"))
+        zone = time_zone(self.zone)
+        begun = [day for day in self.holidays if day <= datetime.fromtimestamp(now, zone).date()]
+        midnight = datetime.combine(max(begun) + timedelta(1), time(tzinfo=zone)) if begun else None
+        return midnight.timestamp() if midnight else float("-inf")
 
     def in_maintenance(self, now: float) -> bool:
         at = datetime.fromtimestamp(now, time_zone(self.zone)).replace(tzinfo=None)
         return any(one.begin <= at < one.end for one in self.maintenance)
-
-
-@lru_cache(maxsize=64)
-def _ends(holidays: Iterable[date], zone: str) -> tuple[tuple[date, float], ...]:
-    midnight = time(tzinfo=time_zone(zone))
-    return tuple((day, datetime.combine(day + timedelta(1), midnight).timestamp()) for day in holidays)
 
 
 def parse_maintenance(text: object) -> Maintenance:
