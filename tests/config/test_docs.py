@@ -79,7 +79,7 @@ def test_defaults_are_those_of_the_code(section: str) -> None:
         "queue match": QueueMatch(), "rule": Rule(),
         "rule match": RuleMatch(), "judgement": Judgement(), "series": Series(), "budgets": Budgets(),
         "clients": Clients(), "client name": defaults.clients.map[0],
-        "history": History(),
+        "normal times": NormalTimes(), "history": History(),
     }  # fmt: skip
     written = examples[section].model_dump(mode="json", by_alias=True)
     for key, line in documented(section).items():

@@ -7,6 +7,9 @@ import pytest
 
 from conditions.normal_world import BEFORE, Flow, history, knowing, steady
 from conditions.world import START, Judged
+from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore
+from penstock.agent.packed import pack, unpack
+from penstock.assessment.assess import State
 from penstock.learned.byte_tables import ByteTables, packed, unpacked
 from penstock.learned.normal import FLOWS, INFLOW, PAUSE
 from penstock.observation.usual import CLOCK, EXPIRED
@@ -113,3 +116,24 @@ def test_the_better_founded_rate_wins_after_three_days() -> None:
     assert abs(normal.expected.inflow[1][0] / 21600 - 1) < 0.1
     assert judged.now > START
     assert history(q=steady(1.0)).weeks >= 4
+
+
+def test_what_was_learned_outlives_the_agent_also_where_the_broker_started_anew() -> None:
+    judged = Judged(step=60.0)
+    flow = Flow(judged).run(3 * HOUR, 2.0)
+    said = {"A": flow.added, "K": flow.settled, "E": 1000.0, "X": 1000.0, "M": 0.0}
+    snapshot = judged.snapshot({"q": said}, {"c": {"queue": "q"}}, {})
+    kept = checkpoint_of(judged.state, snapshot, judged.policy)
+    assert kept is not None
+    again = unpack(pack(kept), Checkpoint)
+    before = judged.state.judgement.normal
+    for start in (snapshot.broker.uptime, 60.0) if snapshot.broker else ():
+        judged.uptime = start
+        restored = restore(again, State(), judged.snapshot({"q": said}, {"c": {"queue": "q"}}, {}), judged.policy)
+        normal = restored.judgement.normal
+        assert normal.told == before.told
+        assert normal.flows.names == before.flows.names
+        assert (normal.flows.hours == before.flows.hours[..., :1]).all()
+    judged.state, judged.uptime = restored, 1e6
+    flow.run(300, 2.0)
+    assert table(judged, INFLOW) == pytest.approx(7201, rel=0.2)
