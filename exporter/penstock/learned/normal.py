@@ -3,7 +3,7 @@ What is normal for a queue at this hour of the week: rates, pauses, absences; an
 
 Learned hour by hour in a byte a number (`byte_tables`), or made from history; the better founded of both counts. What
 went beyond what was expected is learned as that: a fault raises a limit once by its factor, a change in some weeks.
-A gap in the polls, maintenance and holidays teach nothing. The comparison of designs is in docs/conditions.md.
+A gap in the polls, maintenance and holidays teach nothing.
 """
 
 from dataclasses import dataclass, replace
