@@ -6,7 +6,9 @@ went beyond what was expected is learned as that: a fault raises a limit once by
 A gap in the polls, maintenance and holidays teach nothing.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +18,7 @@ from penstock.core.state import By, RowState, column, unindexed
 from penstock.core.table import Column, Positions
 from penstock.learned.byte_tables import WEEKS, Bytes, ByteTables, QueueName, packed, unpacked
 from penstock.learned.service import ServiceTime
-from penstock.model import QueueKind
+from penstock.model import QueueKind, QueueRow
 from penstock.observation.activity import TREND_EXPIRED, TREND_KILLED, Activity, Trend
 from penstock.observation.facts import Facts, or_zero
 from penstock.observation.unacked import QueueTimers
@@ -103,15 +105,9 @@ class Normal(RowState):
     capacity: int = unindexed(int)
 
     def advance(
-        self,
-        found: Facts,
-        step: float,
-        timers: QueueTimers,
-        activity: Activity,
-        trend: Trend,
-        service: ServiceTime,
+        self, found: Facts, step: float, timers: QueueTimers, activity: Activity, trend: Trend, service: ServiceTime,
         calendar: Calendar,
-    ) -> "Normal":
+    ) -> "Normal":  # fmt: skip
         """step: seconds since the poll before, NaN where there was none."""
         one = self.reindexed(found.queues, found.known).placed(found, found.queues.new_since(self.index))
         hour = calendar.hour(found.now)
@@ -125,10 +121,11 @@ class Normal(RowState):
 
     def placed(self, found: Facts, fresh: Positions) -> "Normal":
         """With places for the queues that get messages and have none yet, and for `fresh` ones that are known."""
-        rows, names = found.queues.rows, self.flows.names.keys() | (self.history.flows.names if self.history else {})
+        rows, past = found.queues.rows, self.history.flows.names if self.history else {}
         fresh = np.arange(len(rows)) if self.hour < 0 else fresh
-        back = [i for i in fresh.tolist() if self.place[i] < 0 and name_of(rows[i]) in names] if names else []
-        followed = found.queues.column("followed", lambda row: is_followed(row.kind, durable=row.durable)) > 0
+        known = [i for i in fresh.tolist() if self.place[i] < 0]
+        back = [i for i in known if name_of(rows[i]) in self.flows.names or name_of(rows[i]) in past]
+        followed = found.queues.column("followed", is_followed) > 0
         comes = np.flatnonzero(found.known & (found.d_added > 0) & followed & (self.place < 0))
         if not back and not len(comes):
             return self
@@ -146,12 +143,11 @@ class Normal(RowState):
         today = self.today.copy()
         missed = np.where(arrives, limited(clock + 1, self.expected.highs[CLOCK] * 2 + 3), np.nan)
         today[CLOCK] = np.fmax(today[CLOCK], missed)
-        came = np.isnan(self.began) & arrives & (self.place >= 0)
-        began = np.where(came, found.now, self.began)
+        placed = arrives & (self.place >= 0)
         return replace(
             self,
-            began=began,
-            arrival=np.where(arrives & (self.place >= 0), found.now, self.arrival),
+            began=np.where(placed, np.fmin(self.began, found.now), self.began),
+            arrival=np.where(placed, found.now, self.arrival),
             clock=np.where(arrives, 0.0, clock),
             counts=self.counts + np.stack([or_zero(found.d_added), or_zero(found.d_settled)]),
             pause=np.fmax(self.pause, age),
@@ -165,11 +161,12 @@ class Normal(RowState):
     ) -> "Normal":
         """With the highest of what five minutes say; no more than what raises a condition."""
         limits, today = self.expected.highs, self.today.copy()
-        shares = shares_of_five_minutes(activity, trend)
-        shares[:, :] = np.where(found.now - self.gap < trend.seconds + found.interval, np.nan, shares)
+        whole = found.now - self.gap >= trend.seconds + found.interval
+        shares = np.where(whole, shares_of_five_minutes(activity, trend), np.nan)
         unusual = 1000 * unusual_share(limits[EXPIRED : KILLED + 1]) + 1
         today[EXPIRED : KILLED + 1] = np.fmax(today[EXPIRED : KILLED + 1], limited(1000 * shares + 1, unusual))
-        most = np.stack([300 * trend.rate_in, 1000 * service.now, 3600 * service.pace, backlog(found)])
+        depth = found.messages - or_zero(found.scheduled)
+        most = np.stack([300 * trend.rate_in, 1000 * service.now, 3600 * service.pace, depth])
         most[SERVICE - PEAK] = limited(most[SERVICE - PEAK], 2 * limits[SERVICE])
         today[PEAK:] = np.fmax(today[PEAK:], most)
         away = found.now - np.maximum(timers.ready, timers.absent)
@@ -286,17 +283,12 @@ class Normal(RowState):
         )
 
 
-def name_of(row: object) -> QueueName:
-    return row.address, row.name  # type: ignore[attr-defined]
+name_of: Callable[[QueueRow], QueueName] = attrgetter("address", "name")
 
 
-def is_followed(kind: QueueKind, *, durable: bool) -> bool:
+def is_followed(row: QueueRow) -> bool:
     """Not what ends with its client, or is filled by the broker."""
-    return kind is QueueKind.USER or (kind is QueueKind.SUBSCRIPTION and durable)
-
-
-def backlog(found: Facts) -> Column:
-    return found.messages - or_zero(found.scheduled)
+    return row.kind is QueueKind.USER or (row.kind is QueueKind.SUBSCRIPTION and row.durable)
 
 
 def limited(values: NDArray[np.float64], limit: NDArray[np.float64]) -> NDArray[np.float64]:
