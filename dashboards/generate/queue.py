@@ -101,8 +101,11 @@ _FLOW = Row(
             "Rates",
             "In against settled, that is acknowledged by consumers (gone, where the broker does not say why messages"
             " go): the gap is how fast the backlog grows. Expired, given up and thrown away are messages that no"
-            " consumer settled.",
+            " consumer settled. Usual: what usually comes at this hour of the week, at least and at most, of the"
+            " busiest queues.",
             Query(rate(BY_QUEUE, S("mq_queue_messages_added_total")), "{{broker}} {{queue}} in"),
+            Query(largest(BY_QUEUE, S("mq_queue_expected_rate_low")), "{{broker}} {{queue}} usual, low"),
+            Query(largest(BY_QUEUE, S("mq_queue_expected_rate_high")), "{{broker}} {{queue}} usual, high"),
             Query(rate(BY_QUEUE, S("mq_queue_messages_acknowledged_total")), "{{broker}} {{queue}} settled"),
             Query(rate(BY_QUEUE, S("mq_queue_messages_removed_total")), "{{broker}} {{queue}} gone"),
             Query(rate(BY_QUEUE, S("mq_queue_messages_expired_total")), "{{broker}} {{queue}} expired"),

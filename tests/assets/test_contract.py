@@ -17,7 +17,8 @@ from penstock.conditions.catalogue import CONDITIONS
 KNOWN = catalogue_labels()
 ALERTS = list(all_alerts())
 SILENT = {
-    "expiring", "dead_lettering", "holder_gone", "removed_unsettled", "unknown", "producer_rolls_back", "purged"
+    "expiring", "dead_lettering", "holder_gone", "removed_unsettled", "unknown", "producer_rolls_back", "purged",
+    "surge",
 }  # fmt: skip
 """Conditions that are notices always."""
 SEEN_BY_OTHERS = {"two_actives"}
