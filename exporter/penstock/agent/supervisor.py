@@ -6,7 +6,6 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from penstock.agent.assessor import Assessor
 from penstock.agent.checkpoints import Checkpoints
 from penstock.agent.discovery import FILE_SECONDS, Discovery, FoundBrokers
 from penstock.agent.factory import open_reader, policy_of
-from penstock.agent.fleet import Fleet, Switch
-from penstock.agent.history import HistoryPlan, HistorySink, take_over
+from penstock.agent.fleet import Fleet
+from penstock.agent.history import HistorySink, take_over
 from penstock.agent.journal import Journal
 from penstock.agent.lookups import Lookups
 from penstock.agent.nodes import Nodes
@@ -124,7 +123,7 @@ class Agent:
         found = await self._look(self._written)
         config = self._written.model_copy(update={"brokers": self._own(found)})
         self._pool.assign(self._pool.large_by(self._checkpoints.known(), config), {})
-        self._commit(await self._plan(self._written, found))
+        await self._put_in_force(self._written, found)
         self._self_metrics.config_loaded(time.time())
         self._record(Change.AGENT_START, f"version {__version__}")
 
@@ -173,8 +172,7 @@ class Agent:
     async def _reload(self) -> None:
         try:
             written = await asyncio.to_thread(self._load)
-            plan = await self._plan(written, await self._look(written))
-            self._commit(plan)
+            await self._put_in_force(written, await self._look(written))
         except Exception as error:
             if not isinstance(error, ConfigError):
                 log.exception("the reload failed unexpectedly; please report this")
@@ -184,7 +182,7 @@ class Agent:
             raise error from None
         self._written = written
         self._self_metrics.config_loaded(time.time())
-        brokers, rules = len(plan.fleet.config.brokers), len(written.rules)
+        brokers, rules = len(self._fleet.config.brokers), len(written.rules)
         log.info("configuration reloaded from %s: %d brokers", self._file, brokers)
         recorded = self._record(Change.CONFIG_RELOAD, f"{brokers} brokers, {rules} rules")
         await self._fleet.settled()
@@ -209,7 +207,7 @@ class Agent:
             if self._own(found) == self._fleet.config.brokers:
                 self._discovery.keep(found)
                 return
-            self._commit(await self._plan(self._written, found))
+            await self._put_in_force(self._written, found)
         except ConfigError as error:
             if self._discovery.refused(str(error)):
                 log.error("what discovery found cannot be watched: %s", error)  # noqa: TRY400 - expected
@@ -248,7 +246,7 @@ class Agent:
         before = self._pool.assigned
         self._pool.assign(names, shown)
         try:
-            self._commit(await self._plan(self._written, await self._look(self._written)))
+            await self._put_in_force(self._written, await self._look(self._written))
         except Exception:
             self._pool.assigned = before
             raise
@@ -256,28 +254,23 @@ class Agent:
 
     # --- first planned, then done
 
-    async def _plan(self, config: Config, found: FoundBrokers) -> "ReloadPlan":
-        """Whatever is raised, nothing has changed."""
-        history = await asyncio.to_thread(self._history.plan, config.history, self._storage)
-        trends = self._trends_of(config.history)
-        # The last, because it opens connections, which are in use as soon as the plan is carried out.
-        fleet = self._fleet.plan(config.model_copy(update={"brokers": self._own(found)}))
-        return ReloadPlan(found, history, trends, fleet)
-
-    def _commit(self, plan: "ReloadPlan") -> None:
-        """Do it, in one step: nothing of it is refused, and nobody is cancelled halfway."""
-        self._history.switch(plan.history)
-        self._fleet.switch(plan.fleet)
-        self._pool.show(plan.fleet.config)
-        self._discovery.keep(plan.found)
-        self._self_metrics.watched({broker.name: broker.labels for broker in plan.fleet.config.brokers})
-        if plan.trends is not self._trends:
-            self._trends = plan.trends
+    async def _put_in_force(self, config: Config, found: FoundBrokers) -> None:
+        """What is refused is refused while nothing has changed; what is done then, in one step, nobody can cancel."""
+        switch_history = await asyncio.to_thread(self._history.plan, config.history, self._storage)
+        trends, own = self._trends_of(config.history), config.model_copy(update={"brokers": self._own(found)})
+        switch_fleet = self._fleet.plan(own)  # the last, because it opens connections, which are in use from here on
+        switch_history()
+        switch_fleet()
+        self._pool.show(own)
+        self._discovery.keep(found)
+        self._self_metrics.watched({broker.name: broker.labels for broker in own.brokers})
+        if trends is not self._trends:
+            self._trends = trends
             # Beside the brokers; a broker's name is never empty.
-            if plan.trends is None:
+            if trends is None:
                 self.exposition.remove_broker("")
             else:
-                self.exposition.set_broker("", plan.trends.blocks)
+                self.exposition.set_broker("", trends.blocks)
 
     def _trends_of(self, config: History) -> Trends | None:
         """What shows what the trend job wrote; the one there is where it shows that file."""
@@ -324,13 +317,3 @@ class Agent:
             return False
         self._record(Change.LOGIN_REFUSED, detail)
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class ReloadPlan:
-    """What a configuration needs, all that can be refused done."""
-
-    found: FoundBrokers
-    history: HistoryPlan
-    trends: Trends | None
-    fleet: Switch

@@ -47,7 +47,7 @@ class WorkerAgent(Agent):
         agent, url = f"{config.history.agent}-{self._place.name}", str(self._place.parent / PUBLISHED)
         own = {"agent": agent, "url": config.history.url or url, "trends": None}
         config = config.model_copy(update={"history": config.history.model_copy(update=own)})
-        self._commit(await self._plan(config, await self._look(config)))
+        await self._put_in_force(config, await self._look(config))
         self._written = config
         await self._fleet.settled()
 
