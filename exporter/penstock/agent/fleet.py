@@ -94,7 +94,7 @@ class Fleet:
             first = SPREAD_SECONDS * number / len(opened)
             task = asyncio.create_task(poller.run(first, before), name=f"poll {broker.name}")
             started[broker.name] = Polled(broker, poller, task)
-            self._exposition.set_broker(broker.name, poller.publisher.blocks)
+            self._exposition.set_broker(broker.name, poller.assessor.blocks)
         self.polled, self.config = {**self.polled, **started}, config
 
     def drop_all(self) -> None:

@@ -21,7 +21,6 @@ from penstock.agent.lookups import Lookups
 from penstock.agent.nodes import Nodes
 from penstock.agent.poller import Poller
 from penstock.agent.processes.pool import LOOK_SECONDS, WorkerPool
-from penstock.agent.publisher import Publisher
 from penstock.agent.refused_logins import RefusedLogins
 from penstock.agent.shard import Shard
 from penstock.agent.storage_lock import lock_storage
@@ -242,7 +241,7 @@ class Agent:
 
     async def _move(self, names: Sequence[str]) -> None:
         """Let worker processes poll these from now on; what they show stays until more is shown from there."""
-        shown = {name: one.poller.publisher.blocks.published for name, one in self._fleet.polled.items()}
+        shown = {name: one.poller.assessor.blocks.published for name, one in self._fleet.polled.items()}
         before = self._pool.assigned
         self._pool.assign(names, shown)
         try:
@@ -281,10 +280,10 @@ class Agent:
 
     def _open(self, config: Config, broker: Broker) -> Poller:
         interval, lane = config.interval_of(broker), Lane(self._workers)
-        offer = self._history.offer(broker.name, interval)
-        assessor = Assessor(policy_of(config, broker), interval, self._nodes, offer, lane=lane)
-        publisher = Publisher(assessor, self._on_change, lambda events: self._checkpoints.record(assessor, events))
-        return Poller(open_reader(config, broker, lane), assessor, config.timeout_of(broker), lane, publisher)
+        offer, record = self._history.offer(broker.name, interval), self._checkpoints.record
+        policy, change = policy_of(config, broker), self._on_change
+        assessor = Assessor(policy, interval, self._nodes, offer, lane=lane, on_change=change, on_record=record)
+        return Poller(open_reader(config, broker, lane), assessor, config.timeout_of(broker), lane)
 
     # --- what changed
 

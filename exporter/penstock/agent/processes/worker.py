@@ -105,7 +105,7 @@ class WorkerAgent(Agent):
     def _send(self, events: Sequence[Event]) -> None:
         """What all brokers show, as far as it is not known, and these."""
         with self._sending:
-            shown = {poller.name: poller.publisher.blocks.published for poller in self.pollers()}
+            shown = {poller.name: poller.assessor.blocks.published for poller in self.pollers()}
             shown = {name: one for name, one in shown.items() if one.families or name in self._sent}
             shown |= dict.fromkeys(self._sent.keys() - shown.keys(), NOTHING)
             parts = {name: changed(self._sent.get(name, NOTHING), now) for name, now in shown.items()
