@@ -157,7 +157,6 @@ class Discovery:
     faults: Mapping[str, str] = field(default_factory=dict)
     """Those that there are, by what has them: each is logged once."""
     _files: dict[str, Files] = field(default_factory=dict)
-    """By their pattern."""
     _remembered: Mapping[str, Remembered] = field(default_factory=dict)
     _unreported: Mapping[str, str] = field(default_factory=dict)
     _reported_at: float = float("-inf")

@@ -56,7 +56,6 @@ class HistorySink:
         self._config, self._writer = config, writer
 
     def offer(self, broker: str, interval: float) -> Callable[[Snapshot, Judgement], None]:
-        """What to call with each poll of a broker."""
 
         def offered(snapshot: Snapshot, judgement: Judgement) -> None:
             if (writer := self._writer) is not None:

@@ -88,7 +88,8 @@ class Poller:
         try:
             snapshot = await self._read()
             await loop.run_in_executor(self._executor, self.assessor.take, snapshot)
-            poll = _result(snapshot)
+            errors = [f"{name}: {one.error}" for name, one in snapshot.collectors.items() if one.error]
+            poll = PollResult(Result.PARTIAL, "; ".join(errors)) if errors else PollResult(Result.OK)
         except Refused as error:
             poll = PollResult(Result.FAILED, str(error), pause=max(AFTER_REFUSAL, error.retry_after or 0.0))
         except PenstockError as error:
@@ -153,8 +154,3 @@ class Poller:
             log.info("broker %s: polled%s", self.name, "" if before is None else ", all parts again")
         else:
             log.warning("broker %s: poll %s: %s", self.name, poll.result, poll.error)
-
-
-def _result(snapshot: Snapshot) -> PollResult:
-    errors = [f"{name}: {collector.error}" for name, collector in snapshot.collectors.items() if collector.error]
-    return PollResult(Result.PARTIAL, "; ".join(errors)) if errors else PollResult(Result.OK)

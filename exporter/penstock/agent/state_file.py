@@ -258,7 +258,6 @@ def replayed(saved: Saved, records: Sequence[Record], now: float) -> Saved:
 
 
 def encode(saved: Saved, others: Mapping[str, Checkpoint | Packed] | None = None) -> bytes:
-    """others: further brokers."""
     brokers: dict[str, Checkpoint | Packed] = {**saved.brokers, **(others or {})}
     content = {"brokers": brokers, "seen": saved.seen, "sequence": saved.sequence}
     return MAGIC + f"{FORMAT}\n".encode() + b"".join(compressed(content))

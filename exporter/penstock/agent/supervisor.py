@@ -26,7 +26,7 @@ from penstock.agent.shard import Shard
 from penstock.agent.storage_lock import lock_storage
 from penstock.agent.trends import Trends
 from penstock.agent.workers import Lane, Workers
-from penstock.config import Broker, Config, History, load
+from penstock.config import Broker, Config, load
 from penstock.core.errors import ConfigError
 from penstock.core.tasks import Stopped, Turns, end
 from penstock.exposition.body import Exposition
@@ -66,7 +66,7 @@ class Agent:
         """The configuration as the file has it, without the brokers of discovery."""
         self._discovery = Discovery(config_file.parent, report=partial(self._record, Change.CONFIG_REFUSED))
         self._history = HistorySink()
-        self._trends: Trends | None = None
+        self._trends = Trends(None)
         self._journal = Journal(storage)
         self.refused_logins = RefusedLogins(self._record_refused)
         self._self_metrics = SelfMetrics(__version__, asked=self._counted)
@@ -159,7 +159,6 @@ class Agent:
                 self._release()
 
     def _release(self) -> None:
-        """The storage is another agent's to use."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -256,27 +255,18 @@ class Agent:
     async def _put_in_force(self, config: Config, found: FoundBrokers) -> None:
         """What is refused is refused while nothing has changed; what is done then, in one step, nobody can cancel."""
         switch_history = await asyncio.to_thread(self._history.plan, config.history, self._storage)
-        trends, own = self._trends_of(config.history), config.model_copy(update={"brokers": self._own(found)})
+        own = config.model_copy(update={"brokers": self._own(found)})
         switch_fleet = self._fleet.plan(own)  # the last, because it opens connections, which are in use from here on
         switch_history()
         switch_fleet()
         self._pool.show(own)
         self._discovery.keep(found)
         self._self_metrics.watched({broker.name: broker.labels for broker in own.brokers})
-        if trends is not self._trends:
+        file = own.history.trends or (self._storage and self._storage / "trends" / "gauges.json")
+        trends = Trends(file and Path(file))
+        if trends.file != self._trends.file:
             self._trends = trends
-            # Beside the brokers; a broker's name is never empty.
-            if trends is None:
-                self.exposition.remove_broker("")
-            else:
-                self.exposition.set_broker("", trends.blocks)
-
-    def _trends_of(self, config: History) -> Trends | None:
-        """What shows what the trend job wrote; the one there is where it shows that file."""
-        file = Path(config.trends) if config.trends else self._storage and self._storage / "trends" / "gauges.json"
-        if file is None:
-            return None
-        return self._trends if self._trends is not None and self._trends.file == file else Trends(file)
+            self.exposition.set_broker("", trends.blocks)  # beside the brokers; a broker's name is never empty
 
     def _open(self, config: Config, broker: Broker) -> Poller:
         interval, lane = config.interval_of(broker), Lane(self._workers)
@@ -295,8 +285,7 @@ class Agent:
 
     def _on_change(self, events: Iterable[Event]) -> None:
         """After each poll, in a worker thread."""
-        if (trends := self._trends) is not None:
-            trends.refresh()
+        self._trends.refresh()
         if self._journal.add(events):
             self._loop.call_soon_threadsafe(self._checkpoints.save_soon)
 

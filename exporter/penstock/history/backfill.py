@@ -289,5 +289,4 @@ def table_of(kind: RowType, found: Rows, lives: Lives) -> Any:
 
 
 def interval_of(rows: Mapping[float, Any]) -> float:
-    """Seconds between two scrapes."""
     return float(np.median(np.diff(sorted(rows)))) if len(rows) > 1 else 60.0

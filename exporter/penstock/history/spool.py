@@ -24,8 +24,6 @@ HOUR = 3600
 
 @dataclass(slots=True)
 class Segment:
-    """The segment that is being written."""
-
     directory: Path
     hour: int
     opened: float

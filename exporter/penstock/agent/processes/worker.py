@@ -58,7 +58,6 @@ class WorkerAgent(Agent):
         await self._stopped.wait()
 
     def _answer(self) -> None:
-        """One question after the other, as the server asks them."""
         try:
             while not self._stopped.is_set():
                 number, what, given, named = self._connection.recv()
