@@ -116,7 +116,7 @@ class SourcePlace(NamedTuple):
 Resolve = Callable[[DnsTarget], Awaitable[Iterable[SourcePlace]]]
 
 
-class Resolved(NamedTuple):
+class ResolvedName(NamedTuple):
     """When a name in DNS was asked last, the places as it was resolved last, and why it cannot be now.
 
     Of one fault the texts differ: the first is kept.
@@ -161,7 +161,7 @@ class Discovery:
     report: Callable[[str], object] = field(default=lambda _: None)
     failures: int = 0
     """How often a source could not be used."""
-    _resolved: dict[str, Resolved] = field(default_factory=dict)
+    _resolved: dict[str, ResolvedName] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
     """Those that there are, by what has them: each is logged once."""
     _files: dict[str, Files] = field(default_factory=dict)
@@ -237,7 +237,7 @@ class Discovery:
 
     async def _in_dns(self, target: DnsTarget, profile: Profile, now: float, faults: dict[str, str]) -> Source:
         source = f"{target.records} {target.shown('dns')}"
-        resolved = self._resolved[source] = await self._resolve(self._resolved.get(source, Resolved()), target, now)
+        resolved = self._resolved[source] = await self._resolve(self._resolved.get(source, ResolvedName()), target, now)
         if resolved.fault:
             faults[source] = resolved.fault
         found: list[tuple[Profile, Broker]] = []
@@ -249,16 +249,16 @@ class Discovery:
                 faults[f"{source}: {name}"] = str(error)
         return source, found
 
-    async def _resolve(self, before: Resolved, target: DnsTarget, now: float) -> Resolved:
+    async def _resolve(self, before: ResolvedName, target: DnsTarget, now: float) -> ResolvedName:
         if now - before.at < DNS_SECONDS:
             return before
         try:
             async with asyncio.timeout(DNS_DEADLINE):
-                return Resolved(now, tuple(sorted(set(await self.resolve(target)))))
+                return ResolvedName(now, tuple(sorted(set(await self.resolve(target)))))
         except (NotResolved, TimeoutError) as error:
             self.failures += 1
             why = target.mask(str(error)) or f"no answer within {DNS_DEADLINE:g} s"
-            return Resolved(now, before.places, before.fault or why)
+            return ResolvedName(now, before.places, before.fault or why)
 
     def _tell(self, faults: Mapping[str, str], now: float) -> None:
         for what, why in faults.items():
