@@ -261,7 +261,8 @@ class Agent:
         switch_fleet()
         self._pool.show(own)
         self._discovery.keep(found)
-        self._self_metrics.watched({broker.name: broker.labels for broker in own.brokers})
+        watched = {broker.name: broker.labels for broker in own.brokers}
+        self._self_metrics.watched(watched, [broker.name for broker in found.brokers])
         file = own.history.trends or (self._storage and self._storage / "trends" / "gauges.json")
         trends = Trends(file and Path(file))
         if trends.file != self._trends.file:
