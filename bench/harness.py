@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.world import EPOCH, SECONDS_A_POLL
 
-from penstock.agent import Assessor, Poller, Publisher, process
+from penstock.agent import Assessor, Poller, process
 from penstock.agent.checkpoints import Checkpoints
 from penstock.agent.workers import Workers
 from penstock.brokers.artemis import ArtemisReader, reader
@@ -126,16 +126,16 @@ class Polled:
         self.executor = ThreadPoolExecutor(1)
         self.blocks = _Blocks(self.stages, families)
         reads = _Reader(self.transport, page_rows, self.executor)
-        assessor = Assessor(Policy("bench", limits=NO_LIMITS), SECONDS_A_POLL)
         self._storage = TemporaryDirectory(prefix="penstock-bench-")
         self.kept = Checkpoints(Path(self._storage.name), Workers(), lambda _: None)
 
-        def record(events: Sequence[Event]) -> None:
+        def record(assessor: Assessor, events: Sequence[Event]) -> None:
             self.stages.end("assess")
             self.kept.record(assessor, events)
 
-        publisher = Publisher(assessor, blocks=self.blocks, record=record)
-        self.poller = Poller(reads, assessor, 120.0, self.executor, publisher)
+        policy = Policy("bench", limits=NO_LIMITS)
+        assessor = Assessor(policy, SECONDS_A_POLL, blocks=self.blocks, on_record=record)
+        self.poller = Poller(reads, assessor, 120.0, self.executor)
 
     async def poll(self) -> float:
         """CPU seconds of one whole tick; what they went into is in `stages`."""

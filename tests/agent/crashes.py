@@ -18,7 +18,7 @@ import pytest
 
 from agent.test_restart import busy, work_once
 from core.things import producer
-from penstock.agent import Assessor, PollResult, Publisher, Result
+from penstock.agent import Assessor, PollResult, Result
 from penstock.agent.checkpoints import Checkpoints, _keep, _write
 from penstock.agent.journal import FILE, Journal, events_in
 from penstock.agent.nodes import Nodes
@@ -132,24 +132,23 @@ class Agent:
         self.kept = Checkpoints(self.directory, None, lambda _: None)  # type: ignore[arg-type]
         self.journal = Journal(self.directory)
         self.journal.load(self.kept.load())
-        self.assessor = Assessor(
-            self.traffic.world.policy, 15.0, Nodes(self.kept.of_node, lambda: {self.traffic.world.policy.broker})
-        )
-        self.publisher = Publisher(self.assessor, self._tell, lambda events: self.kept.record(self.assessor, events))
-        show = self.publisher.blocks.update
+        policy = self.traffic.world.policy
+        nodes = Nodes(self.kept.of_node, lambda: {policy.broker})
+        self.assessor = Assessor(policy, 15.0, nodes, on_change=self._tell, on_record=self.kept.record)
+        show = self.assessor.blocks.update
 
         def update(tables: Tables, label_length: int) -> None:
             show(tables, label_length)
             self.shown = counters(tables)
 
-        self.publisher.blocks = type("Blocks", (), {"update": staticmethod(update)})()
+        self.assessor.blocks = type("Blocks", (), {"update": staticmethod(update)})()
 
     def _tell(self, events: Iterable[Event]) -> None:
         self.journal.add(events)
 
     def poll(self) -> None:
         self.assessor.take(self.traffic.step())
-        self.publisher.publish(PollResult(Result.OK), {})
+        self.assessor.publish(PollResult(Result.OK), {})
         if self.traffic.polls in SAVED_AT:
             file = self.kept._file
             assert file is not None

@@ -449,7 +449,7 @@ def test_gauges_that_are_too_large_are_not_shown(
     trends = Trends(tmp_path / "gauges.json")
     trends.refresh()
     assert caplog.text == ""
-    trends.file.write_text('{"version": 1, "rows": []}')
+    (tmp_path / "gauges.json").write_text('{"version": 1, "rows": []}')
     trends.refresh()
     assert "is larger than 10 bytes" in caplog.text
 

@@ -52,7 +52,7 @@ def test_a_first_poll_that_is_partial_lowers_no_counter_and_loses_none(
     for number in range(4):
         snapshot = traffic.step()
         again.assessor.take(without(snapshot, part) if number == 0 else snapshot)
-        again.publisher.publish(PollResult(Result.OK), {})
+        again.assessor.publish(PollResult(Result.OK), {})
         assert {name: again.shown[name] for name in shown if again.shown.get(name, shown[name]) < shown[name]} == {}
     for _ in range(12):
         undisturbed.poll()

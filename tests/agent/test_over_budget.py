@@ -12,7 +12,6 @@ from penstock.account.account import in_part
 from penstock.agent.assessor import Assessor, PollResult, Result
 from penstock.agent.checkpoints import Checkpoints, _keep, _write
 from penstock.agent.nodes import Nodes
-from penstock.agent.publisher import Publisher
 from penstock.insight.events import Change, Event
 from penstock.model import Snapshot
 from penstock.observation.activity import DELIVERED
@@ -45,9 +44,9 @@ class Agent:
         self.broker, self.artemis = broker, reader(broker, **most)
         self.kept = Checkpoints(directory, None, lambda _: None)  # type: ignore[arg-type]
         self.kept.load()
-        self.assessor = Assessor(Policy("b"), 15.0, Nodes(self.kept.of_node, lambda: {"b"}))
+        nodes = Nodes(self.kept.of_node, lambda: {"b"})
+        self.assessor = Assessor(Policy("b"), 15.0, nodes, on_change=self._tell, on_record=self.kept.record)
         self.told: list[Event] = []
-        self.publisher = Publisher(self.assessor, self._tell, lambda events: self.kept.record(self.assessor, events))
 
     def _tell(self, events: Iterable[Event]) -> None:
         self.told += events
@@ -55,7 +54,7 @@ class Agent:
     async def poll(self, times: int = 1) -> Snapshot:
         for _ in range(times):
             self.assessor.take(await polled(self.artemis, self.broker))
-            self.publisher.publish(PollResult(Result.OK), dict.fromkeys(Result, 0))
+            self.assessor.publish(PollResult(Result.OK), dict.fromkeys(Result, 0))
         assert self.assessor.snapshot is not None
         return self.assessor.snapshot
 

@@ -10,7 +10,7 @@ import pytest
 
 from core import things
 from core.things import snapshot, table
-from penstock.agent import Agent, Assessor, Poller, Result, assessor, poller, publisher
+from penstock.agent import Agent, Assessor, Poller, Result, assessor, poller
 from penstock.agent.fleet import SPREAD_SECONDS
 from penstock.assessment.assess import assess
 from penstock.config import Broker
@@ -41,7 +41,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (assessor, poller, publisher):
+    for module in (assessor, poller):
         monkeypatch.setattr(module, "time", clock)
     return clock
 
@@ -84,7 +84,7 @@ def watching(reader: Reader, interval: float = 10.0) -> Poller:
 def shown(one: Poller) -> dict[str, str]:
     """Series → value, of the broker."""
     body = Exposition(lambda _: b"")
-    body.set_broker("b", one.publisher.blocks)
+    body.set_broker("b", one.assessor.blocks)
     lines = b"".join(body.chunks(Format.TEXT, gzip=False)).decode().splitlines()
     return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
 
@@ -274,7 +274,7 @@ async def test_what_was_read_goes_also_during_a_long_pause(clock: Clock, monkeyp
     reader = Reader(clock, orders, Refused("no", retry_after=3600.0), seconds=0)
     one = watching(reader)
     gone_at: list[float] = []
-    one.publisher.on_change = lambda _: None if one.assessor.snapshot else gone_at.append(clock.now)
+    one.assessor.on_change = lambda _: None if one.assessor.snapshot else gone_at.append(clock.now)
     await run_until(one, clock, 11_000, monkeypatch)
     assert gone_at == [10_060]
     assert (len(reader.began), shown(one)[UP], MESSAGES in shown(one)) == (2, "0", False)

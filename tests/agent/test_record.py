@@ -65,7 +65,7 @@ def counters(checkpoint: Checkpoint) -> dict[str, dict[int, float]]:
 
 def poll(agent: Agent, snapshot: Snapshot) -> None:
     agent.assessor.take(snapshot)
-    agent.publisher.publish(PollResult(Result.OK), {})
+    agent.assessor.publish(PollResult(Result.OK), {})
 
 
 @pytest.mark.parametrize("kind", [BrokerKind.ARTEMIS, BrokerKind.OPENMQ])
@@ -120,7 +120,7 @@ def test_what_was_recorded_of_a_broker_that_is_gone_is_in_the_next_save(tmp_path
     told = in_memory(agent)
     if how == "down":
         agent.assessor.forget()
-        agent.publisher.publish(PollResult(Result.FAILED, "no answer"), {})
+        agent.assessor.publish(PollResult(Result.FAILED, "no answer"), {})
     else:
         snapshot = agent.traffic.step()
         assert snapshot.broker is not None

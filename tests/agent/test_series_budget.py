@@ -8,7 +8,6 @@ import pytest
 from agent.world import World
 from penstock.agent import tables as own
 from penstock.agent.assessor import Assessor, PollResult, Result
-from penstock.agent.publisher import Publisher
 from penstock.exposition.gzip_stream import CODEC
 from penstock.exposition.render import BrokerBlocks
 from penstock.settings.policy import Limits, Policy
@@ -35,16 +34,15 @@ class Shown:
             self.world.queue(number, f"q{number}", messages=100.0 * number)
         self.world.queues[1] |= {"paused": 1.0, "messages": 1.0}
         self.assessor = Assessor(Policy("b1", limits=Limits(series=most)), 15.0)
-        self.publisher = Publisher(self.assessor)
 
     def poll(self, times: int = 1) -> None:
         for _ in range(times):
             self.world.now += 15
             self.assessor.take(self.world.snapshot())
-            self.publisher.publish(PollResult(Result.OK), dict.fromkeys(Result, 0))
+            self.assessor.publish(PollResult(Result.OK), dict.fromkeys(Result, 0))
 
     def of(self, family: str) -> list[tuple[dict[str, str], float]]:
-        return samples(self.publisher.blocks, family)
+        return samples(self.assessor.blocks, family)
 
     def queues(self) -> set[str]:
         return {labels["queue"] for labels, _ in self.of("mq_queue_messages")}
@@ -125,5 +123,5 @@ def test_a_new_policy_takes_effect_at_the_next_poll(all_of_them: int) -> None:
 def test_series_of_the_tables_are_what_is_counted(all_of_them: int) -> None:
     shown = Shown(all_of_them // 3)
     shown.poll(4)
-    text = sum(one.count for one in shown.publisher.blocks.published.families.values())
-    assert text == own.series(shown.publisher._shown(PollResult(Result.OK), dict.fromkeys(Result, 0)))
+    text = sum(one.count for one in shown.assessor.blocks.published.families.values())
+    assert text == own.series(shown.assessor._shown(PollResult(Result.OK), dict.fromkeys(Result, 0)))

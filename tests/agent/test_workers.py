@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.crashes import Counted, Traffic, counters
-from penstock.agent import Assessor, PollResult, Publisher, Result, state_file, workers
+from penstock.agent import Assessor, PollResult, Result, state_file, workers
 from penstock.agent.checkpoints import Checkpoints
 from penstock.agent.nodes import Nodes
 from penstock.agent.state_file import StateFile
@@ -113,12 +113,12 @@ class Watched:
     def __init__(self, kept: Checkpoints, lane: Lane, name: str, traffic: Traffic | None = None) -> None:
         self.traffic = traffic or Traffic()
         self.traffic.world.policy = Policy(name)
-        self.assessor = Assessor(self.traffic.world.policy, 15.0, Nodes(kept.of_node, lambda: {name}), lane=lane)
-        self.publisher = Publisher(self.assessor, record=lambda events: kept.record(self.assessor, events))
+        nodes = Nodes(kept.of_node, lambda: {name})
+        self.assessor = Assessor(self.traffic.world.policy, 15.0, nodes, lane=lane, on_record=kept.record)
 
     def poll(self) -> None:
         self.assessor.take(self.traffic.step())
-        self.publisher.publish(PollResult(Result.OK), {})
+        self.assessor.publish(PollResult(Result.OK), {})
 
     def submit(self) -> Future[None]:
         assert self.assessor.lane is not None

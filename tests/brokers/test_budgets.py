@@ -9,7 +9,6 @@ import pytest
 from agent.test_series_budget import samples
 from brokers.test_artemis_reader import Broker, calls, errors, messages, polled
 from penstock.agent.assessor import Assessor, PollResult, Result
-from penstock.agent.publisher import Publisher
 from penstock.brokers.artemis import ArtemisReader, requests
 from penstock.brokers.budget import Budget, RowBudgets
 from penstock.brokers.engine import ReaderOptions
@@ -232,12 +231,11 @@ class Agent:
     def __init__(self, broker: Fleet, artemis: ArtemisReader) -> None:
         self.broker, self.artemis = broker, artemis
         self.assessor = Assessor(Policy("b"), 15.0)
-        self.publisher = Publisher(self.assessor)
 
     async def poll(self) -> Snapshot:
         found = await polled(self.artemis, self.broker)
         self.assessor.take(found)
-        self.publisher.publish(PollResult(Result.OK), dict.fromkeys(Result, 0))
+        self.assessor.publish(PollResult(Result.OK), dict.fromkeys(Result, 0))
         return found
 
     def clients(self) -> dict[str, float]:
@@ -343,7 +341,7 @@ async def test_labels_of_64_kb_are_cut_and_stay_apart() -> None:
     agent = Agent(broker, reader(broker))
     await agent.poll()
     await agent.poll()
-    shown = samples(agent.publisher.blocks, "mq_queue_messages")
+    shown = samples(agent.assessor.blocks, "mq_queue_messages")
     assert len(shown) == 3
     assert len({labels["queue"] for labels, _ in shown}) == 3
     assert {len(labels["queue"].encode()) for labels, _ in shown} == {1024}

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import yaml
 
-from penstock.agent import Assessor, Poller, PollResult, Publisher
+from penstock.agent import Assessor, Poller, PollResult
 from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.factory import open_transport, policy_of
 from penstock.agent.nodes import Nodes
@@ -134,11 +134,10 @@ class Observer:
             policy_of(self.config, broker),
             self.config.interval_of(broker),
             Nodes(lambda node_id: self._state.of_node(node_id) or self._of_earlier(name, node_id)),
+            on_change=self._add,
         )
         reader = KINDS[broker.kind].reader(transport, options, self._executor)
-        poller = _Observed(
-            reader, assessor, self.config.timeout_of(broker), self._executor, Publisher(assessor, self._add)
-        )
+        poller = _Observed(reader, assessor, self.config.timeout_of(broker), self._executor)
         poller.after = self._on_poll
         self.pollers[name] = poller
         self._tasks[name] = self._loop.create_task(poller.run())

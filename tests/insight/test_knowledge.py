@@ -133,7 +133,7 @@ async def test_what_is_known_of_a_dead_broker_is_stale_and_says_so_first(
         (poller,) = page.agent.pollers()
         before = page.agent.lookups.explain("b1", "orders", None, None)
         down.on = True
-        poller.publisher.withdraw(await poller.poll(), poller.polls)
+        poller.assessor.withdraw(await poller.poll(), poller.polls)
         found = page.agent.lookups.explain("b1", "orders", None, None)
         lines = list(explanation(found))
         assert (found.knowledge.state, found.healthy) == ("stale", False)

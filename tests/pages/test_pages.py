@@ -132,7 +132,7 @@ async def test_of_a_broker_that_is_down(tmp_path: Path, monkeypatch: pytest.Monk
         assert "1 broker down" in found.text
         assert "nothing answers there <b>" in found.text
         assert "What is shown of it is" in found.text
-        poller.publisher.fresh_until = 0
+        poller.assessor.fresh_until = 0
         await poller.poll()
         found = await page.get("")
         assert "Nothing is known of it now." in found.text

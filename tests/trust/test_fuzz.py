@@ -95,7 +95,7 @@ def plain(answers: list[Any]) -> bytes:
 def messages(poller: Poller) -> dict[str, float]:
     """By queue, as a body shows them; the body is text that a parser of Prometheus reads."""
     exposition = Exposition(lambda _: b"")
-    exposition.set_broker(poller.name, poller.publisher.blocks)
+    exposition.set_broker(poller.name, poller.assessor.blocks)
     body = b"".join(exposition.chunks(Format.TEXT, gzip=False)).decode()
     return {
         sample.labels["queue"]: sample.value

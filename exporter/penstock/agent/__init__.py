@@ -2,7 +2,6 @@
 
 from penstock.agent.assessor import Assessor, PollResult, Result
 from penstock.agent.poller import Poller
-from penstock.agent.publisher import Publisher
 from penstock.agent.supervisor import Agent
 
-__all__ = ["Agent", "Assessor", "PollResult", "Poller", "Publisher", "Result"]
+__all__ = ["Agent", "Assessor", "PollResult", "Poller", "Result"]

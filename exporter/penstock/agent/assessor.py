@@ -1,4 +1,6 @@
-"""What is known of one broker: each poll assessed after the one before, also over a restart of the agent."""
+"""What is known of one broker: each poll assessed after the one before, also over a restart of the agent; and what
+`/metrics` shows of it, and until when.
+"""
 
 import logging
 import time
@@ -8,15 +10,18 @@ from enum import StrEnum
 
 import numpy as np
 
+from penstock.agent import tables as own
 from penstock.agent.checkpoint import Checkpoint, checkpoint_of, node_of, restore, with_late
 from penstock.agent.nodes import Nodes, Undecided
 from penstock.agent.profiles import profile_file
 from penstock.agent.recent import Recent
 from penstock.agent.record import Record, Written, record_of, written_as
+from penstock.agent.tables import SERIES, SeriesBudget
 from penstock.agent.workers import Lane
 from penstock.assessment.assess import State, Tables, assess
 from penstock.conditions.condition import Severity
 from penstock.core.table import Table
+from penstock.exposition.render import BrokerBlocks
 from penstock.insight.events import ConditionKey, Event, StatusSummary, Told, changes, summarize
 from penstock.insight.explain import BrokerView
 from penstock.model import Collector, LeftOut, Role, Snapshot
@@ -54,8 +59,8 @@ log = logging.getLogger(__name__)
 class Assessor:
     """Carries what is known of one broker from poll to poll.
 
-    Everything belongs to the jobs of `lane`, but for `next_policy`, which the event loop sets; `view` and `recent` may
-    be read by any thread.
+    Everything belongs to the jobs of `lane`, but for `next_policy`, which the event loop sets; `view`, `recent` and
+    `blocks` may be read by any thread, `fresh_until` between the jobs.
     """
 
     policy: Policy
@@ -73,12 +78,18 @@ class Assessor:
     state: State = field(default_factory=State)
     collectors: Mapping[str, Collector] = field(default_factory=dict)
     """Each as it last was."""
-    series_left_out: LeftOut | None = None
-    """What the publisher held back of the last poll; noted by the worker thread, as all else."""
     written: Written | None = None
     """What the state file and its journal have of it; None: nothing that a record can rest on."""
     lane: Lane | None = None
     """Where polls are assessed; None: by the only thread there is."""
+    on_change: Callable[[Iterable[Event]], None] = lambda _: None
+    """Called where `publish` runs, with what changed at a poll."""
+    on_record: Callable[["Assessor", Sequence[Event]], None] = lambda _, __: None
+    """Called there with the same before the poll is shown: what is shown must not be lost."""
+    blocks: BrokerBlocks = field(default_factory=BrokerBlocks)
+    budget: SeriesBudget = field(default_factory=SeriesBudget)
+    fresh_until: float = np.inf
+    """When what is shown becomes too old, by the monotonic clock; inf while nothing is."""
     next_policy: Policy = field(init=False)
     """From the next poll on, which takes it over: the state may be under work when it is set."""
     _restored: bool = False
@@ -117,7 +128,7 @@ class Assessor:
         if self.next_policy is not self.policy:
             self.policy, self.state = self.next_policy, self.state.with_new_labels()
         self.nodes.polled(self.name, snapshot)
-        snapshot = with_noted(snapshot, self.nodes.rivals(self.name), self.series_left_out)
+        snapshot = with_noted(snapshot, self.nodes.rivals(self.name), self.budget.left_out)
         if self._summary is None:
             self._summary = self._as_left(snapshot)
         self._last_good, completed = keep_last_good(self._last_good, snapshot, keep_seconds(self.interval))
@@ -222,6 +233,52 @@ class Assessor:
         up = poll.result is not Result.FAILED
         self._summary = summarize(before, self.state, self.snapshot, up=up, error=poll.error)
         return changes(before, self._summary, time.time())
+
+    def publish(self, poll: PollResult, polls: Mapping[Result, int]) -> None:
+        """Render after a poll; what it could not read is shown only while it is fresh enough. polls: so far."""
+        failed = poll.result is Result.FAILED
+        if failed and time.monotonic() > self.fresh_until:
+            self.forget()
+        changed = list(self.changes(poll))
+        self.on_record(self, changed)
+        try:
+            self.blocks.update(self._shown(poll, polls), self.policy.limits.label_length)
+        finally:
+            self.on_change(changed)
+        if self.view is None:
+            self.fresh_until = np.inf
+        elif not failed or np.isinf(self.fresh_until):
+            self.fresh_until = time.monotonic() - poll.seconds + keep_seconds(self.interval)
+
+    def withdraw(self, poll: PollResult, polls: Mapping[Result, int]) -> None:
+        """Show only that the broker is down. poll: the last one."""
+        self.fresh_until = np.inf
+        self.forget()
+        self.publish(replace(poll, result=Result.FAILED), polls)
+
+    def _shown(self, poll: PollResult, polls: Mapping[Result, int]) -> Tables:
+        """The tables of the assessment and those of the agent; how many samples there are is counted last."""
+        snapshot = self.snapshot
+        left_out = () if snapshot is None else snapshot.observation.left_out
+        tables = {
+            **self.tables,
+            "collector": own.collector_table(self.name, self.collectors),
+            "poll": own.poll_table(self.name, polls),
+        }
+        numbers = {
+            "up": float(poll.result is not Result.FAILED),
+            "poll_duration": round(poll.seconds, 6),
+            "poll_timestamp": np.nan if snapshot is None else round(snapshot.stamp, 3),
+            "series_dropped": 0.0,
+            "rows_dropped": float(sum(one.count for one in left_out if one.what != SERIES)),
+            "series": 0.0,
+        }
+        tables["broker"] = own.with_poll(tables, self.name, numbers)
+        tables = self.budget.fitted(tables, self.policy)
+        numbers["series_dropped"] = float(own.series_of_hidden(self.hidden()) + self.budget.dropped)
+        numbers["series"] = float(own.series(tables))
+        tables["broker"] = own.with_poll(tables, self.name, numbers)
+        return tables
 
 
 def is_passive(snapshot: Snapshot) -> bool:

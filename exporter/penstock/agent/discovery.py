@@ -116,6 +116,17 @@ class SourcePlace(NamedTuple):
 Resolve = Callable[[DnsTarget], Awaitable[Iterable[SourcePlace]]]
 
 
+class ResolvedName(NamedTuple):
+    """When a name in DNS was asked last, the places as it was resolved last, and why it cannot be now.
+
+    Of one fault the texts differ: the first is kept.
+    """
+
+    at: float = float("-inf")
+    places: tuple[SourcePlace, ...] = ()
+    fault: str = ""
+
+
 class NotResolved(Exception):
     """A name could not be resolved; the text says why."""
 
@@ -150,14 +161,10 @@ class Discovery:
     report: Callable[[str], object] = field(default=lambda _: None)
     failures: int = 0
     """How often a source could not be used."""
-    _resolved_at: dict[str, float] = field(default_factory=dict)
-    _resolved: dict[str, tuple[SourcePlace, ...]] = field(default_factory=dict)
-    _unresolved: dict[str, str] = field(default_factory=dict)
-    """Why a name in DNS cannot be resolved, as it was said first: the texts of one fault differ."""
+    _resolved: dict[str, ResolvedName] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
     """Those that there are, by what has them: each is logged once."""
     _files: dict[str, Files] = field(default_factory=dict)
-    """By their pattern."""
     _remembered: Mapping[str, Remembered] = field(default_factory=dict)
     _unreported: Mapping[str, str] = field(default_factory=dict)
     _reported_at: float = float("-inf")
@@ -230,11 +237,11 @@ class Discovery:
 
     async def _in_dns(self, target: DnsTarget, profile: Profile, now: float, faults: dict[str, str]) -> Source:
         source = f"{target.records} {target.shown('dns')}"
-        await self._resolve(source, target, now)
-        if source in self._unresolved:
-            faults[source] = self._unresolved[source]
+        resolved = self._resolved[source] = await self._resolve(self._resolved.get(source, ResolvedName()), target, now)
+        if resolved.fault:
+            faults[source] = resolved.fault
         found: list[tuple[Profile, Broker]] = []
-        for name, place in named(profile, self._resolved.get(source, ())).items():
+        for name, place in named(profile, resolved.places).items():
             try:
                 found.append((profile, profile.broker(name, *place)))
             except ValueError as error:
@@ -242,22 +249,16 @@ class Discovery:
                 faults[f"{source}: {name}"] = str(error)
         return source, found
 
-    async def _resolve(self, source: str, target: DnsTarget, now: float) -> None:
-        if now - self._resolved_at.get(source, float("-inf")) < DNS_SECONDS:
-            return
-        self._resolved_at[source] = now
+    async def _resolve(self, before: ResolvedName, target: DnsTarget, now: float) -> ResolvedName:
+        if now - before.at < DNS_SECONDS:
+            return before
         try:
             async with asyncio.timeout(DNS_DEADLINE):
-                self._resolved[source] = tuple(sorted(set(await self.resolve(target))))
+                return ResolvedName(now, tuple(sorted(set(await self.resolve(target)))))
         except (NotResolved, TimeoutError) as error:
             self.failures += 1
             why = target.mask(str(error)) or f"no answer within {DNS_DEADLINE:g} s"
-            self._unresolved.setdefault(source, why)
-        except asyncio.CancelledError:
-            del self._resolved_at[source]  # the next look asks
-            raise
-        else:
-            self._unresolved.pop(source, None)
+            return ResolvedName(now, before.places, before.fault or why)
 
     def _tell(self, faults: Mapping[str, str], now: float) -> None:
         for what, why in faults.items():

@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection, Container, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from penstock.agent.checkpoints import Checkpoints
@@ -30,15 +31,6 @@ class Polled:
     task: asyncio.Task[None]
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """All that another configuration needs. opened: for brokers that are new or differ; policies: of all, by name."""
-
-    config: Config
-    opened: Sequence[tuple[Broker, Poller]]
-    policies: Mapping[str, Policy]
-
-
 class Fleet:
     """Changed by the event loop only; `config` and `polled` are replaced, never altered: any thread may read them."""
 
@@ -61,8 +53,8 @@ class Fleet:
         polled = self.polled
         return [polled[broker.name] for broker in self.config.brokers if broker.name in polled]
 
-    def plan(self, config: Config) -> Switch:
-        """What `config` needs. Whatever is raised, nothing has changed; a plan is to be carried out, with `switch`."""
+    def plan(self, config: Config) -> Callable[[], None]:
+        """The step to `config`, which is to be done. Whatever is raised, nothing has changed."""
         elsewhere = self.elsewhere()
         here = [broker for broker in config.brokers if broker.name not in elsewhere]
         policies = {broker.name: policy_of(config, broker) for broker in here}
@@ -75,7 +67,7 @@ class Fleet:
             for broker, poller in opened:
                 self._later(broker.name, _close(poller))
             raise
-        return Switch(config, opened, policies)
+        return partial(self._switch, config, opened, policies)
 
     def _differs(self, config: Config, broker: Broker) -> bool:
         """Whether the broker needs another poller; a new policy alone does not."""
@@ -89,21 +81,21 @@ class Fleet:
             or polled.poller.timeout != config.timeout_of(broker)
         )
 
-    def switch(self, plan: Switch) -> None:
-        """In one step that cannot be refused, nor cancelled halfway. New ones begin when those that go have ended."""
-        changed = {broker.name for broker, _ in plan.opened}
-        self._leave([name for name in self.polled if name in changed or name not in plan.policies])
+    def _switch(self, config: Config, opened: Sequence[tuple[Broker, Poller]], policies: Mapping[str, Policy]) -> None:
+        """New ones begin when those that go have ended. opened: of brokers that are new or differ; policies: of all."""
+        changed = {broker.name for broker, _ in opened}
+        self._leave([name for name in self.polled if name in changed or name not in policies])
         for name, polled in self.polled.items():
-            if plan.policies[name] != polled.poller.assessor.next_policy:
-                polled.poller.assessor.next_policy = plan.policies[name]
+            if policies[name] != polled.poller.assessor.next_policy:
+                polled.poller.assessor.next_policy = policies[name]
         before = frozenset(self._ending)
         started = {}
-        for number, (broker, poller) in enumerate(plan.opened):
-            first = SPREAD_SECONDS * number / len(plan.opened)
+        for number, (broker, poller) in enumerate(opened):
+            first = SPREAD_SECONDS * number / len(opened)
             task = asyncio.create_task(poller.run(first, before), name=f"poll {broker.name}")
             started[broker.name] = Polled(broker, poller, task)
-            self._exposition.set_broker(broker.name, poller.publisher.blocks)
-        self.polled, self.config = {**self.polled, **started}, plan.config
+            self._exposition.set_broker(broker.name, poller.assessor.blocks)
+        self.polled, self.config = {**self.polled, **started}, config
 
     def drop_all(self) -> None:
         """Poll no broker any longer; what is known of them is kept."""

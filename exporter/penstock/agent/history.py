@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,13 +24,6 @@ SPOOL = "spool"
 PUBLISHED = "history"
 
 
-class HistoryPlan(NamedTuple):
-    """What a configuration asks for; the writer has not begun, or goes on."""
-
-    config: History
-    writer: "HistoryWriter | None" = None
-
-
 class HistorySink:
     """Hands polls to the history's writer; does nothing where there is none."""
 
@@ -39,31 +33,29 @@ class HistorySink:
         self._before: HistoryWriter | None = None
         """The writer before this one; it may still be publishing."""
 
-    def plan(self, config: History, storage: Path | None) -> HistoryPlan:
-        """What to write with. Raises ConfigError; nothing has changed in any case. storage: None = nothing is kept."""
+    def plan(self, config: History, storage: Path | None) -> Callable[[], None]:
+        """The step to writing so. Raises ConfigError; nothing has changed before it. storage: None: nothing is kept."""
         config = config.model_copy(update={"trends": None})  # where trends are read from concerns no writer
         if config == self._config:
-            return HistoryPlan(config, self._writer)
+            return partial(self._switch, config, self._writer)
         if not config.enabled or storage is None:
-            return HistoryPlan(config)
+            return partial(self._switch, config, None)
         try:
-            return HistoryPlan(config, open_writer(config, storage))
+            return partial(self._switch, config, open_writer(config, storage))
         except ConfigError as error:
             raise ConfigError(config.mask(str(error))) from None
 
-    def switch(self, plan: HistoryPlan) -> None:
-        """Write so from now on. The writer before publishes what it has, beside; the new one begins after it."""
-        writer, before = self._writer, self._before
-        if plan.writer is not writer:
-            before = writer or before
-            if plan.writer is not None:
-                plan.writer.start(after=before)
-            elif writer is not None:
-                writer.end()
-        self._config, self._writer, self._before = plan.config, plan.writer, before
+    def _switch(self, config: History, writer: "HistoryWriter | None") -> None:
+        """The writer before publishes what it has, beside; the new one begins after it."""
+        if writer is not self._writer:
+            self._before = self._writer or self._before
+            if writer is not None:
+                writer.start(after=self._before)
+            elif self._writer is not None:
+                self._writer.end()
+        self._config, self._writer = config, writer
 
     def offer(self, broker: str, interval: float) -> Callable[[Snapshot, Judgement], None]:
-        """What to call with each poll of a broker."""
 
         def offered(snapshot: Snapshot, judgement: Judgement) -> None:
             if (writer := self._writer) is not None:

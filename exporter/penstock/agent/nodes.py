@@ -94,7 +94,6 @@ class Nodes:
         return tuple(sorted(other for other in together if other in watched))
 
     def own(self, name: str, snapshot: Snapshot) -> Checkpoint | None:
-        """What is known of this name and node id."""
         return next((one for one in self._kept_of(name, snapshot) if one.broker == name), None)
 
     def recalled(self, name: str, snapshot: Snapshot) -> Checkpoint | None:

@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.agent.assessor import Assessor, PollResult, Result
-from penstock.agent.publisher import Publisher
 from penstock.core.errors import PenstockError, Refused
 from penstock.model import Snapshot
 from penstock.transports.transport import Reader
@@ -29,21 +28,13 @@ Publish = Callable[[PollResult, Mapping[Result, int]], None]
 
 
 class Poller:
-    """Polls one broker when it is due, hands what was read to the assessor and the publisher, and logs how it went.
+    """Polls one broker when it is due, hands what was read to the assessor, and logs how it went.
 
-    Its own fields belong to the event loop; assessor and publisher work in `executor`. timeout: seconds of a poll.
+    Its own fields belong to the event loop; the assessor works in `executor`. timeout: seconds of a poll.
     """
 
-    def __init__(
-        self,
-        reader: Reader,
-        assessor: Assessor,
-        timeout: float,
-        executor: Executor | None = None,
-        publisher: Publisher | None = None,
-    ) -> None:
+    def __init__(self, reader: Reader, assessor: Assessor, timeout: float, executor: Executor | None = None) -> None:
         self.assessor = assessor
-        self.publisher = publisher or Publisher(assessor)
         self.timeout = timeout
         self.last: PollResult | None = None
         """How the last poll went; None before the first."""
@@ -86,9 +77,9 @@ class Poller:
         """Sleep `until` then (monotonic); what is shown and becomes too old meanwhile is withdrawn in time."""
         if poll.result is not Result.FAILED:
             await self._glance(until - GLANCE)
-        if self.publisher.fresh_until < until:
-            await asyncio.sleep(max(self.publisher.fresh_until - time.monotonic(), 0.0))
-            await self._show(self.publisher.withdraw, poll)
+        if self.assessor.fresh_until < until:
+            await asyncio.sleep(max(self.assessor.fresh_until - time.monotonic(), 0.0))
+            await self._show(self.assessor.withdraw, poll)
         await asyncio.sleep(max(until - time.monotonic(), 0.0))
 
     async def poll(self) -> PollResult:
@@ -97,7 +88,8 @@ class Poller:
         try:
             snapshot = await self._read()
             await loop.run_in_executor(self._executor, self.assessor.take, snapshot)
-            poll = _result(snapshot)
+            errors = [f"{name}: {one.error}" for name, one in snapshot.collectors.items() if one.error]
+            poll = PollResult(Result.PARTIAL, "; ".join(errors)) if errors else PollResult(Result.OK)
         except Refused as error:
             poll = PollResult(Result.FAILED, str(error), pause=max(AFTER_REFUSAL, error.retry_after or 0.0))
         except PenstockError as error:
@@ -105,7 +97,7 @@ class Poller:
         except Exception as error:  # noqa: BLE001 - one broker's surprise must not end its loop
             poll = self._unexpected(error)
         self.polls[poll.result] += 1
-        poll = await self._show(self.publisher.publish, replace(poll, seconds=self._seconds))
+        poll = await self._show(self.assessor.publish, replace(poll, seconds=self._seconds))
         self._log_change(poll)
         if poll.result is not Result.FAILED:
             self.failing_since = np.nan
@@ -162,8 +154,3 @@ class Poller:
             log.info("broker %s: polled%s", self.name, "" if before is None else ", all parts again")
         else:
             log.warning("broker %s: poll %s: %s", self.name, poll.result, poll.error)
-
-
-def _result(snapshot: Snapshot) -> PollResult:
-    errors = [f"{name}: {collector.error}" for name, collector in snapshot.collectors.items() if collector.error]
-    return PollResult(Result.PARTIAL, "; ".join(errors)) if errors else PollResult(Result.OK)

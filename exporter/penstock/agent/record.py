@@ -273,7 +273,6 @@ def shown_counters(judgement: Judgement) -> dict[str, tuple[Index[Any], Column]]
 
 
 def counter_patch(name: str, before: tuple[Index[Any], Column] | None, now: tuple[Index[Any], Column]) -> Patch | None:
-    """Where a counter is another than it was."""
     index, column = now
     if not len(index) or (before is not None and before[1] is column):
         return None

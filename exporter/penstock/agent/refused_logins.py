@@ -36,5 +36,4 @@ class RefusedLogins:
             self._recorded_at = time.monotonic()
 
     def numbers(self) -> Mapping[str, float]:
-        """By column of the agent's own metrics."""
         return {"logins_refused": float(self._wrong), "logins_unchecked": float(self._unchecked)}

@@ -35,7 +35,6 @@ FORGET_SECONDS = 30 * 86400.0
 MAX_BYTES = 1 << 28
 PLAIN_BYTES, MOST_PACKED = 1 << 26, 200
 """So much content is taken, or so many times the file's size if that is more: beyond it is a bomb."""
-_CHUNK = 1 << 20
 
 
 class Saved(msgspec.Struct):
@@ -259,7 +258,6 @@ def replayed(saved: Saved, records: Sequence[Record], now: float) -> Saved:
 
 
 def encode(saved: Saved, others: Mapping[str, Checkpoint | Packed] | None = None) -> bytes:
-    """others: further brokers."""
     brokers: dict[str, Checkpoint | Packed] = {**saved.brokers, **(others or {})}
     content = {"brokers": brokers, "seen": saved.seen, "sequence": saved.sequence}
     return MAGIC + f"{FORMAT}\n".encode() + b"".join(compressed(content))
@@ -281,11 +279,10 @@ def decode(content: bytes) -> Saved:
 def inflated(packed: bytes) -> bytes:
     """ValueError: it is cut off, or unpacks to more than any state has."""
     most = max(PLAIN_BYTES, MOST_PACKED * len(packed))
-    sizing, size, rest = zlib.decompressobj(), 0, packed
-    while not sizing.eof and (piece := sizing.decompress(rest, _CHUNK)):
-        size, rest = size + len(piece), sizing.unconsumed_tail
-        if size > most:
-            raise ValueError(f"unpacks to more than {most:,} bytes")
-    if not sizing.eof:
+    inflate = zlib.decompressobj()
+    plain = inflate.decompress(packed, most + 1)
+    if len(plain) > most:
+        raise ValueError(f"unpacks to more than {most:,} bytes")
+    if not inflate.eof:
         raise ValueError("is cut off")
-    return zlib.decompress(packed)
+    return plain

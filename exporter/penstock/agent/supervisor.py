@@ -6,7 +6,6 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,20 +14,19 @@ from penstock.agent.assessor import Assessor
 from penstock.agent.checkpoints import Checkpoints
 from penstock.agent.discovery import FILE_SECONDS, Discovery, FoundBrokers
 from penstock.agent.factory import open_reader, policy_of
-from penstock.agent.fleet import Fleet, Switch
-from penstock.agent.history import HistoryPlan, HistorySink, take_over
+from penstock.agent.fleet import Fleet
+from penstock.agent.history import HistorySink, take_over
 from penstock.agent.journal import Journal
 from penstock.agent.lookups import Lookups
 from penstock.agent.nodes import Nodes
 from penstock.agent.poller import Poller
 from penstock.agent.processes.pool import LOOK_SECONDS, WorkerPool
-from penstock.agent.publisher import Publisher
 from penstock.agent.refused_logins import RefusedLogins
 from penstock.agent.shard import Shard
 from penstock.agent.storage_lock import lock_storage
 from penstock.agent.trends import Trends
 from penstock.agent.workers import Lane, Workers
-from penstock.config import Broker, Config, History, load
+from penstock.config import Broker, Config, load
 from penstock.core.errors import ConfigError
 from penstock.core.tasks import Stopped, Turns, end
 from penstock.exposition.body import Exposition
@@ -68,7 +66,7 @@ class Agent:
         """The configuration as the file has it, without the brokers of discovery."""
         self._discovery = Discovery(config_file.parent, report=partial(self._record, Change.CONFIG_REFUSED))
         self._history = HistorySink()
-        self._trends: Trends | None = None
+        self._trends = Trends(None)
         self._journal = Journal(storage)
         self.refused_logins = RefusedLogins(self._record_refused)
         self._self_metrics = SelfMetrics(__version__, asked=self._counted)
@@ -124,7 +122,7 @@ class Agent:
         found = await self._look(self._written)
         config = self._written.model_copy(update={"brokers": self._own(found)})
         self._pool.assign(self._pool.large_by(self._checkpoints.known(), config), {})
-        self._commit(await self._plan(self._written, found))
+        await self._put_in_force(self._written, found)
         self._self_metrics.config_loaded(time.time())
         self._record(Change.AGENT_START, f"version {__version__}")
 
@@ -161,7 +159,6 @@ class Agent:
                 self._release()
 
     def _release(self) -> None:
-        """The storage is another agent's to use."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -173,8 +170,7 @@ class Agent:
     async def _reload(self) -> None:
         try:
             written = await asyncio.to_thread(self._load)
-            plan = await self._plan(written, await self._look(written))
-            self._commit(plan)
+            await self._put_in_force(written, await self._look(written))
         except Exception as error:
             if not isinstance(error, ConfigError):
                 log.exception("the reload failed unexpectedly; please report this")
@@ -184,7 +180,7 @@ class Agent:
             raise error from None
         self._written = written
         self._self_metrics.config_loaded(time.time())
-        brokers, rules = len(plan.fleet.config.brokers), len(written.rules)
+        brokers, rules = len(self._fleet.config.brokers), len(written.rules)
         log.info("configuration reloaded from %s: %d brokers", self._file, brokers)
         recorded = self._record(Change.CONFIG_RELOAD, f"{brokers} brokers, {rules} rules")
         await self._fleet.settled()
@@ -209,7 +205,7 @@ class Agent:
             if self._own(found) == self._fleet.config.brokers:
                 self._discovery.keep(found)
                 return
-            self._commit(await self._plan(self._written, found))
+            await self._put_in_force(self._written, found)
         except ConfigError as error:
             if self._discovery.refused(str(error)):
                 log.error("what discovery found cannot be watched: %s", error)  # noqa: TRY400 - expected
@@ -244,11 +240,11 @@ class Agent:
 
     async def _move(self, names: Sequence[str]) -> None:
         """Let worker processes poll these from now on; what they show stays until more is shown from there."""
-        shown = {name: one.poller.publisher.blocks.published for name, one in self._fleet.polled.items()}
+        shown = {name: one.poller.assessor.blocks.published for name, one in self._fleet.polled.items()}
         before = self._pool.assigned
         self._pool.assign(names, shown)
         try:
-            self._commit(await self._plan(self._written, await self._look(self._written)))
+            await self._put_in_force(self._written, await self._look(self._written))
         except Exception:
             self._pool.assigned = before
             raise
@@ -256,43 +252,29 @@ class Agent:
 
     # --- first planned, then done
 
-    async def _plan(self, config: Config, found: FoundBrokers) -> "ReloadPlan":
-        """Whatever is raised, nothing has changed."""
-        history = await asyncio.to_thread(self._history.plan, config.history, self._storage)
-        trends = self._trends_of(config.history)
-        # The last, because it opens connections, which are in use as soon as the plan is carried out.
-        fleet = self._fleet.plan(config.model_copy(update={"brokers": self._own(found)}))
-        return ReloadPlan(found, history, trends, fleet)
-
-    def _commit(self, plan: "ReloadPlan") -> None:
-        """Do it, in one step: nothing of it is refused, and nobody is cancelled halfway."""
-        self._history.switch(plan.history)
-        self._fleet.switch(plan.fleet)
-        self._pool.show(plan.fleet.config)
-        self._discovery.keep(plan.found)
-        watched = {broker.name: broker.labels for broker in plan.fleet.config.brokers}
-        self._self_metrics.watched(watched, [broker.name for broker in plan.found.brokers])
-        if plan.trends is not self._trends:
-            self._trends = plan.trends
-            # Beside the brokers; a broker's name is never empty.
-            if plan.trends is None:
-                self.exposition.remove_broker("")
-            else:
-                self.exposition.set_broker("", plan.trends.blocks)
-
-    def _trends_of(self, config: History) -> Trends | None:
-        """What shows what the trend job wrote; the one there is where it shows that file."""
-        file = Path(config.trends) if config.trends else self._storage and self._storage / "trends" / "gauges.json"
-        if file is None:
-            return None
-        return self._trends if self._trends is not None and self._trends.file == file else Trends(file)
+    async def _put_in_force(self, config: Config, found: FoundBrokers) -> None:
+        """What is refused is refused while nothing has changed; what is done then, in one step, nobody can cancel."""
+        switch_history = await asyncio.to_thread(self._history.plan, config.history, self._storage)
+        own = config.model_copy(update={"brokers": self._own(found)})
+        switch_fleet = self._fleet.plan(own)  # the last, because it opens connections, which are in use from here on
+        switch_history()
+        switch_fleet()
+        self._pool.show(own)
+        self._discovery.keep(found)
+        watched = {broker.name: broker.labels for broker in own.brokers}
+        self._self_metrics.watched(watched, [broker.name for broker in found.brokers])
+        file = own.history.trends or (self._storage and self._storage / "trends" / "gauges.json")
+        trends = Trends(file and Path(file))
+        if trends.file != self._trends.file:
+            self._trends = trends
+            self.exposition.set_broker("", trends.blocks)  # beside the brokers; a broker's name is never empty
 
     def _open(self, config: Config, broker: Broker) -> Poller:
         interval, lane = config.interval_of(broker), Lane(self._workers)
-        offer = self._history.offer(broker.name, interval)
-        assessor = Assessor(policy_of(config, broker), interval, self._nodes, offer, lane=lane)
-        publisher = Publisher(assessor, self._on_change, lambda events: self._checkpoints.record(assessor, events))
-        return Poller(open_reader(config, broker, lane), assessor, config.timeout_of(broker), lane, publisher)
+        offer, record = self._history.offer(broker.name, interval), self._checkpoints.record
+        policy, change = policy_of(config, broker), self._on_change
+        assessor = Assessor(policy, interval, self._nodes, offer, lane=lane, on_change=change, on_record=record)
+        return Poller(open_reader(config, broker, lane), assessor, config.timeout_of(broker), lane)
 
     # --- what changed
 
@@ -304,8 +286,7 @@ class Agent:
 
     def _on_change(self, events: Iterable[Event]) -> None:
         """After each poll, in a worker thread."""
-        if (trends := self._trends) is not None:
-            trends.refresh()
+        self._trends.refresh()
         if self._journal.add(events):
             self._loop.call_soon_threadsafe(self._checkpoints.save_soon)
 
@@ -325,13 +306,3 @@ class Agent:
             return False
         self._record(Change.LOGIN_REFUSED, detail)
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class ReloadPlan:
-    """What a configuration needs, all that can be refused done."""
-
-    found: FoundBrokers
-    history: HistoryPlan
-    trends: Trends | None
-    fleet: Switch

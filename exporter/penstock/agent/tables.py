@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.agent.assessor import Result
 from penstock.assessment.assess import Tables
 from penstock.core.table import Index, Table
 from penstock.exposition.catalogue import CATALOGUE
@@ -38,7 +37,8 @@ def collector_table(broker: str, collectors: Mapping[str, Collector]) -> Table[C
     return Table(Index.of(rows), {"success": success, "duration": duration})
 
 
-def poll_table(broker: str, polls: Mapping[Result, int]) -> Table[PollSeries]:
+def poll_table(broker: str, polls: Mapping[Any, int]) -> Table[PollSeries]:
+    """polls: how many, by their `Result`."""
     numbers = np.array(list(polls.values()), dtype=np.float64)
     return Table(Index.of([PollSeries(broker, result) for result in polls]), {"polls": numbers})
 

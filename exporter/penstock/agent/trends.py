@@ -37,9 +37,12 @@ class Gauges(msgspec.Struct):
 
 
 class Trends:
-    """Shows in `blocks` what stands in `file`; a file that cannot be used is told once, and what was shown stays."""
+    """Shows in `blocks` what stands in `file`; a file that cannot be used is told once, and what was shown stays.
 
-    def __init__(self, file: Path) -> None:
+    file: None: there is nothing to show.
+    """
+
+    def __init__(self, file: Path | None) -> None:
         self.file = file
         self.blocks = BrokerBlocks()
         self._seen: tuple[int, int] | None = None
@@ -47,6 +50,8 @@ class Trends:
 
     def refresh(self) -> None:
         """Look whether the file is another, and show it then; in any of the worker threads."""
+        if self.file is None:
+            return
         with self._lock:
             try:
                 stat = self.file.stat()

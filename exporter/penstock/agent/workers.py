@@ -40,7 +40,6 @@ class Lane(Executor):
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
         self._calm = CALM
-        """Jobs in a row that were not long."""
         self.used = 0.0
         """CPU seconds of all its jobs."""
         self._one = threading.Lock()  # a cancelled poll may leave its last job behind in the other thread

@@ -93,7 +93,7 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
         "findings": [] if assessor.view is None else findings(assessor.view.state.findings.found),
         "series": own.series(assessor.tables),
         "series_held_back": own.series_of_hidden(assessor.hidden()),
-        "series_beyond_budget": poller.publisher.budget.dropped,
+        "series_beyond_budget": poller.assessor.budget.dropped,
         "large": is_large(poller),
     }
 

@@ -37,7 +37,7 @@ async def once(config_file: Path, name: str | None, form: str) -> int:
     else:
         body = Exposition(SelfMetrics(__version__).render)
         for poller in pollers:
-            body.set_broker(poller.name, poller.publisher.blocks)
+            body.set_broker(poller.name, poller.assessor.blocks)
         for piece in body.chunks(FORMATS[form], gzip=False):
             sys.stdout.buffer.write(piece)
         sys.stdout.flush()

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from penstock.core.catalogues import read_toml
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.exposition.catalogue import CATALOGUE
 from penstock.history.publish import directory, in_order
@@ -108,19 +110,23 @@ HOUR: Final = 3600
 OWN: Final = {(family.table, family.column): family.name for family in CATALOGUE}
 
 Column = NDArray[np.float64]
-Change = Callable[[Column, Column], Column]
+CHANGES: Final[Mapping[str, Callable[[Column, Column], Column]]] = {
+    "": lambda values, _: values,
+    "limit": lambda values, _: np.where(values >= 0, values, np.nan),  # Artemis says -1 where there is none
+    "percent": lambda values, _: values / 100,
+    "milliseconds": lambda values, _: values / 1000,
+    "age": lambda values, at: at - values,
+}
 """Values and their times → the column as history has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackfilledColumn:
-    """Where a column comes from: its table and column in our own metrics, else attributes of Artemis in snake case."""
+class BackfilledColumn(msgspec.Struct, frozen=True):
+    """Where a column comes from, as `backfill.toml` says it."""
 
-    column: str
     own: tuple[str, str]
     artemis: tuple[str, ...] = ()
-    change: Change = lambda values, _: values
-    own_change: Change = lambda values, _: values
+    change: str = ""
+    own_change: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -128,36 +134,10 @@ class BackfilledColumn:
         return (OWN[self.own], *(f"artemis_{name}{end}" for name in self.artemis for end in ("", "_total")))
 
 
-def positive(values: Column, _: Column) -> Column:
-    """Artemis says -1 where there is no limit."""
-    return np.where(values >= 0, values, np.nan)
-
-
-QUEUES: Final = (
-    BackfilledColumn("messages", ("queue", "messages"), ("message_count",)),
-    BackfilledColumn("delivering", ("queue", "delivering"), ("delivering_count", "delivering_message_count")),
-    BackfilledColumn("scheduled", ("queue", "scheduled"), ("scheduled_count", "scheduled_message_count")),
-    BackfilledColumn("bytes", ("queue", "bytes"), ("persistent_size",)),
-    BackfilledColumn("consumers", ("queue", "consumers"), ("consumer_count",)),
-    BackfilledColumn("added", ("queue", "added"), ("messages_added",)),
-    BackfilledColumn("acknowledged", ("queue", "acknowledged"), ("messages_acknowledged",)),
-    BackfilledColumn("expired", ("queue", "expired"), ("messages_expired",)),
-    BackfilledColumn("killed", ("queue", "killed"), ("messages_killed",)),
-    BackfilledColumn("removed", ("queue", "removed")),
-    BackfilledColumn("ring_limit", ("queue", "ring_limit"), ("ring_size",), positive),
-    BackfilledColumn("evicted", ("eviction", "evicted")),
-)
-BROKERS: Final = (
-    BackfilledColumn("connections", ("broker", "connections"), ("connection_count",)),
-    BackfilledColumn("memory_used_bytes", ("broker", "memory_used_bytes"), ("address_memory_usage",)),
-    BackfilledColumn("memory_limit_bytes", ("broker", "memory_limit_bytes"), ("global_max_size",), positive),
-    BackfilledColumn("disk_used_ratio", ("broker", "disk_used_ratio"), ("disk_store_usage",)),
-    BackfilledColumn(
-        "disk_limit_ratio", ("broker", "disk_limit_ratio"), ("max_disk_usage",), lambda values, _: values / 100
-    ),
-    BackfilledColumn(
-        "uptime", ("broker", "start"), ("uptime_millis",), lambda values, _: values / 1000, lambda v, at: at - v
-    ),
+Columns = Mapping[str, BackfilledColumn]
+QUEUES, BROKERS = (
+    msgspec.convert(read_toml("penstock.history", "backfill.toml")[kind.name], dict[str, BackfilledColumn])
+    for kind in (QUEUE, BROKER)
 )
 COUNTERS: Final = QUEUE.counters
 
@@ -218,16 +198,11 @@ def backfill(
 
 
 def backfilled_rows(
-    source: Prometheus,
-    columns: Sequence[BackfilledColumn],
-    labels: tuple[str, ...],
-    begin: float,
-    end: float,
-    broker: str,
+    source: Prometheus, columns: Columns, labels: tuple[str, ...], begin: float, end: float, broker: str
 ) -> Rows:
     """By thing and time what each column was; of several targets that tell of one thing, the one that tells most."""
     by_target: dict[Name, dict[Name, dict[float, dict[str, float]]]] = defaultdict(lambda: defaultdict(dict))
-    for column in columns:
+    for column_name, column in columns.items():
         for one in source.samples(column.names, begin, end):
             name = name_of(one.labels, labels, broker)
             if name is None:
@@ -236,7 +211,7 @@ def backfilled_rows(
             for stamp, value in pairs(column, one):
                 row = rows.setdefault(stamp, {})
                 # What is told by several reasons, as evictions are, is their sum.
-                row[column.column] = row.get(column.column, 0.0) + value if column.own[0] == "eviction" else value
+                row[column_name] = row.get(column_name, 0.0) + value if column.own[0] == "eviction" else value
     return {
         name: max(sorted(targets.items()), key=lambda one: sum(map(len, one[1].values())))[1]
         for name, targets in by_target.items()
@@ -245,7 +220,7 @@ def backfilled_rows(
 
 def pairs(column: BackfilledColumn, one: SampleRow) -> Iterator[tuple[float, float]]:
     change = column.own_change if one.labels["__name__"] == OWN[column.own] else column.change
-    values = change(one.values, one.stamps)
+    values = CHANGES[change](one.values, one.stamps)
     known = np.isfinite(values)
     return zip(one.stamps[known].tolist(), values[known].tolist(), strict=True)
 
@@ -289,5 +264,4 @@ def table_of(kind: RowType, found: Rows, lives: Lives) -> Any:
 
 
 def interval_of(rows: Mapping[float, Any]) -> float:
-    """Seconds between two scrapes."""
     return float(np.median(np.diff(sorted(rows)))) if len(rows) > 1 else 60.0

@@ -42,7 +42,6 @@ class Note:
 
 
 Notes = Mapping[str, Note]
-"""By name of the note."""
 
 
 def read_notes(store: Store) -> Notes:
@@ -110,7 +109,6 @@ class Known:
         return self.steady() - self.too_old.setdefault(day, self.steady()) >= SURE_SECONDS
 
     def rows_of(self, store: Store, entry: StoredFile) -> int:
-        """Asked of the file once."""
         if entry not in self.rows:
             self.rows[entry] = rows_in(store, entry.path)
         return self.rows[entry]

@@ -59,7 +59,6 @@ class CounterEpochs:
     def of(
         self, broker: str, kind: str, table: Table[Any], sids: Keys, counters: tuple[str, ...], stamp: float
     ) -> Keys:
-        """Inc of each row."""
         now = np.full((COUNTERS, len(table)), np.nan)
         for i, name in enumerate(counters):
             now[i] = table[name]

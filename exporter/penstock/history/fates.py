@@ -23,7 +23,6 @@ from penstock.observation.facts import JUDGED
 
 MILLI = 1000.0
 MOST_FATES = 64
-"""Of one thing."""
 
 
 @dataclass(frozen=True, slots=True)

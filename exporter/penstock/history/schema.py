@@ -6,13 +6,14 @@ one life of its counters: they never fall within one.
 """
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from penstock import model
+from penstock.core.catalogues import read_toml
 
 VERSION: Final = 1
 VERSION_KEY: Final = b"penstock.history"
@@ -24,25 +25,28 @@ COUNT: Final = pa.int64()
 REAL: Final = pa.float64()
 FLAG: Final = pa.int8()
 KEY: Final = pa.int64()
+TYPES: Final = {"count": COUNT, "flag": FLAG, "real": REAL, "small": pa.float32(), "text": TEXT, "time": TIME}
+"""By their names in `schema.toml`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowType:
-    """One kind of row. row: class of the row objects. texts: field of these → column. numbers: columns of the table,
-    with their type. flags: which texts are true or false instead. joins: attribute of the Snapshot that holds a key of
-    another table per row → column. identity: the fields that name its series. counters: columns that never fall in one
-    life.
+    """One kind of row, as `schema.toml` has it.
+
+    texts: field of the row objects → column; flags: which of these are true or false instead. numbers: columns of the
+    table, with their type. extra: what stands beside them. joins: attribute of the Snapshot that holds a key of another
+    table per row → column. identity: fields that name its series. counters: columns that never fall in one life.
     """
 
     name: str
     row: type
     texts: Mapping[str, str]
+    flags: frozenset[str]
     numbers: Mapping[str, Any]
-    flags: frozenset[str] = frozenset()
-    identity: tuple[str, ...] = ()
-    counters: tuple[str, ...] = ()
-    extra: tuple[tuple[str, Any], ...] = ()
-    joins: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any]
+    joins: Mapping[str, str]
+    identity: tuple[str, ...]
+    counters: tuple[str, ...]
 
     @property
     def schema(self) -> Any:
@@ -50,117 +54,14 @@ class RowType:
         if self.identity:
             own += [("sid", KEY), ("key", KEY), ("inc", KEY)]
         texts = [(column, pa.bool_() if name in self.flags else TEXT) for name, column in self.texts.items()]
-        columns = [*own, *texts, *self.numbers.items(), *self.extra, *((name, KEY) for name in self.joins.values())]
+        keys = [(name, KEY) for name in self.joins.values()]
+        columns = [*own, *texts, *self.numbers.items(), *self.extra.items(), *keys]
         return pa.schema([pa.field(name, kind) for name, kind in columns], {VERSION_KEY: str(VERSION).encode()})
 
     @property
     def order(self) -> tuple[str, ...]:
         """Series order: equal neighbours are what makes a file small."""
         return ("sid", "key", "stamp") if self.identity else ("broker", "stamp")
-
-
-def _of(row: type, **renamed: str) -> dict[str, Any]:
-    """The texts and flags of a row class; numbers of the broker's own row are left to its columns."""
-    named = [field for field in fields(row) if field.type is not float]
-    return {
-        "row": row,
-        "texts": {field.name: renamed.get(field.name, field.name) for field in named},
-        "flags": frozenset(field.name for field in named if field.type is bool),
-    }
-
-
-def _all(kind: Any, *names: str) -> dict[str, Any]:
-    return dict.fromkeys(names, kind)
-
-
-BROKER: Final = RowType(
-    "broker",
-    **_of(model.Broker, kind="broker_kind"),
-    numbers={field.name: REAL for field in fields(model.Broker) if field.type is float},
-    # agent_clock is the stamp unrounded; parts what was read, failed the collectors that failed.
-    extra=(("agent_clock", REAL), ("interval", REAL), ("parts", TEXT), ("failed", TEXT)),
-)
-ADDRESS: Final = RowType(
-    "address",
-    **_of(model.AddressRow, name="address"),
-    numbers={
-        **_all(COUNT, "delivering", "scheduled", "uncommitted", "removed", "added_bytes", "removed_bytes"),
-        **_all(COUNT, "message_limit_bytes", "max_producers", "consumer_flow_limit"),
-        **_all(FLAG, "topic", "dead_letters", "exact"),
-        **_all(COUNT, "memory_bytes", "limit_bytes", "limit_messages", "messages_added", "messages_unrouted", "pages"),
-        **_all(COUNT, "page_read_limit_bytes", "page_read_limit_messages", "messages_dropped", "messages_rejected"),
-        **_all(COUNT, "messages", "producers", "consumers", "max_delivery_attempts"),
-        **_all(FLAG, "non_destructive", "makes_dead_letter_queues", "makes_expiry_queues", "slow_consumer_kills"),
-        **_all(REAL, "slow_consumer_rate", "slow_consumer_period", "expiry_delay"),
-        **_all(REAL, "memory_used_ratio", "limit_percent"),
-        **_all(FLAG, "paging", "paused", "producers_paused", "producers_blocked", "internal", "temporary"),
-        **_all(FLAG, "retroactive"),
-    },
-    identity=("name",),
-    counters=("messages_added", "removed"),
-)
-QUEUE: Final = RowType(
-    "queue",
-    **_of(model.QueueRow, name="queue", kind="queue_kind"),
-    numbers={
-        **_all(COUNT, "messages", "delivering", "scheduled", "bytes", "delivering_bytes", "consumers"),
-        **_all(COUNT, "added", "acknowledged", "expired", "killed", "acknowledge_attempts", "ring_limit"),
-        **_all(COUNT, "max_consumers", "consumers_before_dispatch", "removed", "uncommitted"),
-        **_all(FLAG, "exact", "paused", "last_value", "exclusive", "grouped", "enabled"),
-        **_all(FLAG, "has_dead_letter_address", "has_expiry_address"),
-        **_all(COUNT, "in_doubt"),
-        **_all(TIME, "last_acknowledgement", "next_sent"),
-    },
-    identity=("address", "name"),
-    counters=("added", "acknowledged", "expired", "killed"),
-    # What the account of the live agent said; null where it could not know.
-    extra=(("evicted", COUNT), ("interval", pa.float32())),
-)
-CONSUMER: Final = RowType(
-    "consumer",
-    **_of(model.ConsumerRow, id="consumer"),
-    numbers={
-        **_all(COUNT, "buffered", "buffered_bytes", "delivered", "acknowledged", "awaiting_commit"),
-        **_all(COUNT, "flow_limit", "flow_resume", "waiting", "acknowledge_mode"),
-        **_all(TIME, "created", "last_delivery", "last_acknowledgement"),
-        **_all(FLAG, "flow_paused", "orphaned", "leaving"),
-    },
-    identity=("address", "queue", "client"),
-    counters=("delivered", "acknowledged"),
-    extra=(("interval", pa.float32()),),
-    joins={"consumer_queue": "queue_key", "consumer_connection": "connection_key"},
-)
-CONNECTION: Final = RowType(
-    "connection",
-    **_of(model.ConnectionRow, id="connection"),
-    numbers=_all(COUNT, "sessions", "consumers", "producers"),
-    identity=("client",),
-)
-PRODUCER: Final = RowType(
-    "producer",
-    **_of(model.ProducerRow, id="producer"),
-    numbers={**_all(COUNT, "produced", "produced_bytes"), **_all(TIME, "created")},
-    identity=("address", "client"),
-    counters=("produced",),
-    joins={"producer_connection": "connection_key"},
-)
-TRANSACTION: Final = RowType(
-    "transaction",
-    **_of(model.TransactionRow, id="transaction"),
-    numbers={
-        **_all(COUNT, "messages", "acknowledgements"),
-        **_all(TIME, "created"),
-        **_all(FLAG, "state", "distributed"),
-    },
-    identity=("client",),
-    joins={"transaction_connection": "connection_key"},
-)
-LINK: Final = RowType(
-    "link",
-    **_of(model.LinkRow, name="link", kind="link_kind"),
-    numbers={**_all(COUNT, "pending"), **_all(FLAG, "up")},
-    identity=("name",),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,39 +74,39 @@ class FateRow:
     client: str
 
 
-FATE: Final = RowType(
-    "fate",
-    **_of(FateRow),
-    # messages: at least so many since the account began, most: at most, null where that is not known;
-    # before: `messages` of the poll before
-    numbers=_all(COUNT, "messages", "most", "before"),
-    identity=("address", "queue", "fate", "client"),
-    counters=("messages",),
-)
 TOLD_EVERY: Final = 3600
 """Seconds after which a condition that stands is told again, at the full hour;"""
 UNSEEN: Final = TOLD_EVERY + 900.0
 """after so many it is not known to stand any more."""
-CONDITION: Final = RowType(
-    "condition",
-    dict,
-    # event: enter, leave, severity (it became another), or hold: it stands at the first poll of an hour or of the agent
-    texts={name: name for name in ("event", "condition", "address", "queue", "client", "severity", "evidence")},
-    # seen: when it was last seen to stand; of one that ended it may be long ago, if nobody looked
-    numbers={"since": TIME, "consumers": COUNT, "seen": TIME},
-)
 
-TABLES: Final[Mapping[str, RowType]] = {
-    "addresses": ADDRESS,
-    "queues": QUEUE,
-    "consumers": CONSUMER,
-    "connections": CONNECTION,
-    "producers": PRODUCER,
-    "links": LINK,
-    "transactions": TRANSACTION,
-}
+
+def _row_type(name: str, said: Mapping[str, Any]) -> RowType:
+    row: type = {**vars(model), "FateRow": FateRow}[said["row"]] if "row" in said else dict
+    kept = {field.name: field.type for field in fields(row)} if is_dataclass(row) else dict.fromkeys(said["texts"], str)
+    texts = [field for field, kind in kept.items() if kind is not float]
+    return RowType(
+        name,
+        row,
+        {field: said.get("renamed", {}).get(field, field) for field in texts},
+        frozenset(field for field in texts if kept[field] is bool),
+        {field: REAL for field, kind in kept.items() if kind is float} | _columns(said.get("numbers", ())),
+        _columns(said.get("extra", ())),
+        said.get("joins", {}),
+        tuple(said.get("identity", ())),
+        tuple(said.get("counters", ())),
+    )
+
+
+def _columns(groups: Sequence[Mapping[str, Sequence[str]]]) -> dict[str, Any]:
+    return {name: TYPES[kind] for group in groups for kind, names in group.items() for name in names}
+
+
+_KINDS = read_toml("penstock.history", "schema.toml")
+ROW_TYPES: Final[Mapping[str, RowType]] = {name: _row_type(name, said) for name, said in _KINDS.items()}
+TABLES: Final = {said["table"]: ROW_TYPES[name] for name, said in _KINDS.items() if "table" in said}
 """Attribute of a Snapshot → the kind of its rows."""
-ROW_TYPES: Final[Mapping[str, RowType]] = {kind.name: kind for kind in (BROKER, CONDITION, FATE, *TABLES.values())}
+BROKER, CONDITION, FATE = ROW_TYPES["broker"], ROW_TYPES["condition"], ROW_TYPES["fate"]
+QUEUE, CONSUMER = ROW_TYPES["queue"], ROW_TYPES["consumer"]
 
 
 def series_id(*names: str) -> int:

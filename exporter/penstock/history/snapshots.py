@@ -11,19 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.core.table import Column, Index, Keys, Table, positions
-from penstock.history.schema import (
-    BROKER,
-    CONSUMER,
-    COUNT,
-    FLAG,
-    QUEUE,
-    TABLES,
-    TEXT,
-    TIME,
-    RowType,
-    as_dictionary,
-    series_id,
-)
+from penstock.history import schema
+from penstock.history.schema import BROKER, CONSUMER, COUNT, FLAG, QUEUE, TABLES, TEXT, TIME, RowType
 from penstock.model import BROKER_KINDS, Broker, BrokerKind, Collector, Observation, Process, Role, Snapshot
 
 MICRO = 1e6
@@ -45,7 +34,7 @@ class Texts:
             return known[1], known[2]
         rows = index.rows.tolist()
         names = [[str(getattr(row, name)) for row in rows] for name in kind.identity]
-        sids = np.fromiter((series_id(broker, *one) for one in zip(*names, strict=True)), np.int64, len(rows))
+        sids = np.fromiter((schema.series_id(broker, *one) for one in zip(*names, strict=True)), np.int64, len(rows))
         columns = {
             column: pa.array([getattr(row, name) for row in rows], pa.bool_())
             if name in kind.flags
@@ -176,7 +165,7 @@ class RowReader:
         for at, field_ in enumerate(table.schema):
             if field_.type == TEXT:
                 known = self._words.setdefault((kind.name, field_.name), {})
-                column = as_dictionary(table[field_.name])
+                column = schema.as_dictionary(table[field_.name])
                 codes = [known.setdefault(word, len(known)) for word in column.dictionary.to_pylist()]
                 moved = pa.array(codes, pa.int32()).take(column.indices)
                 table = table.set_column(

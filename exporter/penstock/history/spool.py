@@ -24,8 +24,6 @@ HOUR = 3600
 
 @dataclass(slots=True)
 class Segment:
-    """The segment that is being written."""
-
     directory: Path
     hour: int
     opened: float
@@ -161,10 +159,12 @@ def read(segment: Path, kind: str) -> Stream:
             while True:
                 at = file.tell()
                 batch = stream.read_next_batch()
-                if _is_sound(batch):
-                    batches.append(fitted(pa.Table.from_batches([batch]), schema))
-                else:
+                try:
+                    batch.validate(full=True)
+                except pa.ArrowInvalid:  # its texts could be read from anywhere in memory
                     unsound = True
+                else:
+                    batches.append(fitted(pa.Table.from_batches([batch]), schema))
         except StopIteration:
             pass
         except OSError as error:
@@ -176,15 +176,6 @@ def read(segment: Path, kind: str) -> Stream:
         damaged = unsound or _has_rows(file.read())
     rows = pa.concat_tables(batches).unify_dictionaries() if batches else schema.empty_table()
     return Stream(rows, damaged)
-
-
-def _is_sound(batch: Any) -> bool:
-    """Texts of a batch that is not could be read from anywhere in memory."""
-    try:
-        batch.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 CONTINUATION = b"\xff\xff\xff\xff"

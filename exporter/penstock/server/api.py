@@ -33,13 +33,11 @@ def api_routes(agent: AgentView, look_ups: RequestLimit) -> list[web.RouteDef]:
 
 
 async def _answer(route: Route, agent: AgentView, look_ups: RequestLimit, request: web.Request) -> web.Response:
-    def body_of(given: Given) -> bytes:
-        return msgspec.json.encode(route.look_up(agent, given))
-
     status = 200
     try:
         async with look_ups.turn():
-            body = await asyncio.to_thread(body_of, _given(route, request))
+            given = _given(route, request)
+            body = await asyncio.to_thread(lambda: msgspec.json.encode(route.look_up(agent, given)))
     except Hinted as error:
         status, body = status_of(error), msgspec.json.encode(answers.Error(str(error), error.hint))
     return web.Response(

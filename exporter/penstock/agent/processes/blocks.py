@@ -20,7 +20,6 @@ def changed(before: Published, now: Published) -> Families:
 
 
 def applied(before: Published, families: Families) -> Published:
-    """What `changed` was made of."""
 
     def samples(name: str, parts: Sequence[int | Fragment], count: int) -> Samples:
         old = before.families.get(name, _NONE).fragments

@@ -45,7 +45,6 @@ class WorkerProcess:
     def __init__(self, storage: Path, command: Sequence[str], journal: Journal) -> None:
         self.name = storage.name
         self.blocks: dict[str, BrokerBlocks] = defaultdict(BrokerBlocks)
-        """What each of its brokers shows."""
         self.answered = self.ended = time.monotonic()
         """When it answered last; when it ended, inf while it runs."""
         self.silent = False
@@ -104,7 +103,6 @@ class WorkerProcess:
             self._process.kill()
 
     def withdraw(self, broker: str) -> None:
-        """Show only that it is down."""
         blocks = BrokerBlocks()
         blocks.update({"broker": own.with_poll({}, broker, {"up": 0.0})})
         self.blocks[broker].published = blocks.published

@@ -79,7 +79,6 @@ class WorkerPool:
     """By the broker's name; also of brokers that are no longer there."""
     workers: Sequence[WorkerProcess] = ()
     _intervals: Mapping[str, float] = field(default_factory=dict)
-    """Of the brokers that there are."""
     _config: Config | None = None
     """In force, with the brokers of discovery."""
     _given: dict[str, object] = field(default_factory=dict)
@@ -88,7 +87,6 @@ class WorkerPool:
     _missing: dict[str, dict[str, float]] = field(default_factory=dict)
     """By worker: since when it does not poll a broker that it should; -inf: that was told."""
     _shares: dict[str, float] = field(default_factory=dict)
-    """What each broker takes of a processor."""
     _measured: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Polls of each, and the CPU seconds they took, when it was measured last."""
     _nodes: dict[str, str] = field(default_factory=dict)

@@ -47,7 +47,7 @@ class WorkerAgent(Agent):
         agent, url = f"{config.history.agent}-{self._place.name}", str(self._place.parent / PUBLISHED)
         own = {"agent": agent, "url": config.history.url or url, "trends": None}
         config = config.model_copy(update={"history": config.history.model_copy(update=own)})
-        self._commit(await self._plan(config, await self._look(config)))
+        await self._put_in_force(config, await self._look(config))
         self._written = config
         await self._fleet.settled()
 
@@ -58,7 +58,6 @@ class WorkerAgent(Agent):
         await self._stopped.wait()
 
     def _answer(self) -> None:
-        """One question after the other, as the server asks them."""
         try:
             while not self._stopped.is_set():
                 number, what, given, named = self._connection.recv()
@@ -105,7 +104,7 @@ class WorkerAgent(Agent):
     def _send(self, events: Sequence[Event]) -> None:
         """What all brokers show, as far as it is not known, and these."""
         with self._sending:
-            shown = {poller.name: poller.publisher.blocks.published for poller in self.pollers()}
+            shown = {poller.name: poller.assessor.blocks.published for poller in self.pollers()}
             shown = {name: one for name, one in shown.items() if one.families or name in self._sent}
             shown |= dict.fromkeys(self._sent.keys() - shown.keys(), NOTHING)
             parts = {name: changed(self._sent.get(name, NOTHING), now) for name, now in shown.items()
