@@ -46,6 +46,11 @@ Code = Annotated[float, Meta(ge=0, le=127)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
+def named(name: str, default: Any = NAN) -> Any:
+    """A field that the broker calls `name`."""
+    return msgspec.field(name=name, default=default)
+
+
 class Rows(Generic[RowT]):
     """Rows of one type out of an answer. unreadable: values and rows that could not be read; lost: rows of these."""
 
@@ -182,9 +187,8 @@ def matrix(rows: Sequence[msgspec.Struct], fields: Sequence[str]) -> NDArray[np.
     return found
 
 
-def columns(rows: Sequence[msgspec.Struct], fields: Mapping[str, str]) -> dict[str, Column]:
-    """By the model's names of columns, each read from the field of the rows that `fields` gives it."""
-    return dict(zip(fields, matrix(rows, list(fields.values())), strict=True))
+def columns(rows: Sequence[msgspec.Struct], *fields: str) -> dict[str, Column]:
+    return dict(zip(fields, matrix(rows, fields), strict=True))
 
 
 def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:

@@ -182,7 +182,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         alone: dict[int, set[int]] = {}
         for row in single:
             alone.setdefault(row.connection_id or -1, set()).add(row.consumer_id)
-        counted = {key: row.num_consumers - len(alone.get(key, ())) for key, row in connections.items()}
+        counted = {key: row.consumers - len(alone.get(key, ())) for key, row in connections.items()}
         known = {key: (count, ids) for key, (count, ids) in self._members.items() if counted.get(key, 0) == count > 0}
         fresh = [key for key, count in counted.items() if count > 0 and key not in known]
         if fresh:
@@ -244,8 +244,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         (reply,) = await poll.ask([ask.destinations(attributes)])
         _, found = await poll.work(_DESTINATION.many, reply, "destinations")
         rows = self.budgets["queues"].largest_of(
-            [row for row in found.rows if not _of_admin(row, connections)],
-            lambda row: row.num_msgs_in - row.num_msgs_out,
+            [row for row in found.rows if not _of_admin(row, connections)], lambda row: row.messages_added - row.removed
         )
         depths.forget_all_but(rows)
         if everything:
