@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Annotated, Any, Generic, Protocol, TypeVar
@@ -51,16 +52,14 @@ def named(name: str, default: Any = NAN) -> Any:
     return msgspec.field(name=name, default=default)
 
 
+@dataclass(slots=True)
 class Rows(Generic[RowT]):
     """Rows of one type out of an answer. unreadable: values and rows that could not be read; lost: rows of these."""
 
-    __slots__ = ("lost", "rows", "total", "unreadable")
-
-    def __init__(self, rows: list[RowT], total: int, unreadable: int = 0, lost: int = 0) -> None:
-        self.rows = rows
-        self.total = total
-        self.unreadable = unreadable
-        self.lost = lost
+    rows: list[RowT]
+    total: int
+    unreadable: int = 0
+    lost: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column, Index, Positions
-from penstock.core.windows import Mask, T, since
+from penstock.core.table import Column, Index, Mask, Positions
+from penstock.core.windows import T, since
 from penstock.model import QueueKind
 from penstock.observation.facts import Facts
 from penstock.observation.poll import Groups

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column
-from penstock.core.table import Column, Index, Join, Positions, Table, take_or_fill
-from penstock.core.windows import Mask, T
+from penstock.core.table import Column, Index, Join, Mask, Positions, Table, take_or_fill
+from penstock.core.windows import T
 from penstock.model import AddressRow, ConsumerRow, Process, QueueKind, QueueRow, Snapshot
 from penstock.series.queues import ready
 from penstock.settings.constants import Constants
@@ -27,13 +27,16 @@ SAID = ("added", "settled", "expired", "killed", "scheduled", "messages")
 """The same as `Facts` has them; those that change with `d_` before."""
 AS_THEY_ARE = {
     **{name: name for name in ("delivering", "consumers", "paused", "last_value", "delivering_bytes")},
-    **{"attempts": "acknowledge_attempts", "ring": "ring_limit"},
+    "attempts": "acknowledge_attempts",
+    "ring": "ring_limit",
 }
 """Further columns of queues in `Facts`."""
 SUMS = ("held", "d_left", "d_delivered", "d_uncommitted")
 """Columns of consumers of which `Facts` has the sums by queue."""
 CONSUMER_NUMBERS = ("delivered", "acknowledged", "awaiting_commit", "buffered")
 """The first two are counters."""
+SAID_OF_CONSUMERS = ("delivered", "left", "uncommitted", "held")
+"""The same in `ConsumerFacts`."""
 SKEW = 3.0
 """Messages by which numbers of one row may be apart: they are not read at the same moment."""
 NEEDED = ("queues", "consumers")
@@ -397,21 +400,16 @@ def consumer_facts(
     numbers = np.stack([consumers[name] for name in CONSUMER_NUMBERS])
     past = before.consumers.reindexed(consumers.index).numbers
     new = np.isnan(past[0])
-    delivered, left, uncommitted = consumer_changes(numbers, past, new & ~late, join, known)
+    changes = consumer_changes(numbers, past, new & ~late, join, known)
     return since_said(numbers, past), ConsumerFacts(
         index=consumers.index,
         queue=join.at,
         new=new,
-        held=or_zero(numbers[3]),
-        uncommitted=or_zero(numbers[2]),
-        delivered=or_zero(numbers[0]),
-        left=or_zero(numbers[1]),
+        **dict(zip(SAID_OF_CONSUMERS, or_zero(numbers), strict=True)),
+        **{f"d_{name}": change for name, change in zip(SAID_OF_CONSUMERS[:3], changes, strict=True)},
         held_bytes=consumers["buffered_bytes"],
         last_acknowledgement=consumers["last_acknowledgement"],
         last_delivery=consumers["last_delivery"],
-        d_left=left,
-        d_delivered=delivered,
-        d_uncommitted=uncommitted,
         selective=consumers.index.column("selective", lambda row: bool(row.filter)) > 0,
         orphaned=consumers["orphaned"] > 0,
         gone=gone(before, consumers.index, join),

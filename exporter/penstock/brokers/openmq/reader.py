@@ -8,6 +8,7 @@ Cost. What walks messages is read under a budget (`depths`), settings every ten 
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from penstock.brokers.openmq.depths import Depths, Name
 from penstock.brokers.replies import Decoder
 from penstock.brokers.rows import Rows, RowT
 from penstock.core.errors import SourceError
-from penstock.core.table import Keys, Table
+from penstock.core.table import Table
 from penstock.model import AddressRow, Broker, BrokerKind, Process, QueueRow, ResourceState, Role, Snapshot
 from penstock.transports.portmapper import read_epoch, request_epoch
 from penstock.transports.transport import Request
@@ -307,35 +308,25 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         producers: Rows[wire.Producer] | None,
         transactions: Rows[wire.Transaction] | None,
     ) -> Snapshot:
-        none: Keys = np.empty(0, np.int64)
         rows = [row for row in linked or () if row.service_name != tables.ADMIN]
         by_id = {row.connection_id: row for row in rows}
         by_end = {(row.host or "", row.port or 0): row for row in rows}
-        made, called, keys = self._connection_tables, self._called, self._destinations.queue_keys
-        consumers = self._consumers.table(listing, called, keys) if listing else (None, none, none)
-        if consumers[0] is not None:
-            self.budgets["consumers"].shown(consumers[0].index)
-        connections = None if linked is None else made.table(rows)
-        sent = (None, none) if producers is None else made.producers(producers.rows, by_id, called)
-        if sent[0] is not None:
-            self.budgets["producers"].shown(sent[0].index)
-        open_now = (None, none) if transactions is None else made.transactions(transactions.rows, by_end)
-        return Snapshot(
-            stamp=poll.now,
-            broker=broker,
-            addresses=found and found[0],
-            queues=found and found[1],
-            consumers=consumers[0],
-            connections=connections,
-            producers=sent[0],
-            transactions=open_now[0],
-            consumer_queue=consumers[1],
-            consumer_connection=consumers[2],
-            producer_connection=sent[1],
-            transaction_connection=open_now[1],
-            collectors=poll.collectors,
-            notes=NOTES,
-        )
+        made, called, read = self._connection_tables, self._called, dict[str, Any]()
+        if found is not None:
+            read["addresses"], read["queues"] = found
+        if listing:
+            read["consumers"], read["consumer_queue"], read["consumer_connection"] = self._consumers.table(
+                listing, called, self._destinations.queue_keys
+            )
+        if linked is not None:
+            read["connections"] = made.table(rows)
+        if producers is not None:
+            read["producers"], read["producer_connection"] = made.producers(producers.rows, by_id, called)
+        if transactions is not None:
+            read["transactions"], read["transaction_connection"] = made.transactions(transactions.rows, by_end)
+        for name in read.keys() & {"consumers", "producers"}:
+            self.budgets[name].shown(read[name].index)
+        return Snapshot(stamp=poll.now, broker=broker, collectors=poll.collectors, notes=NOTES, **read)
 
 
 def _settings(reply: wire.Reply, name: Name) -> wire.Settings | None:

@@ -10,7 +10,6 @@ from sys import intern
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock import model
 from penstock.brokers.clients import NameMap, client_name
@@ -18,7 +17,7 @@ from penstock.brokers.openmq.answers import Connection, Consumer, Destination, P
 from penstock.brokers.openmq.depths import Carried, Name
 from penstock.brokers.rows import columns, integers, matrix, positive, present, seconds
 from penstock.brokers.tables import TableBuilder
-from penstock.core.table import SLACK, Column, KeyAllocator, Keys, RowT, Table
+from penstock.core.table import SLACK, Column, KeyAllocator, Keys, Matrix, RowT, Table
 from penstock.model import AddressRow, ConsumerRow, QueueKind, QueueRow, RingSource
 
 DEAD_MESSAGES = "mq.sys.dmq"
@@ -378,7 +377,7 @@ def unwrapped(counter: Column) -> Column:
 def _states(rows: Sequence[Destination]) -> dict[str, Column]:
     (state,) = matrix(rows, ("state",))
 
-    def one_of(*states: int) -> NDArray[np.float64]:
+    def one_of(*states: int) -> Matrix:
         return np.where(np.isnan(state), np.nan, np.isin(state, states))
 
     return {"paused": one_of(CONSUMERS_PAUSED, BOTH_PAUSED), "producers_paused": one_of(PRODUCERS_PAUSED, BOTH_PAUSED)}
