@@ -38,7 +38,7 @@ help:
 	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
-	@echo "make bench-judge, bench-journal, bench-tick, bench-growth, bench-fairness, bench-held, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-broker, bench-jmx, bench-trust, bench-trends, bench-forecast  what it costs and how well it forecasts, see docs/performance.md and docs/trends.md (15 s to 40 min)"
+	@echo "make bench-judge, bench-journal, bench-tick, bench-growth, bench-fairness, bench-held, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-broker, bench-jmx, bench-trust, bench-trends, bench-forecast, bench-conclusions  what it costs, how well it forecasts and concludes, see docs/performance.md and docs/trends.md (15 s to 40 min)"
 	@echo "make compare [AGAINST=283a76f]  conditions and /metrics of all recordings, the same as of another commit (2 min)"
 	@echo "make compare-tick [AGAINST=283a76f]  CPU and memory of a whole tick beside those of another commit (12 min)"
 	@echo "make test-chart, chart-golden  the Helm chart with helm itself; its golden files made again (first time 10 min, then 20 s; needs Go)"
@@ -46,6 +46,8 @@ help:
 	@echo "make alertbench-openmq [ONLY=...]  the same on a real OpenMQ (7 min)"
 	@echo "make test-spark-cluster  trends on a real Spark cluster with history on a real S3 server (5 min)"
 	@echo "make test-pages  the status page in a real Chromium: three clicks on the demo, accessibility (3 min; needs Chromium)"
+	@echo "make test-alert-mutants  every change to an alerting or recording rule fails a test (15 min)"
+	@echo "make test-storm  2,000 queues of one dead application give one page, and what the rules cost (3 min; needs Go)"
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
 	@echo "make test-cluster  the chart on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
 	@echo "make audit   the image's dependencies against known vulnerabilities; fails where one could not be looked up (1 min)"
@@ -219,13 +221,16 @@ demo-trends: $(VENV)/.test  # a report on the imagined history of two brokers, i
 bench-forecast: $(VENV)/.test  # scores the forecast on the M4 hourly series: M4_TRAIN=Hourly-train.csv [M4_TEST=...] (1 min)
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.forecast
 
+bench-conclusions: $(VENV)/.test  # scores limits, growth, changes, pace and what-if against known truths (1 min)
+	@PYTHONPATH=exporter:tests OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.conclusions
+
 test-spark-cluster: $(VENV)/.test  # trends on a real Spark cluster, history on a real S3 server (5 min; needs Java 17)
 	$(BIN)/pytest tests/trends/cluster_check.py
 
 bench-trends: $(VENV)/.test  # rollup beside DuckDB, daily job at 90 and 365 days, bytes beside Prometheus (10 min; needs Java 17, Maven)
 	PYTHONPATH=tests $(BIN)/python -m bench.trends
 
-.PHONY: test-spark-cluster bench-trends bench-forecast bench-tick bench-judge bench-journal bench-scrape bench-pages bench-prometheus bench-growth bench-fairness bench-held bench-broker bench-asked bench-jmx bench-trust
+.PHONY: test-spark-cluster bench-trends bench-forecast bench-conclusions bench-tick bench-judge bench-journal bench-scrape bench-pages bench-prometheus bench-growth bench-fairness bench-held bench-broker bench-asked bench-jmx bench-trust
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (5 min)
 	$(BIN)/python -m bench.tick
@@ -293,6 +298,14 @@ alertbench-openmq: $(VENV)/.test  # the same on a real OpenMQ (7 min)
 
 alertbench: $(VENV)/.test  # FlowBench's situations fire the alerts of their labels and no other; a hang resolves nothing (11 min)
 	@PYTHONPATH=tests $(BIN)/python -m alertbench.bench --seed "$(SEED)" --interval "$(POLL)" --only "$(ONLY)"
+
+.PHONY: test-alert-mutants test-storm
+
+test-storm: $(VENV)/.test .tools/amtool .tools/alertmanager  # 2,000 queues of one dead application give one page; needs Go (3 min)
+	$(BIN)/pytest -s tests/assets/storm_check.py
+
+test-alert-mutants: $(VENV)/.test  # every change to an alerting or recording rule fails a test (15 min)
+	$(BIN)/pytest -n $(WORKERS) tests/assets/mutation_check.py
 
 ALERTMANAGER := github.com/prometheus/alertmanager/cmd
 

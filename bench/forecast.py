@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.trends.forecast import DAY, forecast, pooled_quantile, seasonal_naive
+from penstock.trends.forecast import DAY, forecast, origins_of, pooled_quantile, seasonal_naive
 
 HORIZON = 48
+WEEK_AHEAD = 168
 Series = NDArray[np.float64]
 
 
@@ -47,6 +48,24 @@ def naive2(y: Series) -> Series:
 
 def smape(actual: Series, made: Series) -> float:
     return float(np.mean(200 * np.abs(actual - made) / (np.abs(actual) + np.abs(made))))
+
+
+def week_ahead(train: list[Series], test: list[Series]) -> dict[str, float]:
+    """A week ahead: MASE, and the share of the hours and of the sums of days that the intervals hold."""
+    # Shorter ones have no back-test of a week, and no interval.
+    long = [(y, actual) for y, actual in zip(train, test, strict=True) if origins_of(len(y), WEEK_AHEAD)]
+    train, test = [y for y, _ in long], [actual for _, actual in long]
+    made = [forecast(y, WEEK_AHEAD, season=WEEK_AHEAD) for y in train]
+    width = pooled_quantile([one.scores for one in made])
+    hours, days, errors = [], [], []
+    for y, actual, one in zip(train, test, made, strict=True):
+        hours.append((np.abs(actual - one.values) <= width * one.scale).mean())
+        off = np.abs((actual - one.values).reshape(-1, DAY).sum(axis=1))
+        days.append((off <= one.daily).mean())
+        errors.append(np.abs(actual - one.values).mean() / np.abs(y[DAY:] - y[:-DAY]).mean())
+    print(f"a week ahead: {len(train)} series")
+    found = {"mase": np.mean(errors), "coverage": np.mean(hours), "daily_coverage": np.mean(days)}
+    return {name: round(float(value), 4) for name, value in found.items()}
 
 
 def score(train: list[Series], test: list[Series]) -> dict[str, float]:
@@ -89,10 +108,11 @@ def main() -> int:
     began = time.process_time()
     validation = score([y[:-HORIZON] for y in train], [y[-HORIZON:] for y in train])
     print(f"{1000 * (time.process_time() - began) / len(train):.1f} ms CPU a series")
+    week = week_ahead([y[:-WEEK_AHEAD] for y in train], [y[-WEEK_AHEAD:] for y in train])
     test: dict[str, Any] | None = None
     if not tuning and (other := os.environ.get("M4_TEST")):
         test = score(train, read(Path(other)))
-    print(json.dumps({"tuning" if tuning else "validation": validation, "test": test}))
+    print(json.dumps({"tuning" if tuning else "validation": validation, "week": week, "test": test}))
     return 0
 
 

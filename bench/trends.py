@@ -131,8 +131,7 @@ def with_history(session: Any, folder: Path, days: int) -> tuple[Path, Path, str
 
 def forget(out: Path, day: str) -> None:
     """As if the last day had not been rolled up yet."""
-    file = out / "manifest.json"
-    file.write_text(json.dumps({d: files for d, files in json.loads(file.read_text()).items() if d != day}))
+    (out / "days" / f"{day}.json").unlink()
 
 
 # --- bytes

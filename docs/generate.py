@@ -2,17 +2,24 @@
 `python docs/generate.py [DIRECTORY]`: write what pages of the documentation have from the code.
 
 metrics.md: the catalogue; cli.md: the commands' own help; conditions.md: a section for each condition, below a mark;
-findings.md: the table of rules, between two marks; actions.md: all actions, below a mark.
+findings.md: the table of rules, between two marks; actions.md: all actions, below a mark; runbooks: the thresholds of
+each alert, and the actions that fit it, before what clears it.
 """
 
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
+from msgspec import structs
 
 from penstock.actions.catalogue import ACTIONS, ActionTemplate
+from penstock.assets.rule_files import all_alerts
+from penstock.assets.runbooks import RUNBOOKS
+from penstock.assets.thresholds import THRESHOLDS, Thresholds
+from penstock.assets.values import AlertValues
 from penstock.cli.main import main
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Condition, Scope
@@ -213,12 +220,39 @@ def in_capitals(text: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda one: "" if one[1] == "at_risk" else one[1].upper(), text)
 
 
+# --- runbooks
+
+
+def runbook(text: str, thresholds: Thresholds = THRESHOLDS) -> str:
+    """A page of runbooks with the thresholds and actions of each alert as they are now."""
+    names: Mapping[str, Any] = {name: f"@{name}@" for name in Thresholds.__struct_fields__}
+    named = AlertValues(thresholds=Thresholds(**names))
+    used: dict[str, set[str]] = {}
+    for alert in all_alerts(named):
+        used.setdefault(alert.name, set()).update(re.findall(r"@(\w+)@", f"{alert.expr} {alert.wait} {alert.keep}"))
+    text = re.sub(r"(?m)^\*\*(Thresholds|Commands)\*\* .*\n\n", "", text)
+    return re.sub(
+        r"(?ms)^## (\w+)$(.*?)(?=^\*\*Clears)",
+        lambda found: f"## {found[1]}{found[2]}{''.join(of_alert(found[1], used[found[1]], thresholds))}",
+        text,
+    )
+
+
+def of_alert(alert: str, used: Iterable[str], thresholds: Thresholds) -> Iterator[str]:
+    of = {one.name for one in CONDITIONS.values() if one.alert is not None and one.alert.name == alert}
+    if fitting := [f"[{one.name}](../actions.md#{one.name})" for one in ACTIONS if one.conditions & of]:
+        yield f"**Commands** `penstock runbook {alert} BROKER QUEUE` prints them filled in: {', '.join(fitting)}.\n\n"
+    shown = structs.asdict(thresholds)
+    yield f"**Thresholds** {', '.join(f'`{name}` {shown[name]}' for name in shown if name in set(used))}.\n\n"
+
+
 PAGES: Mapping[str, Callable[[str], str]] = {
     "metrics.md": metrics,
     "cli.md": commands,
     "conditions.md": conditions,
     "findings.md": findings,
     "actions.md": actions,
+    **{f"runbooks/{name}.md": runbook for name in RUNBOOKS},
 }
 """By page: what it is to be, of what it is."""
 

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a script beside the chart, no package
-"""`python helm/generate.py [--check]`: values.schema.json and README.md of the chart, from values and config model."""
+"""`python helm/generate.py [--check]`: schema, README and rules of the chart, from values, config model and alerts."""
 
 import json
 import re
@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import json as msgspec_json
+from msgspec import structs
 
+from penstock.assets.rule_files import OBJECT, rule_files
+from penstock.assets.thresholds import THRESHOLDS, Thresholds
+from penstock.assets.values import AlertValues
 from penstock.config import json_schema
 
 CHART = Path(__file__).parent / "penstock"
@@ -18,7 +23,8 @@ FREE = {
     "commonLabels", "imagePullSecrets", "secrets.values", "secrets.existing", "web.config", "trends.resources",
     "service.annotations", "serviceMonitor.labels", "serviceMonitor.tlsConfig", "serviceMonitor.basicAuth",
     "serviceMonitor.relabelings", "serviceMonitor.metricRelabelings", "podMonitor.labels", "podMonitor.relabelings",
-    "podMonitor.metricRelabelings", "prometheusRule.labels", "dashboards.labels", "dashboards.instanceSelector",
+    "podMonitor.metricRelabelings", "prometheusRule.labels", "prometheusRule.severities",
+    "prometheusRule.alertLabels", "dashboards.labels", "dashboards.instanceSelector",
     "networkPolicy.from", "networkPolicy.egress", "serviceAccount.annotations", "probes.liveness", "probes.readiness",
     "resources", "podSecurityContext", "securityContext", "podAnnotations", "podLabels", "nodeSelector", "tolerations",
     "affinity", "topologySpreadConstraints", "extraArgs", "extraEnv", "extraEnvFrom", "extraVolumes",
@@ -47,8 +53,25 @@ def schema() -> dict[str, Any]:
     config["required"] = []  # existingConfigSecret stands in for it
     made = _schema(values, "")
     made["properties"]["config"] = config
+    thresholds = msgspec_json.schema(Thresholds)["$defs"]["Thresholds"]
+    made["properties"]["prometheusRule"]["properties"]["thresholds"] = thresholds
     made["properties"]["global"] = {"type": "object", "description": "Values of a parent chart; none is used."}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "$defs": definitions}
+
+
+def rules() -> str:
+    """The groups of the rules with @NAME@ in place of thresholds and links, which the template fills in.
+
+    A critical alert has a name of its own: the Alertmanager of kube-prometheus-stack lets it inhibit, within the
+    namespace, all warnings of its name, also those of other queues.
+    """
+    thresholds = Thresholds(**{name: f"@{name}@" for name in Thresholds.__struct_fields__})
+    links = {"runbooks_url": "runbook_url", "grafana_url": "dashboard_url", "agent_url": "agent_url"}
+    urls = {name: f"http://@{link}@" for name, link in links.items()}
+    values = AlertValues(preset="kube-prometheus-stack", thresholds=thresholds, **urls)
+    head = "# Made by `python helm/generate.py`; do not edit.\n"
+    spec = yaml.safe_load(rule_files(values)[OBJECT])["spec"]
+    return head + yaml.safe_dump(spec, sort_keys=False, width=10_000, allow_unicode=True)
 
 
 def _schema(value: Any, path: str) -> dict[str, Any]:
@@ -115,7 +138,12 @@ def _rows() -> Iterator[tuple[str, str, str]]:
 
 
 def main() -> int:
-    made = {"values.schema.json": json.dumps(schema(), indent=1) + "\n", "README.md": readme()}
+    made = {
+        "values.schema.json": json.dumps(schema(), indent=1) + "\n",
+        "README.md": readme(),
+        "files/rules.yaml": rules(),
+        "files/thresholds.yaml": yaml.safe_dump(structs.asdict(THRESHOLDS), sort_keys=False),
+    }
     stale = [name for name, text in made.items() if not _same(CHART / name, text)]
     if "--check" in sys.argv[1:]:
         for name in stale:

@@ -10,6 +10,7 @@ from dashboards.generate.panels import (
     Scope,
     Step,
     above,
+    apart,
     below,
     graph,
     largest,
@@ -18,7 +19,7 @@ from dashboards.generate.panels import (
 )
 
 S = Scope(("broker",))
-_TARGET = '{job=~"$job",instance=~"$instance"}'
+_TARGET = '{cluster=~"$cluster",namespace=~"$namespace",job=~"$job",instance=~"$instance"}'
 _BY_BROKER = "instance, broker"
 _NO_HISTORY = "No history is kept"
 
@@ -116,7 +117,7 @@ _POLLS = Row(
             "ok, partial (a part failed, its last data are shown for a while), failed, skipped (the one before still"
             " ran). Anything but ok needs a look at the agent's log.",
             Query(
-                f"sum by (broker, result) (rate({S('penstock_polls_total')}[$__rate_interval]))",
+                f"sum by ({apart('broker, result')}) (rate({S('penstock_polls_total')}[$__rate_interval]))",
                 "{{broker}} {{result}}",
             ),
             unit="cps",
@@ -142,7 +143,9 @@ _POLLS = Row(
             "Collectors",
             "The parts of a poll. One that fails all the time is a right that the account lacks: `penstock check` says"
             " which.",
-            Query(f"min by (broker, collector) ({S('penstock_collector_success')})", "{{broker}} {{collector}}"),
+            Query(
+                f"min by ({apart('broker, collector')}) ({S('penstock_collector_success')})", "{{broker}} {{collector}}"
+            ),
             mappings=DONE,
             steps=(Step(None, CRITICAL), Step(1, OK)),
             width=8,

@@ -7,6 +7,7 @@ from dashboards.generate.common import (
     QUEUE_LINK,
     SEVERITIES,
     UP,
+    WARN,
     added,
     consumers,
     findings,
@@ -37,6 +38,7 @@ from dashboards.generate.panels import (
 )
 
 from penstock.assets.thresholds import BROKERS_OWN
+from penstock.assets.thresholds import THRESHOLDS as T
 
 S = Scope(("broker", "address"))
 _BY_ADDRESS = "broker, address"
@@ -84,7 +86,7 @@ _NOW = Row(
             f"max({S('mq_broker_memory_used_bytes')} / {S('mq_broker_memory_limit_bytes')})",
             unit="percentunit",
             decimals=1,
-            steps=above(0.8, 0.95),
+            steps=above(WARN, T.memory_of_limit_ratio),
         ),
         stat(
             "Disk, of its limit",
@@ -93,7 +95,7 @@ _NOW = Row(
             f"max({S('mq_broker_disk_used_ratio')} / {S('mq_broker_disk_limit_ratio')})",
             unit="percentunit",
             decimals=1,
-            steps=above(0.8, 0.9),
+            steps=above(WARN, T.disk_of_limit_ratio),
         ),
     ),
 )
@@ -189,7 +191,7 @@ _ADDRESSES = Row(
             unit="percentunit",
             decimals=0,
             width=12,
-            steps=above(0.9),
+            steps=above(T.address_used_ratio),
             links=(_ADDRESS_LINE_LINK,),
         ),
         graph(
@@ -270,7 +272,7 @@ _ADDRESSES = Row(
                 largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")),
                 "percentunit",
                 0,
-                steps=above(0.8, 0.95),
+                steps=above(WARN, T.address_used_ratio),
             ),
             Column("Messages", largest(_BY_ADDRESS, S("mq_address_messages"))),
             Column("Producers", largest(_BY_ADDRESS, S("mq_address_producers"))),

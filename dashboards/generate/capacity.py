@@ -2,7 +2,7 @@
 
 from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINE_LINK
 from dashboards.generate.frame import Dashboard
-from dashboards.generate.panels import Query, Row, Scope, above, graph, largest, stat
+from dashboards.generate.panels import Query, Row, Scope, above, graph, largest, least_of, stat
 
 from penstock.assets.thresholds import THRESHOLDS as T
 
@@ -26,7 +26,7 @@ _LIMITS = Row(
             Query(_headroom("mq_broker_memory_used_bytes", "mq_broker_memory_limit_bytes"), "{{broker}}"),
             unit="percentunit",
             decimals=0,
-            steps=above(0.9),
+            steps=above(T.memory_of_limit_ratio),
         ),
         graph(
             "Disk, of the limit",
@@ -35,7 +35,7 @@ _LIMITS = Row(
             Query(_headroom("mq_broker_disk_used_ratio", "mq_broker_disk_limit_ratio"), "{{broker}}"),
             unit="percentunit",
             decimals=0,
-            steps=above(0.9),
+            steps=above(T.disk_of_limit_ratio),
         ),
         graph(
             "Fill of addresses",
@@ -43,7 +43,7 @@ _LIMITS = Row(
             Query(largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")), "{{broker}} {{address}}"),
             unit="percentunit",
             decimals=0,
-            steps=above(0.9),
+            steps=above(T.address_used_ratio),
         ),
     ),
 )
@@ -95,6 +95,7 @@ _FORECASTS = Row(
             "When memory or disk of a broker meets its limit if it grows on: low is the earliest, high the latest."
             " Nothing here means no clear trend.",
             Query(largest("broker, limit, bound", S("mq_forecast_limit_seconds")), "{{broker}} {{limit}} {{bound}}"),
+            ranked=least_of,
             unit="s",
             empty=_NO_JOB,
             decimals=1,

@@ -301,4 +301,5 @@ CLIENTS = Dashboard(
     "Who holds messages, who settles them, and who has stopped.",
     CLIENT,
     (_NOW, _PROGRESS, _BUFFERS),
+    single=("broker",),
 )

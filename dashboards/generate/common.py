@@ -8,6 +8,7 @@ from dashboards.generate.panels import (
     Panel,
     Query,
     Scope,
+    apart,
     largest,
     rate,
     table,
@@ -28,6 +29,8 @@ _COLOURS = {
     Severity.CRITICAL: ("critical", CRITICAL),
 }
 SEVERITIES = {str(int(severity)): shown for severity, shown in _COLOURS.items()}
+WARN = 0.8
+"""Share of a limit from which it is coloured; the alerts' thresholds are coloured as critical."""
 NOTHING_WRONG = "Nothing is known to be wrong"
 UP = {"0": ("down", CRITICAL), "1": ("up", OK)}
 DONE = {"0": ("failed", CRITICAL), "1": ("ok", OK)}
@@ -86,7 +89,7 @@ def out_rate(scope: Scope, by: str) -> str:
 
 def seen_by(by: str, info: str) -> Column:
     """The number column of a table of texts."""
-    return Column("Seen by agents", f"count by ({by}) ({info})")
+    return Column("Seen by agents", f"count by ({apart(by)}) ({info})")
 
 
 def findings(chosen: str, *, height: int = 9) -> Panel:

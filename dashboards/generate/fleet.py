@@ -8,6 +8,7 @@ from dashboards.generate.common import (
     QUEUE_LINK,
     SEVERITIES,
     UP,
+    WARN,
     added,
     consumers,
     out,
@@ -26,6 +27,7 @@ from dashboards.generate.panels import (
     Scope,
     Step,
     above,
+    apart,
     graph,
     largest,
     number_of,
@@ -34,9 +36,12 @@ from dashboards.generate.panels import (
     table,
 )
 
+from penstock.assets.thresholds import THRESHOLDS as T
+
 S = Scope(("broker",))
 _UNHEALTHY = S("mq_queue_unhealthy")
 _SHOWN = S("mq_up")
+_EXPECTED, _WATCHED = largest("broker", S("penstock_broker_expected")), largest("broker", _SHOWN)
 
 _NOW = Row(
     "Now",
@@ -48,6 +53,16 @@ _NOW = Row(
             number_of(largest("broker", _SHOWN) + " == 0", _SHOWN),
             decimals=0,
             steps=(Step(None, OK), Step(1, CRITICAL)),
+            width=3,
+        ),
+        stat(
+            "Brokers unwatched",
+            "Brokers that are configured or were found and that no agent polls: nothing is known of them. Look for the"
+            " agent, or the shard, that should.",
+            f"count({_EXPECTED} unless {_WATCHED}) or 0 * count({_EXPECTED})",
+            decimals=0,
+            steps=(Step(None, OK), Step(1, CRITICAL)),
+            width=3,
         ),
         stat(
             "Queues at a stop",
@@ -56,6 +71,7 @@ _NOW = Row(
             number_of(f"{largest(BY_QUEUE, _UNHEALTHY)} >= 2", _SHOWN),
             decimals=0,
             steps=(Step(None, OK), Step(1, CRITICAL)),
+            width=3,
         ),
         stat(
             "Queues with a warning",
@@ -63,6 +79,7 @@ _NOW = Row(
             number_of(f"{largest(BY_QUEUE, _UNHEALTHY)} == 1", _SHOWN),
             decimals=0,
             steps=above(1),
+            width=3,
         ),
         stat(
             "Messages waiting",
@@ -70,6 +87,7 @@ _NOW = Row(
             " whether it grows, and the drain time of the queues.",
             f"sum({largest(BY_QUEUE, S('mq_queue_ready_messages'))})",
             decimals=0,
+            width=6,
         ),
         stat(
             "In",
@@ -77,21 +95,34 @@ _NOW = Row(
             f"sum({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})",
             unit="mps",
             decimals=1,
+            width=3,
         ),
         stat(
-            "Thrown away unread",
+            "Evicted unread",
             "Messages that rings and full destinations throw away each second. For a ring this is what it is for; the"
             " dashboard on rings tells which part was not wanted.",
             f"sum({rate(BY_QUEUE + ', reason', S('mq_queue_messages_evicted_total'))})",
             unit="mps",
             decimals=1,
+            width=3,
         ),
     ),
 )
 
+_INCIDENT = "broker, kind, object, severity"
 _WRONG = Row(
     "What is wrong",
     (
+        table(
+            "Incidents",
+            "One row for each root of what is wrong, with the conditions and clients that belong to it and how many"
+            " clients and queues suffer. Begin with the critical ones: the agent's page says who, why and what to do.",
+            ("broker", "kind", "object", "severity"),
+            Column("Members", largest(_INCIDENT, S("mq_incident_members"))),
+            Column("Victims", largest(_INCIDENT, S("mq_incident_victims"))),
+            links={"broker": BROKER_LINK},
+            height=6,
+        ),
         table(
             "Conditions that hold",
             "One row for each queue and cause. Click a queue for its history; the runbook of the alert of the same"
@@ -116,8 +147,10 @@ _WRONG = Row(
             "In and out",
             "Messages a second that come and that consumers acknowledge, by broker (where a broker does not say why"
             " messages go: all that go). Out below in for long means that backlogs grow.",
-            Query(f"sum by (broker) ({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})", "{{broker}} in"),
-            Query(f"sum by (broker) ({out_rate(S, BY_QUEUE)})", "{{broker}} out"),
+            Query(
+                f"sum by ({apart('broker')}) ({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})", "{{broker}} in"
+            ),
+            Query(f"sum by ({apart('broker')}) ({out_rate(S, BY_QUEUE)})", "{{broker}} out"),
             unit="mps",
             decimals=1,
             width=12,
@@ -135,11 +168,20 @@ _INVENTORY = Row(
             ("broker",),
             Column("Up", largest("broker", _SHOWN), "none", mappings=UP),
             Column("Connections", largest("broker", S("mq_broker_connections"))),
-            Column("Queues", f"count by (broker) ({largest(BY_QUEUE, S('mq_queue_messages'))})"),
-            Column("Waiting", f"sum by (broker) ({largest(BY_QUEUE, S('mq_queue_ready_messages'))})"),
-            Column("Disk", largest("broker", S("mq_broker_disk_used_ratio")), "percentunit", steps=above(0.8, 0.9)),
-            Column("Findings", f"count by (broker) ({largest('broker, scope, object, rule', S('mq_config_finding'))})"),
+            Column("Queues", f"count by ({apart('broker')}) ({largest(BY_QUEUE, S('mq_queue_messages'))})"),
+            Column("Waiting", f"sum by ({apart('broker')}) ({largest(BY_QUEUE, S('mq_queue_ready_messages'))})"),
+            Column(
+                "Disk",
+                largest("broker", S("mq_broker_disk_used_ratio")),
+                "percentunit",
+                steps=above(WARN, T.disk_of_limit_ratio),
+            ),
+            Column(
+                "Findings",
+                f"count by ({apart('broker')}) ({largest('broker, scope, object, rule', S('mq_config_finding'))})",
+            ),
             Column("Running for", f"time() - {largest('broker', S('mq_broker_start_timestamp_seconds'))}", "s", 1),
+            least=True,
             links={"broker": BROKER_LINK},
             height=6,
         ),

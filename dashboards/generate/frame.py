@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboards.generate.panels import DATASOURCE, SCHEMA, Json, Row, Scope, laid_out
+from dashboards.generate.panels import DATASOURCE, IDENTITY, SCHEMA, Json, Row, Scope, laid_out
 
 TAG = "penstock"
 
@@ -93,21 +93,27 @@ def _variables(dashboard: Dashboard) -> list[Json]:
         "regex": "",
         "skipUrlSync": False,
     }
-    listed = [source, _variable("job", "penstock_build_info"), _variable("instance", _chosen("penstock_build_info"))]
+    shared = (*IDENTITY, "job", "instance")
+    listed = [source, *(_variable(name, _chosen(shared[:i])) for i, name in enumerate(shared))]
     for i, name in enumerate(dashboard.variables):
         chosen = Scope(dashboard.variables[:i])(_SOURCES[name])
         listed.append(_variable(name, chosen, single=name in dashboard.single))
     return listed
 
 
-def _chosen(family: str) -> str:
-    return f'{family}{{job=~"$job"}}'
+def _chosen(before: Sequence[str]) -> str:
+    """Agents, of what the variables before have."""
+    matchers = ",".join(f'{name}=~"${name}"' for name in before)
+    return f"penstock_build_info{{{matchers}}}" if matchers else "penstock_build_info"
 
 
 def _variable(name: str, selector: str, *, single: bool = False) -> Json:
     query = f"label_values({selector},{name})"
     everything = {"selected": True, "text": ["All"], "value": ["$__all"]}
-    choice: Json = {"current": {}} if single else {"current": everything, "allValue": ".+"}
+    # A series without a cluster or namespace is chosen by all of them, too
+    choice: Json = (
+        {"current": {}} if single else {"current": everything, "allValue": ".*" if name in IDENTITY else ".+"}
+    )
     return {
         "name": name,
         "label": name.capitalize(),
@@ -130,7 +136,7 @@ def _variable(name: str, selector: str, *, single: bool = False) -> Json:
 def _annotations(variables: Sequence[str]) -> list[Json]:
     scope = Scope(tuple(variables))
     # or without the label: what is said of a broker concerns its queues too
-    chosen = ",".join(f'{name}=~"${name}|"' for name in ("job", "instance", *variables))
+    chosen = ",".join(f'{name}=~"${name}|"' for name in (*IDENTITY, "job", "instance", *variables))
     builtin: Json = {
         "builtIn": 1,
         "datasource": {"type": "grafana", "uid": "-- Grafana --"},

@@ -182,4 +182,5 @@ MESSAGES = Dashboard(
     "What came to each queue and address, what is there, and what left for which reason.",
     QUEUE,
     (_NOW, _BALANCE, _LOSSES),
+    single=("broker",),
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from penstock.assets.values import DEFAULT
 from penstock.exposition.catalogue import CATALOGUE
 
 SCHEMA: Final = 39
@@ -18,13 +19,18 @@ OK, WARNING, CRITICAL = "#0072B2", "#E69F00", "#D55E00"
 DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 _LABELS: Final = {family.name: family.label_names for family in CATALOGUE}
 
+IDENTITY: Final = DEFAULT.identity
+"""Labels that tell apart brokers of one name; a series without one of them has it empty."""
+MOST_LINES, MOST_ROWS = 20, 100
+"""The worst series that a graph or a table shows."""
+
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """
-    Selects what the variables of a dashboard choose. `variables`: labels that have one, beside job and instance.
+    Selects what the variables of a dashboard choose. `variables`: labels that have one, beside those of all dashboards.
 
     optional: of these what series without the label are shown for, too, whatever is chosen.
     """
@@ -34,14 +40,24 @@ class Scope:
 
     def __call__(self, family: str, *matchers: str) -> str:
         """A selector of a family of the catalogue; `matchers` come beside the variables."""
-        names = ("job", "instance", *(name for name in _LABELS[family] if name in self.variables))
+        names = (*IDENTITY, "job", "instance", *(name for name in _LABELS[family] if name in self.variables))
         chosen = (f'{name}=~"${name}{"|" if name in self.optional else ""}"' for name in names)
         return f"{family}{{{','.join([*chosen, *matchers])}}}"
 
 
 def largest(by: str, value: str) -> str:
     """The value by labels; of two agents on one broker the one with more."""
-    return f"max by ({by}) ({value})"
+    return f"max by ({apart(by)}) ({value})"
+
+
+def apart(by: str) -> str:
+    """A list of labels, with those that keep brokers of one name apart."""
+    return ", ".join([*IDENTITY, by])
+
+
+def worst_of(number: int, value: str) -> str:
+    """The largest values only, so that a panel stays readable and its answer small."""
+    return f"topk({number}, {value})"
 
 
 def rate(by: str, counter: str) -> str:
@@ -52,6 +68,11 @@ def rate(by: str, counter: str) -> str:
 def number_of(value: str, shown: str) -> str:
     """How many series a value has; 0 when none, but nothing while `shown` has none either."""
     return f"count({value}) or 0 * count({shown})"
+
+
+def least_of(number: int, value: str) -> str:
+    """The smallest values only, where these are the worst."""
+    return f"bottomk({number}, {value})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +154,9 @@ def graph(title: str, description: str, *queries: Query, unit: str, **more: Any)
         "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
         "tooltip": {"mode": "multi", "sort": "desc"},
     }
-    return Panel("timeseries", title, description, queries, unit, custom=custom, options=options, **more)
+    ranked = more.pop("ranked", worst_of)
+    shown = tuple(Query(ranked(MOST_LINES, one.expr), one.legend) if "{{" in one.legend else one for one in queries)
+    return Panel("timeseries", title, description, shown, unit, custom=custom, options=options, **more)
 
 
 def stat(title: str, description: str, query: str, *, unit: str = "locale", **more: Any) -> Panel:
@@ -164,6 +187,7 @@ def timeline(
         "tooltip": {"mode": "single", "sort": "none"},
     }
     custom = {"fillOpacity": 80, "lineWidth": 0, "spanNulls": False}
+    queries = tuple(Query(worst_of(MOST_LINES, one.expr), one.legend) for one in queries)
     return Panel(
         "state-timeline", title, description, queries, "none", mappings=mappings, options=options, custom=custom, **more
     )
@@ -189,7 +213,17 @@ def table(
     links: Mapping[str, Json] | None = None,
     **more: Any,
 ) -> Panel:
-    """A row for each combination of the key labels; `links`: key → data link of its cells."""
+    """A row for each combination of the key labels; `links`: key → data link of its cells.
+
+    sort: titles of columns, the worst first; rows are those with the largest values of the last of them, or `least`.
+    """
+    sort = more.pop("sort", (columns[0].title,))
+    (ranked,) = (column.expr for column in columns if column.title == sort[-1])
+    least = more.pop("least", False)
+    of_rows, keys = (least_of if least else worst_of)(MOST_ROWS, ranked), (*IDENTITY, *keys)
+    shown = [
+        Query(of_rows if one.expr == ranked else f"{one.expr} and on ({', '.join(keys)}) {of_rows}") for one in columns
+    ]
     values = [f"Value #{ref}" for ref, _ in zip(_refs(), columns, strict=False)] if len(columns) > 1 else ["Value"]
     order = {name: i for i, name in enumerate([*keys, *values])}
     organize = {"excludeByName": {"Time": True}, "indexByName": order, "renameByName": {}}
@@ -200,9 +234,14 @@ def table(
         "table",
         title,
         description,
-        tuple(Query(column.expr) for column in columns),
+        tuple(shown),
         "short",
-        options={"showHeader": True, "cellHeight": "sm", "footer": {"show": False, "reducer": ["sum"], "fields": ""}},
+        options={
+            "showHeader": True,
+            "cellHeight": "sm",
+            "footer": {"show": False, "reducer": ["sum"], "fields": ""},
+            "sortBy": [{"displayName": name, "desc": not least} for name in sort],
+        },
         custom={"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False, "filterable": True},
         overrides=(*headed, *linked, *map(_column, values, columns)),
         transformations=({"id": "merge", "options": {}}, {"id": "organize", "options": organize}),
@@ -235,7 +274,8 @@ def to_dashboard(title: str, uid: str, labels: Sequence[str], *, fields: bool = 
     """A data link to another dashboard with labels of the series (or, `fields`, of the table's row) as variables."""
     value = "${{__data.fields.{}:percentencode}}" if fields else "${{__field.labels.{}:percentencode}}"
     variables = "".join(f"&var-{label}={value.format(label)}" for label in labels)
-    return {"title": title, "url": f"/d/{uid}?${{__url_time_range}}&${{datasource:queryparam}}{variables}"}
+    chosen = "".join(f"&${{{name}:queryparam}}" for name in ("datasource", *IDENTITY))
+    return {"title": title, "url": f"/d/{uid}?${{__url_time_range}}{chosen}{variables}"}
 
 
 def _refs() -> Iterator[str]:

@@ -12,7 +12,7 @@ from dashboards.generate.common import (
     seen_by,
 )
 from dashboards.generate.frame import Dashboard
-from dashboards.generate.panels import Column, Query, Row, Scope, above, graph, largest, rate, stat, table
+from dashboards.generate.panels import Column, Query, Row, Scope, above, apart, graph, largest, rate, stat, table
 
 S = Scope(QUEUE)
 
@@ -108,7 +108,7 @@ _FLOW = Row(
             Query(rate(BY_QUEUE, S("mq_queue_messages_expired_total")), "{{broker}} {{queue}} expired"),
             Query(rate(BY_QUEUE, S("mq_queue_messages_killed_total")), "{{broker}} {{queue}} given up"),
             Query(
-                f"sum by ({BY_QUEUE}) ({rate(BY_QUEUE + ', reason', S('mq_queue_messages_evicted_total'))})",
+                f"sum by ({apart(BY_QUEUE)}) ({rate(BY_QUEUE + ', reason', S('mq_queue_messages_evicted_total'))})",
                 "{{broker}} {{queue}} thrown away",
             ),
             unit="mps",
@@ -211,4 +211,5 @@ QUEUE_BOARD = Dashboard(
     "One queue: what holds, how messages flow, who reads it.",
     QUEUE,
     (_NOW, _FLOW, _CLIENTS),
+    single=QUEUE,
 )

@@ -166,4 +166,5 @@ RINGS = Dashboard(
     "What is thrown away, what is at risk, and how far back a ring reaches.",
     QUEUE,
     (_NOW, _RINGS),
+    single=("broker",),
 )

@@ -28,7 +28,9 @@ from flowbench.bench import START_SECONDS, Run, brokers
 from flowbench.core import CoreProcess
 from flowbench.observer import Observer
 from flowbench.scene import SCENARIOS, Place, Scene, stage
-from penstock.assets.rule_files import ALERTS, Bases, all_alerts, rule_files
+from penstock.assets.alerts import INCIDENT
+from penstock.assets.rule_files import ALERTS, RECORDING, all_alerts, rule_files
+from penstock.assets.values import DEFAULT, AlertValues
 from penstock.conditions.catalogue import CONDITIONS
 from penstock_demo.ports import LOOPBACK, free_port
 from rig.prometheus import Prometheus
@@ -122,13 +124,20 @@ def lawful_of(scene: Scene, alerts: Mapping[str, str]) -> frozenset[str]:
 
 
 def scaled_rules(folder: Path) -> Path:
-    """The shipped alerts with each `for` shortened."""
-    document = yaml.safe_load(rule_files(Bases())[ALERTS])
-    for rule in (rule for group in document["groups"] for rule in group["rules"]):
-        rule["for"] = f"{max(1, round(seconds_of(rule['for']) * FOR_SCALE))}s"
-    file = folder / ALERTS
-    file.write_text(json.dumps(document))  # JSON is YAML
-    return file
+    """The shipped alerts with each `for` shortened; those of conditions, of which no incident is the sum."""
+    return scaled(folder, AlertValues(disabled=frozenset({INCIDENT})))[0]
+
+
+def scaled(folder: Path, values: AlertValues = DEFAULT) -> list[Path]:
+    """The rule files of these values, each `for` shortened."""
+    files = []
+    for name in (ALERTS, RECORDING):
+        document = yaml.safe_load(rule_files(values)[name])
+        for rule in (rule for group in document["groups"] for rule in group["rules"] if "for" in rule):
+            rule["for"] = f"{max(1, round(seconds_of(rule['for']) * FOR_SCALE))}s"
+        files.append(folder / name)
+        files[-1].write_text(json.dumps(document))  # JSON is YAML
+    return files
 
 
 # --- play

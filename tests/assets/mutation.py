@@ -1,4 +1,4 @@
-"""Small changes to an alerting rule, each of which its tests must notice."""
+"""Small changes to a rule, each of which its tests must notice."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,22 +6,30 @@ from typing import Any
 
 import promql_parser as promql
 
+from assets.promql import nodes, operator
+
 _TOKENS = re.compile(
     r'\{[^}]*\}|\[[^\]]*\]|"[^"]*"|(?P<comparison>>=|<=|==|!=|>|<)|(?<![\w.])(?P<number>\d+(\.\d+)?)(?![\w.])'
 )
 _MATCHER = re.compile(r'(?<=[{,])\w+(=~|!=|!~|=)"[^"]*",?')
 _CHANGED = {">": ("<=", ">="), "<": (">=", "<="), ">=": ("<", ">"), "<=": (">", "<"), "==": ("!=",), "!=": ("==",)}
+_RANGE = re.compile(r"\[(\w+)\]|offset (\w+)")
+_LABELS = re.compile(r"\b(on|ignoring|by|without|group_left) \(([\w, ]*)\)")
+_OTHER = {"max": "sum", "min": "max", "sum": "max"}
 
 Rule = Mapping[str, Any]
 
 
-def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
-    """What was changed, and the changed rule."""
-    for what, expression in dict(_expressions(rule["expr"])).items():
-        yield what, {**rule, "expr": expression}
-    yield "for: 0s", {**rule, "for": "0s"}
-    yield "for, twice as long", {**rule, "for": f"{2 * seconds(rule['for'])}s"}
-    yield "no keep_firing_for", {name: value for name, value in rule.items() if name != "keep_firing_for"}
+def mutants(rule: Rule, *, deep: bool) -> Iterator[tuple[str, Rule]]:
+    """What was changed, and the changed rule. deep: also ranges, aggregations, sets and lists of labels."""
+    expression, changes = rule["expr"], [numbers, *([structure, lists] if deep else [])]
+    changed = [made for change in changes for made in change(expression)]
+    for what, other in dict(changed).items():
+        yield what, {**rule, "expr": other}
+    if "for" in rule:
+        yield "for: 0s", {**rule, "for": "0s"}
+        yield "for, twice as long", {**rule, "for": f"{2 * seconds(rule['for'])}s"}
+        yield "no keep_firing_for", {name: value for name, value in rule.items() if name != "keep_firing_for"}
 
 
 def seconds(duration: str) -> int:
@@ -29,17 +37,65 @@ def seconds(duration: str) -> int:
     return int(promql.parse_duration(duration).total_seconds())
 
 
-def _expressions(expression: str) -> Iterator[tuple[str, str]]:
+def put_at(expression: str, found: re.Match[str], replacement: str) -> str:
+    return expression[: found.start()] + replacement + expression[found.end() :]
+
+
+def numbers(expression: str) -> Iterator[tuple[str, str]]:
+    """Comparisons, numbers and matchers."""
     for token in _TOKENS.finditer(expression):
         replacements = _CHANGED[token[0]] if token["comparison"] else _numbers(token[0]) if token["number"] else ()
         for replacement in replacements:
-            changed = expression[: token.start()] + replacement + expression[token.end() :]
-            yield f"{token[0]} at {token.start()} is {replacement}", changed
+            yield f"{token[0]} at {token.start()} is {replacement}", put_at(expression, token, replacement)
+    first = -1 if "ignoring (client)" in expression else expression.find("cause=")
     for matcher in _MATCHER.finditer(expression):
-        yield f"without {matcher[0]}", expression[: matcher.start()] + expression[matcher.end() :]
+        if not matcher[0].startswith("cause=") or matcher.start() == first:  # others are matched by their labels, too
+            yield f"without {matcher[0]}", put_at(expression, matcher, "")
+
+
+def structure(expression: str) -> Iterator[tuple[str, str]]:
+    """Ranges, aggregations that are compared, and what is joined by and, unless, or."""
+    for span in _RANGE.finditer(expression):
+        length = seconds(span[1] or span[2])
+        for other in (length // 4, length * 4):
+            yield (
+                f"{span[0]} at {span.start()} is {other}s",
+                put_at(expression, span, span[0].replace(span[1] or span[2], f"{other}s")),
+            )
     tree = promql.parse(expression)
-    if isinstance(tree, promql.BinaryExpr) and str(tree.op) in {"and", "unless"}:
-        yield f"without {tree.op} …", tree.lhs.prettify()
+    for node, _ in nodes(tree):
+        compared = isinstance(node, promql.BinaryExpr) and operator(node) in _CHANGED
+        if compared and isinstance(node.lhs, promql.AggregateExpr) and not _any(node):
+            whole = node.lhs.prettify()
+            aggregated = _OTHER[operator(node.lhs)] + whole.lstrip().removeprefix(operator(node.lhs))
+            yield f"{aggregated} in place of {whole}", _put(tree.prettify(), whole, aggregated)
+        if isinstance(node, promql.BinaryExpr) and operator(node) in {"and", "unless", "or"}:
+            whole, left, right = (part.prettify() for part in (node, node.lhs, node.rhs))
+            for side in (left, right) if operator(node) == "or" else (left,):
+                yield f"{side} in place of {whole}", _put(tree.prettify(), whole, side)
+
+
+def _any(node: Any) -> bool:
+    """Whether it asks only that there are some, or that all are 0, which is the same of a sum."""
+    some, none = operator(node) == ">=", operator(node) in {"==", ">"}
+    return isinstance(node.rhs, promql.NumberLiteral) and (node.rhs.val <= 1 if some else none and node.rhs.val == 0)
+
+
+def lists(expression: str) -> Iterator[tuple[str, str]]:
+    """Each label left out of each list of labels; of the same list at several places at once."""
+    for kind, listed in dict.fromkeys((found[1], found[2]) for found in _LABELS.finditer(expression)):
+        names = listed.split(", ") if listed else []
+        for name in names:
+            fewer = ", ".join(one for one in names if one != name)
+            yield f"{kind} ({listed}) lacks {name}", expression.replace(f"{kind} ({listed})", f"{kind} ({fewer})")
+
+
+def _put(text: str, part: str, other: str) -> str:
+    """`other` in place of a part of a pretty expression, whose lines may stand further in."""
+    lines = r"\n\s*".join(re.escape(line.strip()) for line in part.splitlines())
+    changed = re.sub(rf"(?s){lines}", lambda _: other, text, count=1)
+    assert changed != text, part
+    return changed
 
 
 def _numbers(number: str) -> tuple[str, ...]:

@@ -7,9 +7,11 @@ from typing import Any
 import promql_parser as promql
 
 from penstock.assets.rule_files import recordings
+from penstock.assets.values import DEFAULT, OF_SCRAPES
 from penstock.exposition.catalogue import CATALOGUE, Family
 
-TARGET = frozenset({"job", "instance"})
+TARGET = frozenset({*OF_SCRAPES, *DEFAULT.identity})
+"""Labels that any series may have."""
 FAMILIES: Mapping[str, Family] = {family.name: family for family in CATALOGUE}
 OVER_COUNTERS = frozenset({"rate", "irate", "increase", "resets"})
 OVER_GAUGES = frozenset({"delta", "idelta", "deriv", "predict_linear"})

@@ -1,9 +1,10 @@
-"""The alerts with promtool: each fires, stays quiet, keeps to its boundary, and its tests notice what is changed."""
+"""The rules with promtool: each alert fires, stays quiet, keeps to its boundary; its tests notice what is changed."""
 
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,17 @@ import pytest
 import yaml
 
 from assets.mutation import mutants
-from penstock.assets.rule_files import ALERTS, Bases, rule_files
+from assets.worlds import Rule, Test, of_recording, worlds
+from penstock.assets.rule_files import ALERTS, RECORDING, rule_files
 from rig.prometheus import tool
 
 pytestmark = pytest.mark.prometheus
 
 FOLDER = Path(__file__).parents[2] / "alerts"
 TESTS = FOLDER / "tests"
-RULES: Sequence[Mapping[str, Any]] = [
-    rule for group in yaml.safe_load(rule_files(Bases())[ALERTS])["groups"] for rule in group["rules"]
-]
+FILES = rule_files()
+RULES: Sequence[Rule] = [rule for group in yaml.safe_load(FILES[ALERTS])["groups"] for rule in group["rules"]]
+RECORDINGS: Sequence[Rule] = yaml.safe_load(FILES[RECORDING])["groups"][0]["rules"]
 NAMES = sorted({rule["alert"] for rule in RULES})
 
 
@@ -29,20 +31,73 @@ def promtool(*arguments: str | Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("name", "text"), rule_files(Bases()).items())
+def document(name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = yaml.safe_load((TESTS / f"{name}.yaml").read_text())
+    return found
+
+
+def rules_of(name: str) -> Sequence[Rule]:
+    return RECORDINGS if name == "recording" else [rule for rule in RULES if rule["alert"] == name]
+
+
+def put(home: Path, rules: Sequence[Rule], tested: Mapping[str, Any], tests: Sequence[Test]) -> Path:
+    """A folder with these rules alone, which is many times quicker than with all, and the file of their tests."""
+    home.mkdir(parents=True)
+    (home / "rules.yaml").write_text(json.dumps({"groups": [{"name": "tested", "rules": rules}]}))  # JSON is YAML
+    (home / "test.yaml").write_text(json.dumps({**tested, "rule_files": ["rules.yaml"], "tests": tests}))
+    return home / "test.yaml"
+
+
+def results(files: Sequence[Path]) -> Mapping[Path, str]:
+    """What promtool says of each file of tests."""
+    _, output = promtool("test", "rules", *files)
+    found = {Path(part.split()[0]): part for part in output.split("Unit Testing:")[1:]}
+    assert set(found) == set(files), output
+    return found
+
+
+def silent(rule: Rule) -> Rule:
+    """Without texts."""
+    return {name: value for name, value in rule.items() if name != "annotations"}
+
+
+def who_fires(tests: Sequence[Test]) -> list[Test]:
+    """The same tests without texts."""
+    return [
+        {
+            **test,
+            "alert_rule_test": [
+                {**check, "exp_alerts": [{"exp_labels": one["exp_labels"]} for one in check["exp_alerts"]]}
+                for check in test["alert_rule_test"]
+            ],
+        }
+        for test in tests
+    ]
+
+
+@pytest.mark.parametrize(("name", "text"), FILES.items())
 def test_what_is_committed_is_what_is_made(name: str, text: str) -> None:
     assert (FOLDER / name).read_text() == text, "run: penstock alerts write alerts"
 
 
 def test_promtool_takes_the_rules() -> None:
-    status, output = promtool("check", "rules", *(FOLDER / name for name in rule_files(Bases())))
+    status, output = promtool("check", "rules", *(FOLDER / name for name in (RECORDING, ALERTS)))
     assert status == 0, output
 
 
-@pytest.mark.parametrize("file", sorted(TESTS.glob("*.yaml")), ids=lambda file: file.stem)
-def test_unit_tests(file: Path) -> None:
-    status, output = promtool("test", "rules", file)
-    assert status == 0, output
+def test_unit_tests_and_other_worlds(tmp_path: Path) -> None:
+    """Those of the files, and the scene in which each alert fires with clusters, agents and pods side by side."""
+    files = []
+    for name in [*NAMES, "recording"]:
+        tested = document(name)
+        files.append(put(tmp_path / name, rules_of(name), tested, tested["tests"]))
+        if name == "recording":
+            files.append(put(tmp_path / "nodes", rules_of(name), tested, [*chain(*map(of_recording, RECORDINGS))]))
+        else:
+            beside = list(worlds(tested["tests"], rules_of(name)))
+            assert beside, name
+            files.append(put(tmp_path / name / "worlds", [*map(silent, rules_of(name))], tested, beside))
+    assert [part for part in results(files).values() if "SUCCESS" not in part] == []
 
 
 def test_every_alert_has_its_tests() -> None:
@@ -52,39 +107,46 @@ def test_every_alert_has_its_tests() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_kinds_of_tests(name: str) -> None:
     """Fires, goes on firing, stays quiet, boundary; in every severity; and nothing is asked of another alert."""
-    document = yaml.safe_load((TESTS / f"{name}.yaml").read_text())
-    begins = {test["name"].partition(" ")[0].rstrip(":") for test in document["tests"]}
+    tests = document(name)["tests"]
+    begins = {test["name"].partition(" ")[0].rstrip(":") for test in tests}
     assert begins == {"fires", "goes", "quiet", "boundary"}
-    checks = [check for test in document["tests"] for check in test["alert_rule_test"]]
+    checks = [check for test in tests for check in test["alert_rule_test"]]
     assert {check["alertname"] for check in checks} == {name}
     fired = {alert["exp_labels"]["severity"] for check in checks for alert in check["exp_alerts"]}
     assert fired == {rule["labels"]["severity"] for rule in RULES if rule["alert"] == name}
 
 
+def test_no_warning_fires_beside_its_critical() -> None:
+    """But for the minutes that it is kept after it became critical."""
+    for name in NAMES:
+        for test in document(name)["tests"]:
+            if not test["name"].startswith("goes"):
+                for check in test["alert_rule_test"]:
+                    who = [{**one["exp_labels"], "severity": ""} for one in check["exp_alerts"]]
+                    assert all(who.count(one) == 1 for one in who), (name, test["name"])
+
+
 def test_a_changed_rule_fails_its_tests(tmp_path: Path) -> None:
-    """Every comparison, threshold, matcher and duration of every rule."""
+    """Every comparison, threshold, matcher and duration of every rule; mutation_check.py has the rest."""
     with ThreadPoolExecutor(2) as workers:
         survivors = workers.map(lambda name: surviving(name, tmp_path / name), NAMES)
         assert [one for found in survivors for one in found] == []
 
 
-def surviving(name: str, folder: Path) -> list[str]:
+def surviving(name: str, folder: Path, *, deep: bool = False) -> list[str]:
     """The changes to an alert's rules that its tests do not notice."""
-    rules = [rule for rule in RULES if rule["alert"] == name]
-    tests = (TESTS / f"{name}.yaml").read_text()
+    rules, tested = [*map(silent, rules_of(name))], document(name)
+    tests = tested["tests"]
+    if name != "recording":
+        tests = [*who_fires(tests), *worlds(tests, rules, deep=deep)]
     told: dict[Path, str] = {}
     for rule in rules:
-        for what, changed in mutants(rule):
-            home = folder / str(len(told))
-            home.mkdir(parents=True)
-            group = {"name": "mutant", "rules": [changed if one is rule else one for one in rules]}
-            (home / "rules.yaml").write_text(json.dumps({"groups": [group]}))  # JSON is YAML
-            (home / "test.yaml").write_text(tests.replace("../alerts.yaml", "rules.yaml"))
-            told[home / "test.yaml"] = f"{name} {rule['labels']['severity']}: {what}"
+        if name == "recording":
+            tests = [*of_recording(rule)]
+        for what, changed in mutants(rule, deep=deep):
+            file = put(folder / str(len(told)), [changed if one is rule else one for one in rules], tested, tests)
+            told[file] = f"{name} {rule.get('labels', {}).get('severity', rule.get('record'))}: {what}"
     assert len(told) >= 3 * len(rules)
     status, output = promtool("check", "rules", *(file.with_name("rules.yaml") for file in told))
     assert status == 0, output  # a change that is no rule would be noticed by any test
-    _, output = promtool("test", "rules", *told)
-    results = {Path(part.split()[0]): part for part in output.split("Unit Testing:")[1:]}
-    assert set(results) == set(told), output
-    return [told[file] for file, part in results.items() if "SUCCESS" in part]
+    return [told[file] for file, part in results([*told]).items() if "SUCCESS" in part]

@@ -2,6 +2,8 @@
 
 import itertools
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,16 @@ import promql_parser as promql
 import pytest
 from click.testing import CliRunner
 from dashboards.generate import DASHBOARDS, dashboard_files
+from msgspec import structs
 
 from assets.boards import DOCUMENTS, Asked, Json, asked, panels, substituted
 from assets.promql import TARGET, catalogue_labels, labels_of, nodes, problems, selectors
+from docs.generator import generator
 from penstock.account.fates import LOSSES
 from penstock.assets.alerts import groups
+from penstock.assets.rule_files import rule_files
+from penstock.assets.thresholds import THRESHOLDS
+from penstock.assets.values import AlertValues
 from penstock.cli import main
 
 FOLDER = Path(__file__).parents[2] / "dashboards"
@@ -22,7 +29,7 @@ KINDS = {"timeseries", "stat", "table", "state-timeline"}
 """All of Grafana 10."""
 UNITS = {"locale", "short", "none", "percentunit", "bytes", "s", "mps", "cps"}
 NO_DECIMALS = {"state-timeline", "table"}
-SHARED = {"datasource", "job", "instance"}
+SHARED = {"datasource", "cluster", "namespace", "job", "instance"}
 QUERIES = sorted({query.expr: query for query in asked()}.values(), key=lambda query: query.name)
 
 EXEMPT = {
@@ -74,7 +81,8 @@ def test_identity(board: Json) -> None:
 @pytest.mark.parametrize("board", boards())
 def test_variables(board: Json) -> None:
     variables = board["templating"]["list"]
-    assert [variable["name"] for variable in variables[:3]] == ["datasource", "job", "instance"]
+    names = [variable["name"] for variable in variables[:5]]
+    assert names == ["datasource", "cluster", "namespace", "job", "instance"]
     source, *listed = variables
     assert (source["type"], source["query"], source["label"]) == ("datasource", "prometheus", "Data Source")
     before: list[str] = []
@@ -86,7 +94,8 @@ def test_variables(board: Json) -> None:
         assert set(re.findall(r"\$(\w+)", selector)) == set(before), "each narrows the next"
         assert variable["refresh"] == 2
         assert variable["label"] == variable["label"].capitalize()
-        assert variable["multi"] == variable["includeAll"] == (variable.get("allValue") == ".+")
+        assert variable["multi"] == variable["includeAll"] == (variable.get("allValue") in {".+", ".*"})
+        assert (variable.get("allValue") == ".*") == (label in {"cluster", "namespace"}), "also of series without it"
         before.append(label)
 
 
@@ -141,7 +150,7 @@ def test_queries(query: Asked) -> None:
     assert variables <= named
     for selector, _ in selectors(substituted(query.expr)):
         chosen = {matcher.name for matcher in selector.matchers.matchers}
-        assert {"job", "instance"} <= chosen, "every selector follows the variables"
+        assert SHARED - {"datasource"} <= chosen, "every selector follows the variables"
         assert (named - SHARED) & KNOWN[str(selector.name)] <= chosen
     ranges = re.findall(r"\}\[([^]]*)\]", query.expr)
     assert all(span == "$__rate_interval" or query.instant for span in ranges)
@@ -172,7 +181,7 @@ def test_tables_have_the_same_labels_in_all_columns() -> None:
         overrides = panel["fieldConfig"]["overrides"]
         values = {
             override["matcher"]["options"] for override in overrides if override["matcher"]["options"] not in have
-        }
+        } - {"cluster", "namespace"}
         several = len(panel["targets"]) > 1
         assert values == ({f"Value #{t['refId']}" for t in panel["targets"]} if several else {"Value"})
         keys = [override for override in overrides if override["matcher"]["options"] in have]
@@ -180,6 +189,52 @@ def test_tables_have_the_same_labels_in_all_columns() -> None:
         assert texts == {one["matcher"]["options"] for one in keys}, "an id of digits would be shown as a number"
         links = re.findall(r"__data\.fields\.(\w+)", str(overrides))
         assert set(links) <= have
+
+
+@pytest.mark.parametrize("board", boards())
+def test_tables_are_sorted_the_worst_first_and_bounded(board: Json) -> None:
+    for panel in panels(board):
+        if panel["type"] == "table":
+            named = [one for over in panel["fieldConfig"]["overrides"] for one in over["properties"]]
+            titles = {one["value"] for one in named if one["id"] == "displayName"}
+            assert panel["options"]["sortBy"], panel["title"]
+            up_first = panel["title"] != "Brokers"  # there 0, down, is the worst
+            assert all(one["desc"] == up_first and one["displayName"] in titles for one in panel["options"]["sortBy"])
+            bound = "topk(100, " if up_first else "bottomk(100, "
+            assert all(bound in target["expr"] for target in panel["targets"]), panel["title"]
+
+
+@pytest.mark.parametrize("board", boards())
+def test_lines_are_bounded(board: Json) -> None:
+    """Of a line for each of what there may be thousands of the worst are drawn."""
+    for panel in panels(board):
+        for target in panel["targets"]:
+            if panel["type"] in {"timeseries", "state-timeline"} and "{{" in target["legendFormat"]:
+                assert re.match(r"(topk|bottomk)\(20, ", target["expr"]), panel["title"]
+
+
+@pytest.mark.parametrize("board", boards())
+def test_brokers_of_one_name_in_two_clusters_are_two(board: Json) -> None:
+    for panel in panels(board):
+        for target in panel["targets"]:
+            for node, _ in nodes(promql.parse(substituted(target["expr"]))):
+                if isinstance(node, promql.AggregateExpr) and node.modifier is not None:
+                    names = set(node.modifier.labels)
+                    assert "broker" not in names or {"cluster", "namespace"} <= names, panel["title"]
+
+
+def test_a_threshold_is_the_same_in_alerts_boards_and_runbooks() -> None:
+    """Another one changes all three."""
+    changed = structs.replace(THRESHOLDS, disk_of_limit_ratio=0.77)
+    assert "> 0.77" in rule_files(AlertValues(thresholds=changed))["alerts.yaml"]
+    page = (FOLDER.parent / "docs" / "runbooks" / "brokers.md").read_text()
+    assert "`disk_of_limit_ratio` 0.77" in generator.runbook(page, changed)
+    script = "import penstock.assets.thresholds as t; from msgspec import structs;"
+    script += "t.THRESHOLDS = structs.replace(t.THRESHOLDS, disk_of_limit_ratio=0.77);"
+    script += "from dashboards.generate import dashboard_files; print(dashboard_files()['penstock-broker.json'])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=FOLDER.parent)
+    assert '"value": 0.77' in done.stdout
+    assert '"value": 0.77' not in dashboard_files()["penstock-broker.json"]
 
 
 @pytest.mark.parametrize("board", boards())
@@ -215,8 +270,10 @@ def test_every_family_of_brokers_is_shown_somewhere() -> None:
 
 
 UNSHOWN = {
+    "mq_address_in_incident": "of rules: the table of incidents shows them",
+    "mq_queue_in_incident": "of rules: the table of incidents shows them",
+    "mq_client_in_incident": "of rules: the table of incidents shows them",
     "mq_incident": "the status page shows incidents, and all alerts are shown",
-    "mq_incident_victims": "the alert PenstockIncident shows it",
     "mq_broker_prepared_transactions": "the alert PenstockInDoubt shows it",
     "mq_address_limit_messages": "limits in messages are rare, the fill shows both",
     "mq_broker_unhealthy": "PenstockTwoActives is shown with all alerts",

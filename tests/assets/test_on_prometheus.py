@@ -88,14 +88,22 @@ NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {
 }
 """Kind of broker → family → why this scene has none; a query of nothing else must have data."""
 
+_OF_INCIDENTS = {
+    "mq_queue_in_incident": "needs an incident of several members",
+    "mq_client_in_incident": "needs an incident of several members",
+    "mq_address_in_incident": "needs an incident of several members",
+}
+
 LATE: Mapping[str, Mapping[str, str]] = {
-    "artemis": {
+    "artemis": _OF_INCIDENTS
+    | {
         "mq_queue_in_doubt_messages": "needs a prepared transaction; tests/account/test_live_losses.py has one",
         "mq_address_producers_paused": "read every minute at most; the end to end tests wait for it",
         "mq_account_uncertain_messages": "comes and goes with what is under way",
         "mq_queue_drain_seconds": "while a backlog shrinks; tests/observation/test_drain.py",
     },
-    "openmq": {
+    "openmq": _OF_INCIDENTS
+    | {
         "mq_queue_in_doubt_messages": "transactions show how many, and not of which queue",
         "mq_address_producers_paused": "read every minute at most",
         "mq_account_uncertain_messages": "comes and goes with what is under way",

@@ -13,6 +13,8 @@ import yaml
 from deploy import chart
 from deploy.custom import SPECS
 from deploy.test_examples import probed_port
+from penstock.assets.rule_files import OBJECT, rule_files
+from penstock.assets.values import AlertValues
 from penstock.config import load
 from penstock.config.web import WebConfig
 from penstock.server import DEFAULT_PORT
@@ -88,6 +90,34 @@ def test_the_rendered_web_configuration_is_valid(tmp_path: Path) -> None:
     for name in ("tls.crt", "tls.key"):
         (tmp_path / name).write_text("x")
     assert WebConfig.model_validate(web).tls_server_config is not None
+
+
+@needs_helm
+@pytest.mark.prometheus
+def test_the_rules_have_what_the_values_say(tmp_path: Path) -> None:
+    made = chart.run_helm("template", "r", str(chart.CHART), "--values", str(chart.values_of("full")))
+    (found,) = (one for one in yaml.safe_load_all(made.stdout) if one and one["kind"] == "PrometheusRule")
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": found["spec"]["groups"]}))
+    subprocess.run([prometheus.tool("promtool"), "check", "rules", file], check=True, capture_output=True)
+    assert "@" not in file.read_text()
+    rules = {rule["alert"]: rule for group in found["spec"]["groups"] for rule in group["rules"] if "alert" in rule}
+    expected = {rule["alert"]: rule for rule in shipped() if "alert" in rule}
+    assert expected.keys() - rules.keys() == {"PenstockHoarding", "PenstockNoConsumer", "PenstockNoConsumerCritical"}
+    assert rules["PenstockDeadLettersGrowing"]["expr"].endswith("> 0")
+    assert rules["PenstockRejectingCritical"]["for"] == "3m"
+    assert rules["PenstockRejectingCritical"]["labels"] == {"severity": "page", "team": "messaging"}
+    assert rules["PenstockRejecting"]["labels"] == {"severity": "warning", "team": "messaging"}
+    texts = rules["PenstockRejecting"]["annotations"]
+    assert texts["runbook_url"] == "https://wiki.example/runbooks/brokers.md#penstockrejecting"
+    assert not {"dashboard_url", "agent_url"} & texts.keys(), "a link to nowhere is none"
+    assert texts["explain"] == expected["PenstockRejecting"]["annotations"]["explain"]
+
+
+def shipped() -> list[dict[str, Any]]:
+    """The rules that the same preset writes."""
+    document = yaml.safe_load(rule_files(AlertValues(preset="kube-prometheus-stack"))[OBJECT])
+    return [rule for group in document["spec"]["groups"] for rule in group["rules"]]
 
 
 def test_every_pod_is_restricted() -> None:

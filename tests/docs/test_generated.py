@@ -28,6 +28,7 @@ def test_every_family_has_its_line() -> None:
 def test_the_script_writes_the_pages(tmp_path: Path) -> None:
     for name in generator.PAGES:
         text = (DOCS / name).read_text(encoding="utf-8")
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(re.sub(r"^\| `.*\n", "", text, flags=re.MULTILINE), encoding="utf-8")
     (tmp_path / "metrics.md").unlink()
     subprocess.run([sys.executable, SCRIPT, tmp_path], check=True)

@@ -40,7 +40,7 @@ def test_reloads(form: Format) -> None:
 @pytest.mark.parametrize("form", Format)
 def test_help_and_type_come_from_the_catalogue(form: Format) -> None:
     own = SelfMetrics("1", asked=lambda: {family.column: 1.0 for family in CATALOGUE if family.table == "agent"})
-    own.watched({"b1": {"team": "payments"}})
+    own.watched({"b1": {"team": "payments"}}, ["b1", "b2"])
     shown = {metric.name: metric for metric in parse(form, own.render(form) + END[form])}
     for family in CATALOGUE:
         if family.table == "agent":
@@ -54,14 +54,14 @@ def test_help_and_type_come_from_the_catalogue(form: Format) -> None:
 @pytest.mark.parametrize("form", Format)
 def test_labels_of_brokers_differ_from_row_to_row(form: Format) -> None:
     own = SelfMetrics("1")
-    own.watched({"b1": {"team": 'a"b\\c\nd'}, "b2": {}, "b3": {"site": "x", "team": ""}})
+    own.watched({"b1": {"team": 'a"b\\c\nd'}, "b2": {}, "b3": {"site": "x", "team": ""}}, ["b1", "b2", "b3"])
     found = samples(form, own.render(form) + END[form])
     assert {labels: value for (name, labels), value in found.items() if name == "mq_broker_labels"} == {
         (("broker", "b1"), ("label_team", 'a"b\\c\nd')): 1,
         (("broker", "b3"), ("label_site", "x"), ("label_team", "")): 1,
     }
     assert values(own, form)["penstock_brokers"] == 3
-    own.watched({"b2": {}})
+    own.watched({"b2": {}}, ["b2"])
     assert b"mq_broker_labels" not in own.render(form)
 
 
@@ -97,3 +97,17 @@ def test_a_metric_of_its_own_registry_only_and_without_created(form: Format) -> 
 
 def test_no_end_mark() -> None:
     assert b"EOF" not in SelfMetrics("1").render(Format.OPENMETRICS)
+
+
+@pytest.mark.parametrize("form", Format)
+def test_brokers_of_other_shards_are_expected_too(form: Format) -> None:
+    """So that one whose agent is gone is missed by the others."""
+    own = SelfMetrics("1")
+    assert b"penstock_broker_expected" not in own.render(form)
+    own.watched({"b1": {}}, ["b1", 'b"2'])
+    found = samples(form, own.render(form) + END[form])
+    expected = [labels for name, labels in found if name == "penstock_broker_expected"]
+    assert expected == [(("broker", "b1"),), (("broker", 'b"2'),)]
+    assert values(own, form)["penstock_brokers"] == 1
+    own.watched({}, [])
+    assert b"penstock_broker_expected" not in own.render(form)

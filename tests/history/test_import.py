@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -19,10 +18,9 @@ from penstock.history.compact import read
 from penstock.history.listing import days
 from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store
-from penstock.trends.kernel import QUEUE, increases
-from penstock.trends.tiers import as_columns, rolled
 from penstock_demo.history import Fleet, generate
 from rig.prometheus import Prometheus, tool
+from trends import rows
 
 pytestmark = pytest.mark.prometheus
 
@@ -115,9 +113,7 @@ def test_the_names_of_the_jmx_exporter_are_known(scraped: tuple[str, Store], ima
 
 def total(store: Store) -> dict[int, float]:
     """What each queue's counter grew, by the trends."""
-    columns = as_columns(rolled(store, "queue", [entry.path for entry in store.files("raw/kind=queue")]), QUEUE)
-    grown = np.nan_to_num(increases(columns, "added"))
-    return {int(sid): float(grown[columns["sid"] == sid].sum()) for sid in np.unique(columns["sid"])}
+    return rows.total(rows.hours_of(store, "queue", [entry.path for entry in store.files("raw/kind=queue")]))
 
 
 def test_counters_that_fall_begin_a_life(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store
 from penstock.history.writer import PollRecord
 from penstock.trends.judging import hours_of
-from penstock.trends.tiers import rolled
+from trends.rows import hours_of as rolled
 
 HOUR, DAY = 3600.0, 86400.0
 BEGIN = 1_800_000_000.0 // DAY * DAY

@@ -55,16 +55,24 @@ class Prometheus:
     """
     A Prometheus that scrapes one target `HOST:PORT` each second, for job `penstock`; a context manager.
 
-    rules: rule files, evaluated each second.
+    rules: rule files, evaluated each second. alertmanagers: `HOST:PORT` of those that are sent what fires.
     """
 
     def __init__(
-        self, directory: Path, target: str, *, metrics_path: str = "/metrics", rules: Sequence[Path] = (), **scrape: Any
+        self,
+        directory: Path,
+        target: str,
+        *,
+        metrics_path: str = "/metrics",
+        rules: Sequence[Path] = (),
+        alertmanagers: Sequence[str] = (),
+        **scrape: Any,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         config = {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(file.absolute()) for file in rules],
+            "alerting": {"alertmanagers": [{"static_configs": [{"targets": list(alertmanagers)}]}]},
             "scrape_configs": [
                 {
                     "job_name": "penstock",

@@ -14,17 +14,21 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pyspark
 import pytest
 
 from history.polls import judged, recorded, write
 from penstock.history.store import Store
+from penstock.trends import days as pointers
 from penstock.trends import job
 from penstock_demo.history import Fleet, generate
 from penstock_demo.ports import LOOPBACK, free_port
 from penstock_demo.process import Process
 from rig.s3 import CREDENTIALS, below, s3_server
 
+SHIPPED = {"numpy", "pyarrow", "pandas", "dateutil", "pytz", "tzdata", "six", "numpy_libs"}
+"""What the workers need of the environment, beside Penstock; pyspark comes with Spark."""
 PENSTOCK = Path(sys.executable).with_name("penstock")
 SPARK = Path(pyspark.__file__).parent
 
@@ -69,8 +73,12 @@ def command(bucket: str, out: str, master: str) -> list[str]:
 
 
 def tiers(out: str) -> dict[str, bytes | None]:
+    """Tables of the days and of the run; of the time of a run nothing stands in them."""
     store = Store(out)
-    return {entry.path: store.read_bytes(entry.path) for entry in store.files() if entry.path.endswith(".parquet")}
+    names = pointers.load(store, pointers.day_names(store)).values()
+    listed = [path for one in names for paths in one.files.values() for path in paths]
+    tables = [entry.path for entry in store.files() if entry.path.endswith(".parquet") and "/" not in entry.path]
+    return {path: store.read_bytes(path) for path in (*listed, *tables)}
 
 
 def test_it_gives_what_an_embedded_run_gives(master: str, bucket: str) -> None:
@@ -85,21 +93,35 @@ def test_it_gives_what_an_embedded_run_gives(master: str, bucket: str) -> None:
 def test_killed_on_the_way_the_next_run_gives_the_same(master: str, bucket: str) -> None:
     out = below(bucket, "killed")
     # a file that it has written shows how far it has come: into the first days, and behind the first part of them
-    for sign in ("d1/kind=queue", "manifest.json"):
+    for sign in ("h1/kind=queue", "i1/kind=queue", "d1/kind=fate", "days", "queues.parquet"):
         with subprocess.Popen(command(bucket, out, master)) as run:
             while not Store(out).files(sign) and not Store(out).exists(sign):
                 assert run.poll() is None, "ended before it could be killed"
                 time.sleep(0.02)
             run.send_signal(signal.SIGKILL)
+        seen = tiers(out)
+        assert None not in seen.values(), "readers see whole days, or none"
     assert not Store(out).exists(job.FACTS)
     subprocess.run(command(bucket, out, master), check=True)
     assert tiers(out) == tiers(below(bucket, "alone"))
 
 
-def test_spark_submit_runs_it(master: str, bucket: str) -> None:
-    out = below(bucket, "submitted")
-    submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, str(Path(job.__file__))]
-    subprocess.run([*submit, "--history", below(bucket, "history"), "--out", out], check=True)
+def test_spark_submit_runs_it_where_no_worker_has_a_package(master: str, bucket: str, tmp_path: Path) -> None:
+    """As docs/trends.md says: the environment travels as an archive, the workers have Python alone."""
+    out, site, bare = below(bucket, "submitted"), tmp_path / "site", Path(sys.base_prefix) / "bin" / "python3"
+    site.mkdir()
+    packages = Path(np.__file__).parents[1]
+    for path in packages.iterdir():
+        if path.name.split(".")[0] in SHIPPED:
+            (site / path.name).symlink_to(path)
+    (site / "penstock").symlink_to(Path(job.__file__).parents[1])
+    subprocess.run(["tar", "chf", str(tmp_path / "site.tar"), "-C", str(site), "."], check=True)
+    options = ["--archives", f"{tmp_path}/site.tar#site", "--conf", "spark.executorEnv.PYTHONPATH=site"]
+    submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, *options, str(site / "penstock/trends/job.py")]
+    environment = os.environ | {"PYSPARK_PYTHON": str(bare), "PYTHONPATH": str(site)}
+    environment |= {"PYSPARK_DRIVER_PYTHON": sys.executable}
+    assert subprocess.run([bare, "-c", "import pyarrow"], check=False, capture_output=True).returncode
+    subprocess.run([*submit, "--history", below(bucket, "history"), "--out", out], check=True, env=environment)
     assert tiers(out) == tiers(below(bucket, "alone"))
 
 

@@ -1,12 +1,16 @@
 """Raw rows with everything that goes wrong: resets, gaps, rows that stand twice, late ones, series of one sample."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.history.schema import QUEUE, series_id
+from penstock.history.store import Store
 from penstock.trends.kernel import HOUR
+from penstock.trends.raw import rolled
+from penstock.trends.tables import KEYS
 from penstock_demo.history import _table
 
 START = 1_788_220_800
@@ -47,3 +51,31 @@ def untidy(seed: int, series: int = 6, samples: int = 700, every: int = 60, rese
     numbers["interval"] = np.full(len(sids), float(every))
     texts = {name: pa.array(names.tolist()).dictionary_encode() for name in ("address", "queue")}
     return _table(QUEUE, rows["stamp"], numbers, texts, {"broker": "b", "queue_kind": "user"})
+
+
+def hours_of(store: Store, kind: str, paths: Sequence[str]) -> Any:
+    """What the kernel makes of some raw files, ascending by series, life and hour."""
+    problems: dict[str, str] = {}
+    found = pa.concat_tables(rolled(store, kind, paths, problems))
+    assert not problems
+    return found.sort_by([(name, "ascending") for name in KEYS])
+
+
+def grown(table: Any, counter: str) -> np.ndarray[Any, Any]:
+    """How much a counter grew in each hourly row, by numpy: what `sql/i1.sql` says, the gaps with it."""
+    columns = {name: table[name].to_numpy().astype(float) for name in (f"lo_{counter}", f"hi_{counter}")}
+    sid, inc, start = (table[name].to_numpy() for name in KEYS)
+    low, high = columns.values()
+    order = np.lexsort((inc, start, sid))
+    before, after = order[:-1], order[1:]
+    same = (sid[before] == sid[after]) & (inc[before] == inc[after])
+    step = np.zeros(len(low))
+    step[after] = np.where(same, low[after] - high[before], 0.0)
+    found: np.ndarray[Any, Any] = np.maximum(high - low + np.nan_to_num(step), 0.0)
+    return found
+
+
+def total(table: Any) -> dict[int, float]:
+    """How many messages were added to each queue."""
+    sid, came = table["sid"].to_numpy(), np.nan_to_num(grown(table, "added"))
+    return {int(one): float(came[sid == one].sum()) for one in np.unique(sid)}

@@ -1,53 +1,98 @@
-"""From the rows of conditions to episodes."""
+"""From the rows of conditions to episodes: by the query, on Spark."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from penstock.history.compact import read
-from penstock.history.schema import CONDITION
+from penstock.history.schema import CONDITION, STAMP, UNSEEN
 from penstock.history.store import Store
-from penstock.trends.episodes import episodes
+from penstock.trends import tables
 from penstock_demo.history import Fleet, generate
 
+Row = dict[str, Any]
+HOUR = 3600.0
+POLLED = [0.0, HOUR, 2 * HOUR, 4 * HOUR]
+"""Hours in which the broker was polled; the last poll of all was five minutes into the last one."""
+NOW = 4 * HOUR + 300
 
-def told(event: str, at: float, since: float = 100.0, severity: str = "warning") -> dict[str, Any]:
-    names = {"broker": "b", "address": "a", "queue": "q", "client": "c", "condition": "stalled"}
-    moments = {"stamp": at, "since": since, "seen": at}
+
+def row(event: str, at: float, since: float = 100.0, severity: str = "warning", seen: float | None = None) -> Row:
+    moments = {"stamp": at, "since": since, "seen": at if seen is None else seen}
     times = {name: datetime.fromtimestamp(seconds, UTC) for name, seconds in moments.items()}
-    return {**names, **times, "event": event, "severity": severity}
+    return {**times, "event": event, "severity": severity}
 
 
-def spans(*rows: dict[str, Any], until: float = 10_000.0) -> list[tuple[float, float, bool]]:
-    return [(one.begin, one.end, one.open) for one in episodes(rows, until)]
+def still(*hours: float) -> list[Row]:
+    return [row("enter", 160), *(row("hold", hour) for hour in hours)]
 
 
-def test_from_its_begin_to_its_end() -> None:
-    assert spans(told("enter", 160), told("hold", 200), told("leave", 400)) == [(100, 400, False)]
+CASES: dict[str, tuple[list[Row], list[tuple[float, float, bool, str | None]]]] = {
+    "from its begin to its end": ([*still(200), row("leave", 400)], [(100, 400, False, "leave")]),
+    "out of order and twice": ([row("leave", 400), *still(), *still()], [(100, 400, False, "leave")]),
+    "still active at the last poll": (still(HOUR, 2 * HOUR, 4 * HOUR), [(100, NOW, True, None)]),
+    "began at the last poll": ([row("enter", NOW, since=NOW - 60)], [(NOW - 60, NOW, True, None)]),
+    "no hold in the next polled hour": (still(), [(100, 160, False, "missing hold")]),
+    "no hold, two hours on": (still(HOUR), [(100, HOUR, False, "missing hold")]),
+    "the agent was away, and it was active after": (still(HOUR, 2 * HOUR, 4 * HOUR), [(100, NOW, True, None)]),
+    "the agent was away and it had ended": (still(HOUR, 2 * HOUR), [(100, 2 * HOUR, False, "missing hold")]),
+    "the end was never written, then it began again": (
+        [*still(HOUR), row("enter", 8000, since=7900), row("leave", 8100)],
+        [(100, HOUR, False, "enter"), (7900, 8100, False, "leave")],
+    ),
+    "a leave that says when it was seen": (
+        [*still(HOUR), row("leave", 4 * HOUR, seen=3700)], [(100, 3700, False, "leave")],
+    ),
+    "a restart of the agent in between": ([*still(), row("leave", 300, seen=160)], [(100, 300, False, "leave")]),
+    "ended and began at one poll": (
+        [row("enter", 160), row("leave", 400), row("enter", 400, since=390), row("leave", 500)],
+        [(100, 400, False, "leave"), (390, 500, False, "leave")],
+    ),
+    "only a leave": ([row("leave", 400)], []),
+}  # fmt: skip
+Asked = Callable[[list[Row]], list[Row]]
 
 
-def test_rows_out_of_order_and_twice_are_the_same() -> None:
-    rows = [told("leave", 400), told("enter", 160), told("enter", 160), told("leave", 400)]
-    assert spans(*rows) == [(100, 400, False)]
+@pytest.fixture
+def asked(spark: Any) -> Asked:
+    polls = [("b", int(hour), int(min(hour + HOUR - 10, NOW))) for hour in POLLED]
+    spark.createDataFrame(polls, "broker string, start long, t1 long").createOrReplaceTempView("polls")
+
+    def of(rows: list[Row]) -> list[Row]:
+        types = ", ".join(
+            f"{name} {'timestamp' if name in ('stamp', 'since', 'seen') else 'string'}" for name in rows[0]
+        )
+        spark.createDataFrame([tuple(one.values()) for one in rows], types).createOrReplaceTempView("condition")
+        query = tables.sql("episodes", unseen=UNSEEN)
+        return [one.asDict() for one in spark.sql(query).orderBy("queue", "begin").collect()]
+
+    return of
 
 
-def test_what_still_stands_is_open() -> None:
-    assert spans(told("enter", 160), told("hold", 3600), told("hold", 7200)) == [(100, 10_000, True)]
-
-
-def test_one_whose_end_was_never_written_ends_where_it_was_last_seen() -> None:
-    rows = [told("enter", 160), told("hold", 3600), told("enter", 8000, since=7900), told("leave", 8100)]
-    assert spans(*rows) == [(100, 3600, False), (7900, 8100, False)]
-
-
-def test_it_is_as_severe_as_at_its_worst() -> None:
-    rows = [told("enter", 160), told("severity", 200, severity="critical"), told("severity", 300), told("leave", 400)]
-    assert [one.severity for one in episodes(rows, 1000)] == ["critical"]
+def test_each_case_by_hand(asked: Asked) -> None:
+    """Each is a queue of its own."""
+    named = {"broker": "b", "address": "a", "client": "c", "condition": "stalled"}
+    rows = [{**named, "queue": name, **one} for name, (told, _) in CASES.items() for one in told]
+    worst = [row("enter", 160), row("severity", 200, severity="critical"), row("severity", 300), row("leave", 400)]
+    found = asked([*rows, *({**named, "queue": "as severe as at its worst", **one} for one in worst)])
+    for name, (_, wanted) in CASES.items():
+        mine = [
+            (one["begin"].timestamp(), one["end"].timestamp(), one["open"], one["ended_by"])
+            for one in found
+            if one["queue"] == name
+        ]
+        assert mine == wanted, name
+    assert [one["severity"] for one in found if one["queue"] == "as severe as at its worst"] == ["critical"]
+    known = {one["queue"]: one["end_known"] for one in found}
+    assert {known[name] for name in ("from its begin to its end", "still active at the last poll")} == {True}
+    assert {known[name] for name in ("no hold in the next polled hour", "a leave that says when it was seen")} == {
+        False
+    }
 
 
 ISLANDS = """
@@ -60,21 +105,23 @@ GROUP BY broker, queue, client, condition, run HAVING bool_or(event = 'leave') A
 """
 
 
-@pytest.mark.slow  # random histories through DuckDB
-@pytest.mark.parametrize("seed", range(3))
-def test_they_are_the_islands_that_duckdb_finds(seed: int, tmp_path: Path) -> None:
-    """A week of an imagined fleet, its rows in any order and some of them twice."""
-    fleet = Fleet(brokers=2, queues=5, days=7, interval=60, stalls=9.0, seed=seed)
+def test_they_are_the_islands_that_duckdb_finds(asked: Asked, tmp_path: Path) -> None:
+    """A week of an imagined fleet, some of its rows twice."""
     store = Store(str(tmp_path))
-    generate(store, fleet)
+    generate(store, Fleet(brokers=2, queues=5, days=7, interval=300, stalls=9.0, seed=1))
     rows = read(store, [entry.path for entry in store.files("raw/kind=condition")], CONDITION)
-    random = np.random.default_rng(seed)
-    order = random.permutation(np.concatenate([np.arange(len(rows)), random.integers(0, len(rows), 20)]))
-    rows = rows.take(pa.array(order))
-    found = sorted((e.broker, e.queue, e.client, e.begin, e.end) for e in episodes(rows.to_pylist(), 2e9) if not e.open)
+    rows = pa.concat_tables([rows, rows.slice(0, 20)])
+    columns = {name: rows[name] for name in ("broker", "address", "queue", "client", "condition", "event", "severity")}
+    texts = {name: column.cast(pa.string()) for name, column in columns.items()}
+    times = {name: rows[name].cast(STAMP) for name in ("stamp", "since", "seen")}
+    found = [
+        (one["broker"], one["queue"], one["client"], one["begin"].timestamp(), one["end"].timestamp())
+        for one in asked(pa.table({**texts, **times}).to_pylist())
+        if one["ended_by"] == "leave"
+    ]
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
         database.register("rows", rows)
         wanted = database.execute(ISLANDS).fetchall()
-    assert len(wanted) > 40
-    assert found == [tuple(row) for row in wanted]
+    assert len(wanted) > 30
+    assert sorted(found) == [tuple(one) for one in wanted]

@@ -1,27 +1,29 @@
 """Where messages went: by hour and day, over restarts and gaps, with two agents; as a table and in the report."""
 
 import re
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.history.schema import FATE, series_id
 from penstock.history.store import Store
 from penstock.trends import job
-from penstock.trends.analysis import cleaned, fate_facts, split
-from penstock.trends.fates import by_culprit, totals, went
-from penstock.trends.job import fate_table
-from penstock.trends.kernel import FATE as TIER
+from penstock.trends.days import day_names, load
+from penstock.trends.fates import totals, went
 from penstock.trends.report import render
-from penstock.trends.tiers import as_columns, daily, rolled
+from penstock.trends.results import Tables
+from penstock.trends.tiers import roll_up
 from penstock_demo.history import Truth, _table
 from trends.rows import START
 
-HOUR = 3600
+HOUR, DAY = 3600, 86400
 ACCOUNT_PAGE = Path(__file__).parents[2] / "docs" / "account.md"
 Done = tuple[Path, dict[str, Any]]
 """Where the job wrote, and its facts."""
@@ -44,21 +46,23 @@ def fate_rows(*rows: Row, fate: str = "evicted", queue: str = "q", client: str =
     )
 
 
-def facts_of(directory: Path, *tables: Any) -> list[dict[str, Any]]:
-    """What hours, and days made of them, say alike."""
-    store = Store(str(directory))
-    for number, table in enumerate(tables):
-        store.write_table(f"raw/{number}.parquet", table)
-    hours = rolled(store, "fate", [f"raw/{number}.parquet" for number in range(len(tables))])
-    found = [
-        [cleaned(fate_facts(one)) for one in split(as_columns(rows, TIER))] for rows in (hours, daily(hours, TIER))
-    ]
-    assert found[0] == found[1]
-    return found[0]
+@pytest.fixture
+def account(spark: Any, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
+    """Rows of raw history → rows of the table `fates`, through all tiers."""
 
+    def of(*parts: Any) -> list[dict[str, Any]]:
+        store, out = Store(str(tmp_path / "raw")), Store(str(tmp_path / "out"))
+        for number, part in enumerate(parts):
+            days = part["stamp"].cast(pa.int64()).to_numpy() // (DAY * 1_000_000)
+            for day in np.unique(days).tolist():
+                name = f"raw/kind=fate/dt={datetime.fromtimestamp(day * DAY, UTC):%Y-%m-%d}/hour=all/{number}.parquet"
+                store.write_table(name, part.filter(pa.array(days == day)))
+        roll_up(spark, store, out)
+        made = Tables(spark, out, load(out, day_names(out)))
+        made.write_accounts(made.window)
+        return [row.asDict() for row in spark.table("fates").orderBy("day", "queue", "fate", "client").collect()]
 
-def messages(directory: Path, *tables: Any) -> list[int]:
-    return [one["messages"] for one in facts_of(directory, *tables)]
+    return of
 
 
 def every(seconds: int, until: int, value: int, before: int | None = None, life: int = 1) -> list[Row]:
@@ -71,60 +75,45 @@ def with_most(most: int | None, rows: list[Row]) -> list[Row]:
     return [(at, low, most, before, life) for at, low, _, before, life in rows]
 
 
-def test_the_first_loss_of_all_counts_in_full(tmp_path: Path) -> None:
-    assert messages(tmp_path, fate_rows((600, 18239, 18239, 0, 1), (615, 18239, 18239, 18239, 1))) == [18239]
+CASES: dict[str, tuple[list[list[Row]], list[int]]] = {
+    "the first loss counts in full": ([[(600, 18239, 18239, 0, 1), (615, 18239, 18239, 18239, 1)]], [18239]),
+    "what is older than the history does not count": ([[(0, 500, 500, 500, 1), (15, 502, 502, 500, 1)]], [2]),
+    # Nothing of what was lost while nobody looked is lost again: the account knows it.
+    "it goes on over hours, days and gaps": (
+        [[(0, 1, 1, 0, 1), (HOUR, 3, 3, 1, 1), (30 * HOUR, 10, 10, 3, 1), (31 * HOUR, 10, 10, 10, 1)]], [3, 7],
+    ),
+    # Its first poll knows no poll before, but what it counted is the same life.
+    "an agent that begins again goes on": (
+        [[(0, 4, 4, 0, 1), (2 * HOUR, 9, 9, 9, 1), (2 * HOUR + 15, 10, 10, 9, 1)]], [10],
+    ),
+    # Its account goes on with what was saved, a minute before.
+    "an agent that was killed counts nothing twice": (
+        [[(HOUR - 15, 100, 100, 0, 1), (HOUR, 80, 80, 80, 1), (HOUR + 15, 105, 105, 80, 1)]], [105],
+    ),
+    "an account begun again is another life": (
+        [[(0, 100, 100, 0, 1), (HOUR, 7, 7, 0, 2), (HOUR + 15, 9, 9, 7, 2)]], [109],
+    ),
+    "two agents on one broker count once": ([every(0, HOUR, 50, 0, life=1), every(3, HOUR, 40, 0, life=2)], [50]),
+    "files that come twice change nothing": ([[(0, 4, 4, 0, 1), (15, 9, 9, 4, 1)]] * 2, [9]),
+}  # fmt: skip
 
 
-def test_what_is_older_than_the_history_does_not_count(tmp_path: Path) -> None:
-    assert messages(tmp_path, fate_rows((0, 500, 500, 500, 1), (15, 502, 502, 500, 1))) == [2]
-
-
-def test_it_goes_on_over_hours_days_and_gaps(tmp_path: Path) -> None:
-    """Nothing of what was lost while nobody looked is lost again: the account knows it."""
-    rows = fate_rows((0, 1, 1, 0, 1), (HOUR, 3, 3, 1, 1), (30 * HOUR, 10, 10, 3, 1), (31 * HOUR, 10, 10, 10, 1))
-    (one,) = facts_of(tmp_path, rows)
-    assert one["messages"] == 10
-    assert one["daily"] == [[START // 86400, 3], [START // 86400 + 1, 7]]
-
-
-def test_an_agent_that_begins_again_goes_on(tmp_path: Path) -> None:
-    """Its first poll knows no poll before, but what it counted is the same life."""
-    assert messages(tmp_path, fate_rows((0, 4, 4, 0, 1), (2 * HOUR, 9, 9, 9, 1), (2 * HOUR + 15, 10, 10, 9, 1))) == [10]
-
-
-def test_an_agent_that_was_killed_counts_nothing_twice(tmp_path: Path) -> None:
-    """Its account goes on with what was saved, a minute before."""
-    assert messages(
-        tmp_path, fate_rows((HOUR - 15, 100, 100, 0, 1), (HOUR, 80, 80, 80, 1), (HOUR + 15, 105, 105, 80, 1))
-    ) == [105]
-
-
-def test_an_account_begun_again_is_another_life(tmp_path: Path) -> None:
-    assert messages(tmp_path, fate_rows((0, 100, 100, 0, 1), (HOUR, 7, 7, 0, 2), (HOUR + 15, 9, 9, 7, 2))) == [109]
-
-
-def test_two_agents_on_one_broker_count_once(tmp_path: Path) -> None:
-    """Whose accounts began at different times."""
-    one, other = every(0, HOUR, 50, 0, life=1), every(3, HOUR, 40, 0, life=2)
-    assert messages(tmp_path, fate_rows(*one), fate_rows(*other)) == [50]
-
-
-def test_files_that_come_twice_change_nothing(tmp_path: Path) -> None:
-    rows = fate_rows((0, 4, 4, 0, 1), (15, 9, 9, 4, 1))
-    assert messages(tmp_path, rows, rows) == [9]
-
-
-@pytest.mark.parametrize(("most", "uncertain"), [(5, 0.0), (8, 3.0), (None, None)])
-def test_how_many_more_there_may_be_is_what_the_end_says(
-    tmp_path: Path, most: int | None, uncertain: float | None
-) -> None:
-    (one,) = facts_of(tmp_path, fate_rows((0, 0, 800, 0, 1), (15, 5, 900, 0, 1), (30, 5, most, 5, 1)))
-    assert (one["messages"], one["uncertain"]) == (5, uncertain)
+def test_messages_of_a_day_count_once(account: Callable[..., list[dict[str, Any]]]) -> None:
+    """Each case is a queue; how many more there may be is what the end says."""
+    parts = [fate_rows(*rows, queue=name) for name, (agents, _) in CASES.items() for rows in agents]
+    ends = {5: 0.0, 8: 3.0, None: None}
+    parts += [fate_rows((0, 0, 800, 0, 1), (15, 5, 900, 0, 1), (30, 5, most, 5, 1), queue=f"{most}") for most in ends]
+    found = account(*parts)
+    for name, (_, days) in CASES.items():
+        assert [one["messages"] for one in found if one["queue"] == name and one["messages"]] == days, name
+    for most, uncertain in ends.items():
+        (one,) = (one for one in found if one["queue"] == f"{most}")
+        assert (one["messages"], one["uncertain"]) == (5, uncertain)
 
 
 def row(fate: str, messages: int, uncertain: float | None = 0.0, queue: str = "q", client: str = "") -> dict[str, Any]:
     of = {"broker": "b", "address": "a", "queue": queue, "fate": fate, "client": client}
-    return of | {"messages": messages, "uncertain": uncertain, "daily": [[20698, messages]]}
+    return of | {"messages": messages, "uncertain": uncertain}
 
 
 def test_losses_come_first_with_whom_and_in_words() -> None:
@@ -152,14 +141,7 @@ def test_a_broker_whose_history_has_no_account_says_what_its_queues_counted() ->
     assert [(one["fate"], one["amount"]) for one in went({"queues": [queue]})] == [("expired", "7")]
 
 
-def test_sums_of_the_table_count_each_message_once() -> None:
-    fates = [row("evicted", 10), row("evicted", 6, client="taker"), row("expired", 4)]
-    assert [(one["client"], one["daily"][0][1]) for one in by_culprit(fates)] == [("", 4), ("taker", 6), ("", 4)]
-
-
 # --- the whole job
-
-DAY = 86400
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +180,6 @@ def test_losses_by_reason_and_culprit_are_one_table(done: Done) -> None:
         (second, "q", "evicted", "", 60, 0.0), (second, "q", "evicted", "taker", 30, 5.0),
         (first, "q", "expired", "", 4000, 0.0),
     ]  # fmt: skip
-    assert all("daily" not in one for one in done[1]["fates"])
 
 
 def test_the_example_of_the_documentation_is_answered(done: Done) -> None:
@@ -239,4 +220,4 @@ def test_a_history_without_an_account_still_reads(spark: Any, own_fleet: Store, 
             own_fleet.delete(entry.path)
     facts = job.run(own_fleet.url, str(tmp_path / "out"), session=spark)
     assert facts["fates"] == []
-    assert fate_table([]).num_rows == 0
+    assert pq.read_table(tmp_path / "out" / "fates.parquet").num_rows == 0

@@ -1,64 +1,43 @@
-"""Growth, steps and times to limits on series whose truth is known."""
+"""Growth of traffic, its jumps, the last week and the pace of consumers, on series whose truth is known."""
 
 import numpy as np
 import pytest
+from bench.truths import Paced, Traffic
 
-from penstock.trends.forecast import Growth, days_to, growth, last_step
+from penstock.trends.changes import change_points, pace, week_over_week
+from penstock.trends.growth import growth
 from penstock_demo.history import Fleet, _World
 
-HOURS = 84 * 24
+Series = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
-def imagined(
-    seed: int, per_week: float, *, bursts: int = 0, step: float = 0.0
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    random = np.random.default_rng(seed)
-    at = np.arange(HOURS)
-    day = 1 + 0.6 * np.sin(2 * np.pi * (at % 24) / 24)
-    week = np.where((at // 24) % 7 >= 5, 0.4, 1.0)
-    y = 1000 * day * week * random.lognormal(0, 0.15, HOURS) + per_week * at / 168
-    for begin in random.integers(0, HOURS - 12, bursts):
-        y[begin : begin + 12] += 20_000
-    y[HOURS // 2 :] += step
-    return y
+def drawn(seed: int, case: Traffic) -> Series:
+    return case.daily(np.random.default_rng(seed))
 
 
-def test_slopes_are_found_through_rhythm_noise_and_bursts() -> None:
-    errors = [abs(growth(imagined(seed, 20.0, bursts=6)).slope / 20.0 - 1) for seed in range(20)]
-    assert np.median(errors) <= 0.10
-    assert all(growth(imagined(seed, 20.0, bursts=6)).slope > 0 for seed in range(20)), "the wrong sign"
+@pytest.mark.parametrize("per_week", [-0.1, 0.0, 0.05, 0.2])
+def test_the_limits_hold_what_it_grows(per_week: float) -> None:
+    found = [growth(drawn(seed, Traffic("", per_week))) for seed in range(20)]
+    assert sum(one.low <= per_week <= one.high for one in found) >= 18
+    assert np.median([abs(one.per_week - per_week) for one in found]) < 0.01
+    assert sum(one.clear for one in found) <= 2 if per_week == 0 else all(one.clear for one in found)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_what_does_not_grow_has_no_clear_trend(seed: int) -> None:
-    now = growth(imagined(seed, 0.0))
-    assert now.low <= 0 <= now.high
-    assert np.isnan(days_to(10_000, now)).all()
+def test_after_a_jump_only_the_time_since_counts() -> None:
+    found = [growth(drawn(seed, Traffic("", 0.03, jump=0.8, ago=42))) for seed in range(10)]
+    assert np.median([abs(one.per_week - 0.03) for one in found]) < 0.02
+    young = growth(drawn(1, Traffic("", jump=2.0, ago=10)))
+    assert np.isnan(young.per_week)
+    assert not young.clear
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_step_is_found_and_only_the_time_since_counts(seed: int) -> None:
-    y = imagined(seed, 20.0, step=1500.0)
-    assert abs(last_step(y) - HOURS // 2) <= 7 * 24, "the week of the step"
-    assert growth(y).slope == pytest.approx(20.0, rel=0.6)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_without_a_step_none_is_found(seed: int) -> None:
-    assert last_step(imagined(seed, 0.0)) == -1
-
-
-def test_times_to_a_limit() -> None:
-    rising = Growth(10.0, 5.0, 20.0, 100.0, -1, 12.0)
-    assert days_to(200.0, rising) == (35.0, 140.0)
-    assert days_to(100.0, rising) == (0.0, 0.0)
-    assert days_to(200.0, Growth(-10.0, -20.0, -5.0, 100.0, -1, 12.0)) == (np.inf, np.inf)
-    assert np.isnan(days_to(np.nan, rising)).all()
-
-
-def test_too_little_to_tell() -> None:
-    assert np.isnan(growth(np.ones(300)).slope)
-    assert not growth(np.full(2000, np.nan)).clear
+def test_too_little_is_unknown_and_no_zero() -> None:
+    for daily in (np.full(84, np.nan), np.full(10, 5.0), np.zeros(84)):
+        assert np.isnan(growth(daily).per_week)
+    assert np.isnan(week_over_week(np.full(84, np.nan))[0])
+    unseen = np.append(np.full(77, 100.0), np.full(7, np.nan))
+    assert np.isnan(week_over_week(unseen)[0])
+    assert change_points(unseen) == []
 
 
 def test_growth_of_the_imagined_fleet_is_found() -> None:
@@ -70,10 +49,37 @@ def test_growth_of_the_imagined_fleet_is_found() -> None:
     came = np.where(np.diff(inc, axis=0) == 0, np.diff(added, axis=0), np.nan)
     growing = np.flatnonzero(world.truth.growth)
     assert len(growing) == 10
-    errors = []
-    for queue in growing.tolist():
-        true = world.rate[queue] * 3600 * (1.03**12 - 1) / 12  # messages an hour more, each week
-        found = growth(came[:, queue])
-        errors.append(abs(found.slope / true - 1))
-        assert found.slope > 0, "the wrong sign"
-    assert np.median(errors) <= 0.10
+    found = [growth(np.nansum(came[: 83 * 24, queue].reshape(-1, 24), axis=1)) for queue in growing.tolist()]
+    assert np.median([abs(one.per_week / 0.03 - 1) for one in found]) <= 0.10
+    assert all(one.per_week > 0 for one in found), "the wrong sign"
+
+
+@pytest.mark.parametrize(("jump", "ago"), [(0.5, 4), (0.8, 10), (-0.5, 3), (-0.3, 30)])
+def test_a_jump_has_its_day_and_its_size(jump: float, ago: int) -> None:
+    found = [change_points(drawn(seed, Traffic("", jump=jump, ago=ago))) for seed in range(10)]
+    near = [one for changes in found for one in changes if abs(one.day - (84 - ago)) <= 1]
+    assert len(near) >= 9
+    assert np.median([one.ratio for one in near]) == pytest.approx(jump, abs=0.12)
+
+
+@pytest.mark.parametrize("case", [Traffic(""), Traffic("", 0.03), Traffic("", holiday=5), Traffic("", noise=0.3)])
+def test_without_a_jump_none_is_found(case: Traffic) -> None:
+    assert sum(bool(change_points(drawn(seed, case))) for seed in range(20)) <= 2
+
+
+def test_the_last_week_beside_those_before() -> None:
+    assert sum(week_over_week(drawn(seed, Traffic("")))[1] for seed in range(40)) <= 2
+    jumped = [week_over_week(drawn(seed, Traffic("", jump=0.6, ago=7))) for seed in range(20)]
+    assert sum(clear for _, clear in jumped) >= 18
+    assert np.median([ratio for ratio, _ in jumped]) == pytest.approx(0.6, abs=0.05)
+
+
+def test_a_pace_is_that_of_hours_with_a_backlog_throughout() -> None:
+    case = Paced("", 2.0, -0.2, gaps=0.2)
+    hours = case.hours(np.random.default_rng(3))
+    found = pace(**hours)
+    assert found.rate == pytest.approx(case.truth, rel=0.1)
+    assert found.low <= 0.8 / 0.9 - 1 <= found.high
+    idle = pace(**(hours | {"backlog": np.zeros(len(hours["backlog"]))}))
+    assert np.isnan(idle.rate)
+    assert idle.hours == 0

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.agent.trends import Trends
@@ -35,8 +36,8 @@ def test_the_report_needs_nothing_else_and_is_always_the_same(done: Path) -> Non
 
 
 def test_stalls_are_those_imagined(done: Path, fleet: tuple[Store, Truth]) -> None:
-    facts = json.loads((done / "facts.json").read_text())
-    found = sorted((one["begin"], one["end"]) for one in facts["episodes"] if not one["open"])
+    rows = pq.read_table(done / "episodes.parquet").to_pylist()
+    found = sorted((one["begin"].timestamp(), one["end"].timestamp()) for one in rows if not one["open"])
     imagined = {since: until for _, since, until in fleet[1].stalls}
     every = FLEET.interval
     told = [1 for _, since, until in fleet[1].stalls if -(-(since + 60) // every) != -(-until // every)]
@@ -66,6 +67,38 @@ def test_a_file_that_is_no_such_file_is_told_once(tmp_path: Path, caplog: pytest
     assert [record.getMessage() for record in caplog.records] == [
         f"{tmp_path}/gauges.json cannot be shown: has format 2, this version reads 1; run penstock trends run again"
     ]
+
+
+def test_nothing_new_is_no_work_but_for_the_time_of_the_run(done: Path, fleet: tuple[Store, Truth], spark: Any) -> None:
+    def seen() -> dict[str, int]:
+        return {file.name: file.stat().st_mtime_ns for file in done.iterdir() if file.is_file()}
+
+    before, gauges = seen(), json.loads((done / "gauges.json").read_text())["rows"]
+    job.run(fleet[0].url, str(done), session=spark)
+    changed = {name for name, when in seen().items() if before[name] != when}
+    assert changed <= {"gauges.json", "run.json", "_lock"}
+    after = json.loads((done / "gauges.json").read_text())["rows"]
+    assert after[1:] == gauges[1:]
+    assert after[0]["values"]["timestamp"] > gauges[0]["values"]["timestamp"]
+
+
+def test_killed_before_its_end_the_next_run_makes_all_of_it(
+    done: Path, fleet: tuple[Store, Truth], spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = {file.name: file.read_bytes() for file in done.glob("*.parquet")}
+    (done / "run.json").unlink()
+    for file in done.glob("*.parquet"):
+        if file.name != "series.parquet":
+            file.unlink()
+    job.run(fleet[0].url, str(done), session=spark)
+    assert {file.name: file.read_bytes() for file in done.glob("*.parquet")} == whole
+
+
+def test_the_example_of_the_documentation_reads_the_tables(done: Path, spark: Any) -> None:
+    """Word for word, in the reader's own Spark."""
+    page = (Path(__file__).parents[2] / "docs" / "trends.md").read_text()
+    for example in page.split("```python\n")[1:]:
+        exec(example.split("```")[0].replace("OUT", str(done)), {"spark": spark})  # noqa: S102
 
 
 def test_no_history_is_said(spark: Any, tmp_path: Path) -> None:

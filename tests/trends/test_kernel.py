@@ -6,16 +6,20 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from penstock.history.schema import CONSUMER, series_id
 from penstock.history.schema import QUEUE as QUEUE_ROWS
 from penstock.history.store import Store
-from penstock.trends.kernel import QUEUE, increases, merged, percentile
-from penstock.trends.tiers import as_columns, daily, rolled
+from penstock.trends import tables
+from penstock.trends.facts import bins_of
+from penstock.trends.kernel import percentile
+from penstock.trends.tiers import days_query, increases_query
 from penstock_demo.history import _table
-from trends.rows import START, untidy
+from trends.rows import START, grown, hours_of, total, untidy
 
+QUEUES = tables.TierTables("queue")
 TIERS = """
 SELECT sid, inc, epoch(date_trunc('hour', stamp))::BIGINT AS start, count(*) AS n,
        min(messages) AS low, max(messages) AS high, sum(messages) AS total, min(added) AS lo, max(added) AS hi
@@ -42,16 +46,29 @@ def kernel(directory: Path, rows: Any, files: int = 1) -> Any:
     names = [f"raw/{i}.parquet" for i in range(files)]
     for i, name in enumerate(names):
         store.write_table(name, rows.take(pa.array(np.arange(i, len(rows), files))))
-    return rolled(store, "queue", names)
+    return hours_of(store, "queue", names)
 
 
-def by_hour(columns: Any) -> list[tuple[int, int, int]]:
-    grown = increases(columns, "added")
+def by_hour(rows: Any, increases: Any) -> list[tuple[int, int, int]]:
+    """Series, hour and increase, of those that are not 0."""
     sums: dict[tuple[int, int], float] = {}
-    for sid, start, by in zip(columns["sid"].tolist(), columns["start"].tolist(), grown.tolist(), strict=True):
-        if not np.isnan(by):
+    for sid, start, by in zip(*(rows[name].to_pylist() for name in ("sid", "start")), increases, strict=True):
+        if by is not None and not np.isnan(by):
             sums[sid, start] = sums.get((sid, start), 0.0) + by
-    return sorted((*key, int(value)) for key, value in sums.items())
+    return sorted((*key, int(value)) for key, value in sums.items() if value)
+
+
+def asked_of_spark(spark: Any, directory: Path, rows: Any, query: str) -> Any:
+    """`rows` of a tier are the view that the queries of the tiers read."""
+    store, schema = Store(str(directory)), QUEUES.rows
+    store.write_table("h1.parquet", rows.select(schema.names).cast(schema))
+    frame = tables.frame(spark, store, ["h1.parquet"], schema)
+    frame.selectExpr("*", "false AS before").createOrReplaceTempView("h1")
+    found = [row.asDict() for row in spark.sql(query).collect()]
+    for one in found:
+        if "bins" in one:
+            one["bins"] = [list(pair) for pair in one["bins"].items()]
+    return pa.Table.from_pylist(found).sort_by([(name, "ascending") for name in tables.KEYS])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -59,55 +76,46 @@ def by_hour(columns: Any) -> list[tuple[int, int, int]]:
 def test_hours_are_those_of_duckdb(seed: int, files: int, tmp_path: Path) -> None:
     rows = untidy(seed)
     table = kernel(tmp_path, rows, files)
-    table = table.sort_by([("sid", "ascending"), ("inc", "ascending"), ("start", "ascending")])
     wanted = asked(TIERS, rows)
     names = ("sid", "inc", "start", "n", "messages_min", "messages_max", "messages_sum", "lo_added", "hi_added")
     assert list(zip(*(table[name].to_pylist() for name in names), strict=True)) == wanted
     assert {row[0] for row in wanted} == set(rows["sid"].to_pylist())
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_growth_by_life_is_that_of_a_window_over_single_polls(seed: int, tmp_path: Path) -> None:
-    rows = untidy(seed)
-    wanted = [(sid, start, grown) for sid, start, grown in asked(INCREASE, rows) if grown]
-    found = [row for row in by_hour(as_columns(kernel(tmp_path, rows), QUEUE)) if row[2]]
-    assert found == wanted
+def test_increases_are_those_of_a_window_over_single_polls(spark: Any, tmp_path: Path) -> None:
+    """By the query of the tiers, by numpy, and by DuckDB over the raw rows; what came in gaps is apart."""
+    rows = untidy(2)
+    hours = kernel(tmp_path, rows)
+    wanted = [(sid, start, increase) for sid, start, increase in asked(INCREASE, rows) if increase]
+    assert by_hour(hours, grown(hours, "added").tolist()) == wanted
+    found = asked_of_spark(spark, tmp_path, hours, increases_query(QUEUES))
+    both = pc.add(found["added"], found["gap_added"])
+    assert by_hour(found, both.to_pylist()) == wanted
     assert len(rows) > 3000
+    assert pc.sum(pc.greater(found["gap_added"], 0)).as_py() > 20
+    assert set(found["removed"].to_pylist()) == {None}, "what is not known is not 0"
 
 
-def test_spark_windows_say_the_same(spark: Any, tmp_path: Path) -> None:
-    rows = untidy(9)
-    Store(str(tmp_path)).write_table("rows.parquet", rows)
-    spark.read.parquet(str(tmp_path / "rows.parquet")).createOrReplaceTempView("rows")
-    sql = INCREASE.replace("epoch(date_trunc('hour', stamp))::BIGINT", "unix_timestamp(date_trunc('hour', stamp))")
-    sql = sql.replace("sum(grown)::BIGINT", "cast(sum(grown) as bigint)").replace(
-        "GROUP BY ALL HAVING", "GROUP BY 1, 2 HAVING"
-    )
-    wanted = [tuple(row) for row in spark.sql(sql.replace("HAVING grown", "HAVING sum(grown)")).collect() if row[2]]
-    assert [row for row in by_hour(as_columns(kernel(tmp_path, rows), QUEUE)) if row[2]] == wanted
-
-
-def test_days_made_of_hours_are_days_made_of_polls(tmp_path: Path) -> None:
+def test_days_made_of_hours_are_days_made_of_polls(spark: Any, tmp_path: Path) -> None:
     rows = untidy(3)
-    day = daily(kernel(tmp_path, rows), QUEUE).sort_by(
-        [("sid", "ascending"), ("inc", "ascending"), ("start", "ascending")]
-    )
+    day = asked_of_spark(spark, tmp_path, kernel(tmp_path, rows), days_query(QUEUES))
     wanted = asked(TIERS.replace("'hour'", "'day'"), rows)
     names = ("sid", "inc", "start", "n", "messages_min", "messages_max", "messages_sum", "lo_added", "hi_added")
     assert list(zip(*(day[name].to_pylist() for name in names), strict=True)) == wanted
-
-
-def test_percentiles_of_bins_merge(tmp_path: Path) -> None:
-    rows = untidy(5)
-    columns = merged(QUEUE, as_columns(kernel(tmp_path, rows), QUEUE), 10_000 * 86400)
-    at = np.concatenate([[0], np.cumsum(columns["hist_len"])])
-    messages = asked(
-        "SELECT sid, inc, list(messages) FROM (SELECT DISTINCT sid, inc, stamp, messages FROM rows) GROUP BY ALL", rows
+    exact = dict(
+        asked("SELECT sid, list(messages) FROM (SELECT DISTINCT sid, stamp, messages FROM rows) GROUP BY ALL", rows)
     )
-    exact = {(sid, inc): values for sid, inc, values in messages}
-    for i, (sid, inc) in enumerate(zip(columns["sid"].tolist(), columns["inc"].tolist(), strict=True)):
-        told = percentile(columns["hist_at"][at[i] : at[i + 1]], columns["hist_n"][at[i] : at[i + 1]], 0.95)
-        assert told == pytest.approx(np.quantile(exact[sid, inc], 0.95, method="inverted_cdf"), rel=0.1)
+    bins = bins_of(
+        day.set_column(
+            day.column_names.index("bins"),
+            "bins",
+            pa.array([[*map(tuple, one)] for one in day["bins"].to_pylist()], tables.BINS),
+        )
+    )
+    assert bins.keys() == exact.keys()
+    for sid, one in bins.items():
+        said = percentile(one["hist_at"], one["hist_n"], 0.95)
+        assert said == pytest.approx(np.quantile(exact[sid], 0.95, method="inverted_cdf"), rel=0.1)
 
 
 def seen_by(rows: Any, shift: float, begin: float, end: float, life: int) -> Any:
@@ -127,19 +135,12 @@ def test_a_broker_that_two_agents_watch_counts_once(files: int, tmp_path: Path) 
     alone = untidy(4, reset=0.0)
     one, two = seen_by(alone, 0, 0, 26_000, 0), seen_by(alone, 7, 5000, 1e9, 999)
     both = pa.concat_tables([one, two]).unify_dictionaries()
-    wanted = total(as_columns(kernel(tmp_path / "alone", alone), QUEUE))
-    found = total(as_columns(kernel(tmp_path / "both", both, files), QUEUE))
+    wanted, found = total(kernel(tmp_path / "alone", alone)), total(kernel(tmp_path / "both", both, files))
     assert found.keys() == wanted.keys()
-    for sid, grown in wanted.items():
+    for sid, came in wanted.items():
         # One step is lost where the first agent ends and the other's names go on.
-        assert 0.97 * grown - 50 <= found[sid] <= grown
-    polls = as_columns(kernel(tmp_path / "polls", both, files), QUEUE)
-    assert (polls["n"] <= 60).all()
-
-
-def total(columns: Any) -> dict[int, float]:
-    grown = np.nan_to_num(increases(columns, "added"))
-    return {int(sid): float(grown[columns["sid"] == sid].sum()) for sid in np.unique(columns["sid"])}
+        assert 0.97 * came - 50 <= found[sid] <= came
+    assert max(kernel(tmp_path / "polls", both, files)["n"].to_pylist()) <= 60
 
 
 CLIENTS = """
@@ -175,7 +176,7 @@ def consumers(seed: int) -> Any:
 def test_clients_are_those_of_duckdb(seed: int, tmp_path: Path) -> None:
     rows, store = consumers(seed), Store(str(tmp_path))
     store.write_table("raw/0.parquet", rows)
-    table = rolled(store, "consumer", ["raw/0.parquet"]).sort_by([("sid", "ascending"), ("start", "ascending")])
+    table = hours_of(store, "consumer", ["raw/0.parquet"])
     names = ("sid", "start", "n", "buffered_max", "buffered_sum", "empty_sum", "settled_sum", "steps_sum")
     found = list(zip(*(table[name].to_pylist() for name in names), strict=True))
     assert found == asked(CLIENTS, rows)
@@ -190,5 +191,5 @@ def test_polls_at_which_messages_wait_and_nobody_holds_one(tmp_path: Path) -> No
     }  # fmt: skip
     store = Store(str(tmp_path))
     store.write_table("0.parquet", _table(QUEUE_ROWS, START + 60.0 * np.arange(4), numbers, {}, {"broker": "b"}))
-    (row,) = rolled(store, "queue", ["0.parquet"]).to_pylist()
+    (row,) = hours_of(store, "queue", ["0.parquet"]).to_pylist()
     assert (row["n"], row["backlog_sum"], row["starved_sum"]) == (4, 2, 1)

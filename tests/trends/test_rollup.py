@@ -1,27 +1,63 @@
-"""The job on Spark: only what is new, the same whatever way the files came."""
+"""The tiers on Spark: only what is new, the same whatever way the files came, whole days whenever it is killed."""
 
 import hashlib
+import json
+import re
+from pathlib import Path
 from typing import Any
 
+import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.history.compact import Keep, tidy
+from penstock.history.compact import DAY, Keep, tidy
 from penstock.history.store import Store
-from penstock.trends.tiers import roll_up
+from penstock.trends import days as pointers
+from penstock.trends import kernel, tables, tiers
+from penstock.trends.kernel import HOUR
+from penstock.trends.tiers import RollupError, roll_up
 from penstock_demo.history import Truth
 from trends.conftest import FLEET
 
-DAYS = tuple(f"2026-09-0{day}" for day in range(1, 5))
+DAYS = [f"2026-09-0{day}" for day in range(1, 5)]
+SUMS = """
+SELECT sid, sum(grown)::BIGINT AS grown FROM (
+  SELECT sid, added - lag(added) OVER (PARTITION BY sid, inc ORDER BY stamp) AS grown
+  FROM (SELECT DISTINCT sid, inc, stamp, added FROM read_parquet('{}/raw/kind=queue/**/*.parquet')))
+GROUP BY sid ORDER BY sid
+"""
 
 
-def contents(out: Store) -> dict[str, str]:
-    return {
-        entry.path: hashlib.sha256(out.read_bytes(entry.path) or b"").hexdigest()
-        for entry in out.files()
-        if entry.path.endswith(".parquet")
-    }
+def published(out: Store) -> dict[str, str]:
+    """What readers see: each file that a pointer lists, by its name without the generation."""
+    found = {}
+    for pointer in pointers.load(out, pointers.day_names(out)).values():
+        for path in (path for paths in pointer.files.values() for path in paths):
+            content = out.read_bytes(path)
+            assert content is not None, "a reader would miss it"
+            found[re.sub("gen=[^/]*/", "", path)] = hashlib.sha256(content).hexdigest()
+    return found
+
+
+def rows_of(out: Store, table: str) -> Any:
+    paths = pointers.files_of(pointers.load(out, pointers.day_names(out)), table)
+    return pa.concat_tables([pq.read_table(out.path(path), partitioning=None) for path in paths])
+
+
+def added(out: Store) -> dict[int, int]:
+    """How many messages came to each queue."""
+    rows = rows_of(out, "i1/kind=queue").group_by("sid").aggregate([("added", "sum"), ("gap_added", "sum")])
+    sums = zip(*(rows[name].to_pylist() for name in ("sid", "added_sum", "gap_added_sum")), strict=True)
+    return {sid: here + gap for sid, here, gap in sums}
+
+
+def only(store: Store, *kinds: str) -> None:
+    """Leave these kinds of raw rows alone."""
+    for entry in store.files("raw"):
+        if not any(f"kind={kind}/" in entry.path for kind in kinds):
+            store.delete(entry.path)
 
 
 @pytest.fixture(scope="session")
@@ -32,59 +68,219 @@ def rolled(spark: Any, fleet: tuple[Store, Truth], tmp_path_factory: pytest.Temp
 
 
 def test_a_second_run_does_nothing(spark: Any, fleet: tuple[Store, Truth], rolled: Store) -> None:
-    before = contents(rolled)
-    assert roll_up(spark, fleet[0], rolled).days == ()
-    assert contents(rolled) == before
-    assert len(before) == 4 * 6 + sum("condition" in path for path in before)
+    before = [(entry.path, entry.mtime) for entry in rolled.files()]
+    assert roll_up(spark, fleet[0], rolled).days == []
+    assert [(entry.path, entry.mtime) for entry in rolled.files()] == before
 
 
-def test_late_and_double_files_give_the_same(spark: Any, own_fleet: Store, rolled: Store, tmp_path: Any) -> None:
-    wanted = contents(rolled)
-    late = [e.path for e in own_fleet.files("raw") if "dt=2026-09-02/hour=1" in e.path]
-    held = {path: own_fleet.read_bytes(path) or b"" for path in late}
+def test_sums_are_those_of_an_independent_query(fleet: tuple[Store, Truth], rolled: Store) -> None:
+    """Over gaps and days; over restarts see test_kernel."""
+    with duckdb.connect() as database:
+        wanted = dict(database.execute(SUMS.format(fleet[0].root)).fetchall())
+    assert added(rolled) == wanted
+    assert len(wanted) == FLEET.brokers * FLEET.queues
+    rows = rows_of(rolled, "i1/kind=queue")
+    gap = sum(rows["gap_added"].to_pylist())
+    assert 0 < gap < sum(wanted.values()) / 10
+    assert max(rows["n"].to_pylist()) == HOUR // FLEET.interval
+    assert set(rows["complete"].to_pylist()) == {True, False} or min(rows["n"].to_pylist()) > 5
+
+
+def test_no_hour_after_a_gap_gets_what_came_in_it(rolled: Store) -> None:
+    rows = rows_of(rolled, "i1/kind=queue").sort_by([("sid", "ascending"), ("start", "ascending")])
+    sid, start = rows["sid"].to_numpy(), rows["start"].to_numpy()
+    after = (np.diff(sid, prepend=-1) == 0) & (np.diff(start, prepend=0) > HOUR) & (rows["n"].to_numpy() == 12)
+    came, in_gap = rows["added"].to_numpy()[after].astype(float), rows["gap_added"].to_numpy()[after]
+    assert after.sum() > 5
+    assert (in_gap > 0).sum() > 5
+    usual = rows.group_by("sid").aggregate([("added", "max")])
+    most = dict(zip(usual["sid"].to_pylist(), usual["added_max"].to_pylist(), strict=True))
+    assert all(hour <= most[one] for hour, one in zip(came, sid[after].tolist(), strict=True))
+
+
+def test_late_and_double_files_give_the_same(spark: Any, own_fleet: Store, rolled: Store, tmp_path: Path) -> None:
+    """Days after it rest on what came late, and are told anew where its counters are."""
+    late = [
+        e.path for e in own_fleet.files("raw") if "dt=2026-09-02/hour=2" in e.path or "dt=2026-09-02/hour=1" in e.path
+    ]
+    kept = {path: own_fleet.read_bytes(path) or b"" for path in late}
     for path in late:
         own_fleet.delete(path)
     out = Store(str(tmp_path / "out"))
     roll_up(spark, own_fleet, out)
-    assert contents(out) != wanted
-    for path, content in held.items():
+    assert published(out) != published(rolled)
+    for path, content in kept.items():
         own_fleet.write_bytes(path, content)
         own_fleet.write_bytes(path.replace("generated", "twice"), content)
-    assert roll_up(spark, own_fleet, out).days == ("2026-09-02",)
-    assert contents(out) == wanted
-
-
-def test_killed_before_the_manifest_it_does_the_day_again(
-    spark: Any, fleet: tuple[Store, Truth], rolled: Store, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = Store(str(tmp_path / "out"))
-    monkeypatch.setattr(Store, "write_bytes", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        roll_up(spark, fleet[0], out)
-    monkeypatch.undo()
-    assert roll_up(spark, fleet[0], out).days == DAYS
-    assert contents(out) == contents(rolled)
-
-
-def test_joined_files_change_nothing(spark: Any, own_fleet: Store, rolled: Store, tmp_path: Any) -> None:
-    tidy(own_fleet, Keep(days=1000), FLEET.start + 30 * 86400.0)
+    assert roll_up(spark, own_fleet, out).days == ["2026-09-02"]
+    assert published(out) == published(rolled)
+    tidy(own_fleet, Keep(days=1000), FLEET.start + 30 * DAY)
     assert len([e for e in own_fleet.files("raw") if "hour=all" in e.path]) >= 8
+    assert roll_up(spark, own_fleet, out).days == DAYS, "its files were joined into one of the day"
+    assert published(out) == published(rolled)
+    unlisted = {entry.path for entry in out.files("h1")} - {
+        path for one in pointers.load(out, DAYS).values() for paths in one.files.values() for path in paths
+    }
+    assert unlisted, "who reads the old files still can"
+    pointers.clean(out, pointers.load(out, DAYS), 4e9)
+    assert not unlisted & {entry.path for entry in out.files("h1")}
+    assert published(out) == published(rolled)
+
+
+def test_a_day_never_shrinks(spark: Any, own_fleet: Store, tmp_path: Path) -> None:
+    """When retention removed its files, one that comes late is refused, and said to be."""
+    only(own_fleet, "queue", "broker")
     out = Store(str(tmp_path / "out"))
     roll_up(spark, own_fleet, out)
-    assert contents(out) == contents(rolled)
+    before = published(out)
+    late = next(entry.path for entry in own_fleet.files("raw/kind=queue/dt=2026-09-02"))
+    content = own_fleet.read_bytes(late) or b""
+    assert tidy(own_fleet, Keep(days=2), FLEET.start + 5 * DAY) == 2
+    for entry in own_fleet.files("raw"):
+        if "dt=2026-09-03" in entry.path:
+            own_fleet.delete(entry.path)
+    own_fleet.write_bytes(late.replace("generated", "late"), content)
+    for _ in range(2):
+        assert roll_up(spark, own_fleet, out).days == []
+        assert published(out) == before
+    (day,) = pointers.load(out, ["2026-09-02"]).values()
+    assert day.refused == [late.replace("generated", "late")]
 
 
-def test_what_retention_removed_stays_in_the_tiers(spark: Any, own_fleet: Store, tmp_path: Any) -> None:
+def test_a_damaged_file_is_named_and_stops_nothing(spark: Any, own_fleet: Store, rolled: Store, tmp_path: Path) -> None:
+    only(own_fleet, "queue", "broker")
+    torn, empty, foreign = [e.path for e in own_fleet.files("raw/kind=queue/dt=2026-09-02")][:3]
+    content = {path: own_fleet.read_bytes(path) or b"" for path in (torn, empty, foreign)}
+    middle = len(content[torn]) // 2
+    own_fleet.write_bytes(torn, content[torn][:middle] + b"\xff" * 64 + content[torn][middle + 64 :])
+    own_fleet.write_bytes(empty, b"")
+    own_fleet.write_table(foreign, pa.table({"other": [1]}))
     out = Store(str(tmp_path / "out"))
+    assert roll_up(spark, own_fleet, out).days == DAYS
+    damaged = pointers.load(out, DAYS)["2026-09-02"].damaged
+    assert {empty, foreign} <= damaged.keys() <= {torn, empty, foreign}
+    assert "without" in damaged[foreign]
+    assert roll_up(spark, own_fleet, out).days == [], "it is not read again until it is another"
+    for path, whole in content.items():
+        own_fleet.write_bytes(path, whole)
+    assert roll_up(spark, own_fleet, out).days == ["2026-09-02"]
+    assert pointers.load(out, DAYS)["2026-09-02"].damaged == {}
+    assert added(out) == added(rolled)
+
+
+def test_a_file_that_goes_while_it_is_read_is_found_where_it_went(
+    spark: Any, own_fleet: Store, rolled: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(own_fleet, "queue", "broker")
+    listed, calls = tiers.listed, list[Store]()
+
+    def joined_meanwhile(history: Store) -> Any:
+        found = listed(history)
+        if not calls:
+            for hours in range(2):  # what was joined goes an hour later
+                tidy(history, Keep(days=1000), FLEET.start + 30 * DAY + hours * HOUR)
+        calls.append(history)
+        return found
+
+    monkeypatch.setattr(tiers, "listed", joined_meanwhile)
+    out = Store(str(tmp_path / "out"))
+    assert sorted(roll_up(spark, own_fleet, out).days) == DAYS
+    assert added(out) == added(rolled)
+    assert len(calls) == 2
+    monkeypatch.setattr(
+        tiers, "listed", lambda _: {DAYS[0]: {"raw/kind=queue/dt=2026-09-01/hour=00/no.parquet": [1, 1]}}
+    )
+    with pytest.raises(RollupError, match="run it again"):
+        roll_up(spark, own_fleet, out)
+
+
+def as_before(rolled: Store, kind: str, day: str) -> Any:
+    """Hourly rows as the version before kept them: with labels, and bins as two lists."""
+    of, paths = tables.TierTables(kind), pointers.load(rolled, [day])[day].files
+    rows = [one for path in paths[f"h1/kind={kind}"] for one in tables.read(rolled, path, of.rows).to_pylist()]
+    named = [one for path in paths[f"series/kind={kind}"] for one in tables.read(rolled, path, of.labels).to_pylist()]
+    names = {one.pop("sid"): one for one in named}
+    for row in rows:
+        bins = dict(row.pop("bins", ()))
+        row |= {**names[row["sid"]], "start": row["start"], "hist_at": [*bins], "hist_n": [*bins.values()]}
+        for name in ("t0", "t1", "hours"):
+            del row[name]
+    return pa.Table.from_pylist(rows)
+
+
+@pytest.mark.slow  # some runs of Spark
+def test_stopped_at_any_step_readers_see_whole_days(
+    spark: Any, own_fleet: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step is a table's files or a pointer. Old days stay as they were until the new ones are there."""
+    only(own_fleet, "queue", "broker")
+    out = Store(str(tmp_path / "out"))
+    late = [e.path for e in own_fleet.files("raw") if re.search("dt=2026-09-0[34]/hour=2", e.path)]
+    kept = {path: own_fleet.read_bytes(path) or b"" for path in late}
+    for path in late:
+        own_fleet.delete(path)
     roll_up(spark, own_fleet, out)
-    before = contents(out)
-    assert tidy(own_fleet, Keep(days=2), FLEET.start + 5 * 86400.0) == 2
-    assert roll_up(spark, own_fleet, out).days == DAYS[2:3], "its files were joined into one of the day"
-    assert contents(out) == before
+    old = published(out)
+    for path, content in kept.items():
+        own_fleet.write_bytes(path, content)
+    whole = Store(str(tmp_path / "whole"))
+    roll_up(spark, own_fleet, whole)
+    new = published(whole)
+    write, publish, steps = tables.write, pointers.publish, [0]
+
+    def counted(work: Any) -> Any:
+        def step(*arguments: Any) -> Any:
+            if steps[0] == 0:
+                raise KeyboardInterrupt
+            steps[0] -= 1
+            return work(*arguments)
+
+        return step
+
+    monkeypatch.setattr(tables, "write", counted(write))
+    monkeypatch.setattr(pointers, "publish", counted(publish))
+    stops = 0
+    while True:
+        steps[0] = stops
+        try:
+            roll_up(spark, own_fleet, out)
+        except KeyboardInterrupt:
+            stops += 1
+            seen = published(out)
+            for day in DAYS:
+                mine = {path: of for path, of in seen.items() if day in path}
+                assert mine in (
+                    {p: of for p, of in old.items() if day in p},
+                    {p: of for p, of in new.items() if day in p},
+                )
+            continue
+        break
+    assert stops == 7
+    assert published(out) == new
 
 
-def test_hours_hold_what_was_imagined(fleet: tuple[Store, Truth], rolled: Store) -> None:
-    names = [e.path for e in rolled.files("h1") if "kind=queue" in e.path]
-    table = pa.concat_tables([pq.read_table(rolled.path(name)) for name in names])
-    assert len(set(table["sid"].to_pylist())) == FLEET.brokers * FLEET.queues
-    assert max(table["n"].to_pylist()) == 3600 // FLEET.interval
+def test_what_an_older_version_made_is_kept(spark: Any, own_fleet: Store, rolled: Store, tmp_path: Path) -> None:
+    """Days whose raw files are gone are converted, the others are made of these."""
+    only(own_fleet, "queue", "broker")
+    out = Store(str(tmp_path / "out"))
+    for day in DAYS[:2]:
+        for kind in ("queue", "broker"):
+            out.write_table(f"h1/kind={kind}/dt={day}/part.parquet", as_before(rolled, kind, day))
+    out.write_bytes("manifest.json", json.dumps({day: {} for day in DAYS[:2]}).encode())
+    for entry in own_fleet.files("raw"):
+        if "dt=2026-09-01" in entry.path:
+            own_fleet.delete(entry.path)
+    assert roll_up(spark, own_fleet, out).days == DAYS
+    assert added(out) == added(rolled)
+    assert rows_of(out, "d1/kind=queue")["bins"].to_pylist() == rows_of(rolled, "d1/kind=queue")["bins"].to_pylist()
+    assert roll_up(spark, own_fleet, out).days == []
+
+
+def test_another_kernel_makes_days_anew_whose_files_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = pointers.Pointer("2026-09-01", kernel=kernel.VERSION, inputs={"a": [1, 1], "b": [1, 1]})
+    assert not there.is_dirty({"a": [1, 1]})
+    assert not there.is_dirty({"a": [1, 1], "b": [1, 1]})
+    assert there.is_dirty({"a": [1, 1], "b": [1, 2]})
+    monkeypatch.setattr(pointers, "VERSION", kernel.VERSION + 1)
+    assert there.is_dirty({"a": [1, 1], "b": [1, 1]})
+    assert not there.is_dirty({"a": [1, 1]}), "what is left would be less than what was counted"

@@ -2,27 +2,42 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from penstock.trends.analysis import cleaned, limit_facts
 from penstock.trends.report import met_text
+
+NOW = 1_796_083_200.0  # 2026-12-01
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "said"),
+    ("limit", "said"),
     [
-        (None, None, "no clear trend"),
-        ("never", "never", "not at the present trend"),
-        (654.0, 8760.0, "limit met in 654 days at the earliest"),
-        (30.0, "never", "limit met in 30 days at the earliest"),
-        (126.8, 127.2, "limit met in about 127 days"),
-        (30.0, 90.4, "limit met in 30 to 90 days"),
-        (0.0, 0.0, "limit reached"),
-        (0.0, 5.0, "limit met in 0 to 5 days"),
-        (0.0, 29.0, "limit met in 0 to 29 days"),
-        (2.0, 30.0, "limit met in 2 to 30 days"),
-        (0.0, 0.3, "limit met in less than a day"),
-        (0.6, 1.2, "limit met in about 1 day"),
+        ({"state": "unknown"}, "unknown: too little was seen of late"),
+        ({"state": "far"}, "not within 90 days at the present rate"),
+        ({"state": "falls back"}, "no date: it fell back from this level before"),
+        ({"state": "met"}, "at its limit now"),
+        (
+            {"state": "rising", "days": 10.2, "low": 8.5, "high": 12.9},
+            "limit met about 11 Dec 2026 (between 9 Dec 2026 and 13 Dec 2026)",
+        ),
+        (
+            {"state": "rising", "days": 10.2, "low": 8.5, "high": "never"},
+            "limit met about 11 Dec 2026 (at the earliest 9 Dec 2026)",
+        ),
     ],
 )
-def test_days_until_a_limit(low: Any, high: Any, said: str) -> None:
-    assert met_text(low, high) == said
+def test_days_until_a_limit(limit: dict[str, Any], said: str) -> None:
+    assert met_text(limit, NOW) == said
+
+
+def test_what_was_last_seen_long_ago_is_unknown() -> None:
+    """A broker that is gone has no limit that it will meet."""
+    rising = [0.001 * hour for hour in range(600)]
+    seen = np.array(rising)
+    assert cleaned(limit_facts(seen, 0.9, 0, 600 * 3600))["state"] == "rising"
+    gone = cleaned(limit_facts(seen, 0.9, 0, 900 * 3600))
+    assert (gone["state"], gone["days_low"], gone["days_high"]) == ("unknown", None, None)
+    far = cleaned(limit_facts(np.full(600, 0.5), 0.9, 0, 600 * 3600))
+    assert (far["state"], far["days_low"], far["days_high"]) == ("far", "never", "never")

@@ -43,6 +43,8 @@ ClientName = tuple[str, str, str]
 """Address, queue, client."""
 SavedLoss = tuple[int, str, Loss]
 """The key of a ring, and what it lost by a client."""
+MOST_MEMBERS = 200
+"""Conditions of an incident by which it is known again after a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,7 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         prepared=list(judgement.account.in_doubt.since.items()),
         cut=cut_of(snapshot),
         ring_losers=ring_losers(judgement),
-        incidents=judgement.incidents.told,
+        incidents=[replace(one, members=one.members[:MOST_MEMBERS]) for one in judgement.incidents.told],
     )
 
 

@@ -270,7 +270,8 @@ class Agent:
         self._fleet.switch(plan.fleet)
         self._pool.show(plan.fleet.config)
         self._discovery.keep(plan.found)
-        self._self_metrics.watched({broker.name: broker.labels for broker in plan.fleet.config.brokers})
+        watched = {broker.name: broker.labels for broker in plan.fleet.config.brokers}
+        self._self_metrics.watched(watched, [broker.name for broker in plan.found.brokers])
         if plan.trends is not self._trends:
             self._trends = plan.trends
             # Beside the brokers; a broker's name is never empty.

@@ -127,12 +127,14 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
 def judged(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dict[str, Table[Any]]:
     """The tables of the judgement, and those of queues and clients with what it measured beside what is there."""
     judgement = state.judgement
-    told, victims = judgement.incidents.told, [one.victim_count for one in judgement.incidents.told]
+    told, rolled_up = judgement.incidents.told, judgement.incidents.rolled_up
+    counted = {"members": [one.size for one in told], "victims": [one.victim_count for one in told]}
+    numbers = {name: np.array(values, np.float64) for name, values in counted.items()}
     found: dict[str, Table[Any]] = {
-        "incident": Table(Index.of(told), {"active": np.ones(len(told)), "victims": np.array(victims, np.float64)}),
+        "incident": Table(Index.of(told), {"active": np.ones(len(told)), **numbers}),
         "broker_cause": health.broker_causes(judgement.conditions),
-        "queue_cause": health.queue_causes(judgement.conditions),
-        "client_cause": health.client_causes(judgement.conditions),
+        "queue_cause": health.queue_causes(judgement.conditions, rolled_up),
+        "client_cause": health.client_causes(judgement.conditions, rolled_up),
     }
     queue = health.queue_measures(judgement, state.queues, state.clock)
     if "queue" in tables:
@@ -147,7 +149,7 @@ def judged(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
         measured["address"] = health.address_measures(
             judgement, state.queues.grouping, state.addresses.of_queue, addresses
         )
-        found["address_cause"] = health.address_causes(judgement.conditions, addresses)
+        found["address_cause"] = health.address_causes(judgement.conditions, rolled_up, addresses)
     for name, columns in measured.items():
         if name in tables:
             found[name] = with_columns(tables[name], columns)

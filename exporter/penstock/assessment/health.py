@@ -1,6 +1,6 @@
 """The judgement as series: conditions by cause, and what it measures of queues and clients."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.paused import PAUSED
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.core.table import Column, Index, Mask, Positions, Table
+from penstock.incidents.incident import Key, key_of
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.clock import Clock
 from penstock.series.labels import AddressSeries, ClientSeries, Grouping, QueueSeries
@@ -67,13 +68,16 @@ def broker_causes(conditions: Sequence[ActiveCondition]) -> Table[CauseSeries]:
     return Table(Index.of(rows), {"unhealthy": np.array([float(one.severity) for one in of_broker])})
 
 
-def address_causes(conditions: Sequence[ActiveCondition], addresses: Table[AddressSeries]) -> Table[CauseSeries]:
+def address_causes(
+    conditions: Sequence[ActiveCondition], rolled_up: Collection[Key], addresses: Table[AddressSeries]
+) -> Table[CauseSeries]:
     """Conditions of the addresses themselves, as those of the queues: 1 warning, 2 critical; the worst of any queue."""
     shown = [one for one in conditions if not one.silenced and CONDITIONS[one.name].of_address]
-    unhealthy = worst((CauseSeries(one.broker, one.address, cause=one.name), one) for one in shown)
+    named = [(CauseSeries(one.broker, one.address, cause=one.name), one) for one in shown]
+    unhealthy = worst(named)
     held = {row.address for row in addresses.index.rows[addresses["paused"] > 0]} if unhealthy else set()
     kept = {cause: how for cause, how in unhealthy.items() if cause.cause != PAUSED.name or cause.address in held}
-    return _sparse({"unhealthy": kept})
+    return _sparse({"unhealthy": kept, "in_incident": within(kept, named, rolled_up)})
 
 
 def address_measures(
@@ -108,29 +112,40 @@ def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
     return float(sum((row.address, row.queue, row.client) not in told for row in rows))
 
 
-def queue_causes(conditions: Sequence[ActiveCondition]) -> Table[CauseSeries]:
+def queue_causes(conditions: Sequence[ActiveCondition], rolled_up: Collection[Key]) -> Table[CauseSeries]:
     """Conditions that hold on queues, those of their clients included. unhealthy: 1 warning, 2 critical; notice: 1.
 
+    rolled_up: the conditions that the alert on their incident says.
     Several under the same label are one, the worst: a sum of queues may have a condition more than once.
     """
     shown = [one for one in conditions if not one.silenced and CONDITIONS[one.name].scope is not Scope.BROKER]
     named = [(CauseSeries(one.broker, one.address, one.queue, cause=one.name), one) for one in shown]
     notice = {cause: 1.0 for cause, one in named if one.severity is Severity.INFO and not one.client}
-    return _sparse({"unhealthy": worst(named), "notice": notice})
+    unhealthy = worst(named)
+    return _sparse({"unhealthy": unhealthy, "notice": notice, "in_incident": within(unhealthy, named, rolled_up)})
 
 
-def client_causes(conditions: Sequence[ActiveCondition]) -> Table[CauseSeries]:
+def client_causes(conditions: Sequence[ActiveCondition], rolled_up: Collection[Key]) -> Table[CauseSeries]:
     """Conditions that hold on clients. unhealthy_consumers: how many of its consumers, at least 1; notice: 1."""
     unhealthy: dict[CauseSeries, float] = {}
     notice: dict[CauseSeries, float] = {}
-    for one in conditions:
-        if one.client and not one.silenced:
-            cause = CauseSeries(one.broker, one.address, one.queue, one.client, cause=one.name)
-            if one.severity is Severity.INFO:
-                notice[cause] = 1.0
-            else:
-                unhealthy[cause] = unhealthy.get(cause, 0.0) + max(one.consumers, 1)
-    return _sparse({"unhealthy_consumers": unhealthy, "notice": notice})
+    shown = [one for one in conditions if one.client and not one.silenced]
+    named = [(CauseSeries(one.broker, one.address, one.queue, one.client, cause=one.name), one) for one in shown]
+    for cause, one in named:
+        if one.severity is Severity.INFO:
+            notice[cause] = 1.0
+        else:
+            unhealthy[cause] = unhealthy.get(cause, 0.0) + max(one.consumers, 1)
+    in_incident = within(unhealthy, named, rolled_up)
+    return _sparse({"unhealthy_consumers": unhealthy, "notice": notice, "in_incident": in_incident})
+
+
+def within(
+    unhealthy: Iterable[CauseSeries], named: Iterable[tuple[CauseSeries, ActiveCondition]], rolled_up: Collection[Key]
+) -> dict[CauseSeries, float]:
+    """1 for those of which the alert on an incident says all that is unhealthy."""
+    alone = {cause for cause, one in named if one.severity is not Severity.INFO and key_of(one) not in rolled_up}
+    return dict.fromkeys((cause for cause in unhealthy if cause not in alone), 1.0)
 
 
 def worst(named: Iterable[tuple[CauseSeries, ActiveCondition]]) -> dict[CauseSeries, float]:

@@ -1,26 +1,27 @@
 """The alerts: of each condition a warning, and critical where its queue makes no progress; those of `alerts.yaml`."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final, Literal
 
 import yaml
 
-from penstock.assets.thresholds import BROKERS_OWN
 from penstock.assets.thresholds import THRESHOLDS as T
+from penstock.assets.values import DEFAULT, AlertValues, filled
 from penstock.assets.wording import described
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Alert as ConditionAlert
 from penstock.conditions.condition import Condition, Scope
-from penstock.series.labels import OTHER
+from penstock.core.errors import PenstockError
 
 Severity = Literal["critical", "warning", "info"]
 
 QUEUE = ("broker", "address", "queue")
 ADDRESS = ("broker", "address")
 BROKER = ("broker",)
+INCIDENT: Final = "PenstockIncident"
+"""The alert that says the conditions of its incident, which then say nothing themselves."""
 
 _GROUPS: Final = {
     "penstock-clients": "clients",
@@ -33,7 +34,6 @@ _GROUPS: Final = {
 _ENTRIES: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = yaml.safe_load(
     files("penstock.assets").joinpath("alerts.yaml").read_text(encoding="utf-8")
 )
-_NUMBERS: Final = {**asdict(T), "brokers_own": BROKERS_OWN, "other": OTHER}
 _STOPPED = " Nothing is settled meanwhile."
 _DASHBOARDS = {Scope.BROKER: "penstock-broker", Scope.QUEUE: "penstock-queue", Scope.CLIENT: "penstock-clients"}
 
@@ -56,27 +56,31 @@ class AlertRule:
     keep: str = T.keep_firing
 
 
-def _of_conditions(runbook: str) -> Iterator[AlertRule]:
+def _of_conditions(runbook: str, values: AlertValues) -> Iterator[AlertRule]:
     """The alerts of the conditions with this runbook."""
     for condition in CONDITIONS.values():
         if condition.alert is not None and condition.alert.runbook == runbook:
-            yield from _of_condition(condition, condition.alert)
+            yield from _of_condition(condition, condition.alert, values)
 
 
-def _of_condition(condition: Condition, alert: ConditionAlert) -> Iterator[AlertRule]:
-    """A warning, and the same name as critical where the condition can bring its queue to a stop."""
+def _of_condition(condition: Condition, alert: ConditionAlert, values: AlertValues) -> Iterator[AlertRule]:
+    """A warning, and the same name as critical where the condition can bring its queue to a stop; never both."""
     dashboard, labels = alert.dashboard or _DASHBOARDS[condition.scope], _labels(condition, alert)
-    levels: tuple[tuple[Severity, int], ...] = (("warning", T.warning), ("critical", T.critical))
-    for severity, level in levels if alert.critical and condition.may_be_critical else levels[:1]:
+    both = alert.critical and condition.may_be_critical
+    levels: tuple[Severity, ...] = ("warning", "critical") if both else ("warning",)
+    for severity in levels:
+        expression = _expression(condition, alert, severity if both else "", values)
         yield AlertRule(
             alert.name,
             severity,
-            _expression(condition, alert, level),
+            expression,
             condition.title,
-            described(alert.description) + (_STOPPED if severity == "critical" else ""),
+            described(alert.description, values.identity) + (_STOPPED if severity == "critical" else ""),
             dashboard,
             alert.runbook,
             labels,
+            values.thresholds.judged_for,
+            values.thresholds.keep_firing,
         )
 
 
@@ -89,36 +93,47 @@ def _labels(condition: Condition, alert: ConditionAlert) -> tuple[str, ...]:
     return ADDRESS if alert.runbook == "brokers" else QUEUE
 
 
-def _expression(condition: Condition, alert: ConditionAlert, level: int) -> str:
-    """One alert an address where the condition is the whole address's; how bad a client's is, its queue says."""
-    cause = f'{{cause="{condition.name}"}}'
+def _expression(condition: Condition, alert: ConditionAlert, severity: str, values: AlertValues) -> str:
+    """One alert an address where the condition is the whole address's; how bad a client's is, its queue says.
+
+    severity: empty where it has but one. Two agents on one broker raise one alert, and a new pod goes on with it.
+    """
+
+    def seen(family: str) -> str:
+        return f'max without ({values.scraped}) ({family}{{cause="{condition.name}"}})'
+
+    level = {"warning": "== 1", "critical": "== 2"}.get(severity, ">= 1")
     if condition.scope is Scope.BROKER:
-        return f"mq_broker_unhealthy{cause} >= {level}"
-    if condition.scope is Scope.CLIENT:
-        clients = f"mq_client_unhealthy_consumers{cause} >= 1"
-        queue = f"on (job, instance, broker, address, queue, cause) mq_queue_unhealthy >= {level}"
-        return clients if level == T.warning else f"{clients} and {queue}"
-    if condition.of_address and alert.runbook == "brokers":
-        return f"mq_address_unhealthy{cause} >= {level}"
-    return f"mq_queue_unhealthy{cause} >= {level}"
+        return f"{seen('mq_broker_unhealthy')} {level}"
+    of_address = condition.of_address and alert.runbook == "brokers"
+    scope = "client" if condition.scope is Scope.CLIENT else "address" if of_address else "queue"
+    raised = f"{seen(f'mq_{scope}_unhealthy')} {level}"
+    if scope == "client":
+        raised = f"{seen('mq_client_unhealthy_consumers')} >= 1"
+        if severity:
+            raised += f" and ignoring (client) {seen('mq_queue_unhealthy')} {level}"
+    return raised if INCIDENT in values.disabled else f"{raised} unless {seen(f'mq_{scope}_in_incident')}"
 
 
-def _of_numbers(runbook: str) -> Iterator[AlertRule]:
+def _of_numbers(runbook: str, values: AlertValues) -> Iterator[AlertRule]:
     """The alerts of `alerts.yaml` with this runbook."""
+    names = values.names()
     for entry in _ENTRIES.get(runbook, ()):
-        one: dict[str, Any] = {key: _filled(value) for key, value in entry.items()}
-        one |= {key: getattr(T, one[key]) for key in ("wait", "keep") if key in one}
-        one["description"] = described(one["description"])
+        one: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else filled(value, names) for key, value in entry.items()
+        }
+        for key in ("wait", "keep"):
+            one[key] = getattr(values.thresholds, one.get(key, {"wait": "judged_for", "keep": "keep_firing"}[key]))
+        identity = (*values.identity, "job", "instance") if runbook == "penstock" else values.identity
+        one["description"] = described(one["description"], identity)
         yield AlertRule(runbook=runbook, **one)
 
 
-def _filled(value: Any) -> Any:
-    """With numbers in place of the names of thresholds."""
-    if isinstance(value, list):
-        return tuple(value)
-    return re.sub(r"\$\{(\w+)\}", lambda found: str(_NUMBERS[found[1]]), value)
-
-
-def groups() -> dict[str, tuple[AlertRule, ...]]:
-    """All alerts, by the group of the rule file."""
-    return {group: (*_of_conditions(runbook), *_of_numbers(runbook)) for group, runbook in _GROUPS.items()}
+def groups(values: AlertValues = DEFAULT) -> dict[str, tuple[AlertRule, ...]]:
+    """All alerts, by the group of the rule file. PenstockError where one that is disabled is none."""
+    made = {
+        group: (*_of_conditions(runbook, values), *_of_numbers(runbook, values)) for group, runbook in _GROUPS.items()
+    }
+    if unknown := values.disabled - {one.name for alerts in made.values() for one in alerts}:
+        raise PenstockError(f"disabled: {', '.join(sorted(unknown))}: no such alert; docs/runbooks has them all")
+    return {group: tuple(one for one in alerts if one.name not in values.disabled) for group, alerts in made.items()}

@@ -1,16 +1,26 @@
 """Prometheus rule files: the alerts, and recording rules, one number a queue whatever brokers and agents there are."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from typing import Any
 
 import yaml
 
 from penstock.assets.alerts import AlertRule, groups
-from penstock.assets.wording import link
+from penstock.assets.runbooks import part, section
+from penstock.assets.values import DEFAULT, AlertValues, filled
+from penstock.assets.wording import command, link, page
 
 RECORDING = "recording.yaml"
 ALERTS = "alerts.yaml"
+ALERTMANAGER = "alertmanager.yaml"
+OBJECT = "prometheusrule.yaml"
+OPERATOR: Mapping[str, Mapping[str, str]] = {
+    "kube-prometheus-stack": {},
+    "openshift": {"openshift.io/prometheus-rule-evaluation-scope": "leaf-prometheus"},
+}
+"""Presets that want one object for the Prometheus operator, and its labels. Their Alertmanager lets a critical alert
+inhibit each warning of its name in the namespace, so the two have different names."""
 _GAUGES = (
     "mq_queue_messages",
     "mq_queue_ready_messages",
@@ -24,62 +34,87 @@ _COUNTERS = (
     "mq_queue_messages_removed_total",
     "mq_queue_messages_evicted_total",
 )
-_HEADER = "# Made by `penstock alerts write`: change thresholds in penstock/assets/thresholds.py, not here.\n"
+_HEADER = "# Made by `penstock alerts write`: change it by --values, not here.\n"
 
 
-def over_brokers(value: str) -> str:
-    """Sum of a value a queue over the brokers that hold a part of it; a pair, or two names of one, count once."""
-    active = 'on (job, instance, broker) group_left (node_id) mq_broker_info{role="active"}'
-    return f"sum by (address, queue) (max by (node_id, address, queue) ({value} * {active}))"
+def over_brokers(value: str, values: AlertValues = DEFAULT) -> str:
+    """Sum of a value a queue over the brokers that hold a part of it.
+
+    The maximum by node id first: two agents on one broker, under one name or two, and both brokers of a failover pair
+    count once. What is no label of a scrape stays: one cluster's is never added to another's.
+    """
+    agent = values.names()["agent"]
+    nodes = f'max by ({agent}, broker, node_id) (mq_broker_info{{role="active"}})'
+    by_node = f"max without ({values.scraped}, broker) ({value} * on ({agent}, broker) group_left (node_id) {nodes})"
+    return f"sum without (node_id) ({by_node})"
 
 
-def recordings() -> Iterator[dict[str, str]]:
+def recordings(values: AlertValues = DEFAULT) -> Iterator[dict[str, str]]:
     """All recording rules, in the order of the file."""
     for name in _GAUGES:
-        yield {"record": f"address_queue:{name}:sum", "expr": over_brokers(name)}
+        yield {"record": f"address_queue:{name}:sum", "expr": over_brokers(name, values)}
     for name in _COUNTERS:
         rate = f"rate({name}[5m])"
         if "evicted" in name:
             rate = f"sum without (reason) ({rate})"
-        yield {"record": f"address_queue:{name.removesuffix('_total')}:rate5m", "expr": over_brokers(rate)}
+        yield {"record": f"address_queue:{name.removesuffix('_total')}:rate5m", "expr": over_brokers(rate, values)}
 
 
-@dataclass(frozen=True, slots=True)
-class Bases:
-    """Where links in annotations lead: the published docs/runbooks, and Grafana."""
-
-    runbooks: str = "https://penstock.example/runbooks"
-    grafana: str = "https://grafana.example"
-
-
-def rule_files(bases: Bases) -> dict[str, str]:
+def rule_files(values: AlertValues = DEFAULT) -> dict[str, str]:
     """File name → text."""
-    recording = [{"name": "penstock-recording", "rules": [*recordings()]}]
-    alerting = [{"name": name, "rules": [_alert(one, bases) for one in alerts]} for name, alerts in groups().items()]
-    return {RECORDING: _text(recording), ALERTS: _text(alerting)}
+    recording = [{"name": "penstock-recording", "rules": [*recordings(values)]}]
+    of_group = groups(values)
+    both = {one.name for alerts in of_group.values() for one in alerts if one.severity == "critical"} & {
+        one.name for alerts in of_group.values() for one in alerts if one.severity != "critical"
+    }
+    split = both if values.preset in OPERATOR else set()
+    alerting = [
+        {"name": name, "rules": [_alert(one, values, renamed=one.name in split) for one in alerts]}
+        for name, alerts in of_group.items()
+    ]
+    routing = {ALERTMANAGER: _alertmanager(values)}
+    if values.preset in OPERATOR:
+        metadata = {"name": "penstock", "labels": OPERATOR[values.preset]}
+        made = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule", "metadata": metadata}
+        return {OBJECT: _text({**made, "spec": {"groups": recording + alerting}}), **routing}
+    head = {"namespace": "penstock"} if values.preset == "mimir" else {}
+    texts = {RECORDING: _text({**head, "groups": recording}), ALERTS: _text({**head, "groups": alerting})}
+    return texts | routing
 
 
-def all_alerts() -> Iterator[AlertRule]:
+def all_alerts(values: AlertValues = DEFAULT) -> Iterator[AlertRule]:
     """Every alert; one name may stand for a warning and a critical one."""
-    for alerts in groups().values():
+    for alerts in groups(values).values():
         yield from alerts
 
 
-def _alert(alert: AlertRule, bases: Bases) -> dict[str, Any]:
+def _alert(alert: AlertRule, values: AlertValues, *, renamed: bool) -> dict[str, Any]:
+    text = section(alert.runbook, alert.name)
     return {
-        "alert": alert.name,
+        "alert": alert.name + ("Critical" if renamed and alert.severity == "critical" else ""),
         "expr": alert.expr,
         "for": alert.wait,
         "keep_firing_for": alert.keep,
-        "labels": {"severity": alert.severity},
+        "labels": {**values.labels, "severity": values.severities.get(alert.severity, alert.severity)},
         "annotations": {
             "summary": alert.summary,
             "description": alert.description,
-            "runbook_url": f"{bases.runbooks}/{alert.runbook}.md#{alert.name.lower()}",
-            "dashboard_url": link(bases.grafana, alert.dashboard, alert.labels),
+            "impact": part(text, "Hurts"),
+            "action": part(text, "Do"),
+            "explain": command(alert.labels),
+            "runbook_url": f"{values.runbooks_url.rstrip('/')}/{alert.runbook}.md#{alert.name.lower()}",
+            "dashboard_url": link(values.grafana_url.rstrip("/"), alert.dashboard, (*values.identity, *alert.labels)),
+            "agent_url": page(values.agent_url.rstrip("/"), alert.labels),
         },
     }
 
 
-def _text(rule_groups: list[dict[str, Any]]) -> str:
-    return _HEADER + yaml.safe_dump({"groups": rule_groups}, sort_keys=False, width=10_000, allow_unicode=True)
+def _alertmanager(values: AlertValues) -> str:
+    """Routes and inhibition for Alertmanager, with these labels and severities."""
+    text = files("penstock.assets").joinpath(ALERTMANAGER).read_text(encoding="utf-8")
+    severities = {name: values.severities.get(name, name) for name in ("critical", "warning", "info")}
+    return filled(text, {"across": values.names()["across"], **severities})
+
+
+def _text(document: dict[str, Any]) -> str:
+    return _HEADER + yaml.safe_dump(document, sort_keys=False, width=10_000, allow_unicode=True)

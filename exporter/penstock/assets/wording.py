@@ -1,6 +1,7 @@
 """Templates of annotations: numbers that an alert's own labels lead to, and links."""
 
 import re
+from collections.abc import Callable
 
 from penstock.exposition.catalogue import CATALOGUE
 
@@ -12,43 +13,34 @@ _WORDS = {
     "in_queue": "`{{ $labels.queue }}` on {{ $labels.broker }}",
     "in_address": "`{{ $labels.address }}` on {{ $labels.broker }}",
 }
-_OVER = {
-    "": "{}",
-    "age": "time() - {}",
-    "a second": "rate({}[5m])",
-    "increase of 15m": "increase({}[15m])",
-    "sum of 15m": "sum (increase({}[15m]))",
-}
+_OVER = {"": "{}", "age": "time() - {}"}
 
 
-def described(text: str) -> str:
+def described(text: str, identity: tuple[str, ...]) -> str:
     """The description of an alert as a template.
 
-    `{table.column}` is a number of the catalogue that has the alert's labels, "unknown" where there is none. What
-    follows a bar says what of it: its age, its change a second, its increase, or the sum of the increases of all series
-    of the queue.
+    `{table.column}` is a number of the catalogue that has the alert's labels, "unknown" where there is none; with
+    `|age` the time since. Only for brokers and agents: each asks Prometheus again, for every alert at every evaluation.
+    identity: labels that the alert has beside those of the number.
     """
-    return re.sub(r"\{([\w.]+)(?:\|([^}]*))?\}", _placed, text)
+    return re.sub(r"\{([\w.]+)(?:\|([^}]*))?\}", lambda found: _placed(found, identity), text)
 
 
-def _placed(found: re.Match[str]) -> str:
+def _placed(found: re.Match[str], identity: tuple[str, ...]) -> str:
     if found[1] in _WORDS:
         return _WORDS[found[1]]
     family, over = _FAMILIES[found[1]], _OVER[found[2] or ""]
-    whole = ("broker", "address", "queue") if over.startswith("sum") else family.label_names
-    names = ("job", "instance", *whole)
+    names = (*identity, *family.label_names)
     query = over.format(f"{family.name}{{{','.join(f'{name}=%q' for name in names)}}}")
     arguments = " ".join(f"$labels.{name}" for name in names)
     return (
-        f"{{{{ with printf `{query}` {arguments} | query }}}}{{{{ . | first | value | {_shown(family.name, over)}"
+        f"{{{{ with printf `{query}` {arguments} | query }}}}{{{{ . | first | value | {_shown(family.name)}"
         "{{ else }}unknown{{ end }}"
     )
 
 
-def _shown(family: str, over: str) -> str:
+def _shown(family: str) -> str:
     """How to show it: the end of a template, unit included."""
-    if "rate(" in over:
-        return 'printf "%.2f" }}'
     if family.endswith("_ratio"):
         return "humanizePercentage }}"
     if family.endswith("_bytes"):
@@ -60,3 +52,23 @@ def link(base: str, dashboard: str, labels: tuple[str, ...]) -> str:
     """Template of a dashboard's address with the alert's labels as variables."""
     variables = "&".join(f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in labels)
     return f"{base}/d/{dashboard}" + (f"?{variables}" if variables else "")
+
+
+def pasted(label: str) -> str:
+    """Template of a label's value for a shell: within single quotes, as a queue may be named like a command."""
+    return f"'{{{{ reReplaceAll `'` `'\\''` $labels.{label} }}}}'"
+
+
+def command(labels: tuple[str, ...], quoted: Callable[[str], str] = pasted) -> str:
+    """The command that explains an alert with these labels, whose values are `quoted`."""
+    if not labels:
+        return "penstock check"
+    named = [quoted(name) for name in ("broker", "queue", "client") if name in labels]
+    return " ".join(["penstock explain", *named, *(["--address", quoted("address")] if "address" in labels else [])])
+
+
+def page(base: str, labels: tuple[str, ...]) -> str:
+    """Template of the address of the agent's page about what has these labels."""
+    thing = labels[-1] if labels else ""
+    variables = "&".join(f"{name}={{{{ $labels.{name} | urlquery }}}}" for name in labels)
+    return f"{base}/{thing}" + (f"?{variables}" if variables else "")

@@ -1,14 +1,15 @@
 """`penstock alerts write`: the Prometheus rules as files."""
 
 from pathlib import Path
+from typing import get_args
 
 import click
+from msgspec import structs
 
-from penstock.assets.rule_files import Bases, rule_files
+from penstock.assets.rule_files import rule_files
+from penstock.assets.values import DEFAULT, Preset, read_values
 from penstock.cli import files as writing
 from penstock.cli import options
-
-_DEFAULT = Bases()
 
 
 @click.group()
@@ -22,11 +23,17 @@ def alerts() -> None:
     of=alerts,
 )
 @writing.directory
-@click.option("--runbooks-url", default=_DEFAULT.runbooks)
-@click.option("--grafana-url", default=_DEFAULT.grafana)
-def write(directory: Path, runbooks_url: str, grafana_url: str) -> None:
-    """Write alerts.yaml and recording.yaml into DIRECTORY, for `rule_files` of Prometheus 2.42 or later.
+@click.option("--values", type=options.FILE)
+@click.option("--preset", type=click.Choice(get_args(Preset)))
+@click.option("--runbooks-url")
+@click.option("--grafana-url")
+@click.option("--agent-url")
+def write(directory: Path, values: Path | None, **given: str | None) -> None:
+    """Write alerts.yaml, recording.yaml and alertmanager.yaml into DIRECTORY, for Prometheus 2.42 or later.
 
-    Every alert links to its section of the runbooks and to a dashboard.
+    Every alert has the action, the command that explains it, and links to its section of the runbooks, to a dashboard
+    and to the agent's page. The file of values has the keys preset, identity, thresholds, disabled, severities, labels,
+    runbooks_url, grafana_url and agent_url; an option goes before it.
     """
-    writing.write(directory, rule_files(Bases(runbooks_url.rstrip("/"), grafana_url.rstrip("/"))))
+    read = DEFAULT if values is None else read_values(values)
+    writing.write(directory, rule_files(structs.replace(read, **{k: v for k, v in given.items() if v is not None})))

@@ -1,6 +1,7 @@
 """`penstock trends`: long-term trends of the history, on Spark."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -8,7 +9,8 @@ from penstock.cli import files as writing
 from penstock.cli import options
 from penstock.cli.backtest import backtest
 from penstock.core.errors import PenstockError
-from penstock.tui.lines import say
+from penstock.insight.formatting import duration
+from penstock.tui.lines import say, say_json
 
 out = click.option("--out", required=True, help="Directory or s3://BUCKET/PREFIX of the results.")
 
@@ -25,13 +27,60 @@ trends.add_command(backtest)
 @options.history_url
 @out
 @options.spark_master
-def run(history: str, out: str, master: str | None) -> None:
-    """Bring tiers, report and gauges up to date; only days with something new are read."""
+@click.option("--conf", multiple=True)
+@click.option("--spark.file", "spark_file", type=options.FILE)
+def run(history: str, out: str, master: str | None, conf: tuple[str, ...], spark_file: Path | None) -> None:
+    """Bring tables, report and gauges up to date; only days with something new are read."""
     from penstock.trends import job  # noqa: PLC0415 - Spark is loaded for nothing else
+    from penstock.trends.session import settings_of  # noqa: PLC0415
 
-    facts = job.run(history, out, master, lambda text: say(text, err=True))
-    window = facts["window"]
-    say(f"{len(facts['queues'])} queues, {window['days']} days, {window['rolled']} of them new: {out}/{job.REPORT}")
+    settings = settings_of(spark_file, conf)
+    facts = job.run(history, out, master, lambda text: say(text, err=True), settings=settings)
+    say(job.summary(facts, out))
+
+
+@options.command("penstock trends what-if --history data/history --broker b1 --queue orders --ring 5000", of=trends)
+@options.history_url
+@click.option("--broker", required=True)
+@click.option("--queue", required=True)
+@click.option("--address")
+@click.option("--ring", type=click.IntRange(1))
+@click.option("--limit", type=click.IntRange(1))
+@click.option("--policy", type=click.Choice(["drop", "block", "page"]), default="drop")
+@click.option("--consumers", type=click.FloatRange(0), default=1.0)
+@click.option("--traffic", type=click.FloatRange(-100), default=0.0)
+@click.option("--days", type=click.FloatRange(0, min_open=True), default=14.0)
+@options.form
+def what_if(history: str, form: str, days: float, **asked: Any) -> None:
+    """What another setting would have done to a queue: its polls are replayed. Needs no Spark."""
+    from penstock.history.schema import series_id  # noqa: PLC0415 - needs the extra
+    from penstock.history.store import Store  # noqa: PLC0415
+    from penstock.trends import advice  # noqa: PLC0415
+    from penstock.trends.what_if import Setting, replay  # noqa: PLC0415
+
+    broker, queue = asked["broker"], asked["queue"]
+    store, sid = Store(history), series_id(broker, asked["address"] or queue, queue)
+    polls = advice.polls_of(store, [path for paths in advice.last_days(store, days) for path in paths], [sid])
+    of, ring = advice.steps_of(polls), advice.present_ring(polls)
+    if not of.days:
+        raise PenstockError(
+            f"{history}: has no polls of the queue {queue} on {broker} in the last {days:g} days; check both names, and"
+            " give --address where it is not that of the queue"
+        )
+    limit = asked["limit"] or float("inf")
+    other = Setting(asked["ring"] or ring, limit, asked["policy"], asked["consumers"], 1 + asked["traffic"] / 100)
+    outcomes = {"as it was": replay(of, Setting(ring)), "as asked": replay(of, other)}
+    if form == "json":
+        say_json({"days": of.days, **outcomes}, indent=None)
+        return
+    say(f"{queue} on {broker}, {of.days:.3g} days of polls")
+    for name, one in outcomes.items():
+        say(
+            f"{name}: {one.lost:,.0f} of {one.came:,.0f} messages lost, at most {one.peak:,.0f} in the queue,"
+            f" longest backlog {duration(one.drain)}"
+            + f"; producers waited {duration(one.waited / one.came)} a message" * (one.waited > 0)
+            + f"; {duration(one.paging)} over the limit, by {one.paged:,.0f} messages at most" * (one.paging > 0)
+        )
 
 
 @options.command("penstock trends report --out data/trends --output report.html", of=trends)

@@ -1,7 +1,7 @@
 """The agent's metrics about itself: its build, its configuration, its process."""
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,8 @@ from penstock.exposition.syntax import END, Format, header, label_text, label_te
 
 LABELS: Final = "broker_labels"
 """Column of the family that shows what operators say of brokers."""
+EXPECTED: Final = "broker_expected"
+"""Column of the family that shows which brokers all agents of this configuration are to watch."""
 
 
 class SelfMetrics:
@@ -32,7 +34,8 @@ class SelfMetrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         ProcessCollector(registry=self.registry)
         self._asked = asked
-        self._labelled: Mapping[str, Mapping[str, str]] = {}
+        self._labelled: Mapping[str, list[bytes]] = {}
+        """Column → the texts of the labels of its series, each 1."""
         self._values: dict[str, float] = {"build_info": 1.0, "config_reload_failures": 0.0}
 
     def config_loaded(self, timestamp: float) -> None:
@@ -48,10 +51,18 @@ class SelfMetrics:
         """Note that the state file was written, or could not be."""
         self._note(state_save_success=float(success))
 
-    def watched(self, brokers: Mapping[str, Mapping[str, str]]) -> None:
-        """Note which brokers are watched: their labels by their names."""
+    def watched(self, brokers: Mapping[str, Mapping[str, str]], expected: Iterable[str]) -> None:
+        """Note which brokers are watched: their labels by their names; and those that all shards are to watch."""
         self._note(brokers=float(len(brokers)))
-        self._labelled = {name: labels for name, labels in brokers.items() if labels}
+        named = [
+            {"broker": name} | {f"label_{key}": text for key, text in labels.items()}
+            for name, labels in brokers.items()
+            if labels
+        ]
+        self._labelled = {
+            LABELS: [label_text(one) for one in named],
+            EXPECTED: [label_text({"broker": name}) for name in expected],
+        }
 
     def _note(self, **values: float) -> None:
         self._values = {**self._values, **values}
@@ -61,11 +72,8 @@ class SelfMetrics:
         values = {**self._values, **self._asked()}
         own = []
         for family in AGENT:
-            if family.column == LABELS:
-                texts = [
-                    label_text({"broker": name} | {f"label_{key}": text for key, text in labels.items()})
-                    for name, labels in self._labelled.items()
-                ]
+            if family.column in {LABELS, EXPECTED}:
+                texts = self._labelled.get(family.column, [])
                 numbers = np.ones(len(texts))
             else:
                 texts = label_texts(family.label_names, [self])

@@ -10,20 +10,20 @@ import numpy as np
 
 from penstock.causes import surroundings
 from penstock.causes.verdict import CauseState
-from penstock.conditions.catalogue import for_kind
+from penstock.conditions.catalogue import CONDITIONS, for_kind
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.wording import Cause, causes
 from penstock.core.catalogues import read_toml
 from penstock.core.table import Column, Index
-from penstock.incidents.incident import SHOWN, Group, Incident, key_of
+from penstock.incidents.incident import SHOWN, Group, Incident, Key, key_of
 from penstock.incidents.links import linked
 from penstock.incidents.roots import CLIENTS, RESOURCES
 from penstock.incidents.symptoms import RECENT, Noted, Sending, Symptoms, noticed
 from penstock.model import ConsumerRow
 from penstock.observation.poll import RuleInputs
 
-MOST, MOST_CONDITIONS, MOST_MEMBERS, MOST_CHANGES = 50, 5000, 200, 300
-"""Incidents that are told, conditions that are linked, the worst first; what an incident remembers; changes."""
+MOST, MOST_CONDITIONS, MOST_CHANGES = 50, 5000, 5000
+"""Incidents that are told, conditions that are linked, the worst first; changes."""
 MISSED = 2
 """Polls for which an incident stays whose root is gone: what came of it goes a little later."""
 KEPT = 900.0
@@ -41,6 +41,11 @@ class Incidents:
     sending: Sending = field(default_factory=Sending)
     changes: tuple[Noted, ...] = ()
     refused: float = np.nan
+
+    @property
+    def rolled_up(self) -> frozenset[Key]:
+        """The conditions that the alert on their incident says, as it has more than one."""
+        return frozenset(key for one in self.told if one.size > 1 for key in one.members)
 
     def advance(
         self, poll: RuleInputs, active: Sequence[ActiveCondition], oldest: Column, consumers: Index[ConsumerRow]
@@ -139,8 +144,15 @@ def incident(group: Group, symptoms: Symptoms, oldest: Column) -> Incident:
         victim_count=len(victims),
         changed=changed(group, symptoms, {address for address, _ in places}),
         root=key_of(root) if root else ("", "", "", ""),
-        members=[key_of(one) for one in conditions][:MOST_MEMBERS],
+        members=[key_of(one) for one in conditions],
+        size=size_of(group),
     )
+
+
+def size_of(group: Group) -> int:
+    conditions = group.own + group.victims
+    distinct = {(one.name, one.address, CONDITIONS[one.name].of_address or one.queue, one.client) for one in conditions}
+    return len(distinct) + len({*group.blocked} - {one.client for one in conditions})
 
 
 def sentences(templates: Iterable[str], facts: Mapping[str, str]) -> list[str]:

@@ -30,6 +30,7 @@ def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
     """`groups` with what comes of their conditions, and the roots of what is left."""
     near: dict[tuple[str, str], list[tuple[ActiveCondition, Group]]] = {}
     found, alone = [*groups], dict[tuple[str, str], Group]()
+    left_queue = {change.queue: change.client for change in symptoms.changes if change.went}
 
     def note(one: ActiveCondition, group: Group) -> None:
         for place in {(one.address, one.queue), (one.address, "")}:
@@ -45,7 +46,7 @@ def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
                 group.victims.append(one)
                 break
         else:
-            what, left = root_of(one, place, symptoms)
+            what, left = root_of(one, place, left_queue.get(one.queue, ""))
             group = alone.setdefault((one.name, what), Group(one.name, what, one.since, facts={"left": left}))
             group.own.append(one)
         note(one, group)
@@ -54,9 +55,8 @@ def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
     return [*found, *alone.values()]
 
 
-def root_of(one: ActiveCondition, place: tuple[str, str], symptoms: Symptoms) -> tuple[str, str]:
+def root_of(one: ActiveCondition, place: tuple[str, str], left: str) -> tuple[str, str]:
     """What a condition without a root is of, and which client left the queue, where it has no consumer."""
-    left = [change.client for change in symptoms.changes if change.went and change.queue == one.queue]
     if left and one.name == NO_CONSUMER.name:
-        return left[-1], left[-1]
+        return left, left
     return one.client or place[1] or place[0] or one.broker, ""

@@ -68,7 +68,7 @@ def noticed(poll: RuleInputs, consumers: Index[ConsumerRow], sending: Sending, r
     elif poll.broker.authentication_failures > refused:
         yield Noted(now, f"{poll.broker.authentication_failures - refused:.0f} logins were refused")
     if not np.isnan(sending.since):
-        for row in consumers.rows[found.gone.at[found.gone.at < len(consumers)][:AT_ONCE]]:
+        for row in consumers.rows[found.gone.at[found.gone.at < len(consumers)]]:
             yield Noted(now, f"{row.client} stopped consuming {row.queue}", row.address, row.queue, row.client, True)
         for row in found.index.rows[np.flatnonzero(found.new)[:AT_ONCE]]:
             yield Noted(now, f"{row.client} began to consume {row.queue}", row.address, row.queue, row.client)

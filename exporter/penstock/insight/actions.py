@@ -44,7 +44,7 @@ class Actions:
             for action in ACTIONS
             if action.fits(one.name, one.verdicts, about.causes, broker.kind.name, names.get("protocol", ""))
         ]
-        return [filled for action in fitting for filled in _filled(action, names, mbeans)]
+        return [one for action in fitting for one in filled(action, names, mbeans)]
 
     # --- what is known
 
@@ -146,7 +146,7 @@ class Actions:
         return {} if queues is None else {(row.address, row.name): row for row in queues.index}
 
 
-def _filled(action: ActionTemplate, names: Names, mbeans: Names) -> Iterator[answers.Action]:
+def filled(action: ActionTemplate, names: Names, mbeans: Names) -> Iterator[answers.Action]:
     """Nothing where it needs what is not known."""
     try:
         texts = (action.do, action.effect, action.check, action.never)

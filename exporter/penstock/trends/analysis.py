@@ -1,24 +1,23 @@
 """What the tiers say of each queue and broker: level, growth, rhythm, forecast, losses, time to limits.
 
-One function per series, pure; Spark runs it bucket by bucket, each task on its part of the hourly rows.
+One function per series, pure: its hourly rows (`i1`, or `h1` of a kind without counters) as columns. Spark runs it
+bucket by bucket (`facts.py`).
 """
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.history.store import Store
+from penstock.history.compact import DAY
+from penstock.trends.changes import change_points, pace, week_over_week
 from penstock.trends.forecast import WEEK as HOURS
-from penstock.trends.forecast import days_to, forecast, growth
-from penstock.trends.kernel import DAY, TIERS, Columns, increases, percentile
-from penstock.trends.session import over
-from penstock.trends.tiers import BUCKETS, as_columns, read_bucket
+from penstock.trends.forecast import forecast
+from penstock.trends.growth import growth
+from penstock.trends.kernel import Columns, percentile
+from penstock.trends.limits import outlook
 
 HORIZON: Final = 168
 WINDOW_DAYS: Final = 90
@@ -26,46 +25,20 @@ HOUR: Final = 3600
 LEAST_HOURS: Final = 21 * 24
 """Of evidence, below which no forecast is made."""
 LEAST_COVERAGE: Final = 0.5
+LEAST_DAY_HOURS: Final = 22
 SCORES: Final = 100
 
 Series = NDArray[np.float64]
 Plain = dict[str, Any]
 
 
-def analyse(session: Any, out: Store, days: Sequence[str], kind: str) -> list[Plain]:
-    """The facts of every series of a kind over the given days, by broker and name."""
-    units = [json.dumps({"bucket": bucket, "days": list(days)}) for bucket in range(BUCKETS)]
-    schema = pa.schema([("facts", pa.string())])
-    table = over(session, units, partial(analyse_units, out.url, kind), schema)
-    facts = [json.loads(text) for text in table["facts"].to_pylist()]
-    names = ("broker", "address", "queue", "fate", "client")
-    return sorted(facts, key=lambda one: tuple(one.get(name, "") for name in names))
-
-
-def analyse_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
-    """In a Spark worker."""
-    store, tier = Store(url), TIERS[kind]
-    for batch in batches:
-        for text in batch.column(0).to_pylist():
-            unit = json.loads(text)
-            names = [f"h1/kind={kind}/dt={day}/part.parquet" for day in unit["days"]]
-            rows = as_columns(read_bucket(store, [n for n in names if store.exists(n)], unit["bucket"], tier), tier)
-            for one in split(rows):
-                yield pa.record_batch([pa.array([json.dumps(cleaned(FACTS[kind](one)))])], names=["facts"])
-
-
 def split(rows: Columns) -> Iterator[dict[str, Any]]:
-    """The rows of each series, its bins with them."""
+    """The rows of each series."""
     if not len(rows["sid"]):
         return
     edges = np.flatnonzero(np.diff(rows["sid"], prepend=-1))
-    ends = np.append(edges[1:], len(rows["sid"]))
-    bin_ends = np.concatenate([[0], np.cumsum(rows["hist_len"])]) if "hist_len" in rows else None
-    for begin, end in zip(edges.tolist(), ends.tolist(), strict=True):
-        one = {name: column[begin:end] for name, column in rows.items() if name not in ("hist_at", "hist_n")}
-        if bin_ends is not None:
-            one |= {name: rows[name][bin_ends[begin] : bin_ends[end]] for name in ("hist_at", "hist_n")}
-        yield one
+    for begin, end in zip(edges.tolist(), np.append(edges[1:], len(rows["sid"])).tolist(), strict=True):
+        yield {name: column[begin:end] for name, column in rows.items()}
 
 
 def regular(rows: Columns, values: Series, how: str = "sum") -> Series:
@@ -99,75 +72,66 @@ def coverage(rows: Columns) -> float:
 
 
 def complete(rows: Columns, counter: str) -> Series:
-    """Hourly growth of a counter; hours of which too little was seen are missing, not small."""
-    grown = regular(rows, increases(rows, counter))
-    polls = regular(rows, rows["n"].astype(float))
-    expected = regular(rows, rows["expected"], "max")
-    return np.where(polls >= LEAST_COVERAGE * expected, grown, np.nan)
+    """Hourly growth of a counter; hours of which too little was seen are missing, not small. What came in a gap is in
+    no hour.
+    """
+    return regular(rows, np.where(rows["complete"] > 0, rows[counter], np.nan))
 
 
-def queue_facts(rows: Columns) -> Plain:
+def increases(rows: Columns, counter: str) -> Series:
+    """How much a counter grew in each row and in the gap before it, of which the hour is not known."""
+    grown: Series = rows[counter] + rows[f"gap_{counter}"]
+    return grown
+
+
+def total(rows: Columns, counter: str) -> float:
+    """NaN where the counter is not known."""
+    grown = increases(rows, counter)
+    return float(np.nansum(grown)) if np.isfinite(grown).any() else np.nan
+
+
+def queue_facts(rows: Columns, until: float) -> Plain:
     first = int(rows["start"].min())
     came, left = complete(rows, "added"), complete(rows, "acknowledged")
-    mean_depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
+    left = left if np.isfinite(left).any() else complete(rows, "removed")
+    means = (regular(rows, rows[f"{name}_sum"]) for name in ("messages", "consumers", "backlog"))
+    mean_depth, consumers, backlog = (total / regular(rows, rows["n"].astype(float)) for total in means)
     peak = regular(rows, rows["messages_max"], "max")
-    lost = regular(rows, increases(rows, "evicted"))
-    ring = float(rows["ring_limit_max"][-1])
+    traffic = whole_days(up_to(came, first, until), first)
+    grown = growth(traffic)
+    jumps = [asdict(one) | {"day": _first_day(first) + one.day} for one in change_points(traffic)]
+    highest = float(np.nanmax(peak))
     return {
-        **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "queue_kind")},
         "first": first,
         "last": int(rows["start"].max()) + HOUR,
         "coverage": coverage(rows),
-        "lives": len(np.unique(rows["inc"])),
-        "consumers": float(rows["consumers_sum"][-1] / max(rows["n"][-1], 1)),
+        "consumers": float(consumers[-1]),
         "messages": {
             "last": float(mean_depth[-1]),
             "mean": float(np.nanmean(mean_depth)),
-            "peak": float(np.nanmax(peak)),
-            "p95": percentile(rows["hist_at"], rows["hist_n"], 0.95),
+            "peak": highest,
+            "p95": min(percentile(rows["hist_at"], rows["hist_n"], 0.95), highest),
         },
-        "bytes_peak": _finite_max(rows["bytes_max"]),
-        "size": share(rows["bytes_sum"], rows["messages_sum"]),
-        "needed": _quantile(peak, 0.999),
         "busiest_rate": _quantile(came, 0.99) / HOUR,
         "backlog_share": share(rows["backlog_sum"], rows["n"]),
-        "starved_share": share(rows["starved_sum"], rows["backlog_sum"]),
-        "added": float(np.nansum(came)),
-        "acknowledged": float(np.nansum(left)),
-        "expired": float(np.nansum(increases(rows, "expired"))),
-        "killed": float(np.nansum(increases(rows, "killed"))),
-        "evicted": float(np.nansum(lost)) if np.isfinite(lost).any() else np.nan,
-        "ring": ring,
-        "traffic": trend(came),
-        "backlog": trend(mean_depth),
+        **{name: total(rows, name) for name in ("added", "acknowledged", "expired", "killed", "evicted")},
+        "ring": float(rows["ring_limit_max"][-1]),
+        "traffic": asdict(grown) | {"clear": grown.clear},
+        "changes": jumps,
+        "week": dict(zip(("ratio", "clear"), week_over_week(traffic), strict=True)),
+        "pace": asdict(pace(left, consumers, backlog)),
         "profile": profile(came, first),
-        "daily": _daily(came, first),
-        "daily_peak": _daily(peak, first, np.nanmax),
-        "forecasts": {name: foreseen(values) for name, values in (("added", came), ("messages", mean_depth))},
-        "idle_hours": idle_hours(came, left),
-        "ring_advice": ring_advice(ring, came, lost, float(np.nanmax(peak))),
+        "idle_hours": idle_hours(rows),
     }
 
 
-def client_facts(rows: Columns) -> Plain:
-    """Of all consumers of one client; rows count the polls of each of them."""
-    hours = len(np.unique(rows["start"]))
-    seen = np.where(rows["expected"] > 0, rows["n"] / rows["expected"], np.nan)  # hours of consumers
-    steps = float(np.nansum(rows["steps_sum"]))
-    every = HOUR / float(np.nanmax(rows["expected"])) if np.nanmax(rows["expected"]) > 0 else np.nan
+def queue_details(rows: Columns) -> Plain:
+    """What only the report shows, of few queues."""
+    came = complete(rows, "added")
+    depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
     return {
-        **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "client", "protocol")},
-        "hours": hours,
-        "consumers": float(np.nansum(seen)) / hours,
-        "held": share(rows["buffered_sum"], rows["n"]),
-        "most_held": _finite_max(rows["buffered_max"]),
-        "most_bytes": _finite_max(rows["buffered_bytes_max"]),
-        "size": share(rows["buffered_bytes_sum"], rows["buffered_sum"]),
-        "empty_share": share(rows["empty_sum"], rows["n"]),
-        "settled": float(np.nansum(rows["settled_sum"])),
-        "mean_pace": float(np.nansum(rows["settled_sum"])) / (steps * every) if steps else np.nan,
-        "pace": _finite_max(rows["settled_max"]) / every,
-        "limit": _finite_max(rows["flow_limit_max"]),
+        "daily": _daily(came, int(rows["start"].min())),
+        "forecasts": {name: foreseen(values) for name, values in (("added", came), ("messages", depth))},
     }
 
 
@@ -181,19 +145,35 @@ def _quantile(values: Series, at: float) -> float:
     return float(np.nanquantile(values, at)) if np.isfinite(values).any() else np.nan
 
 
-def trend(hourly: Series) -> Plain:
-    now = growth(hourly)
-    relative = now.slope / abs(now.level) if now.level and np.isfinite(now.level) else np.nan
-    found = asdict(now)
-    return found | {"step_hour": found.pop("step"), "relative": relative, "clear": now.clear}
-
-
 def profile(hourly: Series, first: int) -> list[float]:
-    """Median by hour of the week, Monday 00:00 UTC first."""
-    at = (first // HOUR + np.arange(len(hourly)) + 72) % HOURS
-    return [
-        float(np.nanmedian(hourly[at == h])) if np.isfinite(hourly[at == h]).any() else np.nan for h in range(HOURS)
-    ]
+    """Median by hour of the week, Monday 00:00 UTC first; NaN of an hour that was never seen."""
+    begin = (first // HOUR + 72) % HOURS
+    whole = np.full(-(-(begin + len(hourly)) // HOURS) * HOURS, np.nan)
+    whole[begin : begin + len(hourly)] = hourly
+    weeks = np.sort(whole.reshape(-1, HOURS), axis=0)  # NaN last
+    seen = np.isfinite(weeks).sum(axis=0)
+    middle = [weeks[np.maximum(at, 0), np.arange(HOURS)] for at in ((seen - 1) // 2, seen // 2)]
+    found: list[float] = np.where(seen > 0, (middle[0] + middle[1]) / 2, np.nan).tolist()
+    return found
+
+
+def _first_day(first: int) -> int:
+    return -(-first // DAY)
+
+
+def up_to(hourly: Series, first: int, until: float) -> Series:
+    """At least until then (seconds since 1970): what is not seen any more is unknown, and no news of today."""
+    return np.append(hourly, np.full(max(int(until - first) // HOUR - len(hourly), 0), np.nan))
+
+
+def whole_days(hourly: Series, first: int) -> Series:
+    """Totals by day of UTC from the first whole one on; NaN where more than two hours are unknown, which else count
+    like the mean of the others.
+    """
+    hourly = hourly[(_first_day(first) * DAY - first) // HOUR :]
+    days = hourly[: len(hourly) // 24 * 24].reshape(-1, 24)
+    known = np.isfinite(days).sum(axis=1)
+    return np.where(known >= LEAST_DAY_HOURS, np.nansum(days, axis=1) * 24 / np.maximum(known, 1), np.nan)
 
 
 def _daily(hourly: Series, first: int, how: Any = np.nansum) -> list[list[float]]:
@@ -214,37 +194,24 @@ def foreseen(hourly: Series) -> Plain | None:
     picked = made.scores[np.linspace(0, len(made.scores) - 1, SCORES).astype(int)]
     return {
         "values": made.values.tolist(), "scale": made.scale.tolist(), "scores": picked.tolist(),
-        "mase": made.mase, "naive": made.naive, "shown": made.worth_showing, "recent": y[-2 * HOURS :].tolist(),
+        "mase": made.mase, "naive": made.naive, "shown": made.worth_showing,
+        "daily": made.daily.tolist(),
     }  # fmt: skip
 
 
-def idle_hours(came: Series, left: Series) -> int:
-    """Hours without any traffic at the end of what is known."""
-    busy = np.flatnonzero((np.nan_to_num(came) > 0) | (np.nan_to_num(left) > 0))
-    return len(came) - (int(busy[-1]) + 1 if len(busy) else 0)
+def idle_hours(rows: Columns) -> int:
+    """Seen hours without any traffic at the end of what is known; what came in a gap is traffic, too."""
+    busy = (increases(rows, "added") > 0) | (increases(rows, "acknowledged") > 0)
+    last = rows["start"][busy].max() if busy.any() else -1
+    return len(np.unique(rows["start"][rows["start"] > last]))
 
 
-def ring_advice(ring: float, came: Series, lost: Series, peak: float) -> Plain | None:
-    """The ring size that would have kept 99.9 % of the hours from losing; None without a ring or without loss."""
-    if not np.isfinite(ring) or not np.nansum(lost) > 0:
-        return None
-    needed = ring + float(np.nanquantile(lost, 0.999))
-    busiest = float(np.nanquantile(came, 0.99))
-    return {
-        "size": float(np.ceil(needed / 1000) * 1000),
-        "lost": float(np.nansum(lost)),
-        "covers_hours": ring / busiest if busiest else np.nan,
-        "peak": peak,
-    }
-
-
-def broker_facts(rows: Columns) -> Plain:
+def broker_facts(rows: Columns, until: float) -> Plain:
     memory = regular(rows, rows["memory_used_bytes_sum"]) / regular(rows, rows["n"].astype(float))
     disk = regular(rows, rows["disk_used_ratio_sum"]) / regular(rows, rows["n"].astype(float))
     limits = {"memory": float(rows["memory_limit_bytes_max"][-1]), "disk": float(rows["disk_limit_ratio_max"][-1])}
     uptime = rows["uptime_max"]
     facts: Plain = {
-        "broker": str(rows["broker"][-1]),
         "first": int(rows["start"].min()),
         "last": int(rows["start"].max()) + HOUR,
         "coverage": coverage(rows),
@@ -253,32 +220,21 @@ def broker_facts(rows: Columns) -> Plain:
         "limits": {},
     }
     for name, series in (("memory", memory), ("disk", disk)):
-        now = growth(series)
-        low, high = days_to(limits[name], now)
-        facts["limits"][name] = {
-            "limit": limits[name], "level": now.level, "peak": _finite_max(series), "days_low": low, "days_high": high,
-            "clear": now.clear, "slope": now.slope, "daily": _daily(series, facts["first"], np.nanmean),
-        }  # fmt: skip
+        facts["limits"][name] = limit_facts(series, limits[name], facts["first"], until)
     return facts
 
 
-def fate_facts(rows: Columns) -> Plain:
-    """messages: at least so many had this fate. uncertain: may be so many more, at the end; None where no most is
-    known. daily: day number since 1970 and messages.
-    """
-    grown = increases(rows, "messages")
-    last = np.flatnonzero(rows["start"] == rows["start"].max())[-1]
-    day = (rows["start"] // DAY).astype(np.int64)
-    return {
-        **{name: str(rows[name][-1]) for name in ("broker", "address", "queue", "fate", "client")},
-        "messages": int(np.nansum(grown)),
-        "first": int(rows["start"].min()),
-        "uncertain": float(rows["most_last"][last] - rows["hi_messages"][last]),
-        "daily": [[d, int(np.nansum(grown[day == d]))] for d in np.unique(day).tolist()],
-    }
+def limit_facts(hourly: Series, limit: float, first: int, until: float) -> Plain:
+    """When it is met, from `days_low` to `days_high`, in days after the last hour; inf where not within 90 days."""
+    now = outlook(up_to(hourly, first, until), limit)
+    never = now.state in ("far", "falls back")
+    days = {f"days_{end}": np.inf if never else getattr(now, end) for end in ("low", "high")}
+    daily = _daily(hourly, first, np.nanmean)
+    return asdict(now) | days | {"limit": limit, "peak": _finite_max(hourly), "daily": daily}
 
 
-FACTS: Final = {"queue": queue_facts, "broker": broker_facts, "consumer": client_facts, "fate": fate_facts}
+FACTS: Final = {"queue": queue_facts, "broker": broker_facts}
+DETAILED: Final = {"queue": queue_details}
 
 
 def _finite_max(values: Series) -> float:

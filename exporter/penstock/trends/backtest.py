@@ -23,7 +23,7 @@ from penstock.history.schema import BROKER, CONDITION, QUEUE
 from penstock.history.store import Store
 from penstock.trends.episodes import RANK, Episode, episodes
 from penstock.trends.judging import SCHEMA, Hours, Policies, Span, hours_of, judge_units
-from penstock.trends.session import over
+from penstock.trends.session import spread
 
 QUEUES_A_PART: Final = 2000
 
@@ -62,8 +62,7 @@ def backtest(session: Any, history: Store, policies: Policies, plan: BacktestPla
     units = [json.dumps(unit) for unit in units_of(history, hours, span, plan)]
     # The rules travel with the function: they are objects, made where the configuration can be read.
     work = partial(judge_units, history.url, pickle.dumps(dict(policies)), plan.warm_up)
-    table = over(session, units, work, SCHEMA)
-    rows = table.to_pylist()
+    rows = [row.asDict() for row in spread(session, units, work, SCHEMA).collect()]
     polls: dict[str, int] = defaultdict(int)
     last: dict[str, float] = defaultdict(float)
     for row in rows:

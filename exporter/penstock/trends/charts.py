@@ -55,8 +55,10 @@ def heat_map(profile: Sequence[float | None], title: str) -> str:
     top = max((value or 0.0 for value in profile), default=0.0) or 1.0
     cell, high, parts = (WIDTH - LEFT - RIGHT) / 24, 18, []
     for at, value in enumerate(profile[:HOURS]):
+        if value is None:  # nobody saw that hour
+            continue
         day, hour = divmod(at, 24)
-        share = (value or 0.0) / top
+        share = value / top
         parts.append(
             f'<rect class="heat" x="{LEFT + hour * cell:.1f}" y="{TOP + day * high}" width="{cell - 1:.1f}"'
             f' height="{high - 1}" fill-opacity="{0.04 + 0.96 * share:.2f}"/>'

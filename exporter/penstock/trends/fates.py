@@ -1,7 +1,7 @@
 """Where messages went: what the account says of a window, by reason and by whom, the worst first."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.account.fates import CAUSES, HANDLED, LOSSES
@@ -23,17 +23,6 @@ def of_clients(fates: Sequence[Plain]) -> dict[Fate, list[Plain]]:
         if one["client"] and (one["messages"] or one["uncertain"] != 0):
             found[name_of(one)].append(one)
     return found
-
-
-def by_culprit(fates: Sequence[Plain]) -> Iterator[Plain]:
-    """The same rows; where clients are known the one without a client has the rest, so that sums count each once."""
-    clients = of_clients(fates)
-    for one in fates:
-        theirs: dict[int, int] = defaultdict(int)
-        for client in [] if one["client"] else clients.get(name_of(one), []):
-            for day, messages in client["daily"]:
-                theirs[day] += messages
-        yield one | {"daily": [[day, max(messages - theirs[day], 0)] for day, messages in one["daily"]]}
 
 
 def went(facts: Plain) -> list[Plain]:

@@ -1,9 +1,8 @@
-"""Growth of hourly series; their forecasts with intervals, and the back-test that says whether they are worth showing.
-Numpy only.
+"""Forecasts of hourly series with intervals, and the back-test that says whether they are worth showing. Numpy only.
 
-An ensemble: direct ridge regressions on lags (two shapes, plain and on logarithms), the seasonal naives, and medians by
-hour of the week; each weighs by the inverse cube of its error in rolling origins. Intervals come from the errors of the
-same origins, per series and horizon, with one quantile pooled over the fleet.
+An ensemble: direct ridge regressions on lags (two shapes, plain and on logarithms), the seasonal naives, medians by
+hour of the week, and theta; each weighs by the inverse fifth power of its error in rolling origins. Intervals come from
+the errors of the same origins, per series and horizon, with one quantile pooled over the fleet.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ Model = Callable[[Series, int], Series]
 DAY: Final = 24
 WEEK: Final = 168
 ORIGINS: Final = 8
-SHARPNESS: Final = 3.0
+SHARPNESS: Final = 5.0
 """A model weighs by its error to the minus so much."""
 LEAST_DAYS: Final = 10
 """Of a series below this only the seasonal naive is made, and not shown."""
@@ -28,12 +27,14 @@ LEAST_DAYS: Final = 10
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """values: by hour ahead. scale: expected absolute error by hour ahead. scores: errors of the back-test in units of
-    `scale`. mase: of the ensemble, in the back-test, over that of the seasonal naive (`naive`).
+    `scale`. daily: half the width of the 95 % interval of the sum of each 24 hours ahead. mase: of the ensemble, in
+    the back-test, over that of the seasonal naive (`naive`).
     """
 
     values: Series
     scale: Series
     scores: Series
+    daily: Series
     mase: float
     naive: float
 
@@ -57,6 +58,34 @@ def week_medians(y: Series, horizon: int) -> Series:
     recent = y[-weeks * WEEK :].reshape(weeks, WEEK)
     usual = np.median(recent, axis=0)
     return np.tile(usual + np.median(recent[-1] - usual), horizon // WEEK + 1)[:horizon]
+
+
+THETA_WEEKS: Final = 4
+SMOOTHING: Final = 0.3
+LEAST_INDEX: Final = 0.02
+"""Of an hour of the week: below it the rhythm is no factor."""
+
+
+def theta(y: Series, horizon: int) -> Series:
+    """Without its rhythm by hour of the week: the smoothed level and half of the straight line's slope."""
+    weeks = min(len(y) // WEEK, 6)
+    if weeks < 2:
+        return seasonal_naive(DAY)(y, horizon)
+    recent = y[-weeks * WEEK :].reshape(weeks, WEEK)
+    means = recent.mean(axis=1)
+    tilt = np.polyfit(np.arange(weeks) * WEEK, means, 1)[0]  # which is no rhythm of the week
+    levels = means[:, None] + tilt * (np.arange(WEEK) - (WEEK - 1) / 2)
+    index = np.median(recent / np.where(levels > 0, levels, 1.0), axis=0)
+    if levels.min() <= 0 or index.min() < LEAST_INDEX:
+        return week_medians(y, horizon)
+    flat = (recent / index).ravel()[-THETA_WEEKS * WEEK :]
+    weights = SMOOTHING * (1 - SMOOTHING) ** np.arange(len(flat))[::-1]
+    level = float(flat @ weights) / float(weights.sum())
+    at = np.arange(len(flat)) - (len(flat) - 1) / 2
+    slope = float(at @ flat) / float(at @ at)
+    ahead = np.arange(1, horizon + 1)
+    made: Series = (level + slope / 2 * ahead) * np.tile(index, horizon // WEEK + 1)[:horizon]
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +165,7 @@ MODELS: Final[dict[str, Model]] = {
     "naive": seasonal_naive(DAY),
     "naive_week": seasonal_naive(WEEK),
     "week_medians": week_medians,
+    "theta": theta,
     "near": ridge(NEAR, logarithm=False),
     "near_log": ridge(NEAR, logarithm=True),
     "far": ridge(FAR, logarithm=False),
@@ -161,7 +191,8 @@ def forecast(y: Series, horizon: int, season: int = DAY) -> Forecast:
     values = clipped(mixed({name: MODELS[name](y, horizon) for name in names}, weights), y)
     unit = float(np.abs(y[season:] - y[:-season]).mean()) if len(y) > season else 0.0
     if not origins or unit == 0:
-        return Forecast(values, np.full(horizon, np.nan), np.empty(0), np.nan, np.nan)
+        unknown = np.full(horizon, np.nan)
+        return Forecast(values, unknown, np.empty(0), unknown[: horizon // DAY], np.nan, np.nan)
     # Each origin is told by the weights of the others: its own errors must not choose for it.
     residuals = np.stack([
         mixed(now, weights_of({n: [e for j, e in enumerate(errors[n]) if j != i] for n in names}, names))
@@ -172,8 +203,9 @@ def forecast(y: Series, horizon: int, season: int = DAY) -> Forecast:
     scale = scale_of(residuals, unit)
     return Forecast(
         values,
-        scale,
+        scale * inflation(np.arange(1, horizon + 1)),
         np.sort((np.abs(residuals) / scale).ravel()),
+        daily_width(residuals),
         float(np.abs(residuals).mean() / unit),
         float(np.abs(np.stack(naive)).mean() / unit),
     )
@@ -216,116 +248,31 @@ def scale_of(residuals: Series, unit: float) -> Series:
     return np.maximum(out, 0.02 * unit)
 
 
-INFLATION: Final = 1.08
-"""Of the interval: the errors of a back-test are a little smaller than those of what comes."""
+def inflation(hours: NDArray[np.int64]) -> Series:
+    """Of the interval by hours ahead: the errors of a back-test are a little smaller than those of what comes, and the
+    more so the further it looks, as its origins are only days apart.
+    """
+    return np.interp(hours, [48, WEEK], INFLATIONS)
+
+
+def daily_width(residuals: Series) -> Series:
+    """Half the width of the 95 % interval of each day's sum, from the sums of the residuals: hours of a day err alike,
+    but not all the same way.
+    """
+    days = residuals.shape[1] // DAY
+    sums = np.abs(residuals[:, : days * DAY].reshape(len(residuals), days, DAY).sum(axis=2))
+    usual = (sums.mean(axis=0) + sums.mean()) / 2
+    width: Series = DAILY_WIDTH * usual * inflation(DAY * np.arange(1, days + 1))
+    return width
+
+
+INFLATIONS: Final = (1.2, 1.6)
+"""48 hours ahead, and a week."""
+DAILY_WIDTH: Final = 2.5
+"""Mean absolute errors in half an interval of 95 %."""
 
 
 def pooled_quantile(scores: Sequence[Series]) -> float:
     """How many scales wide an interval must be to hold 95 %, over the whole fleet; NaN without any."""
     every = np.concatenate([np.empty(0), *scores])
-    return float(np.quantile(every, 0.95)) * INFLATION if len(every) else np.nan
-
-
-STEP_DAYS: Final = 14
-STEP_SHARE: Final = 0.2
-STEP_MADS: Final = 2.3
-LEAST_WEEKS: Final = 3
-CONFIDENCE: Final = 1.96
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """slope: units per week, with Sen's limits low and high; level: of the last week; step: hour of the last step
-    change, -1 without one; the slope is that of the time after it. weeks: how long that is.
-    """
-
-    slope: float
-    low: float
-    high: float
-    level: float
-    step: int
-    weeks: float
-
-    @property
-    def clear(self) -> bool:
-        """Whether the limits say which way it goes."""
-        return bool(np.isfinite(self.low) and (self.low > 0 or self.high < 0))
-
-
-def growth(hourly: Series) -> Growth:
-    """Of an hourly series, NaN where nothing is known; oldest first."""
-    step = last_step(hourly)
-    part = hourly[step:] if step > 0 else hourly
-    level = float(np.nanmean(hourly[-WEEK:])) if np.isfinite(hourly[-WEEK:]).any() else np.nan
-    weeks = len(part) / WEEK
-    if weeks < LEAST_WEEKS:
-        return Growth(np.nan, np.nan, np.nan, level, step, weeks)
-    slope = slope_by_hour_of_week(part)
-    low, high = sen_limits(part)
-    return Growth(slope, low, high, level, step, weeks)
-
-
-def slope_by_hour_of_week(hourly: Series) -> float:
-    """Per week: Theil-Sen of each hour of the week on its own, which no rhythm can mislead; the mean of these."""
-    weeks = hourly[len(hourly) % WEEK :].reshape(-1, WEEK)
-    i, j = np.triu_indices(len(weeks), 1)
-    slopes = (weeks[j] - weeks[i]) / (j - i)[:, None]
-    known = np.isfinite(slopes).any(axis=0)
-    return float(np.mean(np.nanmedian(slopes[:, known], axis=0))) if known.any() else np.nan
-
-
-def sen_limits(hourly: Series) -> tuple[float, float]:
-    """Limits of the slope per week by Sen, from the medians of each week: what lies in a week is not independent."""
-    weeks = hourly[len(hourly) % WEEK :].reshape(-1, WEEK)
-    keep = np.isfinite(weeks).sum(axis=1) >= WEEK // 2
-    at, values = np.flatnonzero(keep), np.array([np.nanmean(week) for week in weeks[keep]])
-    n = len(values)
-    if n < LEAST_WEEKS:
-        return np.nan, np.nan
-    i, j = np.triu_indices(n, 1)
-    slopes = np.sort((values[j] - values[i]) / (at[j] - at[i]))
-    spread = CONFIDENCE * np.sqrt(n * (n - 1) * (2 * n + 5) / 18)
-    first = int(np.floor((len(slopes) - spread) / 2))
-    last = int(np.ceil((len(slopes) + spread) / 2))
-    if first < 0 or last >= len(slopes):
-        return float(slopes[0]) - abs(float(np.ptp(slopes))), float(slopes[-1]) + abs(float(np.ptp(slopes)))
-    return float(slopes[first]), float(slopes[last])
-
-
-def last_step(hourly: Series) -> int:
-    """The hour of the greatest lasting change of level, -1 without one: two weeks either side, without weekdays."""
-    days = hourly[len(hourly) % DAY :].reshape(-1, DAY)
-    daily = np.array([np.nanmedian(day) if np.isfinite(day).any() else np.nan for day in days])
-    known = np.isfinite(daily)
-    if known.sum() < 2 * STEP_DAYS + 1:
-        return -1
-    daily = np.interp(np.arange(len(daily)), np.flatnonzero(known), daily[known])
-    # What a weekday differs from the week around it: unlike its own median, that knows no level.
-    around = np.array([np.nanmean(daily[max(at - 3, 0) : at + 4]) for at in range(len(daily))])
-    apart = daily - around
-    weekday = np.array([np.nanmedian(apart[k::7]) if np.isfinite(apart[k::7]).any() else 0.0 for k in range(7)])
-    flat = daily - weekday[np.arange(len(daily)) % 7]
-    centre = float(np.nanmedian(daily))
-    best, found = 0.0, -1
-    for at in range(STEP_DAYS, len(daily) - STEP_DAYS + 1):
-        before, after = flat[at - STEP_DAYS : at], flat[at : at + STEP_DAYS]
-        jump = abs(float(np.nanmedian(after) - np.nanmedian(before)))
-        spread = float(
-            np.nanmedian(np.abs(np.concatenate([before - np.nanmedian(before), after - np.nanmedian(after)])))
-        )
-        base = max(abs(float(np.nanmedian(daily[at - STEP_DAYS : at]))), abs(centre) * 0.1, 1e-9)
-        if jump > STEP_SHARE * base and jump > STEP_MADS * 1.4826 * max(spread, 1e-9) * 1.5 and jump > best:
-            best, found = jump, at
-    return -1 if found < 0 else found * DAY + (len(hourly) - days.size)
-
-
-def days_to(limit: float, now: Growth) -> tuple[float, float]:
-    """Days until the level meets `limit`: earliest and latest by Sen's limits; inf = never, NaN = no clear trend."""
-    if not now.clear or not np.isfinite(limit):
-        return np.nan, np.nan
-    if now.level >= limit:
-        return 0.0, 0.0
-    room = limit - now.level
-    if now.high <= 0:
-        return np.inf, np.inf
-    return 7 * room / now.high, 7 * room / now.low if now.low > 0 else np.inf
+    return float(np.quantile(every, 0.95)) if len(every) else np.nan

@@ -1,8 +1,8 @@
-"""The whole job: history → tiers → facts → files and report. `python -m penstock.trends.job` is the spark-submit entry.
+"""The whole job: history → tiers → tables of facts → report. `python -m penstock.trends.job` is the spark-submit entry.
 
-In the output: `h1/`, `d1/`, `condition/` (Parquet, kept for ever), `facts.json`, `forecast.parquet` and `fates.parquet`
-(the numbers of the report), `report.html`, and `gauges.json`, which the agent shows in /metrics; that is written last.
-These two may be read by others as the umask allows, all else by its owner only.
+In the output: the tiers (see `days.py`), the tables of the last run (`*.parquet`), `facts.json` (the rows of the
+report), `report.html`, and `gauges.json`, which the agent shows in /metrics; `run.json` is written last. The report and
+the gauges may be read by others as the umask allows, all else by its owner only.
 """
 
 import argparse
@@ -11,8 +11,7 @@ import fcntl
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -20,23 +19,24 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.account.fates import LOSSES
 from penstock.core.errors import PenstockError
 from penstock.core.safe_files import FOR_OTHERS, appending
 from penstock.core.visible import visible
-from penstock.history.compact import DAY, read, start_of
+from penstock.history.compact import DAY, start_of
 from penstock.history.publish import ALL_DAY
-from penstock.history.schema import CONDITION
 from penstock.history.store import Store
 from penstock.trends.advice import advise, utilised
-from penstock.trends.analysis import WINDOW_DAYS, analyse, cleaned
-from penstock.trends.episodes import episodes
-from penstock.trends.fates import by_culprit
+from penstock.trends.analysis import WINDOW_DAYS, cleaned
+from penstock.trends.days import day_names, files_of, generation, load
 from penstock.trends.forecast import WEEK, pooled_quantile
 from penstock.trends.report import render
-from penstock.trends.session import spark_session
+from penstock.trends.results import MOST, MOST_ROWS, Tables
+from penstock.trends.session import description, settings_of, spark_session
 from penstock.trends.tiers import roll_up
 
+VERSION: Final = 1
+"""Of what is made of the tiers: another one makes it anew."""
+RUN: Final = "run.json"
 FACTS: Final = "facts.json"
 GAUGES: Final = "gauges.json"
 REPORT: Final = "report.html"
@@ -54,39 +54,59 @@ def run(
     master: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
     session: Any = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Plain:
-    """Bring everything in `out` up to date; returns the facts. Raises PenstockError."""
+    """Bring everything in `out` up to date; returns the facts of the report. Raises PenstockError.
+
+    settings: of Spark, by name.
+    """
     source, target = Store(history), Store(out)
     with locked(target):
         if session is None:
-            progress("starting Spark")
-            session = spark_session(master)
+            session = spark_session(master, settings)
+            progress(description(session))
         began = time.time()
         rolled = roll_up(session, source, target, progress)
-        days = [name.removeprefix("dt=") for name in target.directories("h1/kind=queue")]
-        if not days:
+        window = load(target, days_within(day_names(target)))
+        if not files_of(window, "h1/kind=queue"):
             raise JobError(f"{history}: holds no history of queues; is this where the agent publishes (history: url)?")
-        window = days_within(days)
-        progress(f"analysing {len(window)} days")
-        facts: Plain = {
-            "window": {"first": window[0], "last": window[-1], "days": len(window), "rolled": len(rolled.days)},
-            "queues": analyse(session, target, window, "queue"),
-            "clients": analyse(session, target, window, "consumer"),
-            "brokers": analyse(session, target, window, "broker"),
-            "fates": analyse(session, target, window, "fate"),
-        }
-        utilised(facts["clients"], facts["queues"])
-        facts["advice"] = advise(facts["queues"], facts["clients"])
-        finish_forecasts(facts["queues"])
-        facts["episodes"] = told_episodes(target, window, max(queue["last"] for queue in facts["queues"]))
-        progress("writing the report")
-        target.write_table("fates.parquet", fate_table(facts["fates"]))
-        for one in facts["fates"]:
-            del one["daily"]  # which is in that table
-        target.write_bytes(FACTS, json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).encode())
-        target.write_table("forecast.parquet", forecast_table(facts["queues"]))
-        target.write_bytes(REPORT, render(facts).encode(), FOR_OTHERS)
+        this_run = {day: generation(VERSION, one.generation, one.increases) for day, one in window.items()}
+        last_run = json.loads(target.read_bytes(RUN) or b"{}")
+        if this_run == last_run:
+            facts: Plain = json.loads(target.read_bytes(FACTS) or b"{}")
+        else:
+            progress(f"analysing {len(window)} days")
+            changed = {day: one for day, one in window.items() if last_run.get(day) != this_run[day]}
+            made = Tables(session, target, window)
+            made.write(changed)
+            facts = report_facts(made)
+            progress("replaying what other settings would have done")
+            facts["advice"] = advise(session, source, facts["queues"])
+            target.write_table("forecast.parquet", forecast_table(facts["queues"]))
+            target.write_bytes(FACTS, json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).encode())
+            target.write_bytes(REPORT, render(facts).encode(), FOR_OTHERS)
+        facts["window"]["rolled"] = len(rolled.days)
         target.write_bytes(GAUGES, json.dumps(gauges(facts, began), sort_keys=True).encode(), FOR_OTHERS)
+        target.write_bytes(RUN, json.dumps(this_run).encode())
+    return facts
+
+
+def report_facts(made: Tables) -> Plain:
+    """All that the report, the forecasts and the gauges are about: the rows of what leads, and sums of the rest."""
+    window = list(made.window)
+    facts: Plain = {
+        "window": {"first": window[0], "last": window[-1], "days": len(window)},
+        "fleet": made.fleet(),
+        "queues": made.leading("queue", made.top_queues()),
+        "brokers": made.leading("broker", made.brokers()),
+        "fates": made.rows("losses", MOST_ROWS),
+        "stalls": made.rows("stalls", MOST),
+        "damaged": {path: why for one in made.window.values() for path, why in one.damaged.items()},
+        "refused": [path for one in made.window.values() for path in one.refused],
+    }
+    facts["clients"] = made.clients_of(facts["queues"])
+    utilised(facts["clients"], facts["queues"])
+    finish_forecasts(facts["queues"])
     return facts
 
 
@@ -110,13 +130,8 @@ def locked(out: Store) -> Iterator[None]:
 
 def days_within(days: Sequence[str]) -> list[str]:
     """The days of the window, counted back from the last: what a run costs does not grow with the history."""
-    last = start_of(days[-1], ALL_DAY)
+    last = start_of(days[-1], ALL_DAY) if days else 0
     return [day for day in days if last - start_of(day, ALL_DAY) < WINDOW_DAYS * DAY]
-
-
-def told_episodes(out: Store, days: Sequence[str], until: float) -> list[Plain]:
-    paths = [name for day in days if out.exists(name := f"condition/dt={day}/part.parquet")]
-    return [asdict(one) | {"seconds": one.seconds} for one in episodes(read(out, paths, CONDITION).to_pylist(), until)]
 
 
 def finish_forecasts(queues: Sequence[Plain]) -> None:
@@ -148,38 +163,27 @@ def forecast_table(queues: Sequence[Plain]) -> Any:
     return pa.Table.from_pylist(rows, pa.schema(fields))
 
 
-def fate_table(fates: Sequence[Plain]) -> Any:
-    """One row per day, queue or address (queue empty), fate and client (empty: none is known), so that sums of
-    `messages` count each once. uncertain: may be so many more in all, null where no most is known.
-    """
-    rows = [
-        {
-            **{name: one[name] for name in ("broker", "address", "queue", "fate", "client")},
-            "day": datetime.fromtimestamp(DAY * day, UTC).date(), "messages": messages, "uncertain": one["uncertain"],
-            "lost": one["fate"] in LOSSES,
-        }
-        for one in by_culprit(fates)
-        for day, messages in one["daily"]
-    ]  # fmt: skip
-    fields = [("day", pa.date32()), *((name, pa.string()) for name in ("broker", "address", "queue", "fate", "client"))]
-    fields += [("messages", pa.int64()), ("uncertain", pa.float64()), ("lost", pa.bool_())]
-    return pa.Table.from_pylist(rows, pa.schema(fields))
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """For spark-submit: no other dependencies than those of the job."""
     parser = argparse.ArgumentParser(description="Trends of the history: rolled up, analysed, reported.")
     parser.add_argument("--history", required=True, help="where the agent publishes its history")
     parser.add_argument("--out", required=True, help="directory or s3:// URL of the results")
     parser.add_argument("--master", help="Spark master; default: what spark-submit says, else local[*]")
+    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark")
+    parser.add_argument("--spark.file", dest="file", type=Path, help="Spark's settings, as in spark-defaults.conf")
     given = parser.parse_args(arguments)
     try:
-        facts = run(given.history, given.out, given.master, say)
+        facts = run(given.history, given.out, given.master, say, settings=settings_of(given.file, given.conf))
     except PenstockError as error:
         say(f"penstock: {error}")
         return 1
-    say(f"{len(facts['queues'])} queues, {facts['window']['days']} days: {given.out}/{REPORT}")
+    say(summary(facts, given.out))
     return 0
+
+
+def summary(facts: Plain, out: str) -> str:
+    window = facts["window"]
+    return f"{facts['fleet']['queues']} queues, {window['days']} days, {window['rolled']} of them new: {out}/{REPORT}"
 
 
 def say(text: str) -> None:
@@ -187,8 +191,6 @@ def say(text: str) -> None:
 
 
 HORIZONS: Final = {"1d": 24, "7d": WEEK}
-MOST: Final = 200
-"""Queues for which a forecast is shown, the busiest."""
 
 
 def gauges(facts: Plain, now: float) -> Plain:
@@ -197,12 +199,11 @@ def gauges(facts: Plain, now: float) -> Plain:
     now: seconds since 1970, of the run. A number that is not known is left out, one that never comes is "never".
     """
     queues: Sequence[Plain] = facts["queues"]
-    busiest = sorted(queues, key=lambda queue: -(queue["added"] or 0.0))[:MOST]
     return {
         "version": 1,
         "rows": [
             {"table": "trend_run", "labels": {}, "values": {"timestamp": now}},
-            *(row for queue in busiest for row in _forecasts(queue)),
+            *(row for queue in queues for row in _forecasts(queue)),
             *(row for queue in queues for row in _queue(queue)),
             *(row for broker in facts["brokers"] for row in _limits(broker)),
         ],
@@ -230,8 +231,8 @@ def _forecasts(queue: Plain) -> list[Plain]:
 
 def _queue(queue: Plain) -> list[Plain]:
     values = {}
-    if queue["traffic"]["clear"] and queue["traffic"]["relative"] is not None:
-        values["growth"] = queue["traffic"]["relative"]
+    if queue["traffic"]["clear"]:
+        values["growth"] = queue["traffic"]["per_week"]
     if queue["evicted"] is not None and queue["added"]:
         values["ring_loss"] = queue["evicted"] / queue["added"]
     return [{"table": "trend_queue", "labels": _labels(queue), "values": values}] if values else []
@@ -244,7 +245,7 @@ def _limits(broker: Plain) -> list[Plain]:
             "labels": {"broker": broker["broker"], "limit": name, "bound": bound},
             "values": {"seconds": days if days == "never" else days * 86400.0},
         }
-        for name, limit in broker["limits"].items()
+        for name, limit in sorted(broker["limits"].items())
         for bound in ("low", "high")
         if (days := limit[f"days_{bound}"]) is not None
     ]

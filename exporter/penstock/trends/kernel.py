@@ -1,8 +1,8 @@
-"""Rows of raw history → one row per series, life of its counters and hour; and those → one per day.
+"""Rows of raw history → one row per series, life of its counters and hour.
 
 Plain numpy, no Spark. Every aggregate merges: minimum, maximum, sum, and counts in logarithmic bins. Of a counter the
-lowest and highest value of one life are kept; what it grew from one row to the next follows from both (`increases`).
-So each day depends on its own files alone.
+lowest and highest value of one life are kept; its increase from one row to the next follows from both (`sql/i1.sql`).
+So the hours of a day depend on its own files alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 Column = NDArray[np.float64]
 Columns = Mapping[str, NDArray[Any]]
+VERSION: Final = 2
+"""Of the hourly rows: days that an older kernel made are made again while all of their raw files are there."""
 MICRO: Final = 1_000_000
 HOUR: Final = 3600
-DAY: Final = 86400
 BINS_PER_OCTAVE: Final = 8
 MAX_BINS: Final = 8 * 50
 ALIKE: Final = 0.9
@@ -116,13 +117,27 @@ CLIENT: Final = Tier(
     make=of_consumers,
 )
 """All consumers of a client together: its n counts the polls of each of them."""
+ADDRESS: Final = Tier(
+    texts=("address",),
+    gauges={
+        "messages": ("max", "sum"),
+        "memory_bytes": ("max", "sum"),
+        "limit_messages": ("max",),
+        "limit_bytes": ("max",),
+        "producers": ("max",),
+        "paging": ("max",),
+    },
+    counters=("messages_added", "messages_unrouted", "messages_dropped", "messages_rejected", "removed"),
+)
 FATE: Final = Tier(
     texts=("address", "queue", "fate", "client"),
     gauges={"most": ("last",)},
     counters=("messages",),
     before={"messages": "before"},
 )
-TIERS: Final[Mapping[str, Tier]] = {"queue": QUEUE, "broker": BROKER, "consumer": CLIENT, "fate": FATE}
+TIERS: Final[Mapping[str, Tier]] = {
+    "queue": QUEUE, "broker": BROKER, "consumer": CLIENT, "address": ADDRESS, "fate": FATE,
+}  # fmt: skip
 REDUCE: Final = {"min": np.fmin, "max": np.fmax, "lo": np.fmin, "hi": np.fmax}
 
 
@@ -150,7 +165,8 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
     size = len(start)
     found: dict[str, NDArray[Any]] = {name: rows[name][edges] for name in ("broker", "sid", "inc", *tier.texts)}
     found["start"] = start[edges]
-    found["n"] = np.diff(np.append(edges, size))
+    found["n"], found["hours"] = np.diff(np.append(edges, size)), np.ones(len(edges), np.int64)
+    found["t0"], found["t1"] = rows["stamp"][edges] // MICRO, rows["stamp"][edges + found["n"] - 1] // MICRO
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = HOUR / _reduced(np.fmax, rows["interval"], edges)
     found["expected"] = np.rint(np.nan_to_num(expected, posinf=0.0))
@@ -166,11 +182,16 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
 
 
 def by_client(rows: Columns) -> dict[str, NDArray[Any]]:
-    """Hourly rows of consumers → those of their clients."""
+    """Hourly rows of consumers → those of their clients, each of which has one life."""
     order = np.lexsort((rows["start"], rows["sid"]))
-    return merged(
-        CLIENT, {n: column[order] for n, column in rows.items()} | {"inc": np.zeros(len(order), np.int64)}, HOUR
-    )
+    rows = {name: column[order] for name, column in rows.items()}
+    edges = starts_of(rows["sid"], rows["start"])
+    found: dict[str, NDArray[Any]] = {name: rows[name][edges] for name in ("broker", "sid", "start", *CLIENT.texts)}
+    found["inc"] = np.zeros(len(edges), np.int64)
+    ways = {"n": "sum", "hours": "max", "t0": "min", "t1": "max", "expected": "max"}
+    for name, how in {**ways, **{name: name.rpartition("_")[2] for name in CLIENT.summed}}.items():
+        found[name] = _aggregate(how, rows[name], edges)
+    return found
 
 
 def distinct(rows: Columns) -> Columns:
@@ -237,8 +258,10 @@ def _reduced(how: np.ufunc, values: Column, edges: NDArray[np.intp]) -> Column:
 
 
 def _aggregate(how: str, values: Column, edges: NDArray[np.intp]) -> Column:
-    if how == "sum":
-        return _reduced(np.add, np.nan_to_num(values), edges)
+    if how == "sum":  # of nothing known it is unknown, not 0
+        total = _reduced(np.add, np.nan_to_num(values), edges)
+        missing = np.isnan(values)
+        return np.where(_reduced(np.logical_and, missing, edges), np.nan, total) if missing.any() else total
     if how == "last":
         last: Column = values[np.append(edges[1:], len(values))[: len(edges)] - 1]
         return last
@@ -249,52 +272,9 @@ def histogram(values: Column, edges: NDArray[np.intp], size: int) -> dict[str, N
     """Per group the bins that hold anything and how much: `hist_at`, `hist_n`, and `hist_len` of each group."""
     group = np.repeat(np.arange(len(edges)), np.diff(np.append(edges, size)))
     here = ~np.isnan(values)
-    code, count = np.unique(group[here] * MAX_BINS + bins(values[here]), return_counts=True)
-    return binned(code, count, len(edges))
-
-
-def binned(code: NDArray[np.int64], counts: NDArray[np.int64], groups: int) -> dict[str, NDArray[Any]]:
-    """code: MAX_BINS times the group, and the bin."""
-    lengths = np.bincount(code // MAX_BINS, minlength=groups)
+    code, counts = np.unique(group[here] * MAX_BINS + bins(values[here]), return_counts=True)
+    lengths = np.bincount(code // MAX_BINS, minlength=len(edges))
     return {"hist_at": code % MAX_BINS, "hist_n": counts, "hist_len": lengths}
-
-
-def merged(tier: Tier, rows: Columns, seconds: int = DAY) -> dict[str, NDArray[Any]]:
-    """Rows of a finer tier → rows of a coarser one; `rows` ascending by sid, inc, start."""
-    start = rows["start"] // seconds * seconds
-    edges = starts_of(rows["sid"], rows["inc"], start)
-    found: dict[str, NDArray[Any]] = {name: rows[name][edges] for name in ("broker", "sid", "inc", *tier.texts)}
-    found["start"] = start[edges]
-    found["n"] = _reduced(np.add, rows["n"], edges)
-    found["expected"] = _reduced(np.fmax, rows["expected"], edges) * (seconds / HOUR)
-    for column in (*tier.summed, *tier.bounds):
-        how = column.rpartition("_")[2] if column in tier.summed else column[:2]
-        found[column] = _aggregate(how, rows[column], edges)
-    if tier.histogram:
-        group = np.repeat(np.repeat(np.arange(len(edges)), np.diff(np.append(edges, len(start)))), rows["hist_len"])
-        code, at = np.unique(group * MAX_BINS + rows["hist_at"], return_inverse=True)
-        counts = np.bincount(at, weights=rows["hist_n"], minlength=len(code)).astype(np.int64)
-        found |= binned(code, counts, len(edges))
-    return found
-
-
-def increases(rows: Columns, counter: str) -> Column:
-    """How much a counter grew in each row, with the step from the row before where that is of the same life: a step
-    over rows of another agent's life would count what those have counted.
-
-    rows: ascending by sid, inc, start; NaN where the counter was not there.
-    """
-    low, high = rows[f"lo_{counter}"], rows[f"hi_{counter}"]
-    if not len(low):
-        return high - low
-    order = np.lexsort((rows["inc"], rows["start"], rows["sid"]))
-    before, after = order[:-1], order[1:]
-    same = (rows["sid"][before] == rows["sid"][after]) & (rows["inc"][before] == rows["inc"][after])
-    step = np.zeros(len(low))
-    # Below 0 where an agent that was killed counted anew what it had counted.
-    step[after] = np.where(same, low[after] - high[before], 0.0)
-    grown: Column = np.maximum(high - low + np.nan_to_num(step), 0.0)
-    return grown
 
 
 def percentile(at: NDArray[np.int64], counts: NDArray[np.int64], share: float) -> float:

@@ -1,7 +1,6 @@
 """The report: one HTML file that needs nothing else. The same facts give the same bytes."""
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from statistics import median
@@ -10,21 +9,14 @@ from typing import Any, Final
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.insight.formatting import duration
 from penstock.trends import charts
-from penstock.trends.advice import BACKLOG
 from penstock.trends.analysis import cleaned
 from penstock.trends.fates import totals, went
 
 Plain = dict[str, Any]
 TOP: Final = 10
 IDLE_HOURS: Final = 14 * 24
-SOON_DAYS: Final = 90
-FAR: Final = 4
-"""Of a range of days wider than this factor only the begin is told, once that is a week."""
 ADVICE: Final = 20
 GONE: Final = 40
-LIMITS: Final = 5
-URGENT: Final = ("too little in the buffer", "too few consumers")
-"""What of the advice belongs on the first page: it costs throughput now."""
 UNKNOWN: Final = "\N{EN DASH}"
 
 
@@ -44,7 +36,7 @@ def render(facts: Plain) -> str:
         "signed": lambda value: UNKNOWN if value is None else f"{100 * value:+.1f} %",
         "duration": lasted,
         "moment": lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"),
-        "days": days_text,
+        "day": day_text,
     }
     return environment.get_template("report.html").render(view(facts))
 
@@ -53,62 +45,64 @@ def lasted(seconds: float | None) -> str:
     return UNKNOWN if seconds is None else duration(seconds)
 
 
-def days_text(low: Any, high: Any) -> str:
-    """A range of days until a limit, in words."""
-    if low is None:
-        return "no clear trend"
-    if low == "never":
-        return "not at the present trend"
-    if high == 0:
-        return "reached"
-    if high == "never" or (low >= 7 and high > FAR * low):
-        return f"{counted(low)} at the earliest"
-    if high < 1:
-        return "less than a day"
-    return f"about {counted(low)}" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {counted(high)}"
+def day_text(day: float) -> str:
+    """Of a number of days since 1970."""
+    return datetime.fromtimestamp(86400.0 * day, UTC).strftime("%d %b %Y").removeprefix("0")
 
 
-def counted(days: float) -> str:
-    return "1 day" if f"{days:.0f}" == "1" else f"{days:.0f} days"
+MET: Final = {
+    "met": "at its limit now",
+    "far": "not within 90 days at the present rate",
+    "falls back": "no date: it fell back from this level before",
+    "unknown": "unknown: too little was seen of late",
+}
 
 
-def met_text(low: Any, high: Any) -> str:
-    """The same as what is said of a limit."""
-    text = days_text(low, high)
-    return f"limit met in {text}" if "day" in text else f"limit {text}" if text == "reached" else text
+def met_text(limit: Plain, now: float) -> str:
+    """When the limit is met; now: seconds since 1970 from which its days count."""
+    if limit["state"] != "rising":
+        return MET[limit["state"]]
+    today = now / 86400
+    days, low = (day_text(today + limit[name]) for name in ("days", "low"))
+    bounded = isinstance(limit["high"], float | int)
+    span = f"between {low} and {day_text(today + limit['high'])}" if bounded else f"at the earliest {low}"
+    return f"limit met about {days} ({span})"
 
 
 def view(facts: Plain) -> Plain:
     """What the page shows, in the order of its sections."""
     queues: Sequence[Plain] = facts["queues"]
     busy = sorted((q for q in queues if q["added"]), key=lambda q: -q["added"])
-    stopped = stalls(facts["episodes"])
-    advice = shown_advice(facts.get("advice", []))
+    stopped = [row | {"client": row["client"] or "(the queue itself)"} for row in facts["stalls"]]
+    advice = facts.get("advice", [])
+    by_queue = {named(one): one for one in advice}
     gone = went(facts)
-    by_hour = [sum(queue["profile"][hour] or 0.0 for queue in queues) for hour in range(charts.HOURS)]
-    quiet = by_hour.index(min(by_hour))
+    by_hour: list[float | None] = facts["fleet"]["profile"]
+    quiet = min(((total, hour) for hour, total in enumerate(by_hour) if total is not None), default=None)
     return {
         "window": facts["window"],
         "brokers": [broker | {"chart": limit_charts(broker)} for broker in facts["brokers"]],
         "queues": queues,
         "actions": actions(facts),
         "busy": [queue | {"chart": traffic_chart(queue)} for queue in busy[:TOP]],
-        "growing": sorted(
-            (q for q in queues if q["traffic"]["clear"] and q["traffic"]["relative"] is not None),
-            key=lambda q: -q["traffic"]["relative"],
-        )[:TOP],
-        "unclear": sum(1 for q in queues if q["added"] and not q["traffic"]["clear"]),
+        "growing": sorted((q for q in queues if q["traffic"]["clear"]), key=lambda q: -q["traffic"]["per_week"])[:TOP],
+        "jumps": jumps(queues)[:TOP],
+        "weeks": sorted((q for q in queues if q["week"]["clear"]), key=lambda q: -abs(q["week"]["ratio"] or 0.0))[:TOP],
+        "fleet": facts["fleet"],
+        "unclear": facts["fleet"]["unclear"],
+        "unread": sorted(
+            [*facts["damaged"].items(), *((path, "came late, when other files were gone") for path in facts["refused"])]
+        ),
         "backlogs": sorted((q for q in queues if q["messages"]["peak"]), key=depth, reverse=True)[:TOP],
         "heat": charts.heat_map(by_hour, "Messages an hour by hour of the week, all queues, UTC"),
-        "quiet_hour": f"{charts.DAYS[quiet // 24]} {quiet % 24:02d}:00 UTC",
+        "quiet_hour": "unknown" if quiet is None else f"{charts.DAYS[quiet[1] // 24]} {quiet[1] % 24:02d}:00 UTC",
         "stalls": stopped,
         "behind": [
             (name, tuple(CONDITIONS[name].causes.values()))
             for name in sorted({row["condition"] for row in stopped[:20]} & CONDITIONS.keys())
         ],
-        "rings": [q for q in queues if q["ring"] is not None],
+        "rings": [q | {"advice": by_queue.get(named(q))} for q in queues if q["ring"] is not None],
         "advice": advice,
-        "more_advice": len(facts.get("advice", [])) - len(advice),
         "clients": sorted(
             (c for c in facts.get("clients", []) if c["settled"]), key=lambda c: -(c["utilisation"] or 0)
         )[:TOP],
@@ -132,52 +126,36 @@ def actions(facts: Plain) -> list[Plain]:
     found: list[tuple[float, Plain]] = []
     for broker in facts["brokers"]:
         for name, limit in sorted(broker["limits"].items()):
-            low, high = limit["days_low"], limit["days_high"]
-            if isinstance(low, float | int) and low < SOON_DAYS:
-                meets = "has met its limit" if high == 0 else f"meets its limit in {days_text(low, high)}"
-                text = f"The {name} of {broker['broker']} {meets}."
-                found.append((low, {"what": text, "do": f"Give it more {name}, or find what grows (section 3)."}))
-    rings = {(q["broker"], q["address"], q["queue"]): q["ring_advice"] for q in facts["queues"]}
+            if limit["state"] in ("met", "rising"):
+                text = f"The {name} of {broker['broker']}: {met_text(limit, broker['last'])}."
+                do = f"Give it more {name}, or find what grows (section 3)."
+                found.append((limit["low"], {"what": text, "do": do}))
+    by_queue = {named(one): one for one in facts.get("advice", [])}
     for one in went(facts):
         if one["lost"]:
-            ring = rings.get((one["broker"], one["address"], one["queue"])) if one["fate"] == "evicted" else None
+            advice = by_queue.pop(named(one), None) if one["fate"] == "evicted" else None
             text = f"{one['queue'] or one['address']} on {one['broker']}: {one['amount']} messages {one['fate']}."
-            wanted = f"If they were wanted: a ring of {charts.short_number(ring['size'])}." if ring else ""
-            found.append((100, {"what": text, "do": wanted or f"By {one['who']}; see section 10."}))
-    for one in facts.get("advice", []):
-        if one["subject"] in URGENT:
-            where = f"{one['client']} on {one['queue']} ({one['broker']}): {one['subject']}."
-            found.append((150, {"what": where, "do": f"{one['do']} Why: section 9."}))
-    for row in stalls(facts["episodes"])[:3]:
+            found.append((100, {"what": text, "do": advice["do"] if advice else f"By {one['who']}; see section 10."}))
+    found += [
+        (150, {"what": f"{one['queue']} on {one['broker']}: {one['evidence']}", "do": one["do"]})
+        for one in by_queue.values()
+    ]
+    for row in facts["stalls"][:3]:
         where, total = f"{row['queue']} ({row['broker']})", duration(row["total"])
         often = "once" if row["count"] == 1 else f"{row['count']} times"
-        text = f"{row['client']} stopped on {where} {often}, for {total} in all."
+        text = f"{row['client'] or '(the queue itself)'} stopped on {where} {often}, for {total} in all."
         found.append((200, {"what": text, "do": "Look at what that client waits for (section 6)."}))
     return [action for _, action in sorted(found, key=lambda one: one[0])]
 
 
-def shown_advice(advice: Sequence[Plain]) -> list[Plain]:
-    """Of what any queue has, the backlog's limit, only the first ones."""
-    limits = [one for one in advice if one["subject"] == BACKLOG]
-    return [one for one in advice if one["subject"] != BACKLOG][:ADVICE] + limits[:LIMITS]
+def named(one: Plain) -> tuple[str, str, str]:
+    return one["broker"], one["address"], one["queue"]
 
 
-def stalls(episodes: Sequence[Plain]) -> list[Plain]:
-    """Episodes that are more than a notice, by client, the longest in all first."""
-    of: dict[tuple[str, ...], list[Plain]] = defaultdict(list)
-    for one in episodes:
-        if one["severity"] != "info":
-            of[one["broker"], one["queue"], one["client"], one["condition"]].append(one)
-    rows = []
-    for (broker, queue, client, condition), found in of.items():
-        lasting = sorted(one["seconds"] for one in found)
-        rows.append({
-            "broker": broker, "queue": queue, "client": client or "(the queue itself)", "condition": condition,
-            "count": len(found), "median": median(lasting),
-            "unknown": sum(not one["end_known"] for one in found),
-            "longest": lasting[-1], "total": sum(lasting), "last": max(one["begin"] for one in found),
-        })  # fmt: skip
-    return sorted(rows, key=lambda row: (-row["total"], row["broker"], row["queue"], row["client"]))
+def jumps(queues: Sequence[Plain]) -> list[Plain]:
+    """The lasting changes of level, the latest first."""
+    found = [queue | change for queue in queues for change in queue["changes"]]
+    return sorted(found, key=lambda one: (-one["day"], -abs(one["ratio"]), *named(one)))
 
 
 def traffic_chart(queue: Plain) -> str:
@@ -188,9 +166,9 @@ def traffic_chart(queue: Plain) -> str:
     if made and made["shown"]:
         days = range(7)
         begin = queue["last"]
-        sums = {name: [sum(made[name][24 * d : 24 * d + 24]) for d in days] for name in ("values", "low", "high")}
-        series.append(("coming", [(begin + 86400.0 * d, sums["values"][d]) for d in days]))
-        band = [(begin + 86400.0 * d, sums["low"][d], sums["high"][d]) for d in days]
+        sums = [sum(made["values"][24 * d : 24 * d + 24]) for d in days]
+        series.append(("coming", [(begin + 86400.0 * d, sums[d]) for d in days]))
+        band = [(begin + 86400.0 * d, max(sums[d] - made["daily"][d], 0.0), sums[d] + made["daily"][d]) for d in days]
     return charts.lines(series, f"Messages a day through {queue['queue']} on {queue['broker']}", band) if past else ""
 
 
@@ -202,9 +180,7 @@ def limit_charts(broker: Plain) -> list[Plain]:
             line = [(day * 86400.0, value / unit) for day, value in limit["daily"]]
             title = f"{name.capitalize()} of {broker['broker']}, {'MiB' if name == 'memory' else '% of the disk'}"
             chart = charts.lines([("past", line)], title, limit=limit["limit"] / unit)
-            out.append(
-                {"name": name, "title": title, "svg": chart, "when": met_text(limit["days_low"], limit["days_high"])}
-            )
+            out.append({"name": name, "title": title, "svg": chart, "when": met_text(limit, broker["last"])})
     return out
 
 

@@ -2,45 +2,104 @@
 
 import os
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+
+from penstock.core.errors import PenstockError
 
 LOCAL = "local[*]"
 TASKS_PER_CORE = 3
+DRIVER_MEMORY = "1g"
+"""Enough for any fleet: the driver gets names of files, counts, and the rows of the report."""
+
+Work = Callable[[Iterator[Any]], Iterator[Any]]
+"""Arrow batches → Arrow batches, in a worker."""
 
 
-def spark_session(master: str | None = None, **conf: str) -> Any:
-    """A session with the settings that the jobs need. master: None = what spark-submit says, else embedded."""
+def spark_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
+    """A session with the settings that the jobs need. master: None = what spark-submit says, else embedded.
+
+    settings: of Spark, by name; they win over the defaults here. Under spark-submit its own flags win over these.
+    """
     # Workers would otherwise take the first python3 on the PATH, which need not have pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession  # noqa: PLC0415 - the environment must be set before
 
+    settings = settings or {}
     builder = SparkSession.builder.appName("penstock trends")
     submitted = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
     if master or not submitted:
-        builder = builder.master(master or LOCAL)
+        builder = builder.master(master or settings.get("spark.master", LOCAL))
     local = (master or LOCAL).startswith("local") or "://127.0.0.1" in (master or "")
-    settings = {
+    defaults = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.shuffle.partitions": "8",
+        # Bins of many series are collected at once: by hash, not by sorting.
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
+        **({} if submitted else {"spark.driver.memory": DRIVER_MEMORY}),
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
-        **conf,
     }
-    for name, value in settings.items():
+    for name, value in {**defaults, **settings}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def over(session: Any, units: list[str], function: Any, schema: Any) -> Any:
-    """`function` (iterator of Arrow batches → iterator of Arrow batches) over `units`, as one Arrow table."""
+def settings_of(file: Path | None, pairs: Sequence[str]) -> dict[str, str]:
+    """Spark's settings of a file in the form of spark-defaults.conf, and of KEY=VALUE texts, which win.
+
+    Raises PenstockError.
+    """
+    found = {}
+    try:
+        lines = file.read_text().splitlines() if file else []
+    except (OSError, UnicodeError) as error:
+        raise PenstockError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    for line in filter(None, (line.partition("#")[0].strip() for line in lines)):
+        name, _, value = line.replace("=", " ", 1).partition(" ")
+        found[name] = value.strip()
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator:
+            raise PenstockError(f"--conf {pair}: write it as KEY=VALUE, such as spark.driver.memory=2g")
+        found[name.strip()] = value.strip()
+    for name in found:
+        if not name.startswith("spark."):
+            raise PenstockError(f"{name}: not a setting of Spark; their names begin with `spark.`")
+    return found
+
+
+def description(session: Any) -> str:
+    """Version, master and driver memory, for people."""
+    context = session.sparkContext
+    memory = context.getConf().get("spark.driver.memory", "1g, Spark's default")
+    return f"Spark {session.version} at {context.master}, driver memory {memory}"
+
+
+def spread(session: Any, units: Sequence[str], function: Work, schema: Any) -> Any:
+    """A DataFrame of `schema` (Arrow): `function` over texts that name the work."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - only where Spark is
 
+    if not units:
+        return session.createDataFrame([], from_arrow_schema(schema))
     # Some tasks per core even out what a unit costs; a task per unit would cost more than most units.
     tasks = min(len(units), TASKS_PER_CORE * session.sparkContext.defaultParallelism)
-    frame = session.createDataFrame([(unit,) for unit in units], "unit string").repartition(max(tasks, 1))
-    return frame.mapInArrow(function, from_arrow_schema(schema)).toArrow()
+    numbers = session.range(0, len(units), 1, tasks)
+    return numbers.mapInArrow(partial(of_numbers, list(units), function), from_arrow_schema(schema))
+
+
+def of_numbers(units: list[str], function: Work, batches: Iterator[Any]) -> Iterator[Any]:
+    """In a worker."""
+    return function(
+        pa.record_batch([pa.array([units[number] for number in batch.column(0).to_pylist()])], ["unit"])
+        for batch in batches
+    )

@@ -1,237 +1,292 @@
-"""The tiers as Arrow tables and Parquet files: raw → columns, hourly rows → files of a day, files → columns.
+"""Bring the tiers up to date: raw files → hours (h1), what counters grew (i1), days (d1), day by day published.
 
-Spark works only where something is new: what went into each day stands in a manifest, written last. Killed at any
-moment the job begins that day again and writes the same bytes. Only names of files travel to the workers.
+Spark works only where something is new. Rows stay in its workers, which write them; names of files and counts come
+back. A day is published by its pointer (`days.py`), last.
 """
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from penstock.history.compact import DAY, current, partition, read, start_of
+from penstock.core.errors import PenstockError
+from penstock.history.compact import current, partition
+from penstock.history.listing import GAP_POLLS
 from penstock.history.publish import ALL_DAY
-from penstock.history.schema import CONDITION, ROW_TYPES, as_dictionary, series_id
+from penstock.history.schema import CONDITION
 from penstock.history.store import Store, StoredFile
-from penstock.trends.kernel import TIERS, Columns, Tier, hourly, merged
-from penstock.trends.session import over
+from penstock.trends import days as pointers
+from penstock.trends import tables
+from penstock.trends.days import LOOK_BACK, OLD_MANIFEST, Inputs, Pointer, Pointers, generation
+from penstock.trends.kernel import TIERS, VERSION
+from penstock.trends.raw import GONE, hours_of_units
+from penstock.trends.session import spread
 
-BUCKETS: Final = 16
-"""Row groups of a day file: a task of the analysis reads one of each file."""
+CHUNK: Final = 14
+"""Days that are rolled up and published together."""
+BUCKET_BYTES: Final = 8 * 2**20
+"""Of a day's raw files of a kind: for so many there is a file of each of its tables, with some hundred series."""
+MOST_BUCKETS: Final = 4096
+ATTEMPTS: Final = 3
+KINDS: Final = (*TIERS, CONDITION.name)
 
-
-def schema(tier: Tier) -> Any:
-    fields = [("broker", pa.string()), ("sid", pa.int64()), ("inc", pa.int64())]
-    fields += [(name, pa.string()) for name in tier.texts]
-    fields += [("start", pa.int64()), ("n", pa.int64()), ("expected", pa.float64())]
-    fields += [(name, pa.float64()) for name in tier.summed]
-    fields += [(name, pa.int64()) for name in tier.bounds]
-    if tier.histogram:
-        fields += [("hist_at", pa.list_(pa.int64())), ("hist_n", pa.list_(pa.int64()))]
-    return pa.schema(fields)
-
-
-def raw_columns(table: Any, tier: Tier) -> dict[str, Any]:
-    """A raw table as the kernel wants it; a column that its kind has not is NaN. Texts stay codes until the end."""
-    found: dict[str, Any] = {}
-    for name in tier.columns:
-        if name not in table.column_names:
-            found[name] = np.full(len(table), np.nan)
-        elif pa.types.is_dictionary(table.schema.field(name).type):
-            found[name] = as_dictionary(table[name]).indices.to_numpy(zero_copy_only=False)
-        elif name in ("stamp", "sid", "inc", "key"):
-            found[name] = table[name].cast(pa.int64()).to_numpy()
-        else:
-            found[name] = pc.fill_null(table[name].cast(pa.float64(), safe=False), np.nan).to_numpy()
-    return found
-
-
-def rolled(store: Store, kind: str, paths: Sequence[str]) -> Any:
-    """Raw files of whole hours → hourly rows, as an Arrow table of `schema`."""
-    tier = TIERS[kind]
-    names = [name for name in tier.columns if name in ROW_TYPES[kind].schema.names]
-    table = read(store, paths, ROW_TYPES[kind], names)
-    if not len(table):
-        return schema(tier).empty_table()
-    for at, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type) and table[field.name].null_count:
-            named = pc.fill_null(table[field.name].cast(pa.string()), "").combine_chunks().dictionary_encode()
-            table = table.set_column(at, field, named.cast(field.type))
-    texts = {name: as_dictionary(table[name]).dictionary.to_pylist() for name in ("broker", *tier.texts)}
-    columns = raw_columns(table, tier)
-    if "sid" not in table.column_names:  # a broker is its own series, and has one life
-        sids = np.array([series_id(name) for name in texts["broker"]], np.int64)
-        columns |= {"sid": sids[columns["broker"]], "inc": np.zeros(len(table), np.int64)}
-    return as_table(tier, hourly(tier, columns), texts)
-
-
-def as_table(tier: Tier, rows: Columns, texts: dict[str, list[str]] | None = None) -> Any:
-    arrays: dict[str, Any] = {}
-    for name in ("broker", *tier.texts):
-        values = pa.array(rows[name])
-        arrays[name] = pa.array(texts[name], pa.string()).take(values) if texts else values.cast(pa.string())
-    for name in ("sid", "inc", "start", "n", *tier.bounds):
-        values = rows[name]
-        missing = np.isnan(values) if values.dtype.kind == "f" else None
-        whole = values if missing is None else np.nan_to_num(values).astype(np.int64)
-        arrays[name] = pa.array(whole, mask=missing)
-    for name in ("expected", *tier.summed):
-        arrays[name] = pa.array(rows[name], mask=np.isnan(rows[name]))
-    if tier.histogram:
-        offsets = pa.array(np.concatenate([[0], np.cumsum(rows["hist_len"])]).astype(np.int32))
-        for name in ("hist_at", "hist_n"):
-            arrays[name] = pa.ListArray.from_arrays(offsets, pa.array(rows[name]))
-    wanted = schema(tier)
-    return pa.table([arrays[name].cast(wanted.field(name).type) for name in wanted.names], schema=wanted)
-
-
-def as_columns(table: Any, tier: Tier) -> dict[str, Any]:
-    """Rows of a tier as the kernel has them, ascending by sid, inc, start; texts as objects."""
-    order = np.lexsort([table[name].to_numpy() for name in ("start", "inc", "sid")])
-    table = table.take(pa.array(order)).combine_chunks()
-    names = [name for name in table.column_names if not name.startswith("hist_")]
-    found: dict[str, Any] = {}
-    for name in names:
-        column = table[name]
-        if pa.types.is_string(column.type):
-            found[name] = np.array(column.to_pylist(), np.object_)
-        elif name in ("sid", "inc", "start", "n"):
-            found[name] = column.to_numpy()
-        else:
-            found[name] = pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy()
-    if tier.histogram:
-        found["hist_len"] = pc.list_value_length(table["hist_at"]).to_numpy()
-        found |= {name: pc.list_flatten(table[name]).to_numpy() for name in ("hist_at", "hist_n")}
-    return found
-
-
-def daily(table: Any, tier: Tier) -> Any:
-    """Hourly rows → one row per series, life and day."""
-    columns = as_columns(table, tier)
-    return as_table(tier, merged(tier, columns)) if len(table) else table
-
-
-def write_day(store: Store, name: str, table: Any) -> None:
-    """In the order of bucket, series, life, time, with a row group for each bucket: the same rows, the same bytes."""
-    sid = table["sid"].to_numpy()
-    order = np.lexsort([table["start"].to_numpy(), table["inc"].to_numpy(), sid, sid % BUCKETS])
-    table = table.take(pa.array(order))
-    counts = np.bincount(table["sid"].to_numpy() % BUCKETS, minlength=BUCKETS)
-    ends = np.cumsum(counts)
-
-    def fill(sink: Any) -> None:
-        with pq.ParquetWriter(sink, table.schema, compression="zstd", compression_level=3) as writer:
-            for end, count in zip(ends.tolist(), counts.tolist(), strict=True):
-                writer.write_table(table.slice(end - count, count), row_group_size=max(count, 1))
-
-    store.write_with(name, fill)
-
-
-def read_bucket(store: Store, names: Sequence[str], bucket: int, tier: Tier) -> Any:
-    """One bucket's rows of some day files."""
-    wanted = schema(tier)
-    tables = [wanted.empty_table()]
-    for name in names:
-        with store.fs.open_input_file(store.path(name)) as source:
-            file = pq.ParquetFile(source)
-            groups = [bucket] if file.num_row_groups == BUCKETS else range(file.num_row_groups)
-            tables.append(file.read_row_groups(list(groups), columns=list(wanted.names), use_threads=False))
-    table = pa.concat_tables(tables)
-    return table.filter(pa.array(table["sid"].to_numpy() % BUCKETS == bucket))
-
-
-MANIFEST = "manifest.json"
-CHUNK = 14
-"""Days that are rolled up and written together."""
-
-Files = dict[str, list[int]]
-"""Path → size and mtime."""
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+class RollupError(PenstockError):
+    """Raw files went while they were read, again and again."""
+
+
+@dataclass(slots=True)
 class Rolled:
     """What a run did: days rolled up anew, raw files and bytes read, hourly rows written."""
 
-    days: tuple[str, ...] = ()
+    days: list[str] = field(default_factory=list)
     files: int = 0
     bytes: int = 0
     rows: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Where a run reads and writes."""
+
+    session: Any
+    history: Store
+    out: Store
+    progress: Progress = lambda _: None
+
+
 def roll_up(session: Any, history: Store, out: Store, progress: Progress = lambda _: None) -> Rolled:
     """Bring the tiers in `out` up to date with the raw files in `history`; nothing new is no work."""
-    manifest: dict[str, Files] = json.loads(out.read_bytes(MANIFEST) or b"{}")
-    present: dict[str, Files] = defaultdict(dict)
+    job, done = Job(session, history, out, progress), Rolled()
+    for _ in range(ATTEMPTS):
+        present = listed(history)
+        known = pointers.load(out, present)
+        dirty = [day for day in present if known.get(day, Pointer(day)).is_dirty(present[day])]
+        work = sorted([*dirty, *old_days(out, present)])
+        gone = False
+        for at in range(0, len(work), CHUNK):
+            days = work[at : at + CHUNK]
+            progress(f"rolling up {days[0]} … {days[-1]}, day {at + len(days)} of {len(work)}")
+            gone |= roll_days(job, {day: present.get(day, {}) for day in days}, known, done)
+        if not gone:
+            pointers.clean(out, known, time.time())
+            return done
+    raise RollupError(f"{history.url}: files were removed while they were read, {ATTEMPTS} times; run it again")
+
+
+def listed(history: Store) -> dict[str, dict[str, list[int]]]:
+    """Day → path → size and mtime of each raw file that counts."""
+    found: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for entry in current(history):
-        if partition(entry)[0] in (*TIERS, CONDITION.name):
-            present[partition(entry)[1]][entry.path] = [entry.size, entry.mtime]
-    dirty = [day for day in sorted(present) if is_dirty(present[day], manifest.get(day))]
-    rows = 0
-    for at in range(0, len(dirty), CHUNK):
-        days = dirty[at : at + CHUNK]
-        progress(f"rolling up {days[0]} … {days[-1]}, day {at + len(days)} of {len(dirty)}")
-        rows += roll_days(session, history, out, {day: present[day] for day in days})
-        manifest |= {day: present[day] for day in days}
-        out.write_bytes(MANIFEST, json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode())
-    sizes = [size for day in dirty for size, _ in present[day].values()]
-    return Rolled(tuple(dirty), len(sizes), sum(sizes), rows)
+        kind, day, _ = partition(entry)
+        if kind in KINDS:
+            found[day][entry.path] = [entry.size, entry.mtime]
+    return found
 
 
-def is_dirty(now: Mapping[str, Sequence[int]], then: Mapping[str, Sequence[int]] | None) -> bool:
-    """Whether a file is new or another; one that is gone (retention at work) makes no day dirty."""
-    return then is None or any(list(then.get(path, ())) != list(of) for path, of in now.items())
+def old_days(out: Store, present: Mapping[str, Inputs]) -> list[str]:
+    """Days that only an older version rolled up, and of which no raw file is left: their hours are converted."""
+    old = json.loads(out.read_bytes(OLD_MANIFEST) or b"{}")
+    return sorted({*old} - {*present} - {*pointers.day_names(out)}) if old else []
 
 
-def roll_days(session: Any, history: Store, out: Store, days: Mapping[str, Files]) -> int:
-    units = [unit for files in days.values() for unit in units_of(files)]
-    written = 0
-    for kind, tier in TIERS.items():
-        mine = [json.dumps(unit) for unit in units if unit["kind"] == kind]
-        table = over(session, mine, partial(roll_units, history.url, kind), schema(tier))
-        days_of = table["start"].to_numpy() // DAY
-        for day in days:
-            here = table.filter(pa.array(days_of == start_of(day, ALL_DAY) // DAY))
-            if len(here):
-                write_day(out, f"d1/kind={kind}/dt={day}/part.parquet", daily(here, tier))
-                write_day(out, f"h1/kind={kind}/dt={day}/part.parquet", here)
-                written += len(here)
-    for day, files in days.items():
-        paths = [path for path in files if f"kind={CONDITION.name}/" in path]
-        if paths:
-            told = read(history, sorted(paths), CONDITION)
-            plain = pa.schema(
-                [(f.name, pa.string() if pa.types.is_dictionary(f.type) else f.type) for f in told.schema]
-            )
-            once = told.cast(plain).group_by(plain.names, use_threads=False).aggregate([])
-            out.write_table(f"condition/dt={day}/part.parquet", once.sort_by([(n, "ascending") for n in plain.names]))
-    return written
+def roll_days(job: Job, inputs: Mapping[str, Inputs], known: Pointers, done: Rolled) -> bool:
+    """Roll up and publish some days; whether a file was gone, so that its day waits for the next attempt."""
+    made = {day: begun(job.out, day, files) for day, files in inputs.items()}
+    gone: set[str] = set()
+    for kind in KINDS:
+        gone |= write_hours(job, kind, made)
+    ready = {day: one for day, one in made.items() if day not in gone and not refuse(job.out, one, known.get(day))}
+    for day in derive(job, ready):
+        pointers.publish(job.out, day)
+    known |= ready
+    done.days += ready
+    done.files += sum(len(inputs[day]) for day in ready)
+    done.bytes += sum(size for day in ready for size, _ in inputs[day].values())
+    return bool(gone)
 
 
-def units_of(files: Mapping[str, Sequence[int]]) -> Iterator[dict[str, Any]]:
-    """Units of work: the files of one hour; of a whole day where one of them holds the whole day."""
-    by_hour: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for path in sorted(files):
-        kind, _, hour = partition(StoredFile(path, 0, 0))
-        by_hour[kind, hour].append(path)
-    for kind in {kind for kind, _ in by_hour}:
-        hours = {hour: paths for (of, hour), paths in by_hour.items() if of == kind}
-        if ALL_DAY in hours:
-            yield {"kind": kind, "paths": sorted(path for paths in hours.values() for path in paths)}
+def begun(out: Store, day: str, files: Inputs) -> Pointer:
+    """The pointer of a day that is made anew. Without raw files its hours are those of an older version."""
+    inputs = {path: list(of) for path, of in files.items()}
+    if not inputs:
+        tiers = (f"h1/kind={kind}/dt={day}/part.parquet" for kind in TIERS)
+        olds = (*tiers, f"{CONDITION.name}/dt={day}/part.parquet")
+        inputs = {path: [0, 0] for path in olds if out.exists(path)}
+    return Pointer(day, generation(VERSION, inputs), kernel=VERSION, inputs=inputs)
+
+
+# --- raw → hours
+
+
+def write_hours(job: Job, kind: str, made: Pointers) -> set[str]:
+    """Write h1 and series of a kind, or `condition`; the days of which a file was gone."""
+    units = [json.dumps(unit) for pointer in made.values() for unit in units_of(kind, pointer)]
+    if not units:
+        return set()
+    work = partial(hours_of_units, job.history.url, job.out.url, kind)
+    hours = spread(job.session, units, work, tables.schema_of_hours(kind))
+    table, generations = table_of(kind), {day: pointer.generation for day, pointer in made.items()}
+    if kind == CONDITION.name:
+        named = hours.dropDuplicates().withColumn(tables.FILE, tables.file_column(table, generations, 1, "stamp"))
+        gone = note(kind, table, 1, tables.write(named, job.out, tables.REPORTS, tables.REPORTS.names), made)
+    else:
+        of, buckets = tables.TierTables(kind), buckets_for(kind, made)
+        named = hours.withColumn(tables.FILE, tables.file_column(table, generations, buckets))
+        gone = note(kind, table, buckets, tables.write(named, job.out, of.rows, tables.KEYS, of.labels), made)
+    return gone
+
+
+def buckets_for(kind: str, made: Pointers) -> int:
+    """Of how many files a day's table is; a power of two, so that a file of fewer buckets holds whole ones of more."""
+    sizes = [sum(of[0] for path, of in one.inputs.items() if f"kind={kind}/" in path) for one in made.values()]
+    return int(min(2 ** (max(sizes) // BUCKET_BYTES).bit_length(), MOST_BUCKETS))
+
+
+def note(kind: str, table: str, buckets: int, parts: Sequence[tables.WrittenFile], made: Pointers) -> set[str]:
+    """Enter into the pointers what was written; the days of which a file was gone."""
+    written = pointers.by_day(part.file for part in parts if part.file)
+    gone = set()
+    for day, files in written.items():
+        made[day].add(table, files, buckets)
+        made[day].polls[kind] = sum(part.polls for part in parts if part.file in files)
+        if kind != CONDITION.name:
+            made[day].add(f"series/kind={kind}", (name.replace("h1/", "series/", 1) for name in files), buckets)
+    for problem in (json.loads(part.problem) for part in parts if part.problem):
+        if problem["why"] == GONE:
+            gone.add(problem["day"])
         else:
-            yield from ({"kind": kind, "paths": paths} for paths in hours.values())
+            made[problem["day"]].damaged[problem["path"]] = problem["why"]
+    return gone
 
 
-def roll_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
-    """In a Spark worker."""
-    store = Store(url)
-    for batch in batches:
-        for unit in batch.column(0).to_pylist():
-            yield from rolled(store, kind, json.loads(unit)["paths"]).combine_chunks().to_batches()
+def table_of(kind: str) -> str:
+    return kind if kind == CONDITION.name else f"h1/kind={kind}"
+
+
+def units_of(kind: str, pointer: Pointer) -> Iterator[dict[str, Any]]:
+    """Units of work: the files of one hour; of a whole day where one of them holds the whole day."""
+    by_hour: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(pointer.inputs):
+        if path.startswith((f"h1/kind={kind}/", f"{kind}/")):
+            yield {"day": pointer.day, "old": path}
+        elif f"kind={kind}/" in path:
+            by_hour[partition(StoredFile(path, 0, 0))[2]].append(path)
+    if ALL_DAY in by_hour:
+        by_hour = defaultdict(list, {ALL_DAY: [path for paths in by_hour.values() for path in paths]})
+    for paths in by_hour.values():
+        yield {"day": pointer.day, "paths": paths}
+
+
+def refuse(out: Store, made: Pointer, known: Pointer | None) -> bool:
+    """Whether a day would lose polls that were counted, as files that held them are gone: it stays as it was then.
+
+    What came late is noted in it, and not looked at again.
+    """
+    if known is None or known.inputs.keys() <= made.inputs.keys():
+        return False
+    if all(made.polls.get(kind, 0) >= polls for kind, polls in known.polls.items()):
+        return False
+    late = sorted({path for path, of in made.inputs.items() if known.inputs.get(path) != of})
+    known.refused = sorted({*known.refused, *late})
+    known.inputs |= made.inputs
+    pointers.publish(out, known)
+    return True
+
+
+# --- hours → what counters grew, and days
+
+
+def derive(job: Job, ready: Pointers) -> list[Pointer]:
+    """Write i1 and d1 of these days, and i1 of the days after that rest on them; all whose pointers changed."""
+    if not ready:
+        return []
+    names = sorted({*pointers.day_names(job.out), *ready})
+    after = {later for later in names for day in pointers.within(names, later, LOOK_BACK) if day in ready}
+    around = {day for one in {*ready, *after} for day in pointers.within(names, one, LOOK_BACK)}
+    there = pointers.load(job.out, {*after, *around} - {*ready})
+    work = {day: ready.get(day) or there[day] for day in sorted({*ready, *after})}
+    every = {**there, **ready}
+    for pointer in work.values():
+        rests_on = [every[day].generation for day in pointers.within(names, pointer.day, LOOK_BACK)]
+        pointer.increases = generation(pointer.generation, rests_on)
+    before = {day: pointer for day, pointer in there.items() if day not in work}
+    for kind in TIERS:
+        derive_kind(job, kind, ready, work, before)
+    for pointer in work.values():
+        pointer.replaced, pointer.replaced_at = pointers.replaced(job.out, pointer), time.time()
+    return list(work.values())
+
+
+def derive_kind(job: Job, kind: str, ready: Pointers, work: Pointers, before: Pointers) -> None:
+    """One kind of `derive`. before: days of which only the end is needed."""
+    of, hours = tables.TierTables(kind), f"h1/kind={kind}"
+    paths = pointers.files_of(work, hours)
+    if not paths:
+        return
+    from pyspark.sql import functions as f  # noqa: PLC0415 - only where Spark is
+
+    rows = tables.frame(job.session, job.out, paths, of.rows).withColumn("before", f.lit(False))
+    past = pointers.files_of(before, f"d1/kind={kind}")
+    if past and of.tier.counters:
+        rows = rows.unionByName(tables.frame(job.session, job.out, past, of.rows).withColumn("before", f.lit(True)))
+    rows = rows.persist()  # not in order: Spark 3.5 loses the columns of a kept order
+    tables.in_order(rows).createOrReplaceTempView("h1")
+    buckets = max(pointer.buckets[hours] for pointer in work.values() if hours in pointer.buckets)
+    if of.tier.counters:
+        generations = {day: pointer.increases for day, pointer in work.items()}
+        save(job, f"i1/kind={kind}", job.session.sql(increases_query(of)), of.increases, generations, buckets, work)
+    generations = {day: pointer.generation for day, pointer in ready.items()}
+    save(job, f"d1/kind={kind}", job.session.sql(days_query(of)), of.rows, generations, buckets, ready)
+    rows.unpersist()
+
+
+def save(
+    job: Job, table: str, frame: Any, schema: Any, generations: Mapping[str, str], buckets: int, work: Pointers
+) -> None:
+    """Write what is of these days, and enter it into their pointers."""
+    if not generations:
+        return
+    frame = frame.withColumn(tables.FILE, tables.file_column(table, generations, buckets))
+    parts = tables.write(frame.where(f"{tables.FILE} != ''"), job.out, schema, tables.KEYS)
+    for day, names in pointers.by_day(part.file for part in parts).items():
+        work[day].add(table, names, buckets)
+
+
+def increases_query(of: tables.TierTables) -> str:
+    """What is not known stays null; `greatest` would make 0 of it."""
+    counters = of.tier.counters
+    step = "if(same, coalesce(lo_{0} - past_{0}, 0), 0)"
+    total = f"CASE WHEN hi_{{0}} IS NOT NULL THEN greatest(hi_{{0}} - lo_{{0}} + {step}, 0) END"
+    hour = "if(gap AND same, least(hi_{0} - lo_{0}, total_{0}), total_{0})"
+    split = f"{hour} AS {{0}}, total_{{0}} - {hour} AS gap_{{0}}"
+    return tables.sql(
+        "i1",
+        past=", ".join(f"lag(hi_{name}) OVER past AS past_{name}" for name in counters),
+        total=", ".join(f"{total.format(name)} AS total_{name}" for name in counters),
+        kept=", ".join(field.name for field in of.rows if field.name not in (*of.tier.bounds, "bins")),
+        split=", ".join(split.format(name) for name in counters),
+        look_back=LOOK_BACK,
+        gap_polls=GAP_POLLS,
+    )
+
+
+def days_query(of: tables.TierTables) -> str:
+    ways = {
+        "n": "sum(n)",
+        "hours": "count(DISTINCT start)",
+        "expected": "24 * max(expected)",
+        "t0": "min(t0)",
+        "t1": "max(t1)",
+    }
+    for name in of.tier.summed:
+        how = name.rpartition("_")[2]
+        ways[name] = f"max_by({name}, h1.start)" if how == "last" else f"{how}({name})"
+    ways |= {name: f"{'min' if name.startswith('lo_') else 'max'}({name})" for name in of.tier.bounds}
+    merged = ", ".join(f"{way} AS {name}" for name, way in ways.items())
+    return tables.sql("d1_with_bins" if of.tier.histogram else "d1", merged=merged)

@@ -1,0 +1,25 @@
+"""The runbooks, which are pages of the documentation: a section for each alert, with parts in bold."""
+
+import re
+from functools import cache
+from importlib.resources import files
+
+RUNBOOKS = ("clients", "queues", "rings", "brokers", "penstock")
+
+
+@cache
+def section(runbook: str, alert: str) -> str:
+    """What stands below the title of an alert's name; empty where it has none."""
+    text = files(__package__).joinpath(f"{runbook}.md").read_text(encoding="utf-8")
+    found = re.search(rf"(?ms)^## {alert}\n\n(.*?)(?=^## |\Z)", text)
+    return found[1].strip() if found else ""
+
+
+def part(text: str, title: str) -> str:
+    """One part of a section as a plain sentence of one line: of `Hurts` what it does, of `Do` the action."""
+    found = re.search(rf"(?s)\*\*{title}\*\*:? *(.*?)(?=\s\*\*[A-Z][\w ]*\*\*:?|\n\n|\Z)", text)
+    if not found:
+        return ""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"\*\*|(?<!\w)\*|\*(?!\w)", "", found[1]))
+    words = re.sub(r"\s+", " ", plain).strip()
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,78 @@
+"""`penstock runbook`: what to do about an alert, with the names of what it is about filled in."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+
+import click
+
+from penstock.actions.catalogue import ACTIONS, ActionTemplate
+from penstock.assets.rule_files import all_alerts
+from penstock.assets.runbooks import section
+from penstock.assets.wording import command
+from penstock.brokers.requests import quote
+from penstock.cli import completion, options
+from penstock.conditions.catalogue import CONDITIONS
+from penstock.core.errors import PenstockError
+from penstock.insight.actions import filled
+from penstock.insight.text import action_lines
+from penstock.tui.lines import say
+
+_ARTEMIS = "org.apache.activemq.artemis:broker=NAME"
+
+
+@options.command(
+    "penstock runbook PenstockNoConsumer", "penstock runbook PenstockClientBlocked demo stock.updates stock-service"
+)
+@click.argument("alert")
+@click.argument("broker", required=False, shell_complete=completion.brokers)
+@click.argument("queue", required=False, shell_complete=completion.queues)
+@click.argument("client", required=False, shell_complete=completion.clients)
+@click.option("--address")
+def runbook(alert: str, broker: str | None, queue: str | None, client: str | None, address: str | None) -> None:
+    """Show the runbook of an ALERT, with BROKER, QUEUE and CLIENT filled in, and the commands that fit it.
+
+    No agent is asked: ids that only it knows stand in capitals, and `penstock explain` fills them in.
+    """
+    name = alert if alert.startswith("Penstock") else f"Penstock{alert}"
+    found = {one.name: one for one in all_alerts()}.get(name.removesuffix("Critical"))
+    if found is None:
+        raise PenstockError(f"{alert}: no such alert; `penstock alerts write DIR` and docs/runbooks have them all")
+    given = {"broker": broker, "queue": queue, "client": client, "address": address or queue}
+    known = {key: text for key, text in given.items() if text}
+    say(f"{found.name}: {found.summary}", "", *_filled_in(section(found.runbook, found.name), known), "")
+    fitting = [action for action in ACTIONS if action.conditions & conditions_of(found.name)]
+    for number, action in enumerate(fitting, 1):
+        say(*_lines(number, action, known))
+    asked = command(found.labels, lambda label: shlex.quote(known.get(label, label.upper())))
+    say("", "Evidence", f"  {asked}", f"  PENSTOCK_URL=http://AGENT:19771 {asked}")
+    say(f"  kubectl exec deploy/penstock -- {asked}")
+
+
+def conditions_of(alert: str) -> set[str]:
+    return {one.name for one in CONDITIONS.values() if one.alert is not None and one.alert.name == alert}
+
+
+def _filled_in(text: str, known: Mapping[str, str]) -> list[str]:
+    given = {name: shlex.quote(text) for name, text in known.items()}
+    return re.sub(r"\b(BROKER|QUEUE|CLIENT)\b", lambda one: given.get(one[1].lower(), one[1]), text).splitlines()
+
+
+def _lines(number: int, action: ActionTemplate, known: Mapping[str, str]) -> Iterator[str]:
+    texts = " ".join([action.do, action.effect, action.check, action.never, action.command, str(action.calls)])
+    names = {name: name.upper() for name in re.findall(r"\{(\w+)\}", texts)} | {"at_risk": "", "others": ""}
+    address, queue = quote(known.get("address", "ADDRESS")), quote(known.get("queue", "QUEUE"))
+    of_address = f"{_ARTEMIS},component=addresses,address={address}"
+    mbeans = {
+        "broker": _ARTEMIS,
+        "address": of_address,
+        "queue": f"{of_address},subcomponent=queues,routing-type=TYPE,queue={queue}",
+        "dead_letters": f"{_ARTEMIS},component=addresses,address=DLA,subcomponent=queues,routing-type=TYPE,queue=DLQ",
+    }
+    destination = {"destination": known["address"]} if "address" in known else {}
+    destination |= {"queue_json": json.dumps(known["queue"])[1:-1]} if "queue" in known else {}
+    for one in filled(action, {**names, **known, **destination}, mbeans):
+        brokers = f" ({', '.join(sorted(action.brokers))} only)" if action.brokers else ""
+        first, *rest = action_lines(number, one)
+        yield from (first + brokers, *rest)

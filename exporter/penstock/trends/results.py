@@ -1,0 +1,172 @@
+"""The tables of a run, made of the tiers by Spark, and the few rows of them that the report needs.
+
+Each table is one Parquet file, there whole or not at all. Only the rows of what leads come back to the driver.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from penstock.account.fates import LOSSES
+from penstock.history.schema import STAMP, UNSEEN
+from penstock.history.store import Store
+from penstock.trends import facts, tables
+from penstock.trends.days import Pointers, files_of
+from penstock.trends.kernel import TIERS
+
+EACH: Final = 50
+MOST: Final = 200
+"""Queues in the report, in forecasts and gauges."""
+MOST_BROKERS: Final = 500
+MOST_ROWS: Final = 1000
+"""Clients, and places where messages were lost, in the report."""
+LABELS: Final = ("broker", *dict.fromkeys(name for tier in TIERS.values() for name in tier.texts))
+Plain = dict[str, Any]
+
+
+def fields(kind: Any, *names: str) -> list[Any]:
+    return [(name, kind) for name in names]
+
+
+PLACE: Final = fields(pa.string(), "broker", "address", "queue")
+SERIES: Final = pa.schema([("sid", pa.int64()), *fields(pa.string(), "kind", *LABELS, "first_day", "last_day")])
+EPISODES: Final = pa.schema([
+    *PLACE, *fields(pa.string(), "client", "condition"), *fields(STAMP, "begin", "end"),
+    *fields(pa.string(), "severity", "ended_by"), *fields(pa.bool_(), "open", "end_known"),
+])  # fmt: skip
+FATES: Final = pa.schema([
+    ("day", pa.date32()), *PLACE, *fields(pa.string(), "fate", "client"), ("messages", pa.int64()),
+    ("uncertain", pa.float64()), ("lost", pa.bool_()),
+])  # fmt: skip
+LIMITS: Final = pa.schema([("sid", pa.int64()), *fields(pa.string(), "kind", "broker", "address"), *list(facts.LIMIT)])
+CONSUMERS: Final = pa.schema([*SERIES, *fields(
+    pa.float64(), "hours", "consumers", "held", "most_held", "most_bytes", "empty_share", "settled", "most_settled",
+)])  # fmt: skip
+ADDRESSES: Final = pa.schema([*SERIES, *fields(
+    pa.float64(), "first", "last", "messages", "messages_peak", "limit_messages", "memory_bytes", "memory_bytes_peak",
+    "limit_bytes", "paging",
+)])  # fmt: skip
+
+
+class Tables:
+    """The tables of one run over the days of `window`, as Parquet files in `out` and as Spark's views."""
+
+    def __init__(self, session: Any, out: Store, window: Pointers) -> None:
+        self.session, self.out, self.window = session, out, window
+        self.profile: list[float | None] = []
+
+    def write(self, changed: Pointers) -> None:
+        """Make all tables. changed: days of the window that are not those of the last run."""
+        self.write_accounts(changed)
+        self._save("episodes", self._episodes(), EPISODES, "broker", "address", "queue", "client", "condition", "begin")
+        self._save("consumers", self._of_days("consumer", "consumers"), CONSUMERS, "sid")
+        self._save("addresses", self._of_days("address", "addresses"), ADDRESSES, "sid")
+        limits = None
+        for kind, name in (("queue", "queues"), ("broker", "brokers")):
+            found = self._labelled(kind, facts.facts(self.session, self.out, self.window, kind)).persist()
+            lists = ("limits", "profile")
+            schema = pa.schema([*SERIES, *(field for field in [*facts.schema_of(kind)][1:] if field.name not in lists)])
+            self._save(name, found.drop(*lists), schema, "sid")
+            if kind == "queue":
+                self.profile = sums_by_hour(found)
+            more = found.selectExpr("sid", "kind", "broker", "address", "inline(limits)")
+            limits = more if limits is None else limits.unionByName(more)
+        self._save("limits", limits, LIMITS, "sid", "limit_name")
+
+    def write_accounts(self, changed: Pointers) -> None:
+        """Which series there are, and where messages went."""
+        self._save("series", self._series(changed), SERIES, "sid", "kind")
+        self._save("fates", self._fates(), FATES, "day", "broker", "address", "queue", "fate", "client")
+
+    def top_queues(self) -> list[int]:
+        return [row.sid for row in self.session.sql(tables.sql("top", each=EACH, most=MOST)).collect()]
+
+    def brokers(self) -> list[int]:
+        return [row.sid for row in self.session.table("brokers").orderBy("broker").limit(MOST_BROKERS).collect()]
+
+    def leading(self, kind: str, sids: Sequence[int]) -> list[Plain]:
+        """All that is known of some series, with their labels, by name."""
+        if not sids:
+            return []
+        labels = self.session.table("series").where(f"kind = '{kind}' AND sid IN ({', '.join(map(str, sids))})")
+        by_sid = {row.sid: {name: row[name] for name in ("broker", *TIERS[kind].texts)} for row in labels.collect()}
+        found = [by_sid[one["sid"]] | one for one in facts.details(self.session, self.out, self.window, kind, sids)]
+        return sorted(found, key=lambda one: tuple(one.get(name, "") for name in ("broker", "address", "queue")))
+
+    def clients_of(self, queues: Iterable[Plain]) -> list[Plain]:
+        """The clients of some queues, those that settled most, by name."""
+        names = [(queue["broker"], queue["address"], queue["queue"]) for queue in queues]
+        theirs = self.session.createDataFrame(names, "broker string, address string, queue string")
+        rows = self.session.table("consumers").join(theirs, ["broker", "address", "queue"])
+        most = rows.orderBy("settled", "sid", ascending=False).limit(MOST_ROWS)
+        return [row.asDict() for row in most.orderBy("broker", "address", "queue", "client").collect()]
+
+    def rows(self, query: str, most: int) -> list[Plain]:
+        """Of a query in `sql/` about the tables."""
+        return [row.asDict() for row in self.session.sql(tables.sql(query, most=most)).collect()]
+
+    def fleet(self) -> Plain:
+        """Sums over all queues. profile: messages an hour by hour of the week, None where nothing was seen."""
+        counts = ("count(*) AS queues", "count_if(added > 0 AND NOT growth_clear) AS unclear")
+        return {**self.session.table("queues").selectExpr(*counts).first().asDict(), "profile": self.profile}
+
+    def _save(self, name: str, frame: Any, schema: Any, *keys: str) -> None:
+        """Write one file; what follows reads the rows as the view of that name."""
+        from pyspark.sql import functions as f  # noqa: PLC0415 - only where Spark is
+
+        frame = frame.persist()
+        frame.createOrReplaceTempView(name)
+        parts = tables.write(frame.withColumn(tables.FILE, f.lit(f"{name}.parquet")), self.out, schema, keys)
+        if not parts:
+            self.out.write_table(f"{name}.parquet", schema.empty_table())
+
+    def _frame(self, table: str, schema: Any, days: Pointers | None = None) -> Any:
+        return tables.frame(self.session, self.out, files_of(self.window if days is None else days, table), schema)
+
+    def _series(self, changed: Pointers) -> Any:
+        """The series of the last run, and those of days that changed since."""
+        from pyspark.sql import functions as f  # noqa: PLC0415 - only where Spark is
+
+        known = [name for name in ("series.parquet",) if self.out.exists(name)]
+        found = tables.frame(self.session, self.out, known, SERIES)
+        day = f.date_format(f.timestamp_seconds("start"), "yyyy-MM-dd")
+        for kind in TIERS:
+            named = self._frame(f"series/kind={kind}", tables.TierTables(kind).labels, changed)
+            named = named.withColumns({"kind": f.lit(kind), "first_day": day, "last_day": day}).drop("start")
+            found = found.unionByName(named, allowMissingColumns=True)
+        found.createOrReplaceTempView("named")
+        labels = ", ".join(f"max_by({name}, last_day) AS {name}" for name in LABELS)
+        return self.session.sql(tables.sql("series", labels=labels))
+
+    def _labelled(self, kind: str, found: Any) -> Any:
+        return found.join(self.session.table("series").where(f"kind = '{kind}'"), "sid")
+
+    def _of_days(self, kind: str, query: str) -> Any:
+        days = self._frame(f"d1/kind={kind}", tables.TierTables(kind).rows)
+        tables.in_order(days).createOrReplaceTempView("d1")
+        return self._labelled(kind, self.session.sql(tables.sql(query)))
+
+    def _episodes(self) -> Any:
+        self._frame("condition", tables.REPORTS).createOrReplaceTempView("condition")
+        polls = self._frame("h1/kind=broker", pa.schema(fields(pa.int64(), "sid", "start", "t1")))
+        self._labelled("broker", polls).createOrReplaceTempView("polls")
+        return self.session.sql(tables.sql("episodes", unseen=UNSEEN))
+
+    def _fates(self) -> Any:
+        of = tables.TierTables("fate")
+        self._frame("i1/kind=fate", of.increases).createOrReplaceTempView("i1")
+        self._frame("d1/kind=fate", of.rows).createOrReplaceTempView("d1")
+        return self.session.sql(tables.sql("fates", losses=", ".join(f"'{fate}'" for fate in LOSSES)))
+
+
+def sums_by_hour(found: Any) -> list[float | None]:
+    """Messages of all queues by hour of the week; None where those that were seen in it have less than nine tenths of
+    the traffic.
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415 - only where Spark is
+
+    rows = found.where("added > 0").selectExpr("added", "posexplode(profile) AS (hour, value)").groupBy("hour")
+    enough = f.expr("sum(if(value IS NULL, 0, added)) >= 0.9 * sum(added)")
+    hours = rows.agg(f.when(enough, f.sum("value"))).orderBy("hour").collect()
+    return [row[1] for row in hours] or [None] * 168

@@ -1,0 +1,43 @@
+"""`penstock runbook`: the section of an alert with its names filled in, and the commands that fit."""
+
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from penstock.assets.rule_files import all_alerts
+from penstock.cli.main import main
+
+NAMES = sorted({alert.name for alert in all_alerts()})
+
+
+def shown(*arguments: str) -> str:
+    done = CliRunner().invoke(main, ["runbook", *arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_alert_has_one(name: str) -> None:
+    text = shown(name)
+    for part in ("**Means**", "**Do**", "**Clears**", "Evidence", "kubectl exec", "PENSTOCK_URL="):
+        assert part in text
+    assert not re.search(r"\{[a-z_]+\}", re.sub(r"(?s)```.*?```", "", text))
+
+
+def test_names_are_filled_in_for_a_shell() -> None:
+    text = shown("ClientBlocked", "prod", "a queue", "it's")
+    assert "penstock explain prod 'a queue' 'it'\"'\"'s' --address 'a queue'" in text
+    assert "BROKER" not in text
+    assert "Close connection CONNECTION of it's" in text
+    assert "(artemis only)" in text
+    assert "imqcmd destroy cxn -n CONNECTION" in text
+
+
+def test_the_name_that_a_preset_gives_a_critical_alert() -> None:
+    assert shown("PenstockNoConsumerCritical") == shown("NoConsumer")
+
+
+def test_an_unknown_alert() -> None:
+    done = CliRunner().invoke(main, ["runbook", "Nothing"])
+    assert done.exit_code != 0
