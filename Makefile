@@ -38,7 +38,7 @@ help:
 	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
-	@echo "make bench-judge, bench-journal, bench-tick, bench-growth, bench-fairness, bench-held, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-broker, bench-jmx, bench-trust, bench-trends, bench-forecast, bench-conclusions  what it costs, how well it forecasts and concludes, see docs/performance.md and docs/trends.md (15 s to 40 min)"
+	@echo "make bench-judge, bench-season, bench-journal, bench-tick, bench-growth, bench-fairness, bench-held, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-broker, bench-jmx, bench-trust, bench-trends, bench-forecast, bench-conclusions  what it costs, how well it forecasts and concludes, see docs/performance.md and docs/trends.md (15 s to 40 min)"
 	@echo "make compare [AGAINST=283a76f]  conditions and /metrics of all recordings, the same as of another commit (2 min)"
 	@echo "make compare-tick [AGAINST=283a76f]  CPU and memory of a whole tick beside those of another commit (12 min)"
 	@echo "make test-chart, chart-golden  the Helm chart with helm itself; its golden files made again (first time 10 min, then 20 s; needs Go)"
@@ -230,10 +230,13 @@ test-spark-cluster: $(VENV)/.test  # trends on a real Spark cluster, history on 
 bench-trends: $(VENV)/.test  # rollup beside DuckDB, daily job at 90 and 365 days, bytes beside Prometheus (10 min; needs Java 17, Maven)
 	PYTHONPATH=tests $(BIN)/python -m bench.trends
 
-.PHONY: test-spark-cluster bench-trends bench-forecast bench-conclusions bench-tick bench-judge bench-journal bench-scrape bench-pages bench-prometheus bench-growth bench-fairness bench-held bench-broker bench-asked bench-jmx bench-trust
+.PHONY: test-spark-cluster bench-trends bench-forecast bench-conclusions bench-tick bench-judge bench-season bench-journal bench-scrape bench-pages bench-prometheus bench-growth bench-fairness bench-held bench-broker bench-asked bench-jmx bench-trust
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (5 min)
 	$(BIN)/python -m bench.tick
+
+bench-season: $(VENV)/.test  # eight weeks of 200 healthy queues and 60 faults through the judgement: false alarms, detection times (10 min)
+	$(BIN)/python -m bench.season
 
 bench-judge: $(VENV)/.test  # the judgement of a poll by stage, and the memory of what it carries (15 s)
 	$(BIN)/python -m bench.judge

@@ -27,7 +27,10 @@ from penstock.agent import process
 from penstock.assessment import assess as assessing
 from penstock.assessment.assess import State, assess
 from penstock.core.table import Column, Index, Keys, Table
+from penstock.learned import timeout
 from penstock.learned.churn import Churn, CrashLoops
+from penstock.learned.normal import Normal
+from penstock.learned.service import ServiceTime
 from penstock.model import (
     AddressRow,
     Broker,
@@ -56,9 +59,11 @@ RING = 1_000.0
 STAGES: Mapping[str, tuple[Any, str]] = {
     "facts": (judging, "facts"),
     "holds": (Unacked, "advance"),
-    "timers": (judging, "advance_timers"),
-    "patience": (judging, "advance_patience"),
+    "timers": (timeout, "advance_timers"),
+    "patience": (timeout, "advance_patience"),
     "activity": (Activity, "advance"),
+    "normal": (Normal, "advance"),
+    "service time": (ServiceTime, "advance"),
     "returns": (judging, "returns"),
     "trend": (judging, "trend"),
     "churn": (Churn, "advance"),

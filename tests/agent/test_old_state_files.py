@@ -19,6 +19,9 @@ from penstock.agent.checkpoint import Checkpoint, restore
 from penstock.agent.state_file import StateFile
 from penstock.assessment.assess import State, assess
 from penstock.core.state import By, declared, row_states
+from penstock.learned.absence import Absences
+from penstock.learned.normal import Normal
+from penstock.learned.service import ServiceTime
 from penstock.model import Snapshot
 from penstock.observation.facts import time_of
 from penstock.rule_engine.judgement import Judgement
@@ -35,7 +38,8 @@ ACCOUNT = {
 }
 COUNTED = {"ledger_evicted", "ledger_by_consumers", "ledger_lost_last"}
 """Of the account, under the names that they had: counters go on."""
-SINCE = (ACCOUNT - COUNTED) | {"oldest_empty_at"}
+NORMAL = {name for kind in (Absences, Normal, ServiceTime) for one in declared(kind).values() for name in one.names}
+SINCE = (ACCOUNT - COUNTED) | {"oldest_empty_at"} | NORMAL
 """Columns that came later."""
 GONE = {f"ledger_raw_{n}" for n in range(3)} | {
     f"ledger_{name}"

@@ -127,7 +127,7 @@ def test_a_gap_that_ended_unseen_teaches_nothing(watched: World) -> None:
     again = {row.client: patience.longest[i] for i, row in enumerate(patience.index)}
     assert again["good"] <= learned["good"] + 1
     assert np.isnan(patience.long_gaps).all()
-    assert np.nanmax(after.state.judgement.absence.longest, initial=0) == 0
+    assert np.isnan(after.state.judgement.absences.lengths).all()
 
 
 def test_a_long_pause_of_the_agent_is_no_longer_interval(watched: World) -> None:

@@ -55,7 +55,8 @@ def test_more_consumers_are_not_advised_where_they_get_none(
 
 @pytest.mark.parametrize(("cause", "consumers", "queue", "why"), [
     ("holders", ({}, HOLDS), {}, "1 of 2 consumers buffer 80 messages"),
-    ("slowed", ({}, {}), {"later": 20.0}, "500 were acknowledged in the first half of the time, 220 in the second"),
+    ("became_slower", ({}, {}), {"later": 20.0},
+     "500 were acknowledged in the first half of the time, 220 in the second"),
 ])  # fmt: skip
 def test_nor_before_what_slows_those_that_are_there_is_mended(
     cause: str, consumers: tuple[dict[str, Any], ...], queue: dict[str, float], why: str

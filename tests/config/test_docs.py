@@ -10,7 +10,7 @@ from pydantic_core import PydanticUndefined
 from penstock.config import Broker, Config, DnsTarget, History, Profile, Target, json_schema, load, load_targets
 from penstock.config.broker import Budgets, QueueMatch, Tls
 from penstock.config.discovery import Discovery, FileTargets
-from penstock.config.model import ClientName, Clients, Judgement, Rule, RuleMatch, Series
+from penstock.config.model import ClientName, Clients, Judgement, NormalTimes, Rule, RuleMatch, Series
 from penstock.config.section import Section
 from penstock.config.values import Reading
 
@@ -32,6 +32,7 @@ SECTIONS: dict[str, type[Section]] = {
     "budgets": Budgets,
     "clients": Clients,
     "client name": ClientName,
+    "normal times": NormalTimes,
     "history": History,
 }
 
@@ -78,7 +79,7 @@ def test_defaults_are_those_of_the_code(section: str) -> None:
         "queue match": QueueMatch(), "rule": Rule(),
         "rule match": RuleMatch(), "judgement": Judgement(), "series": Series(), "budgets": Budgets(),
         "clients": Clients(), "client name": defaults.clients.map[0],
-        "history": History(),
+        "normal times": NormalTimes(), "history": History(),
     }  # fmt: skip
     written = examples[section].model_dump(mode="json", by_alias=True)
     for key, line in documented(section).items():

@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.agent.checkpoint import Checkpoint, checkpoint_of, node_of, restore, with_late
 from penstock.agent.nodes import Nodes, Undecided
+from penstock.agent.profiles import profile_file
 from penstock.agent.recent import Recent
 from penstock.agent.record import Record, Written, record_of, written_as
 from penstock.agent.workers import Lane
@@ -122,6 +123,9 @@ class Assessor:
         self._last_good, completed = keep_last_good(self._last_good, snapshot, keep_seconds(self.interval))
         if not self._restored:
             completed = self._restore(completed)
+        profile = profile_file(self.policy.profiles).of(self.name) if self.policy.profiles else None
+        if profile is not self.state.judgement.normal.history:
+            self.state = replace(self.state, judgement=self.state.judgement.with_profile(profile))
         self.state, tables = assess(self.state, completed, self.policy)
         if not self._restored and (queues := tables.get("queue")) is not None:
             columns = {name: column for name, column in queues.columns.items() if name not in COUNTERS}

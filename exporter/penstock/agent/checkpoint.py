@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.account.account import MessageAccount
 from penstock.account.in_doubt import InDoubt
@@ -22,6 +23,7 @@ from penstock.incidents.incident import Incident
 from penstock.incidents.incidents import Incidents
 from penstock.insight.events import ConditionKey, by_name
 from penstock.learned.churn import Churn, CrashLoop, CrashLoops, Departure, Streak
+from penstock.learned.normal import ABSENCES, FLOWS, Normal
 from penstock.learned.timeout import BINS, LONG_GAPS, Learned, LearnedTimeout
 from penstock.model import Broker, ConsumerRow, Process, ProducerRow, QueueKind, QueueRow, RingSource, Role, Snapshot
 from penstock.observation.facts import CONSUMER_NUMBERS, QUEUE_NUMBERS, Times, time_of
@@ -57,6 +59,15 @@ class SavedTimeouts(Generic[NameT]):
     longest: Column = field(default_factory=lambda: np.empty(0))
     q98: Column = field(default_factory=lambda: np.empty(0))
     spells: Column = field(default_factory=lambda: np.empty(0))
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTables:
+    """A `ByteTables`."""
+
+    names: Sequence[tuple[str, str]] = ()
+    hours: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+    days: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +109,10 @@ class Checkpoint:
     started: float = np.nan
     clients: SavedTimeouts[ClientName] = SavedTimeouts()
     dispatch: SavedTimeouts[QueueRow] = SavedTimeouts()
-    absence: SavedTimeouts[QueueRow] = SavedTimeouts()
+    flows: SavedTables = SavedTables()
+    absences: SavedTables = SavedTables()
+    hour: int = -1
+    """The last one that these know."""
     consumer_totals: KeptTotals = KeptTotals()
     queue_totals: KeptTotals = KeptTotals()
     """Of the series that stand for several queues."""
@@ -177,7 +191,9 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         started=seen.times.started,
         clients=saved_timeouts(judgement.patience, client_name),
         dispatch=saved_timeouts(judgement.dispatch, lambda row: row),
-        absence=saved_timeouts(judgement.absence, lambda row: row),
+        flows=SavedTables(*judgement.normal.flows.stored()),
+        absences=SavedTables(*judgement.normal.absences.stored()),
+        hour=judgement.normal.told,
         consumer_totals=kept_totals(state.consumers.totals, client_name),
         queue_totals=kept_totals(state.queues.totals, sum_name),
         producer_totals=kept_totals(producers, series_of_producer),
@@ -289,7 +305,7 @@ def restore(checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Po
     judgement = Judgement(
         patience=restored_timeouts(checkpoint.clients, lambda name: ClientSeries(policy.broker, *name)),
         dispatch=restored_timeouts(checkpoint.dispatch, of_queue),
-        absence=restored_timeouts(checkpoint.absence, of_queue),
+        normal=restored_normal(checkpoint),
         account=MessageAccount(in_doubt=InDoubt(since=dict(checkpoint.prepared))),
     )
     if same:
@@ -405,6 +421,17 @@ def restored_timeouts(kept: SavedTimeouts[NameT], row: Callable[[NameT], Any]) -
     return LearnedTimeout(dormant=dict(zip(map(row, kept.names), learned, strict=True)), capacity=len(learned))
 
 
+def restored_normal(checkpoint: Checkpoint) -> Normal:
+    flows, absences = checkpoint.flows, checkpoint.absences
+    if not flows.names:
+        return Normal()
+    return Normal(
+        flows=FLOWS.restored(flows.names, flows.hours, flows.days),
+        absences=ABSENCES.restored(absences.names, absences.hours, absences.days),
+        told=checkpoint.hour,
+    )
+
+
 def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapshot, policy: Policy) -> Judgement:
     """The judgement as at the agent's last poll, by the rows of `snapshot`; things that are gone are left out."""
     if snapshot.queues is None or snapshot.consumers is None or not checkpoint.queues or not checkpoint.consumers:
@@ -427,6 +454,7 @@ def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapsho
     return replace(
         judgement,
         account=replace(judgement.account, ring_losses=losses),
+        normal=judgement.normal.with_tables(learned_only.normal),
         seen=replace(judgement.seen, times=times),
         unacked=without_unseen_ends(judgement, snapshot.consumers),
         timers=without_unseen_moves(judgement, snapshot.queues),

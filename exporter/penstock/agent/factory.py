@@ -72,5 +72,7 @@ def policy_of(config: Config, broker: Broker) -> Policy:
         selection=broker.selection(),
         limits=Limits(**dict(config.series), series=budgets.series, label_length=budgets.label_length),
         constants=config.judgement.compiled(),
+        calendar=config.normal.calendar(broker.timezone),
+        profiles=str(config.normal.profiles or ""),
         sum_temporary=config.temporary_queues is TemporaryQueues.SUMMED,
     )

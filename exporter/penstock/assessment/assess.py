@@ -93,7 +93,7 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
         consumers = state.consumers.group(snapshot, snapshot.consumers, state.queues.grouping, policy)
         tables["client"] = client_table(consumers, snapshot.consumers)
         groups = Groups(state.queues.grouping, consumers.clients, policy.broker)
-        judgement = judge(state.judgement, snapshot, groups, state.clock, policy.constants)[0]
+        judgement = judge(state.judgement, snapshot, groups, state.clock, policy.constants, policy.calendar)[0]
         blocked = judgement.seen.times.now - judgement.held_unsettled_since(snapshot.consumers.index)
         consumers = consumers.show(state.consumers, blocked, snapshot.consumers, snapshot.consumer_queue, policy)
         tables["consumer"] = consumer_table(consumers, snapshot.consumers, state.clock)

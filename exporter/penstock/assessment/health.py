@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.account.ring_losses import MOST_NAMES
 from penstock.conditions.catalogue import CONDITIONS
@@ -18,6 +19,8 @@ from penstock.series.labels import AddressSeries, ClientSeries, Grouping, QueueS
 from penstock.series.queues import Queues
 
 REASONS = ("last_value", "ring", "limit")
+MOST_EXPECTED = 1000
+"""Queues of which it is shown what is expected."""
 TIMES = ("ring_oversize_since", "oldest_message", "oldest_earliest", "oldest_latest")
 """Measures that are times: moved to the agent's clock."""
 BOUNDS = ("earliest", "latest")
@@ -176,6 +179,7 @@ def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[s
         return {}
     oldest, near = judgement.oldest, 2 * judgement.seen.times.interval
     agree = np.abs(oldest.latest - oldest.earliest) <= near
+    low, high = expected_rates(judgement.normal.usual(judgement.service).band)
     columns = {
         **measures.columns,
         "oldest_message": np.where(agree, oldest.latest, np.nan),
@@ -183,6 +187,8 @@ def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[s
         "oldest_latest": oldest.latest,
         "ring_oversize_since": measures.oversize_since,
         "capacity": np.round(judgement.shares.capacity, 3),
+        "expected_rate_low": low,
+        "expected_rate_high": high,
     }
     one = alone(grouping)
     shown = {name: np.where(one, grouping.max(column), np.nan) for name, column in columns.items()}
@@ -191,6 +197,15 @@ def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[s
     if judgement.counted:
         shown["unhealthy_consumers"] = unhealthy_consumers(judgement.conditions, grouping.index)
     return shown
+
+
+def expected_rates(band: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(low and high, queues): of the queues that get most."""
+    known = np.flatnonzero(~np.isnan(band[1]))
+    shown = known[np.argsort(-band[1][known], kind="stable")[:MOST_EXPECTED]]
+    rates = np.full(band.shape, np.nan)
+    rates[:, shown] = np.round(band[:, shown], 3)
+    return rates
 
 
 def oldest_messages(queues: Table[QueueSeries], before: Index[OldestMessage]) -> Table[OldestMessage]:

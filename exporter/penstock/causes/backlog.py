@@ -36,7 +36,7 @@ def grows(poll: RuleInputs, queue: int) -> Verdicts:
     return {
         **{name: judged(fact, True, fact, "it is not so") for name, fact in idle.items()},
         "holders": judged(stands, True, holds, "all acknowledge"),
-        "slowed": judged(slowed, False, slower, slower),
+        "became_slower": judged(slowed, False, slower, slower),
         "too_few_consumers": judged(not any(idle.values()), False, more, "more would get none"),
     }
 

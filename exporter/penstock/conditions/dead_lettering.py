@@ -2,6 +2,7 @@
 
 from penstock.causes import failures
 from penstock.conditions.condition import Condition, Raised, always, declared
+from penstock.conditions.dead_lettering_unusually import DEAD_LETTERING_UNUSUALLY
 from penstock.conditions.evidence import rate, window, window_begin
 from penstock.observation.activity import KILLED, moved_in_both_halves
 from penstock.observation.poll import RuleInputs
@@ -18,5 +19,6 @@ DEAD_LETTERING = Condition(
     notice=always,
     window=window,
     decide=failures.dies,
+    silenced_by=(DEAD_LETTERING_UNUSUALLY,),
     **declared("dead_lettering"),
 )

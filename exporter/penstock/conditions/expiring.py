@@ -3,6 +3,7 @@
 from penstock.causes import failures
 from penstock.conditions.condition import Condition, Raised, always, declared
 from penstock.conditions.evidence import rate, window, window_begin
+from penstock.conditions.expiring_unusually import EXPIRING_UNUSUALLY
 from penstock.observation.activity import EXPIRED, moved_in_both_halves
 from penstock.observation.poll import RuleInputs
 
@@ -13,5 +14,11 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 EXPIRING = Condition(
-    rule=rule, evidence=rate("d_expired"), notice=always, window=window, decide=failures.expires, **declared("expiring")
+    rule=rule,
+    evidence=rate("d_expired"),
+    notice=always,
+    window=window,
+    decide=failures.expires,
+    silenced_by=(EXPIRING_UNUSUALLY,),
+    **declared("expiring"),
 )

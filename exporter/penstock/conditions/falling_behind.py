@@ -5,9 +5,14 @@ import numpy as np
 from penstock.causes import backlog
 from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import ago, numbers, trend
+from penstock.conditions.slowed import SLOWED
 from penstock.conditions.stalled import openmq_rule as stalled_rule
+from penstock.core.table import Mask, Positions
 from penstock.observation.activity import TREND_GROWTH, TREND_MESSAGES
 from penstock.observation.poll import RuleInputs
+
+KNOWN = 2 * 86400.0
+"""Seconds for which a queue must be known, before its backlog may be usual."""
 
 
 def rule(poll: RuleInputs) -> Raised:
@@ -23,12 +28,28 @@ def openmq_rule(poll: RuleInputs) -> Raised:
     return raised._replace(mask=raised.mask & ~((stuck > 0) & (stuck >= poll.trend.growth)))
 
 
+def notice(poll: RuleInputs, queues: Positions) -> Mask:
+    """A backlog as it was on other days, as of a batch."""
+    usual, found = poll.usual, poll.found
+    with np.errstate(invalid="ignore"):
+        known = usual.known_for(found.now, KNOWN) & (found.messages <= usual.backlog)
+    return np.asarray(known[queues])
+
+
 FALLING_BEHIND = Condition(
     rule=rule,
+    notice=notice,
     evidence=numbers(
-        growth="trend.growth", rate_in="trend.rate_in", rate_out="trend.rate_out", consumers="found.consumers"
+        growth="trend.growth",
+        rate_in="trend.rate_in",
+        usual_high="usual.inflow",
+        rate_out="trend.rate_out",
+        usual_out="usual.outflow",
+        usual_backlog="usual.backlog",
+        consumers="found.consumers",
     ),
     decide=backlog.grows,
+    silenced_by=(SLOWED,),
     window=trend,
     variants={"openmq": Variant(rule=openmq_rule)},
     **declared("falling_behind", messages=TREND_MESSAGES, growth=100 * TREND_GROWTH),

@@ -17,6 +17,7 @@ from penstock.config import values
 from penstock.config.section import Section
 from penstock.core.errors import ConfigError
 from penstock.settings import rules as flow
+from penstock.settings.business_hours import check_zone
 from penstock.settings.policy import Limits
 
 LIMITS = Limits()
@@ -53,6 +54,7 @@ MARGIN = 0.5
 Interval = Annotated[values.Duration, values.between(1, 3600)]
 Timeout = Annotated[values.Duration, values.between(0.1, 3600)]
 Pattern = values.Text
+Zone = Annotated[values.Text, pydantic.AfterValidator(check_zone)]
 
 
 class Transport(StrEnum):
@@ -149,6 +151,7 @@ class Broker(Section):
     password_file: values.File | None = None
     origin: Annotated[values.EnvText, pydantic.AfterValidator(values.check_origin)] | None = None
     tls: Tls = Tls()
+    timezone: Zone | None = None
     interval: Interval | None = None
     timeout: Timeout | None = None
     include: tuple[QueueMatch, ...] = ()

@@ -1,7 +1,10 @@
 """The main file as typed, frozen values. The descriptions in the JSON schema stand in `texts.toml`."""
 
 import re
+from collections.abc import Callable
+from datetime import date
 from enum import StrEnum
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -9,21 +12,30 @@ import yaml
 from pydantic import BeforeValidator, Field, PlainSerializer, StrictBool, StrictInt, ValidationInfo, WithJsonSchema
 from pydantic import field_validator as check
 
-from penstock.config.broker import MARGIN, Broker, Budgets, Interval, Pattern, QueueMatch, Timeout, check_timeout
+from penstock.config.broker import MARGIN, Broker, Budgets, Interval, Pattern, QueueMatch, Timeout, Zone, check_timeout
 from penstock.config.discovery import Discovery
 from penstock.config.section import Section
 from penstock.config.values import Duration, EnvText, Reading, Size, Text, between, format_size
 from penstock.model import QueueKind
 from penstock.settings import rules as flow
 from penstock.settings.business_hours import Hours, parse_hours
+from penstock.settings.calendar import Calendar, Maintenance, parse_maintenance
 from penstock.settings.constants import Constants
 
 Target = Annotated[Duration, between(1, 365 * 86400)]
+
+
+def one_text(parse: Callable[[object], Any], text: Callable[[Any], str], of: str) -> tuple[Any, ...]:
+    """A value that is written as one text. of: what it is, for the JSON schema."""
+    return (
+        BeforeValidator(parse),
+        PlainSerializer(text, return_type=str),
+        WithJsonSchema({"type": "string", "description": of}),
+    )
+
+
 BusinessHours = Annotated[
-    Hours,
-    BeforeValidator(parse_hours),
-    PlainSerializer(lambda hours: hours.text, return_type=str),
-    WithJsonSchema({"type": "string", "description": "Business hours such as Mon-Fri 08:00-18:00 Europe/Berlin"}),
+    Hours, *one_text(parse_hours, attrgetter("text"), "Business hours such as Mon-Fri 08:00-18:00 Europe/Berlin")
 ]
 DEFAULTS = Constants()
 Span = Annotated[Duration, between(1, 3600)]
@@ -134,6 +146,34 @@ class Clients(Section):
     map: tuple[ClientName, ...] = ()
 
 
+def parse_day(value: object) -> date:
+    """ValueError says what is allowed."""
+    try:
+        return value if isinstance(value, date) else date.fromisoformat(str(value))
+    except ValueError:
+        raise ValueError("is no day; write 2026-12-25") from None
+
+
+Day = Annotated[date, *one_text(parse_day, date.isoformat, "A day such as 2026-12-25")]
+PlannedTime = Annotated[
+    Maintenance,
+    *one_text(parse_maintenance, attrgetter("text"), "Begin and end, such as 2026-12-24 22:00 / 2026-12-25 02:00"),
+]
+
+
+class NormalTimes(Section):
+    """What is normal at an hour of the week: what the agent cannot learn of it."""
+
+    timezone: Zone = "UTC"
+    holidays: tuple[Day, ...] = ()
+    maintenance: tuple[PlannedTime, ...] = ()
+    profiles: EnvText | None = None
+
+    def calendar(self, zone: str | None) -> Calendar:
+        """Of a broker; zone: its own."""
+        return Calendar(zone or self.timezone, frozenset(self.holidays), self.maintenance)
+
+
 class History(Section):
     """The history of every poll, as Parquet, for the trend reports. Needs `pip install 'penstock[history]'`."""
 
@@ -177,6 +217,7 @@ class Config(Section):
     series: Series = Series()
     budgets: Budgets = Budgets()
     clients: Clients = Clients()
+    normal: NormalTimes = NormalTimes()
     history: History = History()
     temporary_queues: TemporaryQueues = TemporaryQueues.SUMMED
 

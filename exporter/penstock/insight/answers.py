@@ -401,7 +401,8 @@ class Related(Struct, frozen=True):
 class Explanation(OnQueue, frozen=True):
     """
     All that is known of a queue. healthy: `knowledge` says healthy or watching. incidents: of which it is the root or
-    a victim. account: its sheet and its address's; empty where there is no account.
+    a victim. account: its sheet and its address's; empty where there is no account. usual: on what it rests what is
+    expected at this hour of the week.
     """
 
     client: str | None
@@ -415,6 +416,7 @@ class Explanation(OnQueue, frozen=True):
     numbers: Numbers
     rate_in: Number | None
     rate_out: Number | None
+    usual: str
     ring: Ring | None
     flow: list[ConsumerFlow]
     connections: list[ConnectionFlow]

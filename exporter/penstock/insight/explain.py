@@ -26,7 +26,7 @@ from penstock.insight import knowledge as sure
 from penstock.insight.actions import Actions
 from penstock.insight.answers import ConditionSummary, Evidence, Number, QueueClient, StallThreshold
 from penstock.insight.flow_control import connections_of, flow_of
-from penstock.insight.formatting import NAMES, amount_text
+from penstock.insight.formatting import NAMES, amount_text, duration
 from penstock.insight.knowledge import OF_BROKER, Failing
 from penstock.learned.timeout import FEW, MANY
 from penstock.model import BrokerKind, Snapshot
@@ -210,6 +210,7 @@ def explain(
         numbers=numbers_at(table, QUEUE_NUMBERS, i),
         rate_in=flow.get("rate_in"),
         rate_out=flow.get("rate_out"),
+        usual=usual_of(view, i),
         ring=ring_of(view, series, i),
         flow=flow_of(view.state.judgement, view.tables.get("consumer"), series),
         connections=connections_of(view.snapshot, view.policy.rules, series),
@@ -304,6 +305,20 @@ def rates(view: BrokerView) -> dict[str, Column]:
     return {
         name: grouping.sum(trend.rate(variable)) for name, variable in (("rate_in", FLOW_IN), ("rate_out", FLOW_OUT))
     }
+
+
+def usual_of(view: BrokerView, i: int) -> str:
+    """On what it rests what is normal for the queue that is shown as row i."""
+    normal, grouping = view.state.judgement.normal, view.state.queues.grouping
+    rows = np.flatnonzero(grouping.member == i)
+    if len(rows) != 1 or normal.index is not grouping.source or not normal.expected.weeks[rows[0]] > 0:
+        return "not known: this hour of the week was not seen before"
+    at, expected = rows[0], normal.expected
+    history = bool(expected.from_history[at])
+    error = normal.errors[int(history), at]
+    within = "" if np.isnan(error) else f", mean error {100 * np.expm1(error):.0f} %"
+    source = "from history" if history else "learned by the agent"
+    return f"{source} on {expected.weeks[at]:.0f} weeks{within}; longest pause {duration(expected.pause[at])}"
 
 
 def applied_rules(given: Resolved) -> list[answers.AppliedRule]:

@@ -100,14 +100,13 @@ def watched_of_queue(
     if len(rows) != 1 or timers.index is not grouping.source or any(one.name in WAITS for one in told):
         return
     ready, absent, still = timers.ready[rows[0]], timers.absent[rows[0]], timers.still[rows[0]]
-    name, since, learned = (
-        (NOT_DISPATCHING.name, still, judgement.dispatch)
-        if np.isnan(absent)
-        else (NO_CONSUMER.name, absent, judgement.absence)
-    )
-    needed, lasts = float(learned.seconds(constants, interval, rows=rows)[0]), float(now - max(ready, since))
+    if np.isnan(absent):
+        name, since, needed = NOT_DISPATCHING.name, still, judgement.dispatch.seconds(constants, interval, rows=rows)[0]
+    else:
+        name, since, needed = NO_CONSUMER.name, absent, judgement.absence_seconds(constants)[rows[0]]
+    lasts = float(now - max(ready, since))
     if EARLY * needed < lasts < needed:
-        yield Watched(name, "", json_seconds(lasts), json_seconds(needed), WAITS[name])
+        yield Watched(name, "", json_seconds(lasts), json_seconds(float(needed)), WAITS[name])
 
 
 def watched_of_clients(

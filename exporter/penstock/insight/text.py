@@ -141,6 +141,7 @@ def number_lines(found: answers.Explanation) -> Iterator[str]:
     rates = {"in": found.rate_in, "out": found.rate_out}
     shown |= {name: f"{rate:g}/s" for name, rate in rates.items() if rate is not None}
     yield "  " + ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in shown.items())
+    yield f"  usual at this hour: {found.usual}"
 
 
 def ring_lines(ring: answers.Ring | None) -> Iterator[str]:

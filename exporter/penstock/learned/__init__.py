@@ -1,1 +1,1 @@
-"""What is usual, learned from many polls: timeouts of clients and queues, arrivals, prefetch, saturation, churn."""
+"""What is usual, learned from many polls: timeouts, absences, prefetch, saturation, churn; what this hour is like."""

@@ -1,4 +1,4 @@
-"""How long is normal, per (queue, client) or per queue: learned from waits, absences and gaps; its thresholds.
+"""How long is normal, per (queue, client) or per queue: learned from waits and gaps; its thresholds.
 
 Gaps go into a histogram with bins that grow by the square root of two; older ones fade. Little evidence asks for a
 long patience, much of it for three times the 98th percentile. A gap longer than the patience of its time was judged
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column, Index, Mask, Positions
+from penstock.core.table import Column, Index, Positions
 from penstock.core.windows import T, since
 from penstock.model import QueueKind
 from penstock.observation.facts import Facts
@@ -217,14 +217,10 @@ CLIENT_KINDS = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD
 
 
 def advance_timers(
-    timers: QueueTimers,
-    dispatch: LearnedTimeout,
-    absence: LearnedTimeout,
-    found: Facts,
-    then: float,
-    constants: Constants,
-) -> tuple[QueueTimers, LearnedTimeout, LearnedTimeout]:
-    """The timers after this poll, and what the ends of waits for a delivery and of absences teach about the queues.
+    timers: QueueTimers, dispatch: LearnedTimeout, found: Facts, then: float, constants: Constants
+) -> tuple[QueueTimers, LearnedTimeout, Column]:
+    """The timers after this poll, what the ends of waits for a delivery teach about the queues, and how long absences
+    were that ended, NaN where none did.
 
     then: the poll before, NaN where there was none. A counter that has not moved since has been still from then on.
     """
@@ -235,11 +231,14 @@ def advance_timers(
     served = there | settles
     dispatch = dispatch.advance(found.queues)
     ended = (found.d_delivered > 0) & ~np.isnan(before.still) & ~np.isnan(before.ready)
-    dispatch = learned_from(dispatch, ended, now - np.fmax(before.still, before.ready), constants, found.interval)
-    absence = absence.advance(found.queues)
+    waits = now - np.fmax(before.still, before.ready)
+    at = np.flatnonzero(ended & (waits > 0))
+    usual = dispatch.seconds(constants, found.interval, rows=at)
+    dispatch = dispatch.learn(at, waits[at], usual, constants)
     # Who came and went between two polls ended no absence: nobody was gone for longer than that.
     ended = served & (before.absent < then) & ~np.isnan(before.ready)
-    absence = learned_from(absence, ended, now - np.fmax(before.absent, before.ready), constants, found.interval)
+    # Until the first consumer comes none is absent.
+    absences = np.where(ended & before.had_consumer, now - np.fmax(before.absent, before.ready), np.nan)
     address = found.address
     timers = QueueTimers(
         index=found.queues,
@@ -257,14 +256,7 @@ def advance_timers(
         had_consumer=before.had_consumer
         | np.where(found.known, np.isnan(before.absent) | (found.settled > found.d_settled), found.settled > 0),
     )
-    return timers, dispatch, absence
-
-
-def learned_from(
-    patience: LearnedTimeout, ended: Mask, gaps: Column, constants: Constants, interval: float
-) -> LearnedTimeout:
-    at = np.flatnonzero(ended & (gaps > 0))
-    return patience.learn(at, gaps[at], patience.seconds(constants, interval, rows=at), constants)
+    return timers, dispatch, absences
 
 
 def advance_patience(

@@ -10,12 +10,12 @@ import numpy as np
 
 from penstock.core.table import Column, Mask
 from penstock.core.windows import Window, halves
-from penstock.observation.facts import Facts
+from penstock.observation.facts import Facts, or_zero
 from penstock.settings.constants import Constants
 
 RETURNED, SETTLED, DELIVERED, EXPIRED, KILLED = range(5)
 """Variables of the window, changes all."""
-FLOW_IN, FLOW_OUT, DEPTH = range(3)
+FLOW_IN, FLOW_OUT, DEPTH, TREND_EXPIRED, TREND_KILLED = range(5)
 """Variables of the trend: changes, and the backlog at the end of each sample."""
 
 PERSISTENT_POLLS = 3
@@ -42,6 +42,7 @@ class Activity:
         """With this poll; a queue that is not known from the poll before begins anew."""
         changes = [facts.returned, facts.d_settled, facts.d_delivered, facts.d_expired, facts.d_killed]
         flow = [facts.d_added, facts.d_settled, facts.messages - facts.scheduled]
+        flow += [or_zero(facts.d_expired), or_zero(facts.d_killed)]
         seconds = max(constants.persistent, constants.window_seconds(facts.interval))
         apart = (*(one for one in self.apart if one[0] >= facts.now - 2 * seconds), (facts.now, facts.apart))
         return Activity(
@@ -122,11 +123,11 @@ class Trend:
     unknown. seconds: from the first to the last poll of the window.
     """
 
-    behind: Mask
-    growth: Column
-    rate_in: Column
-    rate_out: Column
-    seconds: float
+    behind: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    growth: Column = field(default_factory=lambda: np.empty(0))
+    rate_in: Column = field(default_factory=lambda: np.empty(0))
+    rate_out: Column = field(default_factory=lambda: np.empty(0))
+    seconds: float = 0.0
 
 
 def trend(activity: Activity, constants: Constants, interval: float) -> Trend:

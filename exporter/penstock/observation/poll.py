@@ -14,6 +14,7 @@ from penstock.observation.facts import Facts
 from penstock.observation.losses import Evictions, Losses
 from penstock.observation.openmq import Openmq
 from penstock.observation.unacked import QueueTimers, Unacked
+from penstock.observation.usual import Usual
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries
 from penstock.settings.constants import Constants
 
@@ -55,6 +56,8 @@ class RuleInputs:
     queue_patience: Column
     dispatch: Column
     absence: Column
+    usual: Usual
+    """What is normal in this hour of the week."""
     expected: Column
     closed: Mask
     at_risk: Column

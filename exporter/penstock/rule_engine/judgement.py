@@ -13,13 +13,16 @@ from penstock.core.table import Column, Index, Mask
 from penstock.core.windows import reindex
 from penstock.incidents.incidents import Incidents
 from penstock.learned import timeout
+from penstock.learned.absence import Absences
 from penstock.learned.churn import Churn
+from penstock.learned.normal import LONG, Normal, Profile
 from penstock.learned.prefetch import PrefetchEstimate
 from penstock.learned.saturation import Saturation, ServiceRate
+from penstock.learned.service import ServiceTime
 from penstock.learned.warm_up import WarmUp
 from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.observation import losses as lost
-from penstock.observation.activity import Activity, returns, trend
+from penstock.observation.activity import Activity, Trend, returns, trend
 from penstock.observation.buffers import Buffers
 from penstock.observation.facts import JUDGED, PARKED, Facts, Seen, Times, facts, time_of
 from penstock.observation.losses import Losses
@@ -33,6 +36,7 @@ from penstock.rule_engine.reports import active_conditions
 from penstock.series.clock import Clock
 from penstock.series.labels import Grouping, QueueSeries
 from penstock.series.queues import TARGETS
+from penstock.settings.calendar import Calendar
 from penstock.settings.constants import Constants
 
 
@@ -45,7 +49,10 @@ class Judgement:
     timers: QueueTimers = field(default_factory=QueueTimers)
     patience: timeout.LearnedTimeout = field(default_factory=timeout.LearnedTimeout)
     dispatch: timeout.LearnedTimeout = field(default_factory=timeout.LearnedTimeout)
-    absence: timeout.LearnedTimeout = field(default_factory=timeout.LearnedTimeout)
+    absences: Absences = field(default_factory=Absences)
+    normal: Normal = field(default_factory=Normal)
+    service: ServiceTime = field(default_factory=ServiceTime)
+    trend: Trend = field(default_factory=Trend)
     account: MessageAccount = field(default_factory=MessageAccount)
     warm_up: WarmUp = field(default_factory=WarmUp)
     activity: Activity = field(default_factory=Activity)
@@ -94,6 +101,17 @@ class Judgement:
         """Per consumer since when it holds something and has settled nothing, by the broker's clock; else NaN."""
         return reindex(consumers, self.unacked.index, self.unacked.unacked_since, np.nan)
 
+    def with_profile(self, profile: Profile | None) -> "Judgement":
+        """From now on what is normal also comes from this history."""
+        return replace(self, normal=replace(self.normal, history=profile, hour=-1))
+
+    def absence_seconds(self, constants: Constants) -> Column:
+        """Per queue how long its consumers may be away: as usual at this hour, else by what its absences taught."""
+        lessons, usual = self.absences.seconds(self.seen.times.now, constants.cold), self.normal.expected.absence
+        seconds = np.where(np.isnan(usual), lessons, np.maximum(constants.cold, usual))
+        # A holiday within it makes a regular absence longer.
+        return seconds + np.where(seconds > LONG, np.fmax(self.normal.holiday_end - self.timers.absent, 0.0), 0.0)
+
     def begun_anew(self, now: float) -> "Judgement":
         """After a restart or a failover: only patience stays, and clients get time to come back."""
         seen = Seen(times=Times(interval=self.seen.times.interval, started=now))
@@ -102,7 +120,9 @@ class Judgement:
             timers=self.timers.begun_anew(),
             patience=self.patience,
             dispatch=self.dispatch,
-            absence=self.absence,
+            absences=self.absences.begun_anew(),
+            normal=self.normal.begun_anew(),
+            service=self.service.begun_anew(),
             account=self.account.begun_anew(),
             openmq_account=self.openmq_account.begun_anew(),
         )
@@ -122,7 +142,7 @@ class Judgement:
 
 
 def judge(
-    state: Judgement, snapshot: Snapshot, groups: Groups, clock: Clock, constants: Constants
+    state: Judgement, snapshot: Snapshot, groups: Groups, clock: Clock, constants: Constants, calendar: Calendar
 ) -> tuple[Judgement, bool]:
     """The state after this snapshot with the active conditions, and whether it could be judged."""
     passive = snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE
@@ -133,7 +153,7 @@ def judge(
     if found.restarted:
         state = state.begun_anew(found.now)
     openmq, found, progress = as_its_broker_counts(state, found, snapshot, seen)
-    now = advance(state, found, progress, groups, constants)
+    now = advance(state, found, progress, groups, constants, calendar)
     if openmq is None:
         now = replace(now, account=accounted(state, found, snapshot, seen, constants), glanced=None)
     elif openmq.said is not None:
@@ -178,12 +198,16 @@ def as_its_broker_counts(
     return None, found, progress_of(found.consumer, found.now)
 
 
-def advance(state: Judgement, found: Facts, progress: Progress, groups: Groups, constants: Constants) -> Judgement:
+def advance(
+    state: Judgement, found: Facts, progress: Progress, groups: Groups, constants: Constants, calendar: Calendar
+) -> Judgement:
     """`state` with what this poll adds to what is unacknowledged, the timers, thresholds and windows."""
     unacked = state.unacked.advance(found, progress)
-    timers, dispatch, absence = timeout.advance_timers(
-        state.timers, state.dispatch, state.absence, found, state.seen.times.now, constants
-    )
+    then = state.seen.times.now
+    timers, dispatch, absences = timeout.advance_timers(state.timers, state.dispatch, found, then, constants)
+    activity, service = state.activity.advance(found, constants), state.service.advance(found, found.now - then)
+    flow = trend(activity, constants, found.interval)
+    normal = state.normal.advance(found, found.now - then, timers, activity, flow, service, calendar)
     patience, of_clients = timeout.advance_patience(state.patience, unacked, groups.clients, found, constants)
     if not found.counted:
         of_clients = np.full(len(of_clients), np.nan)
@@ -193,9 +217,12 @@ def advance(state: Judgement, found: Facts, progress: Progress, groups: Groups, 
         timers=timers,
         patience=patience,
         dispatch=dispatch,
-        absence=absence,
-        activity=state.activity.advance(found, constants),
-        service_rate=state.service_rate.advance(found, found.now - state.seen.times.now),
+        absences=state.absences.advance(found, np.where(found.now - absences > normal.gap, absences, np.nan)),
+        activity=activity,
+        service=service,
+        normal=normal,
+        trend=flow,
+        service_rate=state.service_rate.advance(found, found.now - then),
         buffers=state.buffers.advance(found) if found.counted else state.buffers,
         patience_of_clients=of_clients,
         rings=~np.isnan(found.ring),
@@ -250,7 +277,7 @@ def rule_inputs(
         unacked=now.unacked,
         timers=now.timers,
         returns=returns(now.activity, constants, found.interval),
-        trend=trend(now.activity, constants, found.interval),
+        trend=now.trend,
         evictions=evictions(now.account, found),
         activity=now.activity,
         constants=constants,
@@ -259,7 +286,8 @@ def rule_inputs(
         client_patience=per_consumer,
         queue_patience=timeout.queue_patience(found, per_consumer, constants),
         dispatch=now.dispatch.seconds(constants, found.interval),
-        absence=now.absence.seconds(constants, found.interval),
+        absence=now.absence_seconds(constants),
+        usual=now.normal.usual(now.service),
         expected=groups.queues.by_source("expected_consumers", TARGETS["expected_consumers"]),
         closed=closed(groups.queues, snapshot.stamp),
         at_risk=lost.at_risk(found),

@@ -28,7 +28,7 @@ class Hours:
 
     def __call__(self, now: float) -> bool:
         """Whether it is open at `now`, seconds since 1970."""
-        at = datetime.fromtimestamp(now, _zone(self.zone))
+        at = datetime.fromtimestamp(now, time_zone(self.zone))
         minute, day = at.hour * 60 + at.minute, at.weekday()
         if self.begin < self.end:
             return day in self.days and self.begin <= minute < self.end
@@ -36,7 +36,7 @@ class Hours:
 
 
 @cache
-def _zone(name: str) -> tzinfo:
+def time_zone(name: str) -> tzinfo:
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - most agents have no hours to keep
 
     return ZoneInfo(name)
@@ -47,14 +47,22 @@ def parse_hours(text: object) -> Hours:
     found = _TEXT.fullmatch(text) if isinstance(text, str) else None
     if not found:
         raise ValueError(f"are no business hours; {ALLOWED}")
-    zone = found["zone"] or "UTC"
     try:
-        _zone(zone)
-    except (ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError
-        raise ValueError(f"name no time zone that is known here; {ALLOWED}") from None
-    except KeyError:
-        raise ValueError(f"name the zone {zone}, which is not known here (is tzdata installed?); {ALLOWED}") from None
+        zone = check_zone(found["zone"] or "UTC")
+    except ValueError as error:
+        raise ValueError(f"{error}; {ALLOWED}") from None
     return Hours(found[0], _days(found["days"]), _minutes(found["begin"]), _minutes(found["end"], last=24), zone)
+
+
+def check_zone(zone: str) -> str:
+    """ValueError: it is none that is known."""
+    try:
+        time_zone(zone)
+    except (ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError
+        raise ValueError("name no time zone that is known here") from None
+    except KeyError:
+        raise ValueError(f"name the zone {zone}, which is not known here (is tzdata installed?)") from None
+    return zone
 
 
 def _days(text: str) -> frozenset[int]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from penstock.settings.calendar import Calendar
 from penstock.settings.constants import Constants
 from penstock.settings.rules import Rules, Selection
 
@@ -30,5 +31,8 @@ class Policy:
     selection: Selection = field(default_factory=Selection)
     limits: Limits = field(default_factory=Limits)
     constants: Constants = field(default_factory=Constants)
+    calendar: Calendar = field(default_factory=Calendar)
+    profiles: str = ""
+    """File of what is normal, from history; empty: none."""
     sum_temporary: bool = True
     """Show temporary and non-durable subscription queues as one sum."""

@@ -1,0 +1,42 @@
+"""`slowed`: consumers need several times as long for a message as usual."""
+
+import numpy as np
+
+from penstock.causes import slowness
+from penstock.conditions.condition import Condition, Raised, declared
+from penstock.conditions.evidence import ago, numbers
+from penstock.conditions.paused import PAUSED
+from penstock.conditions.redelivery_loop import REDELIVERY_LOOP
+from penstock.observation.poll import RuleInputs
+from penstock.observation.usual import SERVICE, WINDOWS
+
+TIMES, ABOVE_HIGHEST, ABOVE_BOUND = 2.5, 1.3, 1.6
+"""The usual; the highest of 28 days; what the best pace ever seen allows, for queues that never had a backlog."""
+SECONDS = 120.0
+"""Of the window."""
+
+
+def rule(poll: RuleInputs) -> Raised:
+    """Against a bound only while more comes than goes: who is busy all the time need not be slow."""
+    found, usual, flow = poll.found, poll.usual, poll.trend
+    highest = np.fmax(TIMES * usual.base, ABOVE_HIGHEST * usual.expected.highs[SERVICE] / 1000)
+    with np.errstate(invalid="ignore"):
+        bound = np.where(flow.rate_in > flow.rate_out, ABOVE_BOUND * usual.base, np.nan)
+        mask = usual.service > np.where(usual.windows >= WINDOWS, highest, bound)
+    return Raised(found.judged & ~found.parked & mask, ago(poll, SECONDS))
+
+
+SLOWED = Condition(
+    rule=rule,
+    evidence=numbers(
+        service_time="usual.service",
+        usual_service_time="usual.base",
+        times="usual.times",
+        consumers="found.consumers",
+        rate_out="trend.rate_out",
+    ),
+    window=lambda _, __: SECONDS,
+    decide=slowness.slowed,
+    silenced_by=(REDELIVERY_LOOP, PAUSED),
+    **declared("slowed"),
+)

@@ -1,0 +1,34 @@
+"""Whether more of what leaves a queue is lost than in the last 28 days: common to expiry and dead letters."""
+
+import numpy as np
+
+from penstock.conditions.condition import Evidence
+from penstock.core.table import Mask
+from penstock.observation.poll import RuleInputs
+from penstock.observation.usual import EXPIRED, unusual_share
+
+FEWEST, POLLS = 10, 2
+"""Messages in five minutes, at polls: what an operator removes goes at one poll."""
+KNOWN = 86400.0
+"""Seconds for which a queue must be known."""
+
+
+def unusual(poll: RuleInputs, kind: int, variable: int) -> Mask:
+    """kind: of the days and shares; variable: of the trend."""
+    usual = poll.usual
+    with np.errstate(invalid="ignore"):
+        beyond = usual.shares[kind - EXPIRED] > unusual_share(usual.expected.highs[kind])
+    mask = poll.found.judged & ~poll.found.parked & beyond & usual.known_for(poll.found.now, KNOWN)
+    at = np.flatnonzero(mask)
+    lost = poll.activity.trend.of(variable, at)
+    mask[at] = (lost.sum(axis=0) >= FEWEST) & (np.count_nonzero(lost > 0, axis=0) >= POLLS)
+    return mask
+
+
+def against_usual(kind: int, variable: int) -> Evidence:
+    """The share now and the highest of 28 days, in percent; messages in five minutes."""
+    return lambda poll, at: {
+        "share": 100 * poll.usual.shares[kind - EXPIRED][at],
+        "usual_share": (poll.usual.expected.highs[kind][at] - 1) / 10,
+        "lost": poll.activity.trend.of(variable, at).sum(axis=0),
+    }

@@ -1,0 +1,338 @@
+"""
+What is normal for a queue at this hour of the week: rates, pauses, absences; and the highest of the last 28 days.
+
+Learned hour by hour in a byte a number (`byte_tables`), or made from history; the better founded of both counts. What
+went beyond what was expected is learned as that: a fault raises a limit once by its factor, a change in some weeks.
+A gap in the polls, maintenance and holidays teach nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.state import By, RowState, column, unindexed
+from penstock.core.table import Column, Positions
+from penstock.learned.byte_tables import WEEKS, Bytes, ByteTables, QueueName, packed, unpacked
+from penstock.learned.service import ServiceTime
+from penstock.model import QueueKind, QueueRow
+from penstock.observation.activity import TREND_EXPIRED, TREND_KILLED, Activity, Trend
+from penstock.observation.facts import Facts, or_zero
+from penstock.observation.unacked import QueueTimers
+from penstock.observation.usual import (
+    CLOCK,
+    EXPIRED,
+    HIGHS,
+    KILLED,
+    PACE,
+    PEAK,
+    SERVICE,
+    SOME_WEEKS,
+    Expected,
+    Usual,
+    unusual_share,
+)
+from penstock.series.totals import dormant_capacity
+from penstock.settings.calendar import HOURS, SUNDAY, Calendar
+
+INFLOW, OUTFLOW, PAUSE = range(3)
+"""By hour: messages + 1, and the longest pause in seconds (how long nothing had come, not where that began)."""
+FLOWS, ABSENCES = ByteTables.of(3, HIGHS), ByteTables.of(1, 0)
+GAP, GAP_POLLS = 60.0, 3
+"""A longer time between two polls is a gap, seconds and polls."""
+LEAST_OF_HOUR = 1800.0
+"""Seconds of an hour that must have been seen."""
+LONG_ABSENCE = 300.0
+"""Seconds; queues that never had a longer absence have no table of them."""
+FEWEST = 10
+"""Messages that left in five minutes, before a share of them is looked at."""
+BETTER, LEAST_HOURS = 0.8, 72
+"""What was learned replaces a profile from history when its error is so many times that one's, after so many hours."""
+LONG, MARGIN = 7200.0, 5400.0
+"""Seconds: what usually lasts so long may last so much longer: late jobs, and clocks that are set."""
+REGULAR, REGULAR_PAUSE = 0.1, 1800.0
+"""The longest pauses of all weeks are alike by this share, and longer than this: a regular rhythm."""
+
+
+class Profile(NamedTuple):
+    """What is normal, from history: see `penstock.learned.profile`. weeks: on how many it rests."""
+
+    flows: ByteTables
+    absences: ByteTables
+    weeks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Normal(RowState):
+    """Per queue. began: when its first message was seen; arrival: the last one, or the end of a gap since. clock: the
+    messages that should have come since. counts, pause, absent: of this hour. today: the highest, as in `highs`.
+    errors: mean of |log| of what was learned and of history against what came; hours: of how many.
+    """
+
+    BY = By.QUEUE
+    STORED_AS = "normal_"
+    began: Column = column(outlives=True)
+    arrival: Column = column()
+    clock: Column = column(0.0)
+    counts: NDArray[np.float64] = column(0.0, lines=2, saved=False)
+    pause: Column = column(saved=False)
+    absent: Column = column(1.0, saved=False)
+    longest: Column = column(outlives=True)
+    """Pause that ended, of all."""
+    today: NDArray[np.float64] = column(lines=HIGHS, outlives=True)
+    errors: NDArray[np.float64] = column(lines=2, outlives=True)
+    hours: Column = column(0.0, outlives=True)
+    shares: NDArray[np.float64] = column(lines=2, saved=False, carried=False)
+    """Of what left in five minutes: expired, killed."""
+    place: NDArray[np.intp] = column(-1, dtype=np.intp, outlives=True, saved=False)
+    """Of the queue in `flows`."""
+    flows: ByteTables = unindexed(lambda: FLOWS)
+    absences: ByteTables = unindexed(lambda: ABSENCES)
+    history: Profile | None = unindexed(lambda: None)
+    expected: Expected = unindexed(Expected)
+    hour: int = unindexed(lambda: -1)
+    """The present one, and the last one that was learned, by `Calendar.hour`."""
+    told: int = unindexed(lambda: -1)
+    seconds: float = unindexed(float)
+    """Of this hour, that were seen."""
+    gap: float = unindexed(lambda: -np.inf)
+    """When the last gap in the polls ended."""
+    holiday_end: float = unindexed(lambda: -np.inf)
+    """Of the last one that has begun: a pause that it lies in breaks no rhythm."""
+    capacity: int = unindexed(int)
+
+    def advance(
+        self, found: Facts, step: float, timers: QueueTimers, activity: Activity, trend: Trend, service: ServiceTime,
+        calendar: Calendar,
+    ) -> "Normal":  # fmt: skip
+        """step: seconds since the poll before, NaN where there was none."""
+        one = self.reindexed(found.queues, found.known).placed(found, found.queues.new_since(self.index))
+        hour = calendar.hour(found.now)
+        if hour > one.hour:
+            one = replace(one.closed(hour, calendar), holiday_end=calendar.last_holiday(found.now))
+        one = replace(one, expected=one.expected.reindexed(found.queues))
+        watched = 0 < step <= max(GAP, GAP_POLLS * found.interval) and not calendar.in_maintenance(found.now)
+        if not watched:  # what came, and when, is not known
+            return replace(one, arrival=np.where(one.place < 0, np.nan, found.now), gap=found.now)
+        return one.counted(found, step).measured(found, timers, activity, trend, service)
+
+    def placed(self, found: Facts, fresh: Positions) -> "Normal":
+        """With places for the queues that get messages and have none yet, and for `fresh` ones that are known."""
+        rows, past = found.queues.rows, self.history.flows.names if self.history else {}
+        fresh = np.arange(len(rows)) if self.hour < 0 else fresh
+        known = [i for i in fresh.tolist() if self.place[i] < 0]
+        back = [i for i in known if name_of(rows[i]) in self.flows.names or name_of(rows[i]) in past]
+        followed = found.queues.column("followed", is_followed) > 0
+        comes = np.flatnonzero(found.known & (found.d_added > 0) & followed & (self.place < 0))
+        if not back and not len(comes):
+            return self
+        new = np.union1d(comes, np.array(back, np.intp))
+        joined = [name_of(row) for row in rows[new]]
+        flows, place, arrival = self.flows.joined_by(joined), self.place.copy(), self.arrival.copy()
+        place[new] = flows.places(joined)
+        arrival[new] = np.where(np.isnan(arrival[new]), found.now, arrival[new])
+        return replace(self, flows=flows, place=place, arrival=arrival)
+
+    def counted(self, found: Facts, step: float) -> "Normal":
+        """With what came and went since the poll before, `step` seconds ago."""
+        age, arrives = found.now - self.arrival, found.known & (found.address.d_added > 0)
+        clock = self.clock + step * or_zero(self.expected.low)
+        today = self.today.copy()
+        missed = np.where(arrives, limited(clock + 1, self.expected.highs[CLOCK] * 2 + 3), np.nan)
+        today[CLOCK] = np.fmax(today[CLOCK], missed)
+        placed = arrives & (self.place >= 0)
+        return replace(
+            self,
+            began=np.where(placed, np.fmin(self.began, found.now), self.began),
+            arrival=np.where(placed, found.now, self.arrival),
+            clock=np.where(arrives, 0.0, clock),
+            counts=self.counts + np.stack([or_zero(found.d_added), or_zero(found.d_settled)]),
+            pause=np.fmax(self.pause, age),
+            longest=np.where(arrives, np.fmax(self.longest, age), self.longest),
+            today=today,
+            seconds=self.seconds + step,
+        )
+
+    def measured(
+        self, found: Facts, timers: QueueTimers, activity: Activity, trend: Trend, service: ServiceTime
+    ) -> "Normal":
+        """With the highest of what five minutes say; no more than what raises a condition."""
+        limits, today = self.expected.highs, self.today.copy()
+        whole = found.now - self.gap >= trend.seconds + found.interval
+        shares = np.where(whole, shares_of_five_minutes(activity, trend), np.nan)
+        unusual = 1000 * unusual_share(limits[EXPIRED : KILLED + 1]) + 1
+        today[EXPIRED : KILLED + 1] = np.fmax(today[EXPIRED : KILLED + 1], limited(1000 * shares + 1, unusual))
+        depth = found.messages - or_zero(found.scheduled)
+        most = np.stack([300 * trend.rate_in, 1000 * service.now, 3600 * service.pace, depth])
+        most[SERVICE - PEAK] = limited(most[SERVICE - PEAK], 2 * limits[SERVICE])
+        today[PEAK:] = np.fmax(today[PEAK:], most)
+        away = found.now - np.maximum(timers.ready, timers.absent)
+        return replace(self, today=today, shares=shares, absent=np.fmax(self.absent, away))
+
+    def with_tables(self, tables: "Normal") -> "Normal":
+        """The same with what `tables` knows by name."""
+        return replace(self, flows=tables.flows, absences=tables.absences, told=tables.told, hour=-1)
+
+    def usual(self, service: ServiceTime) -> Usual:
+        """As the rules read it."""
+        numbers = (self.began, self.arrival, self.longest, self.clock, self.shares, self.holiday_end)
+        pace = np.fmax(self.expected.highs[PACE], self.today[PACE])
+        return Usual(self.expected, *numbers, service.now, service.usual, service.windows, pace)
+
+    # --- at the end of an hour
+
+    def closed(self, hour: int, calendar: Calendar) -> "Normal":
+        """With what the last hour taught, and what is expected in the one that begins."""
+        one = self
+        if self.hour >= 0 and self.seconds >= LEAST_OF_HOUR and not calendar.is_holiday(self.hour):
+            one = self.taught()
+        if hour // 24 != max(one.hour, one.told) // 24:
+            one = replace(one.forgetting(), today=np.full_like(one.today, np.nan))
+        size = len(one.index)
+        expected = one.expect(hour)
+        if calendar.is_holiday(hour):
+            expected = expected.more_lenient(one.expect(SUNDAY + hour % 24))
+        return replace(
+            one,
+            hour=hour,
+            expected=expected,
+            seconds=0.0,
+            counts=np.zeros((2, size)),
+            pause=np.full(size, np.nan),
+            absent=np.ones(size),
+        )
+
+    def taught(self) -> "Normal":
+        at, expected = np.flatnonzero(self.place >= 0), self.expected
+        rates = self.counts * (3600 / self.seconds)
+        pause = limited(np.fmax(self.pause, 1.0), expected.silence)
+        values = packed(np.stack([*(rates + 1), pause]))[:, at]
+        place, since = self.place[at], self.told if self.told >= 0 else self.hour - 1
+        flows = self.flows.with_hour(self.hour, place, values, since=since)
+        day = self.hour // 24
+        flows = flows.with_day(day, place, packed(self.today)[:, at], since=since // 24)
+        away = limited(self.absent, expected.absence)
+        names = [name_of(row) for row in self.index.rows[np.flatnonzero(self.absent > LONG_ABSENCE)]]
+        absences = self.absences.joined_by(names)
+        if absences.names:
+            there = absences.places(map(name_of, self.index.rows))
+            has = np.flatnonzero(there >= 0)
+            absences = absences.with_hour(self.hour, there[has], packed(away[has])[None], since=since)
+        with np.errstate(invalid="ignore"):
+            error = np.abs(np.log((rates[INFLOW] + 1) / (expected.guesses + 1)))
+        known = ~np.isnan(error[0])
+        weight = np.maximum(1 / HOURS, 1 / (self.hours + 1))
+        mean = np.where(np.isnan(self.errors), error, self.errors + weight * (error - self.errors))
+        errors = np.where(np.isnan(error), self.errors, mean)
+        return replace(self, flows=flows, absences=absences, told=self.hour, errors=errors, hours=self.hours + known)
+
+    def forgetting(self) -> "Normal":
+        """Without queues that are gone for long, or are too many."""
+        here, capacity = [name_of(row) for row in self.index.rows], dormant_capacity(self.capacity, len(self.index))
+        most = len(here) + capacity
+        flows, absences = self.flows.without_unused(here, most), self.absences.without_unused(here, most)
+        place = self.place if flows is self.flows else flows.places(here)
+        return replace(self, flows=flows, absences=absences, place=place, capacity=capacity)
+
+    def expect(self, hour: int) -> Expected:
+        """In this hour of the week."""
+        size, day = len(self.index), hour // 24
+        own, days = self.flows.around(hour, self.place), self.flows.highest(day, self.place)
+        names = [name_of(row) for row in self.index.rows] if self.history or self.absences.names else []
+        away = self.absences.around(hour, self.absences.places(names) if names else np.full(size, -1))
+        for one in (own, away):  # what goes on since an hour is no excuse for itself
+            one[:, (hour - 1) // HOURS % WEEKS, 0] = 0
+        known = np.count_nonzero(own[PAUSE, :, 1], axis=0)
+        pauses, rates, from_history = own[PAUSE], own[:PAUSE, :, 1], np.zeros(size, np.bool_)
+        guesses = np.stack([middle(own[INFLOW, :, 1]), np.full(size, np.nan)])
+        weeks = known
+        if self.history is not None:
+            at = self.history.flows.places(names)
+            past, past_away = self.history.flows.around(hour, at), self.history.absences
+            young = known < 2  # of limits the higher one: one that is too high costs time, not trust
+            pauses = np.where(young, np.maximum(pauses, past[PAUSE]), pauses)
+            away = np.where(young, np.maximum(away, past_away.around(hour, past_away.places(names))), away)
+            days = np.where(young, np.maximum(days, self.history.flows.highest(day, at)), days)
+            guesses[1] = middle(past[INFLOW, :, 1])
+            better = (self.hours >= LEAST_HOURS) & (self.errors[0] < BETTER * self.errors[1])
+            from_history = (np.count_nonzero(past[PAUSE, :, 1], axis=0) > 0) & ~better
+            rates = np.where(from_history, past[:PAUSE, :, 1], rates)
+            weeks = np.maximum(known, np.count_nonzero(past[PAUSE, :, 1], axis=0))
+        low = unpacked(lowest(rates)) - 1
+        high = unpacked(rates.max(axis=1)) - 1
+        longest, spread = longest_and_spread(pauses)
+        silence = longest + np.where(weeks >= SOME_WEEKS, np.clip(3 * spread, 0.15 * longest, 2 * longest), 2 * longest)
+        regular = (weeks >= SOME_WEEKS) & (longest > REGULAR_PAUSE) & (spread < REGULAR * longest)
+        silence = np.where(regular & (longest > LONG), np.maximum(silence, longest + MARGIN), silence)
+        return Expected(
+            index=self.index,
+            weeks=weeks.astype(np.float64),
+            pause=longest,
+            silence=np.where(weeks > 0, silence, np.nan),
+            regular=regular,
+            low=low[INFLOW] / 3600,
+            inflow=np.stack([low[INFLOW], high[INFLOW]]),
+            outflow=np.stack([low[OUTFLOW], high[OUTFLOW]]),
+            guesses=guesses,
+            absence=absence_limit(away[0]),
+            highs=unpacked(days),
+            from_history=from_history,
+        )
+
+
+name_of: Callable[[QueueRow], QueueName] = attrgetter("address", "name")
+
+
+def is_followed(row: QueueRow) -> bool:
+    """Not what ends with its client, or is filled by the broker."""
+    return row.kind is QueueKind.USER or (row.kind is QueueKind.SUBSCRIPTION and row.durable)
+
+
+def limited(values: NDArray[np.float64], limit: NDArray[np.float64]) -> NDArray[np.float64]:
+    """No more than the limit, where both are known."""
+    with np.errstate(invalid="ignore"):
+        return np.where(values > limit, limit, values)
+
+
+def lowest(rates: Bytes) -> Bytes:
+    """(kinds, WEEKS, rows) → of each the lowest week; of three or four the second lowest."""
+    ordered = np.sort(np.where(rates == 0, 255, rates), axis=1)
+    count = np.count_nonzero(rates, axis=1)
+    low = np.where(count >= SOME_WEEKS, ordered[:, 1], ordered[:, 0])
+    return np.where(count > 0, low, 0).astype(np.uint8)
+
+
+def middle(rates: Bytes) -> Column:
+    """Of the weeks (axis 0) of one kind: the lower of the two in the middle."""
+    ordered = np.sort(np.where(rates == 0, 255, rates), axis=0)
+    count = np.count_nonzero(rates, axis=0)
+    at = np.take_along_axis(ordered, np.maximum(count - 1, 0)[None] // 2, axis=0)[0]
+    return unpacked(np.where(count > 0, at, 0).astype(np.uint8)) - 1
+
+
+def longest_and_spread(pauses: Bytes) -> tuple[Column, Column]:
+    """(WEEKS, hours, rows) → seconds: the longest, and by how much the weeks differ."""
+    of_weeks = pauses.max(axis=1)
+    least = np.where(of_weeks == 0, 255, of_weeks).min(axis=0).astype(np.uint8)
+    longest = unpacked(of_weeks.max(axis=0))
+    return longest, longest - unpacked(least)
+
+
+def absence_limit(away: Bytes) -> Column:
+    """(WEEKS, hours, rows) → seconds that consumers may be away at this hour; NaN where that is not known."""
+    longest, spread = longest_and_spread(away)
+    least = np.where(longest > LONG, MARGIN, 0.15 * longest)
+    limit = longest + np.maximum(np.clip(3 * spread, 0.15 * longest, 0.5 * longest), least)
+    known = np.count_nonzero(away[:, 1], axis=0) >= SOME_WEEKS
+    return np.where(known & (spread <= 0.15 * longest), limit, np.nan)
+
+
+def shares_of_five_minutes(activity: Activity, trend: Trend) -> NDArray[np.float64]:
+    """(expired and killed, queues): of what left over the trend window, NaN where that is little."""
+    window = activity.trend
+    gone = np.stack([window.sum(TREND_EXPIRED), window.sum(TREND_KILLED)])
+    left = gone.sum(axis=0) + or_zero(trend.rate_out) * trend.seconds
+    return np.where(left >= FEWEST, gone / np.where(left > 0, left, 1.0), np.nan)

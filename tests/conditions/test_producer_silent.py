@@ -1,0 +1,112 @@
+"""`producer_silent`: when a steady queue is told, and everything that looks the same and is none."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from conditions.normal_world import BEFORE, Flow, knowing, steady
+from conditions.world import START, Judged
+from penstock.settings.calendar import Calendar, Maintenance
+
+NAME = "producer_silent"
+
+
+def test_a_queue_that_never_pauses_a_minute_is_a_notice_at_90_s_and_a_warning_at_6_min() -> None:
+    judged = knowing(q=steady(20.0))
+    flow = Flow(judged).run(300, 20.0)
+    assert not judged.conditions
+    flow.run(75, 0.0)
+    assert NAME not in judged.notices
+    flow.run(45, 0.0)
+    assert judged.notices == {NAME}
+    flow.run(150, 0.0)
+    assert NAME not in judged.names
+    flow.run(90, 0.0)
+    assert judged.names == {NAME}
+    one = judged.one(NAME)
+    assert one.evidence["weeks"] == 4
+    assert one.evidence["usual_pause"] <= 60
+    assert one.evidence["missing"] > 20 * 300
+    flow.run(30, 20.0)
+    assert not judged.conditions
+
+
+def test_nothing_is_said_of_a_queue_of_which_nothing_is_known() -> None:
+    judged = Judged()
+    Flow(judged).run(300, 20.0).run(900, 0.0)
+    assert not judged.conditions
+
+
+def test_a_queue_that_pauses_at_this_hour_is_quiet_until_it_pauses_longer() -> None:
+    judged = knowing(step=60.0, q={**steady(0.1), "pause": np.full(len(BEFORE), 1200.0)})
+    flow = Flow(judged).run(600, 0.1).run(1200, 0.0)
+    assert not judged.conditions
+    flow.run(3600, 0.0)
+    assert judged.names == {NAME}
+
+
+def test_hours_at_which_nothing_comes_cost_nothing() -> None:
+    """The clock of messages that should have come stands still: four weeks of nothing at this hour."""
+    still = steady(20.0)
+    quiet = np.isin(BEFORE % 24, [22, 23])
+    still["inflow"] = np.where(quiet, 0.0, still["inflow"])
+    judged = knowing(q=still)
+    Flow(judged).run(300, 20.0).run(3600, 0.0)
+    assert not judged.conditions
+
+
+def test_while_the_agent_was_away_nothing_is_known_of_pauses() -> None:
+    judged = knowing(q=steady(20.0))
+    flow = Flow(judged).run(300, 20.0).run(60, 0.0)
+    judged.now += 3600
+    flow.run(60, 0.0)
+    assert not judged.conditions
+    flow.run(400, 0.0)
+    assert judged.names == {NAME}
+
+
+def test_planned_maintenance_and_holidays_are_quiet() -> None:
+    at = datetime.fromtimestamp(START, UTC).replace(tzinfo=None)
+    for calendar in (
+        Calendar(maintenance=(Maintenance("", at, at + timedelta(hours=2)),)),
+        Calendar(holidays=frozenset({at.date()})),
+    ):
+        silent_on_sundays = steady(20.0)
+        silent_on_sundays["inflow"] = np.where(BEFORE % 168 >= 144, 0.0, silent_on_sundays["inflow"])
+        judged = knowing(q=silent_on_sundays)
+        judged.policy = replace(judged.policy, calendar=calendar)
+        Flow(judged).run(300, 20.0).run(1800, 0.0)
+        assert not judged.conditions, calendar
+
+
+def test_a_producer_that_moved_is_a_notice_which_says_where_to() -> None:
+    judged = knowing(q=steady(20.0))
+    flow = Flow(judged).run(300, 20.0, new={"A": 0})
+    for n in range(60):
+        flow.run(15, 0.0, new={"A": 300.0 * (n + 1), "K": 300.0 * (n + 1)})
+    assert judged.notices == {NAME}
+    verdicts = judged.one(NAME).verdicts
+    assert verdicts["moved"].fact == "new gets as much since"
+
+
+def test_a_missed_run_of_a_regular_rhythm_is_told_by_its_time_alone() -> None:
+    """Every night for four weeks: an hour and a half after it should have come, and not before."""
+    rhythm = steady(0.0)
+    rhythm["inflow"] = np.where(BEFORE % 24 == 22, 5.0, 0.0)
+    rhythm["pause"] = 3600.0 * ((BEFORE - 23) % 24 + 1).astype(np.float64)
+    judged = knowing(step=300.0, q=rhythm)
+    flow = Flow(judged).run(3600, 0.01)
+    flow.run(24 * 3600, 0.0)
+    assert not judged.conditions
+    flow.run(3 * 3600, 0.0)
+    assert judged.names == {NAME}
+
+
+def test_a_blocked_producer_is_told_as_that() -> None:
+    judged = knowing(q=steady(20.0))
+    flow = Flow(judged).run(300, 20.0)
+    said = {"A": flow.added, "K": flow.settled, "E": 1000.0, "X": 1000.0, "M": 0.0}
+    for _ in range(30):
+        judged.poll({"q": said}, {"c": {"queue": "q"}}, {"q": {"limit_percent": 100.0, "paging": 0.0}})
+    assert judged.names == {"producers_blocked"}

@@ -1,0 +1,63 @@
+"""`slowed`: several times the usual service time while there is a backlog, also where it lies in the clients."""
+
+import numpy as np
+
+from conditions.normal_world import BEFORE, Flow, knowing, steady
+from conditions.world import Judged
+
+NAME = "slowed"
+
+
+def usual(seconds: float) -> dict[str, np.ndarray]:
+    """Of a queue that had backlogs: milliseconds of a consumer for a message, and messages an hour at best."""
+    size = len(BEFORE)
+    return {**steady(5.0), "service": np.full(size, 1000 * seconds), "pace": np.full(size, 3600 / seconds)}
+
+
+def test_five_times_as_slow_is_told_within_two_minutes_of_backlog_in_place_of_falling_behind() -> None:
+    """All of the backlog lies in the client: nothing is ready."""
+    judged = knowing(q=usual(0.05))
+    flow = Flow(judged).run(600, 5.0)
+    assert not judged.conditions
+    flow.run(180, 5.0, settles=4.0)
+    assert judged.names == {NAME}
+    one = judged.one(NAME)
+    assert abs(one.evidence["service_time"] - 0.25) < 0.03
+    assert abs(one.evidence["times"] - 5.0) < 0.6
+    flow.run(900, 5.0, settles=4.0)
+    assert judged.names == {NAME}
+    flow.run(400, 5.0)
+    assert NAME not in judged.names
+
+
+def test_a_backlog_at_the_usual_pace_is_no_slowness() -> None:
+    judged = knowing(q=usual(0.05))
+    Flow(judged).run(600, 5.0).run(900, 30.0, settles=20.0)
+    assert judged.names == {"falling_behind"}
+
+
+def test_who_settles_nothing_stalls_and_is_not_slow() -> None:
+    judged = knowing(q=usual(0.05))
+    Flow(judged).run(600, 5.0).run(300, 5.0, settles=0.0)
+    assert NAME not in judged.names
+
+
+def test_the_usual_is_learned_from_windows_with_a_backlog() -> None:
+    """Twenty of them: three quarters of an hour at 0.1 s, then 0.6 s."""
+    judged = Judged()
+    flow = Flow(judged).run(2700, 10.5, settles=10.0)
+    assert NAME not in judged.names
+    assert abs(judged.state.judgement.service.usual[0] - 0.1) < 0.01
+    flow.run(240, 10.5, settles=1.7)
+    assert NAME in judged.names
+
+
+def test_a_consumer_more_is_no_window() -> None:
+    judged = knowing(q=usual(0.05))
+    flow = Flow(judged).run(600, 5.0)
+    said = {"A": flow.added, "K": flow.settled, "E": 1000.0, "X": 1000.0, "M": 0.0}
+    for n in range(1, 12):
+        consumers = {f"c{i}": {"queue": "q", "T": 50, "N": 60 + n, "C": 10.0 + n} for i in range(1 + n % 2)}
+        numbers = {**said, "A": flow.added + 75 * n, "K": flow.settled + 15 * n, "M": 60.0 * n, "D": 60.0 * n}
+        judged.poll({"q": numbers}, consumers)
+        assert NAME not in judged.names
