@@ -17,7 +17,8 @@ from bench.world import EPOCH, SECONDS_A_POLL
 from penstock.agent import Assessor, Poller, process
 from penstock.agent.checkpoints import Checkpoints
 from penstock.agent.workers import Workers
-from penstock.brokers.artemis import ArtemisReader, reader
+from penstock.brokers.artemis import reader
+from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.brokers.engine import ReaderOptions
 from penstock.core.table import Table
 from penstock.exposition.catalogue import CATALOGUE, Family

@@ -20,7 +20,7 @@ CLOCK_NOISE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class BrokerKind:
-    """A kind of broker: what rules must know of it. How it is read is a `penstock.brokers.Kind`.
+    """A kind of broker: what rules must know of it. How it is read is a `brokers.registry.Kind`.
 
     name: in the configuration, in labels and files. product: whose it is and what it is called.
     shows_sessions: consumers name their session; else all of a connection count as one.

@@ -9,7 +9,7 @@ from penstock.agent.checkpoint import checkpoint_of, restore
 from penstock.assessment.assess import State
 from penstock.insight.answers import AccountSheet
 from penstock.insight.explain import BrokerView
-from penstock.insight.openmq_account import openmq_account_list
+from penstock.insight.sheets import openmq_account_list
 from penstock.model import QueueKind, Snapshot
 
 DMQ = "mq.sys.dmq"

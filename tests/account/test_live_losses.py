@@ -14,7 +14,7 @@ import pytest
 from flowbench.core import CoreProcess
 from penstock.agent.checkpoint import checkpoint_of, restore
 from penstock.assessment.assess import State, assess
-from penstock.brokers.artemis import ArtemisReader
+from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.conditions import in_doubt
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.insight.account import account_list

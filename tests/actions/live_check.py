@@ -15,7 +15,7 @@ import pytest
 
 from flowbench.core import CoreClient, CoreProcess
 from penstock.assessment.assess import State, assess
-from penstock.brokers.artemis import ArtemisReader
+from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.conditions.catalogue import on
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.insight import actions, answers

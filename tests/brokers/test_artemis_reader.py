@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from penstock.brokers import cadence, engine
-from penstock.brokers.artemis import ArtemisReader, reader, requests
+from penstock.brokers.artemis import reader, requests
+from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.requests import quote
 from penstock.core.errors import BadAnswer, SourceError, Unreachable, Unsupported

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from brokers.test_artemis_reader import NULL_POINTER, Broker, errors, polled
-from penstock.brokers.artemis import ArtemisReader, reader, requests, sizes
+from penstock.brokers.artemis import reader, requests, sizes
+from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.brokers.requests import key_of
 from penstock.core.errors import BadAnswer, SourceError, Unreachable
 from penstock.model import Snapshot

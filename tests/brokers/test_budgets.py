@@ -9,7 +9,8 @@ import pytest
 from agent.test_series_budget import samples
 from brokers.test_artemis_reader import Broker, calls, errors, messages, polled
 from penstock.agent.assessor import Assessor, PollResult, Result
-from penstock.brokers.artemis import ArtemisReader, requests
+from penstock.brokers.artemis import requests
+from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.brokers.budget import Budget, RowBudgets
 from penstock.brokers.engine import ReaderOptions
 from penstock.core.errors import BadAnswer, SourceError, Unreachable

@@ -13,8 +13,7 @@ import pytest
 from brokers import toy
 from brokers.server import Toy
 from penstock.brokers import cadence, engine
-from penstock.brokers.kind import Kind
-from penstock.brokers.registry import KINDS
+from penstock.brokers.registry import KINDS, Kind
 from penstock.core.errors import Refused
 from penstock.model import Snapshot
 from penstock.transports.recording import RecordedCall, RecordingTransport

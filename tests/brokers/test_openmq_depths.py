@@ -10,12 +10,7 @@ from penstock.brokers.openmq.depths import LEFT_ALONE, TOO_LONG, Depths
 
 def row(name: str = "q", entered: float = 0, left: float = 0, size: float = 10) -> Destination:
     return Destination(
-        name=name,
-        type="q",
-        num_msgs_in=entered,
-        num_msgs_out=left,
-        msg_bytes_in=entered * size,
-        msg_bytes_out=left * size,
+        name=name, type="q", messages_added=entered, removed=left, added_bytes=entered * size, removed_bytes=left * size
     )
 
 

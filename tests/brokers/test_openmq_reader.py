@@ -9,7 +9,7 @@ import pytest
 
 from penstock.brokers.budget import RowBudgets
 from penstock.brokers.engine import ReaderOptions
-from penstock.brokers.openmq import OpenMQReader
+from penstock.brokers.openmq.reader import OpenMQReader
 from penstock.core.errors import SourceError, Unreachable
 from penstock.model import LeftOut, Snapshot, TransactionState
 from penstock.transports.portmapper import request_epoch

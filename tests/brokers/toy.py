@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock.brokers.cadence import Aged, read_each
 from penstock.brokers.engine import BrokerReader, Poll, unreadable
-from penstock.brokers.kind import Kind
+from penstock.brokers.registry import Kind
 from penstock.brokers.replies import Decoder, Replies, Reply
 from penstock.brokers.rows import RowT, columns, integers, present
 from penstock.brokers.tables import TableBuilder
@@ -68,8 +68,8 @@ class Settings(msgspec.Struct):
 
 ABOUTS, QUEUES, CONSUMERS = Decoder(About), Decoder(Queue), Decoder(Consumer)
 CONNECTIONS, SETTINGS = Decoder(Connection), Decoder(Settings)
-QUEUE_NUMBERS = {name: name for name in ("messages", "delivering", "consumers", "added", "acknowledged")}
-CONSUMER_NUMBERS = {name: name for name in ("buffered", "delivered", "acknowledged")}
+QUEUE_NUMBERS = ("messages", "delivering", "consumers", "added", "acknowledged")
+CONSUMER_NUMBERS = ("buffered", "delivered", "acknowledged")
 
 
 def ask(what: str, name: str = "") -> Request:
@@ -132,12 +132,12 @@ class ToyReader(BrokerReader[Reply]):
     def _queue_table(self, rows: Sequence[Queue]) -> Table[QueueRow]:
         kind, ring = QueueKind.USER, RingSource.NONE
         make = [QueueRow(r.name, r.name, "ANYCAST", True, False, "", kind, ring, "", "") for r in rows]
-        return self._queues(integers(rows, "id"), make.__getitem__, present(columns(rows, QUEUE_NUMBERS)))[0]
+        return self._queues(integers(rows, "id"), make.__getitem__, present(columns(rows, *QUEUE_NUMBERS)))[0]
 
     def _consumer_table(self, rows: Sequence[Consumer], queues: dict[int, str]) -> Table[ConsumerRow]:
         names = [queues.get(row.queue, "") for row in rows]
         make = [ConsumerRow(str(r.id), n, n, r.client, "", "TOY", "", "", "") for r, n in zip(rows, names, strict=True)]
-        return self._consumers(integers(rows, "id"), make.__getitem__, present(columns(rows, CONSUMER_NUMBERS)))[0]
+        return self._consumers(integers(rows, "id"), make.__getitem__, present(columns(rows, *CONSUMER_NUMBERS)))[0]
 
 
 KIND = Kind(about=ABOUT, reader=ToyReader, hint=Hint(path="the toy serves it at /toy"))

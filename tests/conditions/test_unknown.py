@@ -3,7 +3,7 @@
 from conditions.situations import HELD, HOLDER
 from conditions.world import Judged
 from penstock.conditions.unknown import UNKNOWN
-from penstock.insight.unknown import of_queue
+from penstock.insight.knowledge import undecided_conditions
 
 
 def test_a_queue_is_unknown_until_its_third_poll() -> None:
@@ -11,7 +11,9 @@ def test_a_queue_is_unknown_until_its_third_poll() -> None:
     for polls in (1, 2, 3):
         judged.poll({"q": HELD})
         (series,) = judged.tables["queue"].index
-        told = of_queue(judged.state, judged.snapshot({"q": HELD}, {}, {}), judged.policy, series)
+        told = next(
+            undecided_conditions(judged.state, judged.snapshot({"q": HELD}, {}, {}), judged.policy, series), None
+        )
         if polls == 3:
             assert told is None
         else:

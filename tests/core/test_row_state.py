@@ -11,8 +11,7 @@ import pytest
 
 import penstock
 from penstock.core.state import By, RowState, column, declared, mask, row_states, unindexed, with_restored
-from penstock.core.table import Column, Index
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Index, Mask
 
 ABC = Index.of(["a", "b", "c"])
 CBD = ABC.advance(np.array([1, 2, 7]), lambda _: ["d"])[0]

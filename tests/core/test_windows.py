@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from penstock.core.table import Index
-from penstock.core.windows import Mask, Sample, Values, Window
+from penstock.core.table import Index, Mask
+from penstock.core.windows import Sample, Values, Window
 
 
 @pytest.mark.parametrize("seed", range(8))

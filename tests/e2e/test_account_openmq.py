@@ -36,7 +36,7 @@ from penstock.agent import Poller
 from penstock.cli.polling import open_poller
 from penstock.conditions import in_doubt
 from penstock.config import load
-from penstock.insight.openmq_account import openmq_account_list
+from penstock.insight.sheets import openmq_account_list
 from penstock.model import TransactionState
 from penstock_demo.cache import require_java
 from penstock_demo.openmq import GUEST, OpenMQBroker

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.brokers.artemis import ArtemisReader
+from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.brokers.budget import RowBudgets
 from penstock.brokers.engine import ReaderOptions
 from penstock.model import Snapshot

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from e2e.test_names import CONTROLS, NAMES
-from penstock.brokers.artemis import ArtemisReader, answers, sizes
+from penstock.brokers.artemis import answers, sizes
 from penstock.brokers.artemis import requests as ask
+from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.brokers.replies import Decoder
 from penstock.brokers.requests import key_of
 from penstock.model import Snapshot

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from penstock.brokers.artemis import ArtemisReader
+from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.brokers.engine import ReaderOptions
 from penstock.cli.replay import TIMEOUT
 from penstock.core.errors import SourceError

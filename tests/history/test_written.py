@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from history.polls import NAMES, POLICY, Clock, files, judged, recorded, rows, write, writer
-from penstock.brokers.artemis import ArtemisReader
+from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.cli.replay import as_configured
 from penstock.core.errors import SourceError
 from penstock.history import compact

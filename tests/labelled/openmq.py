@@ -74,14 +74,7 @@ def listing_of(consumers: list[Consumer], members: list[Consumer]) -> tables.Lis
 
 
 def depth(row: Destination) -> Carried:
-    return Carried(
-        row.num_msgs,
-        row.num_msgs_pending_acks,
-        row.num_msgs_held_in_transaction,
-        row.num_msgs_in_delay_delivery,
-        row.total_msg_bytes,
-        exact=True,
-    )
+    return Carried(row.messages, row.pending, row.uncommitted, row.scheduled, row.bytes, exact=True)
 
 
 def without_the_run_before(lines: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:

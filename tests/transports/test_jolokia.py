@@ -15,7 +15,7 @@ import trustme
 from aiohttp import web
 
 from penstock.agent.factory import open_transport
-from penstock.brokers.artemis import KIND
+from penstock.brokers.registry import ARTEMIS
 from penstock.config import load
 from penstock.core.errors import BadAnswer, ConfigError, PenstockError, Refused, Unreachable
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport, TlsFiles
@@ -42,7 +42,7 @@ async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
 
 def target(url: str, tls: TlsFiles | None = None, max_answer_bytes: int = 2**20) -> JolokiaTarget:
     return JolokiaTarget(
-        url, "exporter", lambda: CANARY, "http://broker", tls, max_answer_bytes=max_answer_bytes, hint=KIND.hint
+        url, "exporter", lambda: CANARY, "http://broker", tls, max_answer_bytes=max_answer_bytes, hint=ARTEMIS.hint
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from core.things import by
 from penstock.assessment.assess import State, Tables, assess
-from penstock.brokers.artemis import ArtemisReader
+from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.core.errors import BadAnswer, ConfigError, PenstockError, Unreachable
 from penstock.model import Snapshot
 from penstock.settings.policy import Policy

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 with atheris.instrument_imports(include=["penstock"]):
     from penstock.agent import Assessor, Poller, process
     from penstock.agent import state_file as state
-    from penstock.brokers.artemis import ArtemisReader
+    from penstock.brokers.artemis.reader import ArtemisReader
     from penstock.config.loading import load
     from penstock.config.web import load_web
     from penstock.core.errors import PenstockError

@@ -13,7 +13,8 @@ import pytest
 
 from brokers.test_artemis_reader import Broker
 from penstock.assessment.assess import State, Tables, assess
-from penstock.brokers.artemis import ArtemisReader, reader
+from penstock.brokers.artemis import reader
+from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.brokers.engine import ReaderOptions
 from penstock.model import Snapshot
 from penstock.series.totals import Totals

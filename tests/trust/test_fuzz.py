@@ -22,10 +22,9 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from penstock.agent import Assessor, Poller
-from penstock.brokers.artemis import ArtemisReader
-from penstock.brokers.artemis.reader import ROLES_AGE
+from penstock.brokers.artemis.reader import ROLES_AGE, ArtemisReader
 from penstock.brokers.engine import ReaderOptions
-from penstock.brokers.openmq import OpenMQReader
+from penstock.brokers.openmq.reader import OpenMQReader
 from penstock.core.errors import PenstockError
 from penstock.exposition.body import Exposition
 from penstock.exposition.syntax import Format

@@ -19,8 +19,8 @@ from history.polls import judged, recorded
 from penstock.agent import Poller
 from penstock.brokers.artemis import answers as artemis
 from penstock.brokers.engine import ReaderOptions, ValuesLeftOut, unreadable
-from penstock.brokers.openmq import OpenMQReader
 from penstock.brokers.openmq import answers as openmq
+from penstock.brokers.openmq.reader import OpenMQReader
 from penstock.brokers.replies import Decoder
 from penstock.brokers.rows import MOST_REPAIRS, repaired
 from penstock.insight.events import Change, Event

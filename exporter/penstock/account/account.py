@@ -15,8 +15,7 @@ from penstock.account.reading import read
 from penstock.account.ring_losses import RingLosses
 from penstock.account.rollbacks import Rollbacks
 from penstock.account.visits import Visits
-from penstock.core.table import Column
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask
 from penstock.model import Observation, Snapshot
 from penstock.observation.facts import SKEW, AddressJoin, Facts, Seen
 from penstock.observation.losses import Losses

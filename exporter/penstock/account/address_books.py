@@ -9,13 +9,11 @@ from enum import IntEnum
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import meanwhile, read
 from penstock.core.state import By, RowState, column, counter, declared, mask, unindexed
-from penstock.core.table import Column, Index, Table, take_or_fill
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Index, Mask, Matrix, Table, take_or_fill
 from penstock.model import AddressRow, QueueKind, QueueRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
 
@@ -68,8 +66,8 @@ class AddressBooks(RowState):
     reason: Column = column(saved=False)
     policy: Column = column(saved=False)
     unfiltered: Column = column(saved=False)
-    low: NDArray[np.float64] = column(lines=3, saved=False)
-    high: NDArray[np.float64] = column(lines=3, saved=False)
+    low: Matrix = column(lines=3, saved=False)
+    high: Matrix = column(lines=3, saved=False)
     least: Column = column(saved=False)
     most: Column = column(saved=False)
     routed: Column = column(saved=False)

@@ -11,8 +11,7 @@ import numpy as np
 from penstock.account.queue_books import QueueBooks
 from penstock.account.visits import Visits, movers, summed
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
-from penstock.core.table import Column, Index, Positions
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Index, Mask, Positions
 from penstock.model import QueueRow
 from penstock.observation.facts import Facts, or_zero
 

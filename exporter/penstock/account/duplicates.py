@@ -7,12 +7,11 @@ poll before is not. A producer that names an address with each message shows no 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.account.address_books import AddressBooks, with_siblings
 from penstock.account.reading import anonymous, read
 from penstock.core.state import By, RowState, column, counter, unindexed
-from penstock.core.table import Column, Index, Keys, Table, take_or_fill
+from penstock.core.table import Column, Index, Keys, Matrix, Table, take_or_fill
 from penstock.model import AddressRow, ProducerRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
 
@@ -58,7 +57,7 @@ class Duplicates(RowState):
     routed0: Column = column(saved=False)
     sent: Column = column(saved=False)
     routed: Column = column(saved=False)
-    unsent: NDArray[np.float64] = column(lines=3, saved=False)
+    unsent: Matrix = column(lines=3, saved=False)
     most: Column = column(saved=False)
     """NaN: not known."""
     anonymous: bool = unindexed(bool)

@@ -6,8 +6,8 @@ import numpy as np
 
 from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
-from penstock.core.table import Column, Index, Table
-from penstock.core.windows import Mask
+from penstock.core.catalogues import read_toml
+from penstock.core.table import Column, Index, Mask, Table
 from penstock.model import QueueRow
 
 QUEUE_FATES = ("acknowledged", "moved", "expired", "dead_lettered", "purged", "evicted", "replaced")
@@ -19,22 +19,7 @@ LOSSES = ("evicted", "removed", "dropped", "rejected", "too_large", "unwanted", 
 """Fates by which a message is gone and no one has seen it."""
 HANDLED = "acknowledged"
 """What is to become of messages."""
-CAUSES: Mapping[str, str] = {
-    "moved": "an operator or a move by management",
-    "expired": "its time to live",
-    "dead_lettered": "too many deliveries",
-    "purged": "an operator, or a queue that is purged when its last consumer goes",
-    "evicted": "arrivals at a full ring",
-    "removed": "the limit of a destination",
-    "replaced": "a newer last value",
-    "unrouted": "an address without a queue",
-    "dropped": "a full address (policy DROP)",
-    "rejected": "a full address (policy FAIL)",
-    "too_large": "the limit of a destination",
-    "unwanted": "the filters of all queues",
-    "duplicate": "the duplicate id of its producer",
-    "rolled_back": "its producer",
-}
+CAUSES: Mapping[str, str] = read_toml("penstock.account", "fates.toml")["causes"]
 """Who or what gives a message this fate where no client is known; of all but those that consumers acknowledge."""
 UNCOMMITTED = "uncommitted"
 """Sent in transactions that are open, and in no queue yet. Neither this nor what is rolled back is a loss."""

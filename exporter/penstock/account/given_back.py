@@ -10,8 +10,7 @@ from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import hides_consumers, left_by, read
 from penstock.core.state import By, RowState, column, counter
-from penstock.core.table import Column
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask
 from penstock.model import Snapshot
 from penstock.observation.facts import Facts, Seen, or_zero
 

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import hides_consumers, meanwhile, read
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column
+from penstock.core.table import Column, Matrix
 from penstock.model import Snapshot
 from penstock.observation.facts import Facts, or_zero
 
@@ -25,11 +24,11 @@ class InDoubt(RowState):
     broker's clock, as the broker's own time of one is that of its last start. read: they were, at this poll.
     """
 
-    counted: NDArray[np.float64] = column(lines=2, saved=False)
-    sure: NDArray[np.float64] = column(lines=2, saved=False)
-    unlisted: NDArray[np.float64] = column(lines=4, saved=False)
-    links: NDArray[np.float64] = column(lines=2, saved=False)
-    rest: NDArray[np.float64] = column(lines=2, saved=False)
+    counted: Matrix = column(lines=2, saved=False)
+    sure: Matrix = column(lines=2, saved=False)
+    unlisted: Matrix = column(lines=4, saved=False)
+    links: Matrix = column(lines=2, saved=False)
+    rest: Matrix = column(lines=2, saved=False)
     since: Mapping[str, float] = unindexed(dict)
     read: bool = unindexed(bool)
 

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import anonymous, attempted_in_vain, meanwhile
 from penstock.account.visits import Visits, movers
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
-from penstock.core.table import Column
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask, Matrix
 from penstock.model import Snapshot
 from penstock.observation.facts import Facts, or_zero
 
@@ -51,10 +49,10 @@ class Moves(RowState):
     moved: Column = counter(0.0, outlives=True)
     acknowledged: Column = counter(0.0, outlives=True)
     either: Column = counter(0.0, outlives=True)
-    unseen: NDArray[np.float64] = column(0.0, lines=5, saved=False)
+    unseen: Matrix = column(0.0, lines=5, saved=False)
     peak: Column = column(0.0, saved=False)
     fresh: Column = column(0.0, saved=False)
-    vain: NDArray[np.float64] = column(lines=5, saved=False)
+    vain: Matrix = column(lines=5, saved=False)
     vain0: Column = column(saved=False)
     rolls: Mask = mask(saved=False)
     doubt: Column = column(0.0, saved=False)
@@ -123,7 +121,7 @@ class Moves(RowState):
         )
 
     @property
-    def seen(self) -> NDArray[np.float64]:
+    def seen(self) -> Matrix:
         """What `peak` accounts for, at the last polls."""
         some = self.rolls.any()
         return self.unseen + np.where(self.rolls, (1 + RETURNED) * self.vain, 0.0) if some else self.unseen

@@ -11,8 +11,8 @@ from penstock.account.duplicates import Sent
 from penstock.account.fates import Bounds
 from penstock.account.openmq_books import REASONS, DeadLetterPoll, DestinationBooks, DestinationPoll, TopicBooks
 from penstock.account.reading import read
-from penstock.core.table import Column, Index, Positions, Table
-from penstock.core.windows import Mask, Window
+from penstock.core.table import Column, Index, Mask, Positions, Table
+from penstock.core.windows import Window
 from penstock.model import AddressRow, QueueRow, Snapshot
 from penstock.observation.activity import SAMPLES, persistent
 from penstock.observation.facts import Facts, or_zero
@@ -116,7 +116,7 @@ def polled_queues(found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> De
         limit=reported.limit_messages,
         removes=reported.removes & own,
         rejects=reported.rejects & own,
-        sized=np.isfinite(reported.message_limit),
+        sized=np.isfinite(reported.message_limit_bytes),
         dead_letters=reported.dead_letters & own,
         is_dead=kind > 0,
     )

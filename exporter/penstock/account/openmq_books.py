@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column, counter, mask
-from penstock.core.table import Column, Index
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Index, Mask, Matrix
 from penstock.observation.facts import or_zero
 from penstock.observation.openmq import MARGIN
 
@@ -98,8 +96,8 @@ class DestinationBooks(RowState):
     opening: Column = counter(outlives=True)
     adjusted: Column = counter(0.0, outlives=True)
     apart: Column = counter(0.0, outlives=True)
-    low: NDArray[np.float64] = counter(0.0, lines=len(REASONS), outlives=True)
-    more: NDArray[np.float64] = counter(0.0, lines=len(REASONS), outlives=True)
+    low: Matrix = counter(0.0, lines=len(REASONS), outlives=True)
+    more: Matrix = counter(0.0, lines=len(REASONS), outlives=True)
     acknowledged: Column = counter(0.0, outlives=True)
     unseen: Column = counter(0.0, outlives=True)
     unseen_at: Column = column(-np.inf, outlives=True, saved=False)
@@ -108,8 +106,8 @@ class DestinationBooks(RowState):
     gone: Column = column(outlives=True)
     content: Column = column(outlives=True, saved=False)
     raw: Column = column(saved=False)
-    gaps: NDArray[np.float64] = column(lines=3, saved=False)
-    levels: NDArray[np.float64] = column(lines=SAMPLES, saved=False)
+    gaps: Matrix = column(lines=3, saved=False)
+    levels: Matrix = column(lines=SAMPLES, saved=False)
     d_came: Column = column(0.0, saved=False)
     d_gone: Column = column(0.0, saved=False)
     d_gone_before: Column = column(0.0, saved=False)
@@ -119,9 +117,9 @@ class DestinationBooks(RowState):
     unread: Column = column(0.0, saved=False)
     moved: Mask = mask(saved=False)
     moved_at: Column = column(-np.inf, outlives=True, saved=False)
-    full: NDArray[np.bool_] = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
-    filled: NDArray[np.bool_] = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
-    carried: NDArray[np.bool_] = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
+    full: Mask = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
+    filled: Mask = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
+    carried: Mask = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
     uncommitted: Column = column(0.0, saved=False)
     ready: Column = column(0.0, saved=False)
     stale: Column = column(0.0, saved=False)
@@ -295,7 +293,7 @@ class DestinationBooks(RowState):
         ]
 
 
-def recent(before: NDArray[np.bool_], now: Mask, read: Mask) -> NDArray[np.bool_]:
+def recent(before: Mask, now: Mask, read: Mask) -> Mask:
     """With another poll, in a line of its own where the depth was read."""
     moved = np.where(read, np.vstack([before[1:], now]), before)
     return np.vstack([moved[:-1], moved[-1] | now])
@@ -307,7 +305,7 @@ class TopicBooks(DestinationBooks):
 
     BY: ClassVar[By | None] = None
     unwanted: Column = column(0.0, saved=False)
-    unsent: NDArray[np.float64] = column(lines=SAMPLES, saved=False)
+    unsent: Matrix = column(lines=SAMPLES, saved=False)
     """Sent less what came, at the last polls: too low by what producers sent unseen before they went."""
     partly: Mask = mask(saved=False)
     """Producers went, or could not be read: it may be more."""
@@ -326,5 +324,5 @@ class TopicBooks(DestinationBooks):
         unsent = np.vstack([before[:-2], np.fmax(before[-2], before[-1]), before[-1] - self.d_came])
         return replace(self, unsent=unsent, partly=np.ones_like(self.partly))
 
-    def unsent_before(self, *, watched: bool) -> NDArray[np.float64]:
+    def unsent_before(self, *, watched: bool) -> Matrix:
         return np.where(np.isnan(self.unsent) & watched, 0.0, self.unsent)  # a topic that was made since

@@ -7,11 +7,9 @@ as in `observation.facts`. What a ring evicts and a last value replaces has no c
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column, counter
-from penstock.core.table import Column
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask, Matrix
 from penstock.observation.facts import Facts, or_zero
 
 BASE = ("account_a0", "account_k0", "account_e0", "account_x0")
@@ -33,7 +31,7 @@ class QueueBooks(RowState):
     BY = By.QUEUE
     STORED_AS = "account_"
     since: Column = counter(outlives=True)
-    base: NDArray[np.float64] = counter(lines=4, stored_as=BASE)
+    base: Matrix = counter(lines=4, stored_as=BASE)
     opening: Column = counter(outlives=True)
     adjusted: Column = counter(outlives=True)
     partly: Column = counter(0.0, outlives=True, stored_as="account_begun_anew")
@@ -48,8 +46,8 @@ class QueueBooks(RowState):
     killed: Column = column(0.0, outlives=True, saved=False)
     content: Column = column(outlives=True, saved=False)
     lacking: Column = column()
-    gaps: NDArray[np.float64] = column(lines=3, saved=False)
-    unheld: NDArray[np.float64] = column(lines=4, saved=False)
+    gaps: Matrix = column(lines=3, saved=False)
+    unheld: Matrix = column(lines=4, saved=False)
 
     def advance(self, found: Facts, *, watched: bool) -> "QueueBooks":
         """watched: the same process was polled before, so that a queue not seen then was created since."""
@@ -111,7 +109,7 @@ class QueueBooks(RowState):
         )
 
     @property
-    def totals(self) -> NDArray[np.float64]:
+    def totals(self) -> Matrix:
         """Lines: added, acknowledged, expired, killed."""
         return np.stack([self.added, self.acknowledged, self.expired, self.killed])
 

@@ -3,8 +3,7 @@
 import numpy as np
 
 from penstock.account.queue_books import QueueBooks
-from penstock.core.table import Column, RowT, Table
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask, RowT, Table
 from penstock.model import ProducerRow, Snapshot
 from penstock.observation.facts import Facts, Seen, or_zero
 

@@ -12,8 +12,7 @@ import numpy as np
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import hides_consumers, left_by
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
-from penstock.core.table import Column, Index, Positions
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Index, Mask, Positions
 from penstock.model import ConsumerRow, ProducerRow, QueueRow, Snapshot
 from penstock.observation.facts import Facts, Seen, or_zero
 

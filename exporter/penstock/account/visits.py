@@ -3,13 +3,11 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.account.address_books import came_to_address
 from penstock.account.queue_books import QueueBooks
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column, Index, Positions, take_or_fill
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Index, Mask, Matrix, Positions, take_or_fill
 from penstock.model import AddressRow, QueueRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
 
@@ -53,7 +51,7 @@ class Visits(RowState):
     sent: Column = column(0.0, saved=False)
     others: Column = column(saved=False)
     strange: Column = column(saved=False)
-    grew: NDArray[np.float64] = column(0.0, lines=WINDOW, saved=False)
+    grew: Matrix = column(0.0, lines=WINDOW, saved=False)
     begins: Mask = column(saved=False, dtype=np.bool_, fill=0.0)
     new: Mask = column(saved=False, dtype=np.bool_, fill=0.0)
     has_queue: Mask = column(saved=False, dtype=np.bool_, fill=0.0)

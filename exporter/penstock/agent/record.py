@@ -18,9 +18,8 @@ from penstock.assessment.assess import State
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Scope, Severity
 from penstock.core.state import By, declared, row_states
-from penstock.core.table import Column, Index, Keys, take_or_fill
+from penstock.core.table import Column, Index, Keys, Mask, take_or_fill
 from penstock.core.table import positions as positions_of
-from penstock.core.windows import Mask
 from penstock.incidents.incident import Incident
 from penstock.insight.events import ConditionKey, Event, Told
 from penstock.model import Process, Role, Snapshot

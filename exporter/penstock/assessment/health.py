@@ -11,8 +11,7 @@ from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.paused import PAUSED
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
-from penstock.core.table import Column, Index, Positions, Table
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Index, Mask, Positions, Table
 from penstock.incidents.incident import Key, key_of
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.clock import Clock

@@ -46,8 +46,6 @@ class Reply(Response):
 
 
 class Replies(Generic[ResponseT]):
-    """Reads raw answers."""
-
     def __init__(self, response: type[ResponseT], path: str) -> None:
         """path: where the kind's Jolokia is, for the operator whose URL leads elsewhere."""
         self._decoder = msgspec.json.Decoder(list[response])  # type: ignore[valid-type]

@@ -3,10 +3,18 @@
 import re
 from collections.abc import Sequence
 
+from msgspec import Struct
+from msgspec.structs import fields
+
 from penstock.core.errors import BadAnswer
 from penstock.transports.transport import Request
 
 _KEY_PROPERTY = re.compile(r'([^=,]*)=("(?:[^"\\]|\\.)*"|[^,]*)', re.DOTALL)
+
+
+def attributes(row: type[Struct]) -> tuple[str, ...]:
+    """Those that are asked for rows of this type."""
+    return tuple(one.encode_name for one in fields(row))
 
 
 def read(mbean: str, attributes: Sequence[str], **config: str) -> Request:

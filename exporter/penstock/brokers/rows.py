@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Annotated, Any, Generic, Protocol, TypeVar
@@ -46,16 +47,19 @@ Code = Annotated[float, Meta(ge=0, le=127)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
+def named(name: str, default: Any = NAN) -> Any:
+    """A field that the broker calls `name`."""
+    return msgspec.field(name=name, default=default)
+
+
+@dataclass(slots=True)
 class Rows(Generic[RowT]):
     """Rows of one type out of an answer. unreadable: values and rows that could not be read; lost: rows of these."""
 
-    __slots__ = ("lost", "rows", "total", "unreadable")
-
-    def __init__(self, rows: list[RowT], total: int, unreadable: int = 0, lost: int = 0) -> None:
-        self.rows = rows
-        self.total = total
-        self.unreadable = unreadable
-        self.lost = lost
+    rows: list[RowT]
+    total: int
+    unreadable: int = 0
+    lost: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -182,9 +186,8 @@ def matrix(rows: Sequence[msgspec.Struct], fields: Sequence[str]) -> NDArray[np.
     return found
 
 
-def columns(rows: Sequence[msgspec.Struct], fields: Mapping[str, str]) -> dict[str, Column]:
-    """By the model's names of columns, each read from the field of the rows that `fields` gives it."""
-    return dict(zip(fields, matrix(rows, list(fields.values())), strict=True))
+def columns(rows: Sequence[msgspec.Struct], *fields: str) -> dict[str, Column]:
+    return dict(zip(fields, matrix(rows, fields), strict=True))
 
 
 def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:

@@ -9,8 +9,7 @@ import numpy as np
 
 from penstock.causes.verdict import Verdict, Verdicts
 from penstock.core.catalogues import filled, read_toml
-from penstock.core.table import Column, Positions
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask, Positions
 from penstock.settings.constants import Constants
 
 if TYPE_CHECKING:

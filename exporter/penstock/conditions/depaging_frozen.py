@@ -2,7 +2,8 @@
 
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import nearly, numbers, proof
-from penstock.core.windows import Mask, longer
+from penstock.core.table import Mask
+from penstock.core.windows import longer
 from penstock.observation.facts import Facts
 from penstock.observation.poll import RuleInputs
 

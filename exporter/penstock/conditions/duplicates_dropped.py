@@ -3,8 +3,7 @@
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import lost, window
 from penstock.conditions.wording import some
-from penstock.core.table import Positions
-from penstock.core.windows import Mask
+from penstock.core.table import Mask, Positions
 from penstock.observation.losses import DUPLICATE
 from penstock.observation.poll import RuleInputs
 

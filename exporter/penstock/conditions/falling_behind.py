@@ -7,8 +7,7 @@ from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import ago, numbers, trend
 from penstock.conditions.slowed import SLOWED
 from penstock.conditions.stalled import openmq_rule as stalled_rule
-from penstock.core.table import Positions
-from penstock.core.windows import Mask
+from penstock.core.table import Mask, Positions
 from penstock.observation.activity import TREND_GROWTH, TREND_MESSAGES
 from penstock.observation.poll import RuleInputs
 

@@ -5,8 +5,8 @@ import numpy as np
 from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import nearly, proof
 from penstock.conditions.stalled import rule as stalled_rule
-from penstock.core.table import Column, Positions
-from penstock.core.windows import Mask, longer
+from penstock.core.table import Column, Mask, Positions
+from penstock.core.windows import longer
 from penstock.observation.poll import RuleInputs
 
 MESSAGES = 10

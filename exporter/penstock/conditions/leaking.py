@@ -3,8 +3,7 @@
 import numpy as np
 
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.core.table import Column, Positions
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask, Positions
 from penstock.observation.buffers import LULL, POLLS, PROVEN, SECONDS, SHARE, WINDOWS
 from penstock.observation.poll import RuleInputs
 

@@ -5,8 +5,8 @@ import numpy as np
 from penstock.causes import backlog
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import nearly
-from penstock.core.table import Column, Positions
-from penstock.core.windows import Mask, longer
+from penstock.core.table import Column, Mask, Positions
+from penstock.core.windows import longer
 from penstock.model import QueueKind
 from penstock.observation.poll import RuleInputs
 

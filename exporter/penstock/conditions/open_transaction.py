@@ -6,8 +6,8 @@ from penstock.causes import stalled
 from penstock.conditions import evidence, openmq
 from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import nearly
-from penstock.core.table import Column
-from penstock.core.windows import Mask, longer
+from penstock.core.table import Column, Mask
+from penstock.core.windows import longer
 from penstock.observation.poll import RuleInputs
 
 

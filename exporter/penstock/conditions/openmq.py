@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from penstock.core.table import Column, Keys, Positions
-from penstock.core.windows import Mask, longer
+from penstock.core.table import Column, Keys, Mask, Positions
+from penstock.core.windows import longer
 from penstock.observation.openmq import Openmq, OpenmqFacts
 from penstock.observation.poll import RuleInputs
 from penstock.series.queues import number_or_nan

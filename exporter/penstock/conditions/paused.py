@@ -3,8 +3,7 @@
 from penstock.causes import backlog
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import of_queues
-from penstock.core.table import Positions
-from penstock.core.windows import Mask
+from penstock.core.table import Mask, Positions
 from penstock.observation.poll import RuleInputs
 
 

@@ -8,8 +8,8 @@ from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.disabled import DISABLED
 from penstock.conditions.evidence import nearly, numbers
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
-from penstock.core.table import Column, Positions
-from penstock.core.windows import Mask, longer
+from penstock.core.table import Column, Mask, Positions
+from penstock.core.windows import longer
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import CLOCK
 

@@ -7,7 +7,8 @@ from penstock.conditions.blocked_by_operator import BLOCKED_BY_OPERATOR
 from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.dead_letters_full import DEAD_LETTERS_FULL
 from penstock.conditions.evidence import full_address, full_destination, nearly, proof
-from penstock.core.windows import Mask, longer
+from penstock.core.table import Mask
+from penstock.core.windows import longer
 from penstock.observation.facts import Facts
 from penstock.observation.openmq import at_limit, near_limit
 from penstock.observation.poll import RuleInputs

@@ -7,8 +7,8 @@ from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import numbers, window, window_begin
 from penstock.conditions.starving import destructive
-from penstock.core.table import Column, Positions
-from penstock.core.windows import Mask, longer
+from penstock.core.table import Column, Mask, Positions
+from penstock.core.windows import longer
 from penstock.observation.activity import PERSISTENT_POLLS, Returns
 from penstock.observation.poll import RuleInputs
 

@@ -2,8 +2,7 @@
 
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.ring_lost_by_consumer import who_returned
-from penstock.core.table import Column, Positions
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask, Positions
 from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
 from penstock.series.queues import TARGETS

@@ -7,8 +7,8 @@ from penstock.conditions import evidence, openmq
 from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import nearly
 from penstock.conditions.leaking import LEAKING
-from penstock.core.table import Column
-from penstock.core.windows import Mask, longer
+from penstock.core.table import Column, Mask
+from penstock.core.windows import longer
 from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
 from penstock.observation.unacked import BATCH

@@ -4,8 +4,8 @@ import numpy as np
 
 from penstock.conditions.condition import Raised
 from penstock.conditions.evidence import dispatch_timeout, nearly
-from penstock.core.table import Column
-from penstock.core.windows import Mask, longer
+from penstock.core.table import Column, Mask
+from penstock.core.windows import longer
 from penstock.observation.facts import Facts
 from penstock.observation.poll import RuleInputs
 

@@ -2,8 +2,7 @@
 
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import numbers
-from penstock.core.table import Column
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask
 from penstock.observation.facts import Facts
 from penstock.observation.poll import RuleInputs
 

@@ -1,4 +1,4 @@
-"""`unknown`: nothing can be said of a queue or a client. Looked up on request, see `insight.unknown`."""
+"""`unknown`: nothing can be said of a queue or a client. Looked up on request, see `insight.knowledge`."""
 
 from penstock.conditions.condition import Condition, always, declared
 from penstock.learned.warm_up import POLLS

@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.conditions.condition import Evidence
-from penstock.core.windows import Mask
+from penstock.core.table import Mask
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import EXPIRED, unusual_share
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self, TypedDict, Unpack
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from penstock.core.table import Column, Index
-from penstock.core.windows import Mask, reindex
+from penstock.core.table import Column, Index, Mask
+from penstock.core.windows import reindex
 
 
 class By(StrEnum):

@@ -16,6 +16,11 @@ KnownT = TypeVar("KnownT", bound=Hashable)
 Column = NDArray[np.float64]
 """One number per row; NaN = missing (the broker did not say, or its version lacks it). Never 0 for missing."""
 
+Mask = NDArray[np.bool_]
+"""Yes or no per row; or of shape (lines, rows)."""
+Matrix = NDArray[np.float64]
+"""Of shape (lines, rows)."""
+
 SLACK = 64
 """By how much what is known by a name may be beyond a multiple of what is there, before what is gone is forgotten."""
 

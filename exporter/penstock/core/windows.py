@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.table import Column, Index, Positions, take_or_fill
+from penstock.core.table import Column, Index, Mask, Positions, take_or_fill
 
-Mask = NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from penstock.conditions.wording import KNOBS, NumbersToTell
 from penstock.core.catalogues import filled, read_toml
-from penstock.core.table import Column
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask
 from penstock.findings.usage import Clients, FindingContext, FlowControl
 from penstock.model import BROKER_KINDS, BrokerKind, ConsumerRow, QueueRow
 from penstock.series.labels import ClientSeries

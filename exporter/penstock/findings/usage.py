@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.table import Column, Index, Keys, Positions, Table
-from penstock.core.windows import Mask, reindex
+from penstock.core.table import Column, Index, Keys, Mask, Positions, Table
+from penstock.core.windows import reindex
 from penstock.findings.limits import DEFAULT_LIMIT, SHARED_LIMIT
 from penstock.learned.prefetch import ConsumerArrivals
 from penstock.learned.saturation import Saturation

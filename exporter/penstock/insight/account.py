@@ -69,7 +69,6 @@ class SheetMaker:
         self.shown: list[int] = [i for i in range(len(queues)) if i < len(member) and member[i] != HIDDEN]
 
     def named(self, name: str) -> list[int]:
-        """Queues that have this name or address."""
         rows = self._queues.index.rows
         return [i for i in self.shown if name in (rows[i].name, rows[i].address)]
 
@@ -95,8 +94,6 @@ class SheetMaker:
 
 
 class Sheets(SheetMaker):
-    """Makes the sheets of one poll."""
-
     def __init__(self, view: BrokerView, account: MessageAccount, queues: Table[QueueRow]) -> None:
         super().__init__(view, queues)
         self._account = account

@@ -173,7 +173,6 @@ def _incidents(broker: str, before: Sequence[Incident], after: Sequence[Incident
 
 
 def _operated(broker: str, before: MessageAccount, after: MessageAccount, now: float) -> Iterator[Event]:
-    """What operators moved and purged between two polls."""
     if not before.watched or after is before:
         return
     index, to = after.moves.index, {move.queue: f" to {', '.join(move.to)}" for move in after.moves.proven}

@@ -3,9 +3,9 @@ what is not known and why.
 """
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec.structs import asdict
@@ -23,13 +23,11 @@ from penstock.incidents.incident import Incident, key_of
 from penstock.incidents.incidents import Incidents
 from penstock.insight import answers
 from penstock.insight import knowledge as sure
-from penstock.insight import unknown as undecided
 from penstock.insight.actions import Actions
 from penstock.insight.answers import ConditionSummary, Evidence, Number, QueueClient, StallThreshold
 from penstock.insight.flow_control import connections_of, flow_of
-from penstock.insight.formatting import NAMES, duration
+from penstock.insight.formatting import NAMES, amount_text, duration
 from penstock.insight.knowledge import OF_BROKER, Failing
-from penstock.insight.related import dead_letters
 from penstock.learned.timeout import FEW, MANY
 from penstock.model import BrokerKind, Snapshot
 from penstock.observation.activity import FLOW_IN, FLOW_OUT
@@ -43,9 +41,12 @@ NEAR = 2000
 HEALTHY = frozenset({"healthy", "watching"})
 WITH_ACTIONS = 20
 """Conditions of one object that are told with what to do, the worst."""
+MOST_RELATED = 50
+"""Things of one kind that are told with an object, the largest."""
 MAX_CLIENTS = 200
 """Clients of one queue that are shown one by one, those with a condition first."""
 
+ConditionT = TypeVar("ConditionT", bound=answers.Condition)
 QUEUE_NUMBERS, CLIENT_NUMBERS = (tuple[str, ...](NAMES["numbers"][kind]) for kind in ("queue", "client"))
 
 
@@ -117,6 +118,17 @@ def listed(one: ActiveCondition, view: BrokerView, actions: Actions | None = Non
     return answers.ListedCondition(broker=one.broker, address=one.address, queue=one.queue, **full)
 
 
+def in_full(
+    view: BrokerView,
+    found: Sequence[ActiveCondition],
+    make: Callable[[ActiveCondition, BrokerView, Actions | None], ConditionT],
+    most: int | None = None,
+) -> list[ConditionT]:
+    """The worst first, and these with what to do."""
+    found, actions = sorted(found, key=lambda one: (-one.severity, one.since)), Actions(view.snapshot, view.state)
+    return [make(one, view, actions if i < WITH_ACTIONS else None) for i, one in enumerate(found[:most])]
+
+
 def completeness(one: ActiveCondition, view: BrokerView) -> answers.Completeness:
     state = view.state
     polls, due = state.judgement.warm_up.judged(one.since + state.clock.applied, view.interval)
@@ -182,7 +194,6 @@ def explain(
     clients, left_out = clients_of(view, series, client, {one.client for one in here})
     here += unknown_conditions(view, series, [one.client for one in clients])
     flow = {name: json_number(column[i]) for name, column in rates(view).items()}
-    actions = Actions(view.snapshot, view.state)
     known = knowledge_of_queue(view, i, here, clients, failing, alone=client is not None)
     return answers.Explanation(
         broker=series.broker,
@@ -195,10 +206,7 @@ def explain(
         healthy=known.state in HEALTHY,
         knowledge=known,
         incidents=incidents_in_full(view, [one for one in view.incidents.told if concerns(one, series, client)]),
-        conditions=[
-            condition_in_full(one, view, actions if i < WITH_ACTIONS else None)
-            for i, one in enumerate(sorted(here, key=lambda one: (-one.severity, one.since)))
-        ],
+        conditions=in_full(view, here, condition_in_full),
         numbers=numbers_at(table, QUEUE_NUMBERS, i),
         rate_in=flow.get("rate_in"),
         rate_out=flow.get("rate_out"),
@@ -259,11 +267,7 @@ def concerns(incident: Incident, series: QueueSeries, client: str | None) -> boo
 
 def unknown_conditions(view: BrokerView, series: QueueSeries, clients: Sequence[str] = ()) -> Iterator[ActiveCondition]:
     """Where nothing can be said of the queue, or of these clients of it."""
-    about = (view.state, view.snapshot, view.policy, series)
-    queue = undecided.of_queue(*about)
-    if queue is not None:
-        yield queue
-    yield from undecided.of_clients(*about, clients)
+    return sure.undecided_conditions(view.state, view.snapshot, view.policy, series, clients)
 
 
 def find_queue(view: BrokerView, queue: str, address: str | None) -> tuple[QueueSeries, int]:
@@ -327,6 +331,38 @@ def applied_rules(given: Resolved) -> list[answers.AppliedRule]:
 
 def text_of(value: object) -> str | bool | Number:
     return getattr(value, "text", value if isinstance(value, bool | int | float) else str(value))
+
+
+# --- what belongs to it
+
+
+def queues_with(
+    table: Table[QueueSeries], role: str, chosen: Callable[[QueueSeries], bool], numbers: Sequence[str]
+) -> list[answers.Related]:
+    """The largest by the first of the numbers."""
+    at, read = [i for i, row in enumerate(table.index) if chosen(row)], [name for name in numbers if name in table]
+    if read:
+        at.sort(key=lambda i: -np.nan_to_num(table[read[0]][i]))
+    return [
+        answers.Related(role, "queue", table.index.rows[i].queue, numbers_text(table, read, i))
+        for i in at[:MOST_RELATED]
+    ]
+
+
+def numbers_text(table: Table[Any], names: Sequence[str], i: int) -> str:
+    told = {name: table[name][i] for name in names if name in table}
+    return ", ".join(f"{name} {amount_text(None if np.isnan(one) else int(one))}" for name, one in told.items())
+
+
+def dead_letters(table: Table[QueueSeries], address: str, queue: str = "") -> list[answers.Related]:
+    """Who sends dead letters to the address; and where those of the queue go."""
+    found = queues_with(table, "gets dead letters of", lambda row: row.dead_letter_address == address, ("killed",))
+    for row in table.index:
+        if queue and (row.address, row.queue) == (address, queue) and row.dead_letter_address:
+            held = any(one.address == row.dead_letter_address for one in table.index)
+            told = "" if held else "it has no queue: dead letters are lost"
+            found.append(answers.Related("sends dead letters to", "address", row.dead_letter_address, told))
+    return found
 
 
 # --- its clients
@@ -408,7 +444,6 @@ def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | Non
 
 
 def unknown(view: BrokerView, series: QueueSeries, i: int) -> Iterator[tuple[str, str]]:
-    """What cannot be said of the queue, and why."""
     table, snapshot = view.tables["queue"], view.snapshot
     for name, collector in snapshot.collectors.items():
         if collector.error:
@@ -416,7 +451,7 @@ def unknown(view: BrokerView, series: QueueSeries, i: int) -> Iterator[tuple[str
     for note in snapshot.notes:
         yield "part of the broker", note
     trend = view.state.judgement.activity.trend
-    why = undecided.not_judged(view.state, snapshot, view.policy)
+    why = sure.not_judged(view.state, snapshot, view.policy)
     if why:
         yield "all conditions", why
     elif trend.seconds < view.policy.constants.window:
@@ -428,7 +463,6 @@ def unknown(view: BrokerView, series: QueueSeries, i: int) -> Iterator[tuple[str
 
 
 def unknown_numbers(table: Table[QueueSeries], i: int) -> Iterator[tuple[str, str]]:
-    """Numbers of a queue that cannot be known."""
     if np.isnan(table["ready"][i]):
         yield (
             "what waits, and what it threw away",

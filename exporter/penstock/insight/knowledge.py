@@ -1,6 +1,6 @@
-"""How sure it is what is said of an object: "healthy" needs as much proof as an alarm."""
+"""How sure it is what is said of an object, and of what nothing can be: "healthy" needs as much proof as an alarm."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,10 @@ from penstock.conditions.stalled import STALLED
 from penstock.conditions.unknown import UNKNOWN
 from penstock.insight.answers import Knowledge, QueueClient, Watched
 from penstock.insight.formatting import duration, moment
-from penstock.learned.warm_up import SECONDS
+from penstock.learned.warm_up import POLLS, SECONDS
+from penstock.model import Snapshot
+from penstock.observation.facts import JUDGED, NEEDED, time_of
+from penstock.series.labels import ClientSeries, QueueSeries
 from penstock.settings.policy import Policy
 
 EARLY = 0.25
@@ -23,6 +26,9 @@ WAITS = {
     NO_CONSUMER.name: "messages wait, and a consumer that comes ends it",
     NOT_DISPATCHING.name: "messages wait, and one that is delivered ends it",
 }
+NO_NUMBERS = (
+    "this version of the broker shows no numbers per consumer; Artemis shows them from 2.28 (AMQ Broker 7.11) on"
+)
 OF_BROKER = ("", "")
 """Address and queue of a condition of the broker itself: it concerns every queue."""
 
@@ -118,3 +124,59 @@ def watched_of_clients(
 
 def json_seconds(seconds: float) -> float:
     return round(float(seconds), 1)
+
+
+# --- of what nothing can be said: the condition `unknown`, made when it is asked for
+
+
+def undecided_conditions(
+    state: State, snapshot: Snapshot, policy: Policy, series: QueueSeries, clients: Iterable[str] = ()
+) -> Iterator[ActiveCondition]:
+    """Of the queue, and of these clients of it; where nothing of it is judged the queue says so, and they do not."""
+    why = not_judged(state, snapshot, policy)
+    if not why and series.kind not in JUDGED:
+        why = f"queues of kind {series.kind} are not judged"
+    if why:
+        yield undecided(state, snapshot, series, "", why)
+        return
+    key, warm_up = state.queues.grouping.key_of(series), state.judgement.warm_up
+    young = too_young(state, snapshot, series, "", POLLS if key is None else warm_up.queues.polls_of(key))
+    if young is not None:
+        yield young
+    here = (series.address, series.queue)
+    told = {one.client for one in state.judgement.conditions if (one.address, one.queue) == here}
+    numbers = snapshot.consumers is not None and "buffered" in snapshot.consumers
+    for client in clients:
+        if client in told:
+            continue
+        key = state.consumers.clients.key_of(ClientSeries(series.broker, *here, client))
+        found = too_young(state, snapshot, series, client, POLLS if key is None else warm_up.clients.polls_of(key))
+        if not numbers:
+            found = undecided(state, snapshot, series, client, NO_NUMBERS)
+        if found is not None:
+            yield found
+
+
+def not_judged(state: State, snapshot: Snapshot, policy: Policy) -> str:
+    """Why nothing is judged; empty where it is, or was at a poll whose verdicts still stand."""
+    if state.judgement.still_stands(time_of(snapshot), policy.constants):
+        return ""
+    missing = [name for name in NEEDED if name in snapshot.collectors and not snapshot.collectors[name].usable]
+    return f"the last polls could not be judged: {' and '.join(missing) or 'queues or consumers'} could not be read"
+
+
+def too_young(state: State, snapshot: Snapshot, series: QueueSeries, client: str, polls: int) -> ActiveCondition | None:
+    """Of what was seen at so many `polls`."""
+    if polls >= POLLS:
+        return None
+    return undecided(state, snapshot, series, client, f"seen at {polls} of the {POLLS} polls that it takes", polls)
+
+
+def undecided(
+    state: State, snapshot: Snapshot, series: QueueSeries, client: str, why: str, polls: int = 0
+) -> ActiveCondition:
+    stamps = state.judgement.warm_up.stamps[-polls:] if polls else ()
+    begin = stamps[0] - state.clock.applied if stamps else snapshot.stamp
+    evidence = {"polls": float(polls)} if polls else {}
+    where = (series.broker, series.address, series.queue, client)
+    return ActiveCondition(UNKNOWN.name, *where, Severity.INFO, begin, evidence, why=why)

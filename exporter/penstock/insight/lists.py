@@ -15,8 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.unknown import UNKNOWN
-from penstock.core.table import Column, Positions, Table
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask, Positions, Table
 from penstock.insight import answers, explain
 from penstock.insight.answers import Client, ClientConnection, ClientView, Consumer, Queue, Target, columns
 from penstock.insight.explain import BrokerView, json_number

@@ -11,15 +11,13 @@ from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.stalled import STALLED
 from penstock.core.table import Positions, Table
 from penstock.insight import explain
-from penstock.insight.actions import Actions
+from penstock.insight import knowledge as sure
 from penstock.insight.answers import Fact, Knowledge, ListedCondition, ObjectView, Related
-from penstock.insight.explain import WITH_ACTIONS, BrokerView, NotFound, json_number
+from penstock.insight.explain import MOST_RELATED, BrokerView, NotFound, json_number
 from penstock.insight.formatting import NAMES, moment
-from penstock.insight.knowledge import OF_BROKER, Failing, judged, knowledge, speaks_of_queue, watched_of_broker
+from penstock.insight.knowledge import OF_BROKER, Failing
 from penstock.insight.lists import CLIENT
-from penstock.insight.related import MOST, dead_letters, numbers_text, queues_with
 from penstock.insight.sheets import sheets_of
-from penstock.insight.unknown import not_judged
 from penstock.model import QueueKind, Role
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import HIDDEN, ProducerSeries, QueueSeries
@@ -64,12 +62,12 @@ def explain_address(view: BrokerView, address: str, failing: Failing | None) -> 
     sent = {j: producers["produced"][j] for j, row in enumerate(producers.index) if row.address == address}
     queues = view.table("queue")
     related = [
-        *queues_with(queues, "has", lambda row: row.address == address, ("messages", "consumers")),
+        *explain.queues_with(queues, "has", lambda row: row.address == address, ("messages", "consumers")),
         *(
             Related("is sent to by", "client", producers.index.rows[j].client, f"{sent[j]:,.0f} messages")
             for j in sorted(sent, key=lambda j: -np.nan_to_num(sent[j]))
         ),
-        *dead_letters(queues, address),
+        *explain.dead_letters(queues, address),
     ]
     told = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
     why = _not_judged(view, ((row, "") for row in queues.index if row.address == address))
@@ -91,9 +89,9 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
     texts = {"protocol": row.protocol, "user": row.user, "from": row.remote_host}
     if consumers is not None:
         at = np.flatnonzero(view.snapshot.consumer_connection == connections.index.keys[i])
-        for j in at[:MOST].tolist():
+        for j in at[:MOST_RELATED].tolist():
             queue = consumers.index.rows[j].queue
-            related.append(Related("consumes from", "queue", queue, numbers_text(consumers, HELD, j)))
+            related.append(Related("consumes from", "queue", queue, explain.numbers_text(consumers, HELD, j)))
         clients = _clients(view, at)
     told = [
         one
@@ -193,7 +191,7 @@ def sum_of_address(address: str, parts: Iterable[AddressSum], missing: Mapping[s
     known = Knowledge(state, why, since, [each for one in deciding.values() for each in one.watched])
     told = [one for part in parts for one in part.told]
     stamp = min(one.stamp for one in parts)
-    return ObjectView("", "address", address, round(stamp, 3), known, facts, told[:MOST], related, [])
+    return ObjectView("", "address", address, round(stamp, 3), known, facts, told[:MOST_RELATED], related, [])
 
 
 def _facts(table: Table[Any], units: Mapping[str, str], i: int) -> Iterator[Fact]:
@@ -211,9 +209,7 @@ def _made(
     related: list[Related],
     known: Knowledge,
 ) -> ObjectView:
-    told = sorted(told, key=lambda one: (-one.severity, one.since))
-    actions = Actions(view.snapshot, view.state)
-    conditions = [explain.listed(one, view, actions if i < WITH_ACTIONS else None) for i, one in enumerate(told[:MOST])]
+    conditions = explain.in_full(view, told, explain.listed, MOST_RELATED)
     stamp = round(view.snapshot.stamp, 3)
     of_it = [one for one in view.incidents.told if name in {one.object, *one.victims, *(key[1] for key in one.members)}]
     shown = explain.incidents_in_full(view, of_it)
@@ -225,17 +221,20 @@ def _known(
 ) -> Knowledge:
     """why: nothing is judged of it; empty where something is."""
     about, own = view.snapshot.broker, kind == "broker"
-    bad = [one for one in told if speaks_of_queue(one) or (own and one.severity > Severity.INFO and not one.silenced)]
+    bad = [
+        one for one in told if sure.speaks_of_queue(one) or (own and one.severity > Severity.INFO and not one.silenced)
+    ]
     if own and about is not None and about.role is Role.PASSIVE:
         on = f"passive: it serves no client; last read at {moment(view.snapshot.stamp)}"
-        return knowledge(told, bad, [], on, failing)
-    watched = [*watched_of_broker(view.state, view.policy, view.interval)]
-    return knowledge(told, bad, watched, judged(view.state, view.kind.name, view.interval, *Scope), failing, why)
+        return sure.knowledge(told, bad, [], on, failing)
+    watched = [*sure.watched_of_broker(view.state, view.policy, view.interval)]
+    on = sure.judged(view.state, view.kind.name, view.interval, *Scope)
+    return sure.knowledge(told, bad, watched, on, failing, why)
 
 
 def _not_judged(view: BrokerView, asked: Iterable[tuple[QueueSeries, str]]) -> str:
     """Why nothing is judged: of the broker, or of all these queues, or clients of them; empty where something is."""
-    why = not_judged(view.state, view.snapshot, view.policy)
+    why = sure.not_judged(view.state, view.snapshot, view.policy)
     for row, client in () if why else asked:
         found = next(explain.unknown_conditions(view, row, [client] if client else []), None)
         if found is None:

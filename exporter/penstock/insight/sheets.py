@@ -1,9 +1,25 @@
-"""The sheets of a broker's account, by its kind."""
+"""The sheets of a broker's account, by its kind; those of OpenMQ are made here: of queues and subscriptions, and of
+topics before their subscriptions.
+"""
 
-from penstock.insight.account import account_list
-from penstock.insight.answers import AccountList, AccountSheet
-from penstock.insight.explain import BrokerView, NotFound
-from penstock.insight.openmq_account import openmq_account_list
+from collections.abc import Mapping
+
+import numpy as np
+from msgspec.structs import replace
+
+from penstock.account.fates import Bounds
+from penstock.account.openmq import lost, queue_fates, topic_fates
+from penstock.account.openmq_books import LEFT, REFUSED, DestinationBooks
+from penstock.core.table import Table
+from penstock.insight.account import MAX_SHEETS, REASONS, SheetMaker, account_list, amount, exact, sums
+from penstock.insight.answers import AccountList, AccountSheet, Amount
+from penstock.insight.explain import BrokerView, NotFound, json_number
+from penstock.model import QueueKind, QueueRow
+from penstock.observation.facts import JUDGED
+
+WHY: Mapping[str, str] = REASONS["openmq"]
+FATES: Mapping[str, str] = REASONS["openmq_fates"]
+THERE = ("scheduled", "delivering", "uncommitted")
 
 
 def sheets(view: BrokerView, name: str) -> AccountList:
@@ -22,3 +38,114 @@ def sheets_of(view: BrokerView, address: str, queue: str) -> list[AccountSheet]:
         return []
     ours = [one for one in found if one.address == address]
     return [one for one in ours if one.queue == queue][:1] + [one for one in ours if not one.queue][:1]
+
+
+def openmq_account_list(view: BrokerView, queues: Table[QueueRow], name: str) -> AccountList:
+    """As `account.account_list`."""
+    sheets = OpenmqSheets(view, queues)
+    if name:
+        of_queues, of_topics = sheets.named(name), [i for topic, i in sheets.topics.items() if name == topic]
+        if not of_queues and not of_topics:
+            raise sheets.missing("address or queue", name, sheets.topics)
+    else:
+        rows = queues.index.rows
+        of_queues = [i for i in sheets.shown if sheets.lost[i] > 0 and rows[i].kind in JUDGED]
+        of_topics = [i for i in sheets.topics.values() if sheets.topics_lost[i] > 0]
+    made = [sheets.of_topic(i) for i in of_topics[:MAX_SHEETS]] + [sheets.of_queue(i) for i in of_queues[:MAX_SHEETS]]
+    made.sort(key=lambda sheet: (sheet.address, sheet.queue))
+    return sheets.listed(made[:MAX_SHEETS], len(of_queues) + len(of_topics))
+
+
+class OpenmqSheets(SheetMaker):
+    def __init__(self, view: BrokerView, queues: Table[QueueRow]) -> None:
+        super().__init__(view, queues)
+        self._account = view.state.judgement.openmq_account
+        self._fates, self._topic_fates = queue_fates(self._account, queues), topic_fates(self._account)
+        self.lost, self.topics_lost = lost(self._fates), lost(self._topic_fates)
+        topics = enumerate(self._account.topics.index)
+        self.topics: dict[str, int] = {row.name: i for i, row in topics if not row.name.startswith("mq.")}
+
+    def of_queue(self, i: int) -> AccountSheet:
+        row, books = self._queues.index.rows[i], self._account.queues
+        numbers = {name: float(np.nan_to_num(self._queues[name][i])) for name in ("messages", *THERE, "removed")}
+        content, subscription = numbers["messages"], row.kind is QueueKind.SUBSCRIPTION
+        ready = content - numbers["scheduled"] - numbers["delivering"]
+        names = THERE[:2] if subscription else THERE
+        there: dict[str, Amount] = {"ready": json_number(ready)}
+        there |= {name: json_number(numbers[name]) for name in names}
+        if subscription:
+            left: dict[str, Amount] = {"acknowledged": json_number(numbers["removed"])}
+            came: dict[str, Amount] = {"added": json_number(numbers["removed"] + content)}
+            sheet = self._sheet(None, -1, row.address, came, there, left, {"added": WHY["again"]})
+        else:
+            left, reasons = amounts(self._fates, i, ("acknowledged", *LEFT, *REFUSED))
+            if row.kind is QueueKind.DEAD_LETTER and "removed" in reasons:
+                reasons["removed"] = WHY["overflow"]
+            if books.unseen[i]:
+                unseen = f"{books.unseen[i]:,.0f} of them settled by clients that no poll saw"
+                reasons["acknowledged"] = "; ".join((*filter(None, [reasons.get("acknowledged")]), unseen))
+            sheet = self._sheet(books, i, row.address, came_to(books, i), there, left, reasons)
+        by_client = self._buffered(i)
+        delivering = self._in_delivery(i, by_client)
+        unsure = {name: FATES[name] for name, value in delivering.items() if not exact(value)}
+        return replace(sheet, queue=row.name, buffered=by_client, delivering=delivering, reasons=sheet.reasons | unsure)
+
+    def of_topic(self, i: int) -> AccountSheet:
+        books = self._account.topics
+        left, reasons = amounts(
+            self._topic_fates, i, ("acknowledged", "removed", "dead_lettered", *REFUSED, "unwanted")
+        )
+        came = came_to(books, i)
+        if left["unwanted"] != 0:
+            came["unwanted"] = left["unwanted"]  # which the topic does not count
+        there: dict[str, Amount] = {"there": json_number(books.content[i])}
+        name, reasons = books.index.rows[i].name, {"acknowledged": WHY["of_topic"], **reasons}
+        return self._sheet(books, i, name, came, there, left, reasons)
+
+    def _sheet(
+        self,
+        books: DestinationBooks | None,
+        i: int,
+        address: str,
+        came: dict[str, Amount],
+        there: dict[str, Amount],
+        left: dict[str, Amount],
+        reasons: dict[str, str],
+    ) -> AccountSheet:
+        """books: that know since when it is, and what is unexplained."""
+        since, gap = (np.nan, 0) if books is None else (books.since[i], json_number(books.unexplained[i]))
+        return AccountSheet(
+            self._view.policy.broker, address, "", self._begun(since), came, there, left, {}, {}, {}, None, gap,
+            reasons, sums(came, there, left, gap),
+        )  # fmt: skip
+
+    def _in_delivery(self, i: int, by_client: Mapping[str, Amount]) -> dict[str, Amount]:
+        state, addresses = self._view.state.judgement.openmq, self._view.snapshot.addresses
+        if state.queues.index is not self._queues.index:
+            return {}
+        held = sum(one for one in by_client.values() if isinstance(one, int | float))
+        prepared, alone = state.prepared, float(state.queues.with_nobody[i])
+        # Of what other queues may have at most, and topics, which do not say what their consumers have of it.
+        others = np.maximum(np.delete(state.queues.unheld, i, axis=1).max(axis=0), 0.0).sum()
+        others += np.inf if addresses is None else np.nansum(addresses["delivering"][addresses["topic"] > 0])
+        high = min(alone, prepared.in_doubt)
+        low = min(float(np.fmax(prepared.abandoned - others, 0.0)), high)
+        found: dict[str, Amount] = {"buffered": held, "unheld": amount(alone - high, alone - low)}
+        if alone > 0 and prepared.received != prepared.in_doubt:  # others are open, or it is not known
+            found["unheld"] = None
+        if high > 0 or (alone > 0 and np.isnan(prepared.received)):
+            found["in_doubt"] = None if np.isnan(prepared.received) else amount(low, high)
+        if state.queues.stale[i] > 0:
+            found["removed_while_held"] = json_number(state.queues.stale[i])
+        return found if any(value != 0 for value in found.values()) else {}
+
+
+def amounts(fates: Mapping[str, Bounds], i: int, names: tuple[str, ...]) -> tuple[dict[str, Amount], dict[str, str]]:
+    """Those fates of a row, and why some of them are not exact."""
+    left = {name: amount(*(float(bound[i]) for bound in fates[name])) for name in names}
+    return left, {name: FATES[name] for name, value in left.items() if not exact(value)}
+
+
+def came_to(books: DestinationBooks, i: int) -> dict[str, Amount]:
+    came: dict[str, Amount] = {"at_start": json_number(books.opening[i]), "added": json_number(books.came[i])}
+    return came | ({"restarts": json_number(books.adjusted[i])} if books.adjusted[i] else {})

@@ -11,7 +11,6 @@ from penstock.insight.formatting import age, amount_text, duration, formatted, m
 
 
 def explanation(found: answers.Explanation) -> Iterator[str]:
-    """The explanation, line by line."""
     address = f" of address {found.address}" if found.address != found.queue else ""
     yield f"{found.broker} / {found.queue}{address}   {found.kind}, {found.routing_type}"
     yield ""
@@ -208,7 +207,6 @@ def event_line(event: Event) -> str:
 
 
 def account_lines(found: AccountList) -> Iterator[str]:
-    """The sheets, line by line, for a terminal."""
     if not found.rows:
         yield f"{found.broker}: no message was lost in the time that the account covers."
     for sheet in found.rows:

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.core.state import RowState, column, mask, unindexed
-from penstock.core.table import Column, Positions
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask, Positions
 from penstock.observation.facts import CONSUMER_NUMBERS, Facts, Seen, or_zero
 from penstock.observation.poll import RuleInputs
 from penstock.observation.unacked import Unacked

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column
-from penstock.core.table import Column, Index, Positions
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Index, Mask, Positions
 from penstock.observation.facts import Facts
 from penstock.series.labels import ClientSeries, Grouping
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.core.state import By, RowState, column, mask, unindexed
-from penstock.core.table import Column
-from penstock.core.windows import Mask, Window
+from penstock.core.table import Column, Mask
+from penstock.core.windows import Window
 from penstock.observation.facts import Facts, or_zero
 
 SECONDS, SAMPLES = 120.0, 8

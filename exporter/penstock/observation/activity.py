@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.core.table import Column
-from penstock.core.windows import Mask, Window, halves
+from penstock.core.table import Column, Mask
+from penstock.core.windows import Window, halves
 from penstock.observation.facts import Facts, or_zero
 from penstock.settings.constants import Constants
 
@@ -106,7 +106,6 @@ def persistent(
 
 
 def moved_in_both_halves(activity: Activity, variable: int, constants: Constants, interval: float) -> Mask:
-    """Whether a counter moved in the first and in the second half of the window."""
     window = activity.window
     total = window.sum(variable)
     moved = np.zeros(len(total), np.bool_)

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column, Positions, take_or_fill
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask, Positions, take_or_fill
 from penstock.observation.facts import Facts
 
 WINDOWS = 6

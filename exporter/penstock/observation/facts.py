@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column
-from penstock.core.table import Column, Index, Join, Positions, Table, take_or_fill
-from penstock.core.windows import Mask, T
+from penstock.core.table import Column, Index, Join, Mask, Positions, Table, take_or_fill
+from penstock.core.windows import T
 from penstock.model import AddressRow, ConsumerRow, Process, QueueKind, QueueRow, Snapshot
 from penstock.series.queues import ready
 from penstock.settings.constants import Constants
@@ -23,8 +23,20 @@ Numbers: TypeAlias = NDArray[np.float64]
 
 QUEUE_NUMBERS = ("added", "acknowledged", "expired", "killed", "scheduled", "messages")
 """The first four are counters."""
+SAID = ("added", "settled", "expired", "killed", "scheduled", "messages")
+"""The same as `Facts` has them; those that change with `d_` before."""
+AS_THEY_ARE = {
+    **{name: name for name in ("delivering", "consumers", "paused", "last_value", "delivering_bytes")},
+    "attempts": "acknowledge_attempts",
+    "ring": "ring_limit",
+}
+"""Further columns of queues in `Facts`."""
+SUMS = ("held", "d_left", "d_delivered", "d_uncommitted")
+"""Columns of consumers of which `Facts` has the sums by queue."""
 CONSUMER_NUMBERS = ("delivered", "acknowledged", "awaiting_commit", "buffered")
 """The first two are counters."""
+SAID_OF_CONSUMERS = ("delivered", "left", "uncommitted", "held")
+"""The same in `ConsumerFacts`."""
 SKEW = 3.0
 """Messages by which numbers of one row may be apart: they are not read at the same moment."""
 NEEDED = ("queues", "consumers")
@@ -285,13 +297,11 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
     seen = Seen(seen_queues, seen_consumers, times, addresses, join)
     of_addresses = {one.name: addresses.by_queue(snapshot.addresses, one.name) for one in fields(AddressFacts)[:-1]}
     address = AddressFacts(**of_addresses, d_added=addresses.of_all_queues(or_zero(changes[0])))
-    added, settled, expired, killed, scheduled, messages = numbers
-    d_added, d_settled, d_expired, d_killed, d_scheduled, _ = changes
-    keeps = keeping(address.non_destructive, added, settled)
-    d_left, d_delivered, d_uncommitted, held = (
-        consumer.by_queue(values, len(queues))
-        for values in (consumer.d_left, consumer.d_delivered, consumer.d_uncommitted, consumer.held)
-    )
+    said = dict(zip(SAID, numbers, strict=True)) | {name: queues[of] for name, of in AS_THEY_ARE.items()}
+    changed = {f"d_{name}": change for name, change in zip(SAID[:-1], changes[:-1], strict=True)}
+    sums = {name: consumer.by_queue(getattr(consumer, name), len(queues)) for name in SUMS}
+    keeps = keeping(address.non_destructive, said["added"], said["settled"])
+    left = changed["d_settled"] + changed["d_expired"] + changed["d_killed"]
     return seen, Facts(
         now=times.now,
         read=times.read,
@@ -305,35 +315,16 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         set_back=back,
         judged=queues.index.column("judged", lambda row: row.kind in JUDGED) > 0,
         parked=queues.index.column("parked", lambda row: row.kind in PARKED) > 0,
-        added=added,
-        d_added=d_added,
-        d_settled=d_settled,
-        d_expired=d_expired,
-        d_killed=d_killed,
-        d_scheduled=d_scheduled,
-        attempts=queues["acknowledge_attempts"],
-        settled=settled,
-        expired=expired,
-        killed=killed,
-        messages=messages,
+        **said,
+        **changed,
         ready=np.where(keeps, np.nan, ready(queues)),
         keeps=keeps,
-        delivering=queues["delivering"],
-        scheduled=scheduled,
-        consumers=queues["consumers"],
-        paused=queues["paused"],
         exclusive=np.fmax(np.fmax(queues["exclusive"], queues["grouped"]), 0.0),
-        last_value=queues["last_value"],
-        ring=queues["ring_limit"],
         dispatch_at=or_zero(queues["consumers_before_dispatch"]),
-        delivering_bytes=queues["delivering_bytes"],
         address=address,
         consumer=consumer,
-        held=held,
-        d_left=d_left,
-        d_delivered=d_delivered,
-        d_uncommitted=d_uncommitted,
-        returned=d_left - d_settled - d_expired - d_killed - d_uncommitted,
+        **sums,
+        returned=sums["d_left"] - left - sums["d_uncommitted"],
     )
 
 
@@ -409,21 +400,16 @@ def consumer_facts(
     numbers = np.stack([consumers[name] for name in CONSUMER_NUMBERS])
     past = before.consumers.reindexed(consumers.index).numbers
     new = np.isnan(past[0])
-    delivered, left, uncommitted = consumer_changes(numbers, past, new & ~late, join, known)
+    changes = consumer_changes(numbers, past, new & ~late, join, known)
     return since_said(numbers, past), ConsumerFacts(
         index=consumers.index,
         queue=join.at,
         new=new,
-        held=or_zero(numbers[3]),
-        uncommitted=or_zero(numbers[2]),
-        delivered=or_zero(numbers[0]),
-        left=or_zero(numbers[1]),
+        **dict(zip(SAID_OF_CONSUMERS, or_zero(numbers), strict=True)),
+        **{f"d_{name}": change for name, change in zip(SAID_OF_CONSUMERS[:3], changes, strict=True)},
         held_bytes=consumers["buffered_bytes"],
         last_acknowledgement=consumers["last_acknowledgement"],
         last_delivery=consumers["last_delivery"],
-        d_left=left,
-        d_delivered=delivered,
-        d_uncommitted=uncommitted,
         selective=consumers.index.column("selective", lambda row: bool(row.filter)) > 0,
         orphaned=consumers["orphaned"] > 0,
         gone=gone(before, consumers.index, join),

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column
-from penstock.core.table import Column, Index
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Index, Mask
 
 STEPS = 6
 """Moves between pauses before a divisor is believed: a wrong one, twice too large, is seen by chance once in 32."""

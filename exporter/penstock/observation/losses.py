@@ -1,14 +1,13 @@
-"""Losses that go on, as the account of an Artemis broker says them, and what else of it conditions judge."""
+"""What the account of an Artemis broker says and conditions judge: losses that go on, and what a ring lost or would."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column, Table
-from penstock.core.windows import Mask, since
+from penstock.core.table import Column, Mask, Matrix, Table
+from penstock.core.windows import since
 from penstock.model import ProducerRow
 from penstock.observation.facts import SKEW, Facts, or_zero
 from penstock.settings.constants import Constants
@@ -31,12 +30,12 @@ class Losses(RowState):
     unheld: messages in delivery to no consumer, at least; unheld_since: since when it is more than `SKEW`.
     """
 
-    amount: NDArray[np.float64] = column(lines=LINES, saved=False)
-    since: NDArray[np.float64] = column(lines=LINES, saved=False)
-    last: NDArray[np.float64] = column(lines=LINES, saved=False)
-    polls: NDArray[np.float64] = column(0.0, lines=LINES, saved=False)
-    began: NDArray[np.float64] = column(lines=LINES, saved=False)
-    came0: NDArray[np.float64] = column(lines=LINES, saved=False)
+    amount: Matrix = column(lines=LINES, saved=False)
+    since: Matrix = column(lines=LINES, saved=False)
+    last: Matrix = column(lines=LINES, saved=False)
+    polls: Matrix = column(0.0, lines=LINES, saved=False)
+    began: Matrix = column(lines=LINES, saved=False)
+    came0: Matrix = column(lines=LINES, saved=False)
     came: Column = column(saved=False)
     in_doubt: Column = column(saved=False)
     unheld: Column = column(0.0, saved=False)
@@ -75,7 +74,7 @@ class Losses(RowState):
         )
 
     @property
-    def lost(self) -> NDArray[np.float64]:
+    def lost(self) -> Matrix:
         """In the present spell."""
         return self.amount - self.began
 
@@ -89,3 +88,38 @@ class Losses(RowState):
         lasts = self.last[line] - self.since[line] >= constants.persistent
         recent = found.now - self.last[line] <= constants.window_seconds(found.interval)
         return found.judged & (self.polls[line] >= POLLS) & lasts & recent
+
+
+# --- rings
+
+
+@dataclass(frozen=True, slots=True)
+class Evictions:
+    """
+    What the account says of each queue; NaN where it cannot be known. evicted: since the broker's start. by_consumers:
+    at least so many of them by consumers that went or rolled back. grew: at this poll, at least `low` by consumers;
+    low_last, high_last: by them at least and at most when there were such last, by which clients of which protocols:
+    `latest`, by the queue's key.
+    """
+
+    evicted: Column
+    by_consumers: Column
+    grew: Column
+    low: Column
+    low_last: Column
+    high_last: Column
+    latest: Mapping[int, Mapping[str, str]]
+
+
+def at_risk(facts: Facts) -> Column:
+    """Messages that a ring would lose if all its consumers went away now; NaN without a ring, while paging, and where
+    it keeps what is acknowledged. Only what they give back finds no room.
+    """
+    risk = np.clip(facts.messages - facts.scheduled - facts.ring, 0.0, facts.delivering)
+    return np.where((facts.address.paging > 0) | facts.keeps, np.nan, risk)
+
+
+def scheduled_at_risk(facts: Facts) -> Column:
+    """Scheduled messages that would find no room if they fell due now; NaN without a ring and while paging."""
+    room = np.maximum(facts.ring - facts.ready, 0.0)
+    return np.where(facts.address.paging > 0, np.nan, np.maximum(facts.scheduled - room, 0.0))

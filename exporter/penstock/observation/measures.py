@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.state import By, RowState, column, unindexed
-from penstock.core.table import Column, Positions
-from penstock.core.windows import Mask, longer, since
-from penstock.observation import ring
+from penstock.core.table import Column, Mask, Positions
+from penstock.core.windows import longer, since
 from penstock.observation.facts import of_known
+from penstock.observation.losses import scheduled_at_risk
 from penstock.observation.poll import RuleInputs
 
 
@@ -31,7 +31,7 @@ class Measures(RowState):
         rate_in, rate_out = poll.trend.rate_in, poll.trend.rate_out
         columns = {
             "ring_at_risk": poll.at_risk,
-            "ring_scheduled_at_risk": ring.scheduled_at_risk(found),
+            "ring_scheduled_at_risk": scheduled_at_risk(found),
             # The time span that a full ring covers at the present rate, and that until it starts to evict.
             "ring_retention": seconds_at(found.ring, rate_in, ~paging),
             "ring_overflow": seconds_at(np.maximum(found.ring - found.ready, 0), rate_in - rate_out, ~paging),

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column, unindexed
-from penstock.core.table import Column, Index, Positions
-from penstock.core.windows import Mask, reindex
+from penstock.core.table import Column, Index, Mask, Positions
+from penstock.core.windows import reindex
 from penstock.observation.facts import Facts
 from penstock.observation.poll import RuleInputs
 

@@ -8,11 +8,10 @@ subscription counts nothing at all: its consumers' acknowledgements are its prog
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column
-from penstock.core.table import Column, Index, Keys
-from penstock.core.windows import Mask, since
+from penstock.core.table import Column, Index, Keys, Mask, Matrix
+from penstock.core.windows import since
 from penstock.model import AcknowledgeMode, AddressRow, QueueKind, Snapshot, TransactionState
 from penstock.observation.facts import AddressJoin, ConsumerFacts, Facts, since_said
 from penstock.observation.flow_window import WindowEstimate
@@ -23,6 +22,9 @@ DEAD_MESSAGES = "mq.sys.dmq"
 MARGIN = 3.0
 """Messages that reads which are not atomic may be apart."""
 REMOVES = ("remove_oldest", "remove_low_priority")
+OF_ADDRESS = ("producers", "limit_messages", "limit_bytes", "message_limit_bytes", "max_producers")
+OF_QUEUE = ("removed", "last_acknowledgement", "bytes", "next_sent")
+"""Columns of addresses, and of queues, that `OpenmqFacts` has by queue."""
 OPEN = (TransactionState.STARTED, TransactionState.FAILED, TransactionState.INCOMPLETE, TransactionState.PREPARED)
 """States of transactions that wait for their client. A prepared one waits for its manager: the same to the queue."""
 
@@ -31,7 +33,7 @@ OPEN = (TransactionState.STARTED, TransactionState.FAILED, TransactionState.INCO
 class OpenmqFacts:
     """What one poll says beside the facts.
 
-    Per queue: removed (K, of subscriptions what left their consumers' hands), acknowledged (when one last was, of
+    Per queue: removed (K, of subscriptions what left their consumers' hands), last_acknowledgement (of
     subscriptions), held (in open transactions of producers), transaction_since (begin of the oldest that may have sent
     here), what a full destination does, its limits and those of one message, bytes that count against them,
     dead_letters (whether what it discards goes to the dead message queue). Per consumer: uncommitted (acknowledged in
@@ -40,7 +42,7 @@ class OpenmqFacts:
     """
 
     removed: Column
-    acknowledged: Column
+    last_acknowledgement: Column
     held: Column
     transaction_since: Column
     producers: Column
@@ -50,7 +52,7 @@ class OpenmqFacts:
     dead_letters: Mask
     limit_messages: Column
     limit_bytes: Column
-    message_limit: Column
+    message_limit_bytes: Column
     bytes: Column
     max_producers: Column
     uncommitted: Column
@@ -76,26 +78,19 @@ def said(snapshot: Snapshot, found: Facts, join: AddressJoin) -> OpenmqFacts:
         return np.append(of_address, np.False_)[join.at]
 
     return OpenmqFacts(
-        removed=queues["removed"],
-        acknowledged=queues["last_acknowledgement"],
+        **{name: queues[name] for name in OF_QUEUE},
         held=np.nan_to_num(queues["uncommitted"]),
         transaction_since=producing_since(snapshot),
-        producers=join.by_queue(addresses, "producers"),
         flow_control=does("flow_control"),
         removes=does(*REMOVES),
         rejects=does("reject_newest"),
         dead_letters=join.by_queue(addresses, "dead_letters") > 0,
-        limit_messages=join.by_queue(addresses, "limit_messages"),
-        limit_bytes=join.by_queue(addresses, "limit_bytes"),
-        message_limit=join.by_queue(addresses, "message_limit_bytes"),
-        bytes=queues["bytes"],
-        max_producers=join.by_queue(addresses, "max_producers"),
+        **{name: join.by_queue(addresses, name) for name in OF_ADDRESS},
         uncommitted=np.where(transacted, acknowledged, 0.0),
         flow_paused=consumers["flow_paused"] > 0,
         unsent=np.nan_to_num(consumers["waiting"]),
         failed=failed & transacted,
         connection=snapshot.consumer_connection,
-        next_sent=queues["next_sent"],
         dead=float(found.added[dead[0]]) if len(dead) else np.nan,
         balanced=queues.index.column("balanced", lambda row: row.kind is not QueueKind.SUBSCRIPTION) > 0,
     )
@@ -180,7 +175,7 @@ class OpenmqQueues(RowState):
     held_since: Column = column(outlives=True)
     removing_at: Column = column(-np.inf, outlives=True, saved=False)
     """When a full queue was last seen to remove messages."""
-    unheld: NDArray[np.float64] = column(lines=4, saved=False)
+    unheld: Matrix = column(lines=4, saved=False)
     """In delivery to no consumer that is listed, at the last polls; negative: consumers hold what a limit removed."""
 
     @property
@@ -203,7 +198,7 @@ class OpenmqQueues(RowState):
         return OpenmqQueues(
             index=found.queues,
             removed=since_said(reported.removed, self.removed),
-            acknowledged=since_said(reported.acknowledged, self.acknowledged),
+            acknowledged=since_said(reported.last_acknowledgement, self.acknowledged),
             debt=debt,
             held_since=since(reported.held > 0, self.held_since, found.now),
             unheld=np.vstack([self.unheld[1:], unheld]),
@@ -220,13 +215,11 @@ class Openmq:
     queues: OpenmqQueues = field(default_factory=OpenmqQueues)
     prepared: Prepared = field(default_factory=Prepared)
     said: OpenmqFacts | None = None
-    join: AddressJoin = field(default_factory=AddressJoin)
     blockers: tuple[tuple[int, str], ...] = ()
     """Connections by key whose limit one consumer uses up while others starve, and its client."""
 
-    def advance(self, found: Facts, snapshot: Snapshot) -> tuple["Openmq", Facts, Progress]:
+    def advance(self, found: Facts, snapshot: Snapshot, join: AddressJoin) -> tuple["Openmq", Facts, Progress]:
         """The state after this poll, the facts as the rules expect them, and which consumers made progress."""
-        join = self.join.advance(found.queues, snapshot.addresses)
         reported, consumer = said(snapshot, found, join), found.consumer
         before = Openmq() if found.restarted else self
         present = found.queues.positions_in(before.queues.index) >= 0
@@ -243,7 +236,6 @@ class Openmq:
             queues=queues.advance(found, reported, debt, dead=dead),
             prepared=self.prepared.advance(found, snapshot),
             said=reported,
-            join=join,
         )
         return state, replace(found, returned=returned), progress
 
@@ -263,7 +255,7 @@ def as_counted(before: OpenmqQueues, found: Facts, reported: OpenmqFacts, moves:
     # Members that came and went between two polls are known by what they left behind.
     last = before.acknowledged
     unseen = ~reported.balanced & (by_members == 0) & present
-    unseen &= (reported.acknowledged > last) | (~np.isnan(reported.acknowledged) & np.isnan(last))
+    unseen &= (reported.last_acknowledgement > last) | (~np.isnan(reported.last_acknowledgement) & np.isnan(last))
     d_removed = np.where(unseen, np.maximum(removed, 0.0), d_removed)
     return replace(
         found,

@@ -6,15 +6,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from penstock.core.table import Column
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask
 from penstock.model import Broker, LeftOut, Snapshot
 from penstock.observation.activity import Activity, Returns, Trend
 from penstock.observation.buffers import Buffers
 from penstock.observation.facts import Facts
-from penstock.observation.losses import Losses
+from penstock.observation.losses import Evictions, Losses
 from penstock.observation.openmq import Openmq
-from penstock.observation.ring import Evictions
 from penstock.observation.unacked import QueueTimers, Unacked
 from penstock.observation.usual import Usual
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries

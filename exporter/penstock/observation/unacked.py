@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.state import By, RowState, column, mask
-from penstock.core.table import Column
-from penstock.core.windows import Mask, since
+from penstock.core.table import Column, Mask
+from penstock.core.windows import since
 from penstock.observation.facts import ConsumerFacts, Facts
 
 BATCH = 1.2 * 2**20

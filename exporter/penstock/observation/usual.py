@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, mask
-from penstock.core.table import Column
-from penstock.core.windows import Mask
+from penstock.core.table import Column, Mask
 
 CLOCK, EXPIRED, KILLED, PEAK, SERVICE, PACE, BACKLOG = range(7)
 """By day the highest: messages that should have come in a pause + 1; thousandths of what left in five minutes + 1;

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from penstock.conditions.catalogue import for_kind
 from penstock.conditions.condition import Condition, Raised, Rule, Scope
-from penstock.core.table import Column, Index, Positions
-from penstock.core.windows import Mask, longer
+from penstock.core.table import Column, Index, Mask, Positions
+from penstock.core.windows import longer
 from penstock.observation.poll import RuleInputs
 from penstock.settings.constants import POLLS, Constants
 

@@ -9,8 +9,8 @@ import numpy as np
 from penstock.account.account import MessageAccount, in_part
 from penstock.account.openmq import OpenmqAccount
 from penstock.conditions.condition import ActiveCondition
-from penstock.core.table import Column, Index
-from penstock.core.windows import Mask, reindex
+from penstock.core.table import Column, Index, Mask
+from penstock.core.windows import reindex
 from penstock.incidents.incidents import Incidents
 from penstock.learned import timeout
 from penstock.learned.absence import Absences
@@ -21,7 +21,7 @@ from penstock.learned.saturation import Saturation, ServiceRate
 from penstock.learned.service import ServiceTime
 from penstock.learned.warm_up import WarmUp
 from penstock.model import Broker, BrokerKind, Role, Snapshot
-from penstock.observation import ring
+from penstock.observation import losses as lost
 from penstock.observation.activity import Activity, Trend, returns, trend
 from penstock.observation.buffers import Buffers
 from penstock.observation.facts import JUDGED, PARKED, Facts, Seen, Times, facts, time_of
@@ -152,7 +152,7 @@ def judge(
     seen, found = pair[0], of_given_kind(pair[1], groups.queues)
     if found.restarted:
         state = state.begun_anew(found.now)
-    openmq, found, progress = as_its_broker_counts(state, found, snapshot)
+    openmq, found, progress = as_its_broker_counts(state, found, snapshot, seen)
     now = advance(state, found, progress, groups, constants, calendar)
     if openmq is None:
         now = replace(now, account=accounted(state, found, snapshot, seen, constants), glanced=None)
@@ -189,10 +189,12 @@ def judge(
 # --- what is carried from poll to poll
 
 
-def as_its_broker_counts(state: Judgement, found: Facts, snapshot: Snapshot) -> tuple[Openmq | None, Facts, Progress]:
+def as_its_broker_counts(
+    state: Judgement, found: Facts, snapshot: Snapshot, seen: Seen
+) -> tuple[Openmq | None, Facts, Progress]:
     """The facts with one meaning for both brokers, who made progress, and what only OpenMQ needs."""
     if snapshot.broker is not None and snapshot.broker.kind is BrokerKind.OPENMQ:
-        return state.openmq.advance(found, snapshot)
+        return state.openmq.advance(found, snapshot, seen.addresses)
     return None, found, progress_of(found.consumer, found.now)
 
 
@@ -244,14 +246,14 @@ def glanced(state: Judgement, snapshot: Snapshot, constants: Constants) -> Judge
     if pair is None or pair[1].restarted or in_part(snapshot.observation):
         return state
     account = state.account.glanced(pair[1], snapshot, before, goes_on=state.glanced is not None)
-    return replace(state, account=account, glanced=pair[0], rings_held=bool((ring.at_risk(pair[1]) > 0).any()))
+    return replace(state, account=account, glanced=pair[0], rings_held=bool((lost.at_risk(pair[1]) > 0).any()))
 
 
-def evictions(account: MessageAccount, found: Facts) -> ring.Evictions:
+def evictions(account: MessageAccount, found: Facts) -> lost.Evictions:
     books, losses, nothing = account.books, account.ring_losses, np.full(len(found.queues), np.nan)
     if losses.index is not found.queues:  # of a kind of broker that has none
-        return ring.Evictions(nothing, nothing, nothing, nothing, nothing, nothing, {})
-    return ring.Evictions(
+        return lost.Evictions(nothing, nothing, nothing, nothing, nothing, nothing, {})
+    return lost.Evictions(
         books.evicted, losses.by_consumers, losses.grew, losses.low, losses.low_last, losses.high_last, losses.latest
     )
 
@@ -288,7 +290,7 @@ def rule_inputs(
         usual=now.normal.usual(now.service),
         expected=groups.queues.by_source("expected_consumers", TARGETS["expected_consumers"]),
         closed=closed(groups.queues, snapshot.stamp),
-        at_risk=ring.at_risk(found),
+        at_risk=lost.at_risk(found),
         service_rate=now.service_rate.best(),
         buffers=now.buffers,
         rivals=snapshot.observation.rivals,

@@ -9,8 +9,8 @@ import numpy as np
 from penstock.causes.verdict import Verdicts
 from penstock.conditions.catalogue import for_kind
 from penstock.conditions.condition import ActiveCondition, Condition, Scope, Severity
-from penstock.core.table import Column, Positions
-from penstock.core.windows import Mask, longer
+from penstock.core.table import Column, Mask, Positions
+from penstock.core.windows import longer
 from penstock.learned.churn import Churn
 from penstock.observation.poll import RuleInputs
 from penstock.rule_engine.engine import Debounce

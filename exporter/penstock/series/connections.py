@@ -92,7 +92,6 @@ class Connections:
 
 
 def held_by_connection(connections: Table[model.ConnectionRow], snapshot: Snapshot) -> dict[str, Column]:
-    """What the consumers of each connection hold together."""
     consumers = snapshot.consumers
     if consumers is None:
         return {}

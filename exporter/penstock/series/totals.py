@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from penstock.core.table import Column, Index, Keys, take_or_fill
+from penstock.core.table import Column, Index, Keys, Matrix, take_or_fill
 from penstock.series.labels import Grouping, sum_by
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
@@ -31,9 +30,9 @@ class Totals(Generic[SeriesT]):
     """
 
     source: Index[object] = field(default_factory=Index.empty)
-    last: NDArray[np.float64] | None = None
+    last: Matrix | None = None
     index: Index[SeriesT] = field(default_factory=Index.empty)
-    sums: NDArray[np.float64] | None = None
+    sums: Matrix | None = None
     dormant: dict[SeriesT, tuple[float, ...]] = field(default_factory=dict)
     capacity: int = 0
 
@@ -61,7 +60,7 @@ class Totals(Generic[SeriesT]):
             sums[counter] += sum_by(grouping.member, added, len(grouping.index))
         return Totals(grouping.source, np.where(np.isnan(now), before, now), grouping.index, sums, dormant, capacity)
 
-    def _said_before(self, source: Index[Any], counters: int) -> NDArray[np.float64]:
+    def _said_before(self, source: Index[Any], counters: int) -> Matrix:
         """What each row of `source` said at the poll before, NaN where it is new: a new text makes no new thing."""
         if self.last is None:
             return np.full((counters, len(source)), np.nan)
@@ -77,7 +76,7 @@ class Totals(Generic[SeriesT]):
 
     def _carried(
         self, index: Index[SeriesT], counters: int, keeps: Callable[[SeriesT], bool], capacity: int
-    ) -> tuple[NDArray[np.float64], dict[SeriesT, tuple[float, ...]]]:
+    ) -> tuple[Matrix, dict[SeriesT, tuple[float, ...]]]:
         """The sums by the rows of `index`, and those that are dormant now."""
         if self.sums is None:
             return np.zeros((counters, len(index))), self.dormant

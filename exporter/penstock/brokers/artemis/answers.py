@@ -6,12 +6,12 @@ A value that is none of its kind (`"ERROR: …"`, an error object, a count of -1
 """
 
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
 from penstock.brokers import replies as shared
-from penstock.brokers.rows import NAN, UNREADABLE, Count, Flag, Int64, Millis, Ratio, RowByRow, Setting
+from penstock.brokers.rows import NAN, UNREADABLE, Count, Flag, Int64, Millis, Ratio, RowByRow, Setting, named
 from penstock.core.errors import BadAnswer
 
 
@@ -57,15 +57,10 @@ def readable(reply: Reply) -> bool:
     return isinstance(value, dict) and all(one is None or isinstance(one, int | float) for one in value.values())
 
 
-def named(name: str, default: Any = NAN) -> Any:
-    """A field that the broker calls `name`."""
-    return msgspec.field(name=name, default=default)
-
-
 class BrokerAttributes(msgspec.Struct, rename="pascal"):
     version: str = ""
     name: str = ""
-    node_id: str = msgspec.field(name="NodeID", default="")
+    node_id: str = named("NodeID", "")
     started: bool = False
     active: bool = False
     backup: bool = False
@@ -101,7 +96,7 @@ class ConsumerNumbers(msgspec.Struct, rename="camel", gc=False):
 class ConsumerTexts(msgspec.Struct, rename="camel", gc=False):
     id: Int64
     session: str = ""
-    client_id: str = msgspec.field(name="clientID", default="")
+    client_id: str = named("clientID", "")
     user: str = ""
     validated_user: str = ""
     protocol: str = ""
@@ -231,14 +226,14 @@ class ConnectionListed(msgspec.Struct, rename="camel", gc=False):
     remote_address: str = ""
     users: str = ""
     protocol: str = ""
-    client_id: str = msgspec.field(name="clientID", default="")
+    client_id: str = named("clientID", "")
 
 
 class SessionListed(msgspec.Struct, rename="camel", gc=False):
     id: str
-    connection_id: str = msgspec.field(name="connectionID", default="")
+    connection_id: str = named("connectionID", "")
     user: str = ""
-    client_id: str = msgspec.field(name="clientID", default="")
+    client_id: str = named("clientID", "")
     consumers: Count = named("consumerCount")
     producers: Count = named("producerCount")
 
@@ -246,7 +241,7 @@ class SessionListed(msgspec.Struct, rename="camel", gc=False):
 class ProducerListed(msgspec.Struct, rename="camel", gc=False):
     id: str
     session: str = ""
-    client_id: str = msgspec.field(name="clientID", default="")
+    client_id: str = named("clientID", "")
     user: str = ""
     validated_user: str = ""
     protocol: str = ""
@@ -264,7 +259,7 @@ class AddressSettings(msgspec.Struct, rename="camel", frozen=True):
     max_size_messages: Setting = -1
     default_ring_size: Int64 = -1
     dead_letter_address: str | None = None
-    old_dead_letter_address: str | None = msgspec.field(name="DLA", default=None)
+    old_dead_letter_address: str | None = named("DLA", None)
     expiry_address: str | None = None
     max_delivery_attempts: Setting = 10
     own_expiry_delay: Setting = named("expiryDelay", default=-1)

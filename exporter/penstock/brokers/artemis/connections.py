@@ -4,14 +4,13 @@ from collections.abc import Iterable, Sequence
 from sys import intern
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis.listings import ListingDecoder, ListingPage, Numbers, NumbersReader
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.rows import Rows, columns_of, lost_rows, matrix
 from penstock.brokers.sight import Sight
-from penstock.core.table import Index, KeyAllocator, Keys, Table, positions
+from penstock.core.table import Index, KeyAllocator, Keys, Matrix, Table, positions
 from penstock.model import ConnectionRow, ProducerRow
 
 ANONYMOUS = "(anonymous)"
@@ -71,7 +70,7 @@ class ConnectionBuilder:
                 self._unknown.setdefault(row.connection_id, (key, row.connection_id, row.user, row.client_id))
         return sessions
 
-    def _session_values(self, rows: Sequence[wire.SessionListed]) -> NDArray[np.float64]:
+    def _session_values(self, rows: Sequence[wire.SessionListed]) -> Matrix:
         connections = self._connection_keys.give([row.connection_id for row in rows])
         places = [place(row.id) for row in rows]
         return np.vstack([connections, matrix(rows, ["consumers", "producers"]), places])

@@ -37,29 +37,26 @@ _text = msgspec.json.Decoder(str)
 ItemT = TypeVar("ItemT")
 
 
+@dataclass(eq=False)
 class ListingPage:
-    """A page of a listing as it was answered. Where it can be cut, `reply` is without its rows, and `total` is the rows
-    of all pages; else 0.
+    """A page of a listing as it was answered. Where it can be cut, `reply` is without its rows, `span` says where these
+    are in `body`, and `total` is the rows of all pages; else they are empty.
     """
 
-    def __init__(
-        self, reply: wire.TextReply, body: bytes = b"", span: tuple[int, int] = (0, 0), total: int = 0
-    ) -> None:
-        """span: where the rows are in `body`; empty where the page cannot be cut."""
-        self.reply = reply
-        self.total = total
-        self._body = body
-        self._span = span
+    reply: wire.TextReply
+    body: bytes = b""
+    span: tuple[int, int] = (0, 0)
+    total: int = 0
 
     @cached_property
     def rows(self) -> Sequence[memoryview]:
         """The rows as they are in the answer, each with the comma behind it; none where the page cannot be cut."""
-        first, last = self._span
+        first, last = self.span
         if first == last:
             return ()
-        octets, body = np.frombuffer(self._body, np.uint8), memoryview(self._body)
+        octets, body = np.frombuffer(self.body, np.uint8), memoryview(self.body)
         # As the first one begins: in a text within a row the quotes of the field's name would be escaped twice.
-        begin = octets[first : self._body.find(b":", first, last) + 1]
+        begin = octets[first : self.body.find(b":", first, last) + 1]
         braces = octets[first : last - len(begin)]
         places = (np.flatnonzero(braces[some] == _BEGIN) + some.start for some in pieces(len(braces), 8 * TEXT_BYTES))
         at = first + np.concatenate([np.empty(0, np.intp), *places])
@@ -74,17 +71,17 @@ class ListingPage:
 
     def texts(self) -> Iterator[str]:
         """The JSON texts of listings that are the page behind each other; none where the page cannot be cut."""
-        first, last = self._span
-        begin = self._body[first : self._body.find(b":", first, last) + 1]
+        first, last = self.span
+        begin = self.body[first : self.body.find(b":", first, last) + 1]
         while first < last:
-            end = self._body.find(begin, first + TEXT_BYTES, last)
+            end = self.body.find(begin, first + TEXT_BYTES, last)
             end = last + 1 if end < 0 else end
-            yield _listing(self._body[first : end - 1])  # without the comma; with anything else there it is none
+            yield _listing(self.body[first : end - 1])  # without the comma; with anything else there it is none
             first = end
 
     def whole(self) -> wire.TextReply:
         """The response with the JSON text of the whole page; `BadAnswer` when it is none of Jolokia."""
-        return wire.text_replies(self._body, 1)[0] if self._body else self.reply
+        return wire.text_replies(self.body, 1)[0] if self.body else self.reply
 
     def some(self, at: Positions) -> str:
         """The JSON text of a listing of the rows at these positions, ascending; `msgspec.DecodeError` if it is none."""

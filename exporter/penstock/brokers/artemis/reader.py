@@ -403,7 +403,6 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         return None, await poll.work(decode)
 
     async def _read_connections(self, poll: Poll) -> tuple[ConnectionTables, str]:
-        """Connections, sessions and producers."""
         began, rows = poll.asked, self.options.page_rows
         made, addresses = self._connections, self._addresses.names
         sessions = await self._pages(poll, "listSessions", rows, made.sessions, made.session_sight)
@@ -470,7 +469,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 for mbean, link in zip(mbeans, links.rows, strict=True)
                 if (name := key_if_any(mbean, "name"))
             ]
-        return await poll.work(self._link_tables.table, states, queues), unreadable(pages)
+        return await poll.work(self._link_tables.table, states, queues, self._queues.keys_of), unreadable(pages)
 
 
 def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, int]:

@@ -8,20 +8,12 @@ operator's bulk operation (an address's MessageCount, a queue's Paused).
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import Struct
-from msgspec.structs import fields
-
 from penstock.brokers.artemis import answers as wire
-from penstock.brokers.requests import call, quote, read
+from penstock.brokers.requests import attributes, call, quote, read
 from penstock.model import QueueRow
 from penstock.transports.transport import Request
 
 DOMAIN = "org.apache.activemq.artemis"
-
-
-def attributes(row: type[Struct]) -> tuple[str, ...]:
-    """Those that are asked for rows of this type."""
-    return tuple(one.encode_name for one in fields(row))
 
 
 BROKER_ATTRIBUTES = attributes(wire.BrokerAttributes)

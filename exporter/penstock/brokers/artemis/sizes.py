@@ -6,11 +6,10 @@ that came and left between two polls may have attempted to acknowledge some, and
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.brokers.artemis.answers import QueueSizes
 from penstock.brokers.cadence import Cadence
-from penstock.core.table import Column, Index, Keys, Positions, Table, positions, take_or_fill
+from penstock.core.table import Column, Index, Keys, Matrix, Positions, Table, positions, take_or_fill
 from penstock.model import QueueRow
 
 COLUMNS = QueueSizes.__struct_fields__
@@ -58,14 +57,14 @@ class Sizes:
             return None
         return due
 
-    def found(self, at: Positions, values: NDArray[np.float64], absent: Positions, now: float) -> None:
+    def found(self, at: Positions, values: Matrix, absent: Positions, now: float) -> None:
         """Those at `at` were asked by name. values: of shape (3, len(at)), NaN where they could not be read. absent:
         positions of those that were not there.
         """
         self._set(at, values, now)
         self._absent = self._index.keys[absent]
 
-    def found_all(self, keys: Keys, values: NDArray[np.float64], now: float) -> None:
+    def found_all(self, keys: Keys, values: Matrix, now: float) -> None:
         """All were asked by pattern; those of `keys` were found."""
         at = self._index.positions(keys)
         here = at >= 0
@@ -77,6 +76,6 @@ class Sizes:
     def columns(self) -> dict[str, Column]:
         return dict(zip(COLUMNS, self._values, strict=True))
 
-    def _set(self, at: Positions, values: NDArray[np.float64], now: float) -> None:
+    def _set(self, at: Positions, values: Matrix, now: float) -> None:
         self._values[:, at] = values
         self._settled[at] = ~np.isnan(values).any(axis=0) & (now - self._since[at] >= SETTLES)

@@ -339,23 +339,18 @@ class LinkBuilder:
 
     def __init__(self) -> None:
         self._index: Index[LinkRow] = Index.empty()
-        self._queues: Index[QueueRow] | None = None
-        """By it the positions of queues, and which of them forward to a peer."""
-        self._position: dict[str, int] = {}
-        self._forwarding: list[str] = []
 
-    def table(self, states: Sequence[LinkState], queues: Table[QueueRow]) -> Table[LinkRow]:
+    def table(
+        self, states: Sequence[LinkState], queues: Table[QueueRow], keys_of: Callable[[Sequence[str]], Keys]
+    ) -> Table[LinkRow]:
         """A cluster connection has no state of its own and keeps dead peers in its list: its store-and-forward queue
-        has a consumer exactly while the peer is connected. Bridges before 2.41 are judged the same way.
+        has a consumer exactly while the peer is connected. Bridges before 2.41 are judged the same way. keys_of: queues
+        by name.
         """
-        if queues.index is not self._queues:
-            self._queues = queues.index
-            self._position = {row.name: position for position, row in enumerate(queues.index)}
-            self._forwarding = [name for name in self._position if name.startswith(STORE_AND_FORWARD)]
-        at = self._position
 
         def number(column: str, queue: str) -> float:
-            return float(queues[column][at[queue]]) if queue in at else np.nan
+            at = int(queues.index.positions(keys_of([queue]))[0])
+            return float(queues[column][at]) if at >= 0 else np.nan
 
         found: dict[LinkRow, tuple[float, float]] = {}
         for name, kind, state in states:
@@ -363,11 +358,12 @@ class LinkBuilder:
             # Neither said nor to be seen at its queue: unknown, unless it was stopped.
             seen = attached if np.isnan(attached) else float(attached > 0)
             connected = seen if state.connected is None else float(state.connected)
-            mirror = MIRROR + name in at
+            mirror = keys_of([MIRROR + name])[0] >= 0
             queue = MIRROR + name if mirror else state.queue_name
             link = LinkRow(name, "mirror" if mirror else kind, queue)
             found[link] = (connected if state.started else 0.0, number("messages", queue))
-        for name in self._forwarding:
+        forwards = queues.index.column("forwards", lambda row: row.name.startswith(STORE_AND_FORWARD)) > 0
+        for name in (row.name for row in queues.index.rows[forwards]):
             up = number("consumers", name)
             found[LinkRow(name.removeprefix(STORE_AND_FORWARD), "cluster")] = (float(up > 0), number("messages", name))
         rows = [*found]

@@ -1,4 +1,5 @@
 """OpenMQ's answers, typed. Ids are texts of 63-bit numbers, times milliseconds, and nothing there is `null`, not `[]`.
+Columns have the model's names. What is read by its attributes is asked for all fields of its type.
 
 A value that is none of its kind is missing, never 0; `Rows` counts them.
 """
@@ -10,7 +11,7 @@ import msgspec
 
 from penstock.brokers import replies as shared
 from penstock.brokers.replies import Decoder
-from penstock.brokers.rows import NAN, UNREADABLE, Code, Count, Flag, Int64, Millis, Port, Setting, Wrapping
+from penstock.brokers.rows import NAN, UNREADABLE, Code, Count, Flag, Int64, Millis, Port, Setting, Wrapping, named
 from penstock.core.errors import BadAnswer
 
 
@@ -52,7 +53,7 @@ class About(msgspec.Struct, rename="pascal"):
     free_memory: Setting = NAN
     max_memory: Setting = NAN
     num_msgs: Count = NAN
-    num_msgs_in_dmq: Count = msgspec.field(name="NumMsgsInDMQ", default=NAN)
+    num_msgs_in_dmq: Count = named("NumMsgsInDMQ")
     total_msg_bytes: Count = NAN
     max_total_msg_bytes: Setting = NAN
     num_connections: Count = NAN
@@ -84,23 +85,25 @@ def about(found: Sequence[Reply]) -> tuple[About, int]:
 
 class Connection(msgspec.Struct, rename="pascal", gc=False):
     connection_id: Int64 = msgspec.field(name="ConnectionID")
-    client_id: str | None = msgspec.field(name="ClientID", default=None)
+    client_id: str | None = named("ClientID", None)
     host: str | None = None
     port: Int64 | None = None
     user: str | None = None
     service_name: str | None = None
-    num_consumers: Count = NAN
-    num_producers: Count = NAN
+    consumers: Count = named("NumConsumers")
+    producers: Count = named("NumProducers")
 
 
 class Depth(msgspec.Struct, rename="pascal", gc=False):
-    """The expensive attributes of a destination."""
+    """The expensive attributes of a destination. pending: with a consumer and not acknowledged, delayed, or in an open
+    transaction.
+    """
 
-    num_msgs: Count = NAN
-    num_msgs_pending_acks: Count = NAN
-    num_msgs_held_in_transaction: Count = NAN
-    num_msgs_in_delay_delivery: Count = NAN
-    total_msg_bytes: Count = NAN
+    messages: Count = named("NumMsgs")
+    pending: Count = named("NumMsgsPendingAcks")
+    uncommitted: Count = named("NumMsgsHeldInTransaction")
+    scheduled: Count = named("NumMsgsInDelayDelivery")
+    bytes: Count = named("TotalMsgBytes")
 
 
 class Destination(Depth, rename="pascal", gc=False, kw_only=True):
@@ -110,14 +113,15 @@ class Destination(Depth, rename="pascal", gc=False, kw_only=True):
     type: str
     state: Code = NAN
     temporary: Flag = NAN
-    connection_id: Int64 | None = msgspec.field(name="ConnectionID", default=None)
-    num_msgs_in: Count = NAN
-    num_msgs_out: Count = NAN
-    msg_bytes_in: Count = NAN
-    msg_bytes_out: Count = NAN
-    num_consumers: Count = NAN
-    num_producers: Count = NAN
-    next_message_id: str | None = msgspec.field(name="NextMessageID", default=None)
+    connection_id: Int64 | None = named("ConnectionID", None)
+    messages_added: Count = named("NumMsgsIn")
+    removed: Count = named("NumMsgsOut")
+    added_bytes: Count = named("MsgBytesIn")
+    removed_bytes: Count = named("MsgBytesOut")
+    consumers: Count = named("NumConsumers")
+    num_active_consumers: Count = NAN  # asked, as recordings have it
+    producers: Count = named("NumProducers")
+    next_message_id: str | None = named("NextMessageID", None)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -138,19 +142,19 @@ class Settings(msgspec.Struct, rename="pascal", gc=False, frozen=True):
     type: str
     consumer_flow_limit: Setting = NAN
     limit_behavior: str = ""
-    max_num_msgs: Setting = NAN
-    max_total_msg_bytes: Setting = NAN
-    max_bytes_per_msg: Setting = NAN
-    max_num_producers: Setting = NAN
-    use_dmq: Flag = msgspec.field(name="UseDMQ", default=NAN)
+    limit_messages: Setting = named("MaxNumMsgs")
+    limit_bytes: Setting = named("MaxTotalMsgBytes")
+    message_limit_bytes: Setting = named("MaxBytesPerMsg")
+    max_producers: Setting = named("MaxNumProducers")
+    dead_letters: Flag = named("UseDMQ")
 
 
 class Consumer(msgspec.Struct, rename="pascal", gc=False):
     """A consumer, a subscription in place of its members, or a member."""
 
     consumer_id: Int64 = msgspec.field(name="ConsumerID")
-    connection_id: Int64 | None = msgspec.field(name="ConnectionID", default=None)
-    client_id: str | None = msgspec.field(name="ClientID", default=None)
+    connection_id: Int64 | None = named("ConnectionID", None)
+    client_id: str | None = named("ClientID", None)
     user: str | None = None
     host: str | None = None
     service_name: str | None = None
@@ -163,12 +167,12 @@ class Consumer(msgspec.Struct, rename="pascal", gc=False):
     wildcard: bool | None = None
     acknowledge_mode: Setting = NAN
     flow_paused: Flag = NAN
-    num_msgs: Wrapping = NAN
-    num_msgs_pending: Count = NAN
-    num_msgs_pending_acks: Count = NAN
-    last_ack_time: Millis = NAN
-    creation_time: Millis = NAN
-    next_message_id: str | None = msgspec.field(name="NextMessageID", default=None)
+    delivered: Wrapping = named("NumMsgs")
+    waiting: Count = named("NumMsgsPending")
+    buffered: Count = named("NumMsgsPendingAcks")
+    last_acknowledgement: Millis = named("LastAckTime")
+    created: Millis = named("CreationTime")
+    next_message_id: str | None = named("NextMessageID", None)
 
     @property
     def is_subscription(self) -> bool:
@@ -182,27 +186,27 @@ class Consumer(msgspec.Struct, rename="pascal", gc=False):
 
 class Producer(msgspec.Struct, rename="pascal", gc=False):
     producer_id: Int64 = msgspec.field(name="ProducerID")
-    connection_id: Int64 | None = msgspec.field(name="ConnectionID", default=None)
+    connection_id: Int64 | None = named("ConnectionID", None)
     user: str | None = None
     host: str | None = None
     service_name: str | None = None
     destination_name: str | None = None
     destination_type: str | None = None
-    num_msgs: Wrapping = NAN
-    creation_time: Millis = NAN
+    produced: Wrapping = named("NumMsgs")
+    created: Millis = named("CreationTime")
 
 
 class Transaction(msgspec.Struct, rename="pascal", gc=False):
     transaction_id: Int64 = msgspec.field(name="TransactionID")
-    xid: str | None = msgspec.field(name="XID", default=None)
+    xid: str | None = named("XID", None)
     user: str | None = None
-    client_id: str | None = msgspec.field(name="ClientID", default=None)
+    client_id: str | None = named("ClientID", None)
     connection_string: str | None = None
     state: Code | None = NAN
     """None: it has ended while it was listed."""
-    num_msgs: Count = NAN
-    num_acks: Count = NAN
-    creation_time: Millis = NAN
+    messages: Count = named("NumMsgs")
+    acknowledgements: Count = named("NumAcks")
+    created: Millis = named("CreationTime")
 
     @property
     def remote(self) -> tuple[str, int] | None:

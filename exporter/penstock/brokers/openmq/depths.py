@@ -4,7 +4,6 @@ broker's CPU; in between, depths are carried on from the counters of what came i
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -43,15 +42,9 @@ class _Known:
     not_before: float = -np.inf
 
 
-class Carried(NamedTuple):
-    """Numbers of one destination as the model has them; `exact`: they were read in this poll."""
+class Carried(Depth, gc=False, kw_only=True):
+    """Numbers of one destination now. exact: they were read in this poll."""
 
-    messages: float
-    pending: float
-    """With a consumer and not acknowledged, delayed, or in an open transaction."""
-    uncommitted: float
-    scheduled: float
-    bytes: float
     exact: bool
 
 
@@ -73,7 +66,7 @@ class Depths:
 
     def may_read_all(self, messages: float) -> bool:
         """Whether every destination may be read in one call; messages: in the whole broker, NaN = unknown."""
-        delayed = sum(known.depth.num_msgs_in_delay_delivery or 0.0 for known in self._known.values())
+        delayed = sum(known.depth.scheduled or 0.0 for known in self._known.values())
         left_alone = any(known.not_before > self._stamp for known in self._known.values())
         return not left_alone and not np.isnan(messages) and self._cost(messages, delayed) <= self._allowance
 
@@ -116,7 +109,7 @@ class Depths:
     def cost_of(self, row: Destination) -> float:
         """CPU seconds that reading this destination will take, estimated."""
         known = self._known.get(row.key)
-        delayed = known.depth.num_msgs_in_delay_delivery if known else 0.0
+        delayed = known.depth.scheduled if known else 0.0
         return self._cost(self.carried(row).messages, 0.0 if np.isnan(delayed) else delayed)
 
     def note(self, row: Destination, depth: Depth) -> None:
@@ -127,19 +120,14 @@ class Depths:
     def carried(self, row: Destination) -> Carried:
         """The depth now: as read in this poll, else carried on from the counters."""
         known = self._known.get(row.key)
-        if known is None or row.num_msgs_in < known.row.num_msgs_in:  # never read, or destroyed and created again
-            return Carried(max(row.num_msgs_in - row.num_msgs_out, 0.0), np.nan, np.nan, np.nan, np.nan, exact=False)
+        if known is None or row.messages_added < known.row.messages_added:  # never read, or destroyed and created again
+            return Carried(max(row.messages_added - row.removed, 0.0), exact=False)
         depth, was = known.depth, known.row
-        grown = (row.num_msgs_in - was.num_msgs_in) - (row.num_msgs_out - was.num_msgs_out)
-        grown_bytes = (row.msg_bytes_in - was.msg_bytes_in) - (row.msg_bytes_out - was.msg_bytes_out)
-        return Carried(
-            messages=max(depth.num_msgs + grown, 0.0),
-            pending=depth.num_msgs_pending_acks,
-            uncommitted=depth.num_msgs_held_in_transaction,
-            scheduled=depth.num_msgs_in_delay_delivery,
-            bytes=max(depth.total_msg_bytes + grown_bytes, 0.0),
-            exact=known.stamp == self._stamp,
-        )
+        grown = (row.messages_added - was.messages_added) - (row.removed - was.removed)
+        grown_bytes = (row.added_bytes - was.added_bytes) - (row.removed_bytes - was.removed_bytes)
+        messages, size = max(depth.messages + grown, 0.0), max(depth.bytes + grown_bytes, 0.0)
+        exact = known.stamp == self._stamp
+        return Carried(messages, depth.pending, depth.uncommitted, depth.scheduled, size, exact=exact)
 
     def forget_all_but(self, rows: Sequence[Destination]) -> None:
         if len(self._known) > 2 * len(rows) + SLACK:

@@ -8,6 +8,7 @@ Cost. What walks messages is read under a budget (`depths`), settings every ten 
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from penstock.brokers.openmq.depths import Depths, Name
 from penstock.brokers.replies import Decoder
 from penstock.brokers.rows import Rows, RowT
 from penstock.core.errors import SourceError
-from penstock.core.table import Keys, Table
+from penstock.core.table import Table
 from penstock.model import AddressRow, Broker, BrokerKind, Process, QueueRow, ResourceState, Role, Snapshot
 from penstock.transports.portmapper import read_epoch, request_epoch
 from penstock.transports.transport import Request
@@ -182,7 +183,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         alone: dict[int, set[int]] = {}
         for row in single:
             alone.setdefault(row.connection_id or -1, set()).add(row.consumer_id)
-        counted = {key: row.num_consumers - len(alone.get(key, ())) for key, row in connections.items()}
+        counted = {key: row.consumers - len(alone.get(key, ())) for key, row in connections.items()}
         known = {key: (count, ids) for key, (count, ids) in self._members.items() if counted.get(key, 0) == count > 0}
         fresh = [key for key, count in counted.items() if count > 0 and key not in known]
         if fresh:
@@ -244,8 +245,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         (reply,) = await poll.ask([ask.destinations(attributes)])
         _, found = await poll.work(_DESTINATION.many, reply, "destinations")
         rows = self.budgets["queues"].largest_of(
-            [row for row in found.rows if not _of_admin(row, connections)],
-            lambda row: row.num_msgs_in - row.num_msgs_out,
+            [row for row in found.rows if not _of_admin(row, connections)], lambda row: row.messages_added - row.removed
         )
         depths.forget_all_but(rows)
         if everything:
@@ -308,35 +308,25 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         producers: Rows[wire.Producer] | None,
         transactions: Rows[wire.Transaction] | None,
     ) -> Snapshot:
-        none: Keys = np.empty(0, np.int64)
         rows = [row for row in linked or () if row.service_name != tables.ADMIN]
         by_id = {row.connection_id: row for row in rows}
         by_end = {(row.host or "", row.port or 0): row for row in rows}
-        made, called, keys = self._connection_tables, self._called, self._destinations.queue_keys
-        consumers = self._consumers.table(listing, called, keys) if listing else (None, none, none)
-        if consumers[0] is not None:
-            self.budgets["consumers"].shown(consumers[0].index)
-        connections = None if linked is None else made.table(rows)
-        sent = (None, none) if producers is None else made.producers(producers.rows, by_id, called)
-        if sent[0] is not None:
-            self.budgets["producers"].shown(sent[0].index)
-        open_now = (None, none) if transactions is None else made.transactions(transactions.rows, by_end)
-        return Snapshot(
-            stamp=poll.now,
-            broker=broker,
-            addresses=found and found[0],
-            queues=found and found[1],
-            consumers=consumers[0],
-            connections=connections,
-            producers=sent[0],
-            transactions=open_now[0],
-            consumer_queue=consumers[1],
-            consumer_connection=consumers[2],
-            producer_connection=sent[1],
-            transaction_connection=open_now[1],
-            collectors=poll.collectors,
-            notes=NOTES,
-        )
+        made, called, read = self._connection_tables, self._called, dict[str, Any]()
+        if found is not None:
+            read["addresses"], read["queues"] = found
+        if listing:
+            read["consumers"], read["consumer_queue"], read["consumer_connection"] = self._consumers.table(
+                listing, called, self._destinations.queue_keys
+            )
+        if linked is not None:
+            read["connections"] = made.table(rows)
+        if producers is not None:
+            read["producers"], read["producer_connection"] = made.producers(producers.rows, by_id, called)
+        if transactions is not None:
+            read["transactions"], read["transaction_connection"] = made.transactions(transactions.rows, by_end)
+        for name in read.keys() & {"consumers", "producers"}:
+            self.budgets[name].shown(read[name].index)
+        return Snapshot(stamp=poll.now, broker=broker, collectors=poll.collectors, notes=NOTES, **read)
 
 
 def _settings(reply: wire.Reply, name: Name) -> wire.Settings | None:

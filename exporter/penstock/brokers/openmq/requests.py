@@ -6,29 +6,20 @@ and transactions have no MBean: they are listed by operations of their managers.
 
 from collections.abc import Sequence
 
-from penstock.brokers.requests import call, quote, read
+from penstock.brokers.openmq import answers as wire
+from penstock.brokers.requests import attributes, call, quote, read
 from penstock.transports.transport import Request
 
 DOMAIN = "com.sun.messaging.jms.server"
 
 BROKER_ATTRIBUTES = ("Version", "Host", "Port", "ResourceState")
-CONNECTION_ATTRIBUTES = (
-    "ConnectionID", "ClientID", "Host", "Port", "User", "ServiceName", "NumConsumers", "NumProducers",
-)  # fmt: skip
-# Kept by the broker as running numbers: free of cost, whatever the destination holds.
-CHEAP_ATTRIBUTES = (
-    "Name", "Type", "State", "Temporary", "ConnectionID", "NumMsgsIn", "NumMsgsOut", "MsgBytesIn", "MsgBytesOut",
-    "NumConsumers", "NumActiveConsumers", "NumProducers", "NextMessageID",
-)  # fmt: skip
+CONNECTION_ATTRIBUTES = attributes(wire.Connection)
 # Each of these walks all messages of the destination under its lock.
-DEPTH_ATTRIBUTES = (
-    "NumMsgs", "NumMsgsPendingAcks", "NumMsgsHeldInTransaction", "NumMsgsInDelayDelivery", "TotalMsgBytes",
-)  # fmt: skip
+DEPTH_ATTRIBUTES = attributes(wire.Depth)
+# Kept by the broker as running numbers: free of cost, whatever the destination holds.
+CHEAP_ATTRIBUTES = attributes(wire.Destination)[len(DEPTH_ATTRIBUTES) :]
 # All but Name and Type walk the messages too.
-SETTINGS_ATTRIBUTES = (
-    "Name", "Type", "ConsumerFlowLimit", "LimitBehavior", "MaxNumMsgs", "MaxTotalMsgBytes", "MaxBytesPerMsg",
-    "MaxNumProducers", "UseDMQ",
-)  # fmt: skip
+SETTINGS_ATTRIBUTES = attributes(wire.Settings)
 
 
 def _read(mbean: str, attributes: Sequence[str]) -> Request:

@@ -6,12 +6,10 @@ A queue destination is an address and its queue; a topic is an address, each of 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from sys import intern
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock import model
 from penstock.brokers.clients import NameMap, client_name
@@ -19,7 +17,7 @@ from penstock.brokers.openmq.answers import Connection, Consumer, Destination, P
 from penstock.brokers.openmq.depths import Carried, Name
 from penstock.brokers.rows import columns, integers, matrix, positive, present, seconds
 from penstock.brokers.tables import TableBuilder
-from penstock.core.table import SLACK, Column, KeyAllocator, Keys, RowT, Table
+from penstock.core.table import SLACK, Column, KeyAllocator, Keys, Matrix, RowT, Table
 from penstock.model import AddressRow, ConsumerRow, QueueKind, QueueRow, RingSource
 
 DEAD_MESSAGES = "mq.sys.dmq"
@@ -109,15 +107,11 @@ class ConsumerBuilder:
         keys = integers(rows, "consumer_id")
         changed = keys if called.both != self._called.both else None
         self._called = called
-        said = columns(rows, _CONSUMER_FIELDS)
+        said = columns(rows, "buffered", "delivered", "waiting", "last_acknowledgement", *_AS_THEY_ARE, "created")
         sent, pending = unwrapped(said["delivered"]), said["buffered"]
-        said |= {
-            "delivered": sent,
-            "acknowledged": np.maximum(sent - pending, 0.0),
-            "last_acknowledgement": seconds(said["last_acknowledgement"]),
-            "waiting": np.maximum(said["waiting"] - pending, 0.0),
-            "created": seconds(said["created"]),
-        }
+        said |= {name: seconds(said[name]) for name in ("last_acknowledgement", "created")}
+        waiting = np.maximum(said["waiting"] - pending, 0.0)
+        said |= {"delivered": sent, "acknowledged": np.maximum(sent - pending, 0.0), "waiting": waiting}
         table, order = self._table(keys, lambda i: self._row(rows[i], *of[i], called), said, changed)
         queue = queues.find([queue_key(row, subscription) for row, (_, subscription) in zip(rows, of, strict=True)])
         connection = [(via or row).connection_id or -1 for row, (via, _) in zip(rows, of, strict=True)]
@@ -162,7 +156,7 @@ class ConnectionBuilder:
         self._called = DestinationNames()
 
     def table(self, rows: Sequence[Connection]) -> Table[model.ConnectionRow]:
-        said = columns(rows, {"consumers": "num_consumers", "producers": "num_producers"})
+        said = columns(rows, "consumers", "producers")
         return self._connections(integers(rows, "connection_id"), lambda i: self._connection(rows[i]), said)[0]
 
     def producers(
@@ -171,7 +165,7 @@ class ConnectionBuilder:
         """The table, and per producer the key of its connection, -1 where unknown."""
         keys = integers(rows, "producer_id")
         of = np.fromiter((row.connection_id or -1 for row in rows), np.int64, len(rows))
-        produced, created = matrix(rows, ("num_msgs", "creation_time"))
+        produced, created = matrix(rows, ("produced", "created"))
         said = {"produced": unwrapped(produced), "created": seconds(created)}
         changed = keys if called.both != self._called.both else None
         self._called = called
@@ -185,8 +179,8 @@ class ConnectionBuilder:
     ) -> tuple[Table[model.TransactionRow], Keys]:
         """The table, and per transaction the key of its connection; by_end: connections by the client's host, port."""
         of = [by_end.get(row.remote or ("", 0)) for row in rows]
-        said = columns(rows, {"state": "state", "messages": "num_msgs", "acknowledgements": "num_acks"})
-        said["created"] = seconds(matrix(rows, ["creation_time"])[0])
+        said = columns(rows, "state", "messages", "acknowledgements", "created")
+        said["created"] = seconds(said["created"])
         said["distributed"] = np.array([bool(row.xid) for row in rows], np.float64)
         keys = integers(rows, "transaction_id")
         made, order = self._transactions(keys, lambda i: self._transaction(rows[i], of[i]), said)
@@ -275,31 +269,9 @@ class Destinations:
         return row
 
 
-_CONSUMER_FIELDS = {
-    "buffered": "num_msgs_pending_acks",
-    "delivered": "num_msgs",
-    "waiting": "num_msgs_pending",
-    "last_acknowledgement": "last_ack_time",
-    "flow_paused": "flow_paused",
-    "acknowledge_mode": "acknowledge_mode",
-    "created": "creation_time",
-}
-_LIMITS = {
-    "limit_messages": "max_num_msgs",
-    "limit_bytes": "max_total_msg_bytes",
-    "message_limit_bytes": "max_bytes_per_msg",
-    "consumer_flow_limit": "consumer_flow_limit",
-    "max_producers": "max_num_producers",
-}
-_ADDRESS_FIELDS = {
-    "messages_added": "num_msgs_in",
-    "removed": "num_msgs_out",
-    "added_bytes": "msg_bytes_in",
-    "removed_bytes": "msg_bytes_out",
-    "producers": "num_producers",
-    "consumers": "num_consumers",
-    "temporary": "temporary",
-}
+_AS_THEY_ARE = ("flow_paused", "acknowledge_mode")
+_LIMITS = ("limit_messages", "limit_bytes", "message_limit_bytes", "consumer_flow_limit", "max_producers")
+_COUNTED = ("messages_added", "removed", "added_bytes", "removed_bytes", "producers", "consumers", "temporary")
 _OF_BOTH = ("messages", "delivering", "uncommitted", "exact", "paused", "removed", "consumers")
 """Columns of a queue, as of its destination."""
 
@@ -319,7 +291,7 @@ def held(rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequ
     by_queue: dict[str, float] = {}
     for row in consumers or ():
         if row.destination_type == "q" and row.destination_name:
-            by_queue[row.destination_name] = by_queue.get(row.destination_name, 0.0) + row.num_msgs_pending_acks
+            by_queue[row.destination_name] = by_queue.get(row.destination_name, 0.0) + row.buffered
 
     def one(row: Destination, depth: Carried) -> tuple[float, float]:
         # Versions before 5 know no delayed delivery: there is none of it in the sum.
@@ -341,24 +313,21 @@ def destination_columns(
     rows: Sequence[Destination], depths: Sequence[Carried], said: Sequence[Settings | None], held: "Held"
 ) -> dict[str, Column]:
     # The broker says -1 where there is no limit, of some 0.
-    limits = {
-        name: positive([np.nan if one is None else getattr(one, of) for one in said]) for name, of in _LIMITS.items()
-    }
-    used = numbers(depths, "bytes")
+    limits = {name: positive([np.nan if one is None else getattr(one, name) for one in said]) for name in _LIMITS}
+    depth = columns(depths, "bytes", "messages", "uncommitted", "exact")
+    used = depth.pop("bytes")
     return {
         "memory_bytes": used,
         "memory_used_ratio": used / limits["limit_bytes"],
         **limits,
-        "messages": numbers(depths, "messages"),
+        **depth,
         "delivering": held.delivering,
         "scheduled": held.scheduled,
-        "uncommitted": numbers(depths, "uncommitted"),
-        "exact": numbers(depths, "exact"),
-        "dead_letters": np.array([np.nan if one is None else float(one.use_dmq) for one in said], np.float64),
+        "dead_letters": np.array([np.nan if one is None else float(one.dead_letters) for one in said], np.float64),
         "topic": np.array([float(row.type == "t") for row in rows], np.float64),
         "internal": np.array([float(row.name.startswith("mq.")) for row in rows], np.float64),
         **_states(rows),
-        **columns(rows, _ADDRESS_FIELDS),
+        **columns(rows, *_COUNTED),
     }
 
 
@@ -366,9 +335,7 @@ def subscription_columns(rows: Sequence[Consumer], listing: Listing) -> dict[str
     """Numbers of topic subscriptions: those of a shared or durable one come with its row, as a consumer's do."""
     members = Counter(one.subscription.consumer_id for one in listing.members if one.subscription is not None)
     members |= Counter(row.consumer_id for row in listing.single)
-    sent, pending, taken, settled = matrix(
-        rows, ("num_msgs", "num_msgs_pending_acks", "num_msgs_pending", "last_ack_time")
-    )
+    sent, pending, taken, settled = matrix(rows, ("delivered", "buffered", "waiting", "last_acknowledgement"))
     # A subscription's backlog holds what is in delivery; so does a consumer's.
     return {
         "messages": np.maximum(taken, pending),
@@ -393,17 +360,13 @@ def _queue(name: str, temporary: bool, said: Settings | None) -> QueueRow:
         kind = QueueKind.INTERNAL
     else:
         kind = QueueKind.TEMPORARY if temporary else QueueKind.USER
-    dead = DEAD_MESSAGES if said and said.use_dmq is True and kind is not QueueKind.DEAD_LETTER else ""
+    dead = DEAD_MESSAGES if said and said.dead_letters is True and kind is not QueueKind.DEAD_LETTER else ""
     return QueueRow(name, name, "anycast", not temporary, temporary, "", kind, RingSource.NONE, dead, dead)
 
 
 def _subscription(name: str, address: str, durable: bool, selector: str) -> QueueRow:
     kind, ring = QueueKind.SUBSCRIPTION, RingSource.NONE
     return QueueRow(name, address, "multicast", durable, not durable, selector, kind, ring, "", "")
-
-
-def numbers(depths: Sequence[Carried], name: str) -> Column:
-    return np.fromiter(map(attrgetter(name), depths), np.float64, len(depths))
 
 
 def unwrapped(counter: Column) -> Column:
@@ -414,7 +377,7 @@ def unwrapped(counter: Column) -> Column:
 def _states(rows: Sequence[Destination]) -> dict[str, Column]:
     (state,) = matrix(rows, ("state",))
 
-    def one_of(*states: int) -> NDArray[np.float64]:
+    def one_of(*states: int) -> Matrix:
         return np.where(np.isnan(state), np.nan, np.isin(state, states))
 
     return {"paused": one_of(CONSUMERS_PAUSED, BOTH_PAUSED), "producers_paused": one_of(PRODUCERS_PAUSED, BOTH_PAUSED)}
