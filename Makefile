@@ -35,6 +35,7 @@ help:
 	@echo "make test-incidents  chains of causes on a real Artemis: one incident each, with its root and its victims (7 min)"
 	@echo "make test-account [DURATION=360 ONLY=...]  50 situations on a real Artemis: every message booked to its true reason (15 min)"
 	@echo "make test-causes [ONLY=...]  situations of known cause on a real Artemis: what is proven is true, what is true is not excluded (4 min)"
+	@echo "make test-causes-openmq [ONLY=...]  the same on a real OpenMQ (3 min)"
 	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
@@ -150,7 +151,10 @@ test-account: $(VENV)/.test  # 50 situations on a real Artemis: truth of the cli
 	$(if $(ONLY),,$(BIN)/pytest tests/account/live/rare_check.py)
 	@PYTHONPATH=tests $(BIN)/python -m account.live --seconds "$(DURATION)" --only "$(ONLY)"
 
-.PHONY: test-causes
+.PHONY: test-causes test-causes-openmq
+
+test-causes-openmq: $(VENV)/.test
+	@PYTHONPATH=tests $(BIN)/python -m causes.live_openmq --only "$(ONLY)"
 
 test-causes: $(VENV)/.test  # situations of known cause on a real Artemis: none that is proven is untrue, none that is true excluded
 	@PYTHONPATH=tests $(BIN)/python -m causes.live --only "$(ONLY)"

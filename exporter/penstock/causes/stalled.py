@@ -102,6 +102,7 @@ def frozen(poll: RuleInputs, row: int) -> Verdict:
     queue = poll.found.consumer.index.rows[works[0]].queue if len(works) else ""
     with_it = np.count_nonzero(np.abs(last[:-1] - last[-1]) <= max(1.0, poll.found.interval))
     stopped = f"{with_it} of {len(others)} other consumers of its connection stopped with it"
+    stopped = stopped if len(others) else "no other consumer of its connection shows whether the process works"
     return judged(not len(works), False, stopped, f"another consumer of its connection works on {queue}")
 
 
@@ -131,8 +132,16 @@ def decide_uncommitted(poll: RuleInputs, row: int) -> Verdicts:
 def decide_openmq(poll: RuleInputs, row: int) -> Verdicts:
     mode = said(poll, row, "acknowledge_mode")
     by_client = mode not in (AcknowledgeMode.AUTO, AcknowledgeMode.DUPS_OK, AcknowledgeMode.TRANSACTED)
-    own = judged(by_client, False, "", "its session does not acknowledge by the client")
-    return {**decide(poll, row), "never_acknowledges": own}
+    how = (
+        "its session acknowledges by the client"
+        if mode == AcknowledgeMode.CLIENT
+        else "its session's mode is not known"
+    )
+    own = judged(by_client, False, how, "its session does not acknowledge by the client")
+    reported, consumer = poll.openmq.said if poll.openmq else None, poll.found.consumer
+    asks = "has asked for no more since it stopped" if reported and reported.flow_paused[row] else "may ask for more"
+    took = possible(f"it took {consumer.left[row]:.0f} messages and {asks}; a thread dump shows whether it hangs")
+    return {**decide(poll, row), "never_acknowledges": own, "listener_hangs": took}
 
 
 def decide_openmq_uncommitted(poll: RuleInputs, row: int) -> Verdicts:
