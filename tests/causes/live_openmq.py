@@ -64,8 +64,8 @@ situation(
 situation("not-started", "not_dispatching", [consume(start="false"), produce(rate=5)], "not_started")
 situation("selector", "not_dispatching", [consume(selector="colour='red'"), produce(rate=5)], "selector")
 situation(
-    "asks-for-none", "not_dispatching",
-    [consume(receive="never", imqConsumerFlowLimitPrefetch="false"), produce(rate=5)], "never_receives",
+    "asks-for-none", "stalled", [consume(receive="never", imqConsumerFlowLimitPrefetch="false"), produce(rate=5)],
+    "never_receives",
 )  # fmt: skip
 situation(
     "destination-full", "producers_blocked", [produce(rate=100)], "address_full", proves=("address_full",),

@@ -141,7 +141,10 @@ def decide_openmq(poll: RuleInputs, row: int) -> Verdicts:
     reported, consumer = poll.openmq.said if poll.openmq else None, poll.found.consumer
     asks = "has asked for no more since it stopped" if reported and reported.flow_paused[row] else "may ask for more"
     took = possible(f"it took {consumer.left[row]:.0f} messages and {asks}; a thread dump shows whether it hangs")
-    return {**decide(poll, row), "never_acknowledges": own, "listener_hangs": took}
+    shows = (
+        f"the broker shows one as a JMS client of its own host; this one is on {consumer.index.rows[row].remote_host}"
+    )
+    return {**decide(poll, row), "never_acknowledges": own, "listener_hangs": took, "stomp_reader": possible(shows)}
 
 
 def decide_openmq_uncommitted(poll: RuleInputs, row: int) -> Verdicts:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from penstock.causes.verdict import possible
 from penstock.conditions.condition import Condition, Reported, declared
 from penstock.learned.churn import LEAST, LEAST_POLLS, SECONDS, Churn
 from penstock.observation.poll import RuleInputs
@@ -21,7 +22,8 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
                 "given_back": loop.held,
                 "age": poll.found.now - loop.begin,
             }
-            yield Reported(client, loop.begin, numbers)
+            known = {"crashes": possible("its log shows whether it fails or is stopped: the broker sees consumers go")}
+            yield Reported(client, loop.begin, numbers, verdicts=known)
 
 
 CRASH_LOOPING = Condition(
