@@ -233,8 +233,9 @@ def openwire_selector(scene: Scene) -> None:
     begins(scene, queue, 3)
 
 
-@situation("not_dispatching", "not_started")
+@situation("stalled", "never_receives")
 def openwire_not_started(scene: Scene) -> None:
+    """The broker delivers all the same, up to the prefetch."""
     queue = scene.queue()
     scene.jms(queue, openwire=1, stopped=1, idle=1)
     begins(scene, queue, 3)

@@ -46,7 +46,7 @@ def decide(poll: RuleInputs, row: int) -> Verdicts:
     none = f"nothing was delivered to it for {flat:.0f} s while {poll.found.ready[consumer.queue[row]]:.0f} wait"
     forgets = forgotten(poll, row, taken, flat, none) if speaks == "CORE" else possible()
     foreign, mqtt = excluded(f"it speaks {speaks}"), f"{held:.0f} were delivered and have no PUBACK"
-    together = f"{len(others)} other clients stopped within 2 s of it: {', '.join(others[:3])}"
+    together = f"{len(others) or 'no'} other clients stopped within 2 s of it: {', '.join(others[:3])}"
     received = judged(not taken > 0, False, "it took none yet", f"it has taken {taken:.0f} messages before")
     return {
         "listener_hangs": possible(f"it took {taken:.0f} messages; {none}" if flat else forgets.fact),
