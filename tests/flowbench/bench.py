@@ -200,7 +200,7 @@ def play(scenarios: Sequence[Scenario], run: Run, folder: Path) -> list[Result]:
                 on_poll=notes.take,
                 interval=f"{run.interval:g}s",
                 judgement=judgement,
-                rules=[{"match": {"queue": f"{SHORT}*"}, "patience": f"{SHORT_SECONDS:g}s"}],
+                rules=[{"match": {"queue": f"{SHORT}#"}, "patience": f"{SHORT_SECONDS:g}s"}],
             )
         )
         for one in scenarios:

@@ -9,6 +9,8 @@ from penstock.conditions.condition import Condition, Reported, declared
 from penstock.learned.churn import LEAST, LEAST_POLLS, SECONDS, Churn
 from penstock.observation.poll import RuleInputs
 
+LOG = possible("its log shows whether it fails or is stopped: the broker sees consumers go")
+
 
 def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
     """Not where the queue settles nothing at all: `churn_without_progress` says that. Nor where settling is unknown."""
@@ -22,8 +24,7 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
                 "given_back": loop.held,
                 "age": poll.found.now - loop.begin,
             }
-            known = {"crashes": possible("its log shows whether it fails or is stopped: the broker sees consumers go")}
-            yield Reported(client, loop.begin, numbers, verdicts=known)
+            yield Reported(client, loop.begin, numbers, verdicts={"crashes": LOG})
 
 
 CRASH_LOOPING = Condition(
