@@ -52,11 +52,11 @@ class Stage:
         one = ActiveCondition(condition, "b", queue, queue, client, Severity.WARNING, 0.0, evidence)
         for _ in range(60):
             view = self.poller.assessor.view if self.poller else None
-            known = view and {row.name for row in (view.snapshot.queues.index if view.snapshot.queues else ())}
-            found = (
-                Actions(view.snapshot, view.state).of(one, on("openmq", condition)) if view and queue in known else []
-            )
-            offered = {action.name: action for action in found}
+            offered: dict[str, answers.Action] = {}
+            queues = view.snapshot.queues if view else None
+            if view and queues and queue in {row.name for row in queues.index}:
+                found = Actions(view.snapshot, view.state).of(one, on("openmq", condition))
+                offered = {action.name: action for action in found}
             if name in offered:
                 return offered[name]
             time.sleep(0.5)
