@@ -258,7 +258,7 @@ public final class OpenMqClient {
                 try {
                     return cycle > 0 ? consumer.receive(200) : consumer.receive();
                 } catch (JMSException refused) {
-                    if (!Set.of("C4000", "C4036").contains(refused.getErrorCode())) {
+                    if (!Set.of("C4000", "C4001", "C4036").contains(refused.getErrorCode())) {
                         throw refused;
                     }
                 }
