@@ -25,7 +25,7 @@ help:
 	@echo "make flowbench [SEED=1 POLL=5 ONLY=...]  labelled faults and look-alikes on real brokers (8 min)"
 	@echo "make flowbench-openmq [ONLY=...]  the same on a real OpenMQ (4 min)"
 	@echo "make test-account-openmq [ACCOUNT_SECONDS=90 POLL=5]  every message of faults and look-alikes balances on a real OpenMQ, longer than in make test (3 min)"
-	@echo "make test-actions  every action of docs/actions.md on a real Artemis, as it is printed: its effect is held to what happens (3 min)"
+	@echo "make test-actions  every action of docs/actions.md on a real Artemis and OpenMQ, as it is printed: its effect is held to what happens (4 min)"
 	@echo "make soak-healthy [BROKER=both DURATION=7200 SEED=1 KEEP=...]  healthy load on real brokers, every alarm is false (2 h)"
 	@echo "make soak [DURATION=1800 SEED=1]  real brokers with churn and faults: memory, descriptors, tasks stay flat (30 min)"
 	@echo "make kills [KILLS=200 SEED=1]  the agent killed at random moments on a real broker: no counter falls, no event is lost (12 min)"
@@ -35,6 +35,7 @@ help:
 	@echo "make test-incidents  chains of causes on a real Artemis: one incident each, with its root and its victims (7 min)"
 	@echo "make test-account [DURATION=360 ONLY=...]  50 situations on a real Artemis: every message booked to its true reason (15 min)"
 	@echo "make test-causes [ONLY=...]  situations of known cause on a real Artemis: what is proven is true, what is true is not excluded (4 min)"
+	@echo "make test-causes-openmq [ONLY=...]  the same on a real OpenMQ (3 min)"
 	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
@@ -121,7 +122,7 @@ test-account-openmq: $(VENV)/.test
 	PENSTOCK_ACCOUNT_SECONDS=$(or $(ACCOUNT_SECONDS),90) PENSTOCK_ACCOUNT_POLL=$(POLL) $(BIN)/pytest tests/e2e/test_account_openmq.py
 
 test-actions: $(VENV)/.test
-	$(BIN)/pytest tests/actions/live_check.py
+	$(BIN)/pytest tests/actions/live_check.py tests/actions/openmq_check.py
 
 flowbench: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m flowbench.bench --seed "$(SEED)" --interval "$(POLL)" --only "$(ONLY)"
@@ -152,7 +153,10 @@ test-account: $(VENV)/.test  # 50 situations on a real Artemis: truth of the cli
 	$(if $(ONLY),,$(BIN)/pytest tests/account/live/rare_check.py)
 	@PYTHONPATH=tests $(BIN)/python -m account.live --seconds "$(DURATION)" --only "$(ONLY)"
 
-.PHONY: test-causes
+.PHONY: test-causes test-causes-openmq
+
+test-causes-openmq: $(VENV)/.test
+	@PYTHONPATH=tests $(BIN)/python -m causes.live_openmq --only "$(ONLY)"
 
 test-causes: $(VENV)/.test  # situations of known cause on a real Artemis: none that is proven is untrue, none that is true excluded
 	@PYTHONPATH=tests $(BIN)/python -m causes.live --only "$(ONLY)"

@@ -26,6 +26,7 @@ from penstock.observation.prepared import PreparedTransaction
 
 BROKER = 'org.apache.activemq.artemis:broker="b1"'
 NOT_ONE_QUEUE = frozenset({"unknown"})
+BLOCKED = {"blocked_in_send": Verdict(CauseState.PROVEN, "its session sends to x.reply (full at 117 %)")}
 
 
 @cache
@@ -110,7 +111,19 @@ def test_every_template_is_offered_and_names_what_is_known() -> None:
         snapshot = known(made(protocol), kind=BROKER_KINDS[kind])
         for name in for_kind(kind):
             found |= {one.name for one in offered(made(protocol), name, snapshot)}
+            found |= {one.name for one in offered(made(protocol), name, snapshot, verdicts=BLOCKED)}
     assert found == {one.name for one in ACTIONS}
+
+
+@pytest.mark.parametrize("protocol", ["CORE", "AMQP", "MQTT"])
+def test_who_is_blocked_in_a_send_is_not_closed_but_its_target_is_freed(protocol: str) -> None:
+    world = made(protocol)
+    found = {one.name: one for one in offered(world, "stalled", known(world), verdicts=BLOCKED)}
+    assert [*found] == ["free_target"]
+    assert "its session sends to x.reply (full at 117 %)" in found["free_target"].do
+    assert "one of 7 delivery attempts" in found["free_target"].never
+    possible = {"blocked_in_send": Verdict(CauseState.POSSIBLE, "it may send to x.reply")}
+    assert "free_target" not in {one.name for one in offered(world, "stalled", known(world), verdicts=possible)}
 
 
 @pytest.mark.parametrize("template", ACTIONS, ids=lambda one: one.name)
@@ -118,7 +131,7 @@ def test_templates_name_conditions_and_causes_that_exist(template: ActionTemplat
     assert template.conditions <= set(CONDITIONS)
     own = {cause for name in template.conditions for kind in BROKER_KINDS if name in for_kind(kind)
            for cause in on(kind, name).causes}  # fmt: skip
-    assert template.causes <= own
+    assert template.causes | template.proof | template.spoiled <= own
     texts = [template.do, template.effect, template.check, template.never, template.command]
     texts += [text for call in template.calls for text in call.arguments]
     assert all(name is None or name.isidentifier() for text in texts for _, name, _, _ in Formatter().parse(text))

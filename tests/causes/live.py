@@ -8,11 +8,12 @@ excluded, is wrong.
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from causes.mqtt import MqttHolder
+from flowbench.advice import wrong
 from flowbench.bench import Run, play
 from flowbench.faults import Releasing
 from flowbench.scene import Label, Place, Scenario, Scene
@@ -32,7 +33,6 @@ class Truth:
     condition: str
     true: frozenset[str]
     proves: frozenset[str]
-    play: Callable[[Scene], None]
 
 
 @dataclass(slots=True)
@@ -44,14 +44,15 @@ class Found:
     polls: int = 0
 
 
+Play = Callable[[Scene], None]
 TRUTHS: dict[str, Truth] = {}
+PLAYS: dict[str, Play] = {}
 
 
-def situation(
-    condition: str, *true: str, proves: tuple[str, ...] = ()
-) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
-    def register(play: Callable[[Scene], None]) -> Callable[[Scene], None]:
-        TRUTHS[play.__name__.replace("_", "-")] = Truth(condition, frozenset(true), frozenset(proves), play)
+def situation(condition: str, *true: str, proves: tuple[str, ...] = ()) -> Callable[[Play], Play]:
+    def register(play: Play) -> Play:
+        name = play.__name__.replace("_", "-")
+        TRUTHS[name], PLAYS[name] = Truth(condition, frozenset(true), frozenset(proves)), play
         return play
 
     return register
@@ -178,6 +179,73 @@ def core_is_frozen(scene: Scene) -> None:
     process.pause()
     scene.rest()
     process.resume()
+
+
+@situation("stalled", "listener_hangs")
+def openwire_hangs(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, openwire=1, stuck_after=20, url="jms.prefetchPolicy.all=20")
+    begins(scene, queue)
+
+
+@situation("stalled", "never_receives")
+def openwire_never_receives(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, openwire=1, idle=1, url="jms.prefetchPolicy.all=20")
+    begins(scene, queue)
+
+
+@situation("stalled", "never_acknowledges")
+def openwire_never_acknowledges(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, openwire=1, mode="individual", batch=0)
+    begins(scene, queue)
+
+
+@situation("stalled", "never_acknowledges")
+def openwire_acknowledges_by_client_never(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, openwire=1, mode="client", batch=0, url="jms.prefetchPolicy.all=20")
+    begins(scene, queue)
+
+
+@situation("stalled", "never_commits")
+def openwire_never_commits(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, openwire=1, mode="transacted", batch=0)
+    begins(scene, queue)
+
+
+@situation("redelivery_loop", "rolls_back")
+def openwire_rolls_back(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.settings(queue, maxDeliveryAttempts=-1)
+    scene.jms(
+        queue, openwire=1, mode="transacted", returns=1, work=100, url="jms.redeliveryPolicy.maximumRedeliveries=-1"
+    )
+    begins(scene, queue, 2)
+
+
+@situation("not_dispatching", "selector")
+def openwire_selector(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, openwire=1, selector="kind = 'nothing'")
+    begins(scene, queue, 3)
+
+
+@situation("stalled", "never_receives")
+def openwire_not_started(scene: Scene) -> None:
+    """The broker delivers all the same, up to the prefetch."""
+    queue = scene.queue()
+    scene.jms(queue, openwire=1, stopped=1, idle=1)
+    begins(scene, queue, 3)
+
+
+@situation("not_dispatching", "never_receives")
+def openwire_asks_for_none(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, openwire=1, idle=1, url="jms.prefetchPolicy.all=0")
+    begins(scene, queue, 3)
 
 
 @situation("stalled", "never_acknowledges")
@@ -429,22 +497,18 @@ def an_exclusive_queue_has_one_worker(scene: Scene) -> None:
 # --- play
 
 
-def watch(found: Found, truth: Truth) -> Callable[[Scene, Poller], None]:
-    def each_poll(scene: Scene, poller: Poller) -> None:
-        for one in poller.assessor.state.judgement.conditions:
-            if one.name == truth.condition and one.queue in scene.queues:
-                found.verdicts, found.polls = one.verdicts, found.polls + 1
-                found.wrong |= set(wrong(one.verdicts, truth))
-
-    return each_poll
+def take(found: Found, truth: Truth, poller: Poller, queues: Collection[str]) -> None:
+    """What is known of the causes after this poll, and what is advised."""
+    for one in poller.assessor.state.judgement.conditions:
+        if one.name == truth.condition and one.queue in queues:
+            found.verdicts, found.polls = one.verdicts, found.polls + 1
+    found.wrong |= set(wrong(poller, (truth.condition,), queues, " ".join(sorted(truth.true))))
 
 
-def wrong(verdicts: Mapping[str, Verdict], truth: Truth) -> Iterator[str]:
-    for name, one in verdicts.items():
-        if one.state is CauseState.PROVEN and name not in truth.true:
-            yield f"{name} is proven and not true ({one.fact})"
-        if one.state is CauseState.EXCLUDED and name in truth.true:
-            yield f"{name} is true and excluded ({one.fact})"
+def conclude(found: Found, truth: Truth) -> None:
+    found.wrong |= {f"{one} is not proven" for one in truth.proves - {*named(found, CauseState.PROVEN)}}
+    if not found.polls:
+        found.wrong.add(f"{truth.condition} did not come")
 
 
 def played(only: str, seconds: float, cold: float, folder: Path) -> dict[str, Found]:
@@ -453,9 +517,8 @@ def played(only: str, seconds: float, cold: float, folder: Path) -> dict[str, Fo
 
     def scenario(name: str, truth: Truth) -> Scenario:
         def go(scene: Scene) -> None:
-            each = watch(known[name], truth)
-            scene.each_poll = lambda poller: each(scene, poller)
-            truth.play(scene)
+            scene.each_poll = lambda poller: take(known[name], truth, poller, scene.queues)
+            PLAYS[name](scene)
 
         return Scenario(name, Label(), Place.FAULTS, go)
 
@@ -463,10 +526,7 @@ def played(only: str, seconds: float, cold: float, folder: Path) -> dict[str, Fo
     for result in play([scenario(*one) for one in chosen.items()], run, folder):
         known[result.name].wrong |= set(result.untrue)
     for name, truth in chosen.items():
-        missing = {one for one in truth.proves if one not in named(known[name], CauseState.PROVEN)}
-        known[name].wrong |= {f"{one} is not proven" for one in missing}
-        if not known[name].polls:
-            known[name].wrong.add(f"{truth.condition} did not come")
+        conclude(known[name], truth)
     return known
 
 
@@ -474,15 +534,22 @@ def named(found: Found, state: CauseState) -> list[str]:
     return [name for name, one in found.verdicts.items() if one.state is state]
 
 
-def table(known: Mapping[str, Found]) -> Iterator[str]:
-    yield "| situation | condition | true | proven | possible | excluded | |\n|---|---|---|---|---|---|---|"
+def report(known: Mapping[str, Found], truths: Mapping[str, Truth], *, facts: bool) -> int:
+    """Prints the table; facts: also that of each cause. 1 if something is wrong."""
+    lines = ["| situation | condition | true | proven | possible | excluded | |\n|---|---|---|---|---|---|---|"]
     for name, found in known.items():
-        truth = TRUTHS[name]
+        truth = truths[name]
         states = (", ".join(named(found, state)) or "-" for state in CauseState)
         right = "; ".join(sorted(found.wrong)) or "right"
-        yield f"| {name} | {truth.condition} | {', '.join(sorted(truth.true))} | {' | '.join(states)} | {right} |"
+        lines.append(
+            f"| {name} | {truth.condition} | {', '.join(sorted(truth.true))} | {' | '.join(states)} | {right} |"
+        )
     bad = sum(bool(found.wrong) for found in known.values())
-    yield f"\n{len(known) - bad} of {len(known)} situations are right"
+    lines.append(f"\n{len(known) - bad} of {len(known)} situations are right")
+    for name, found in known.items() if facts else ():
+        lines += [f"{name}: {cause}: {one.state}: {one.fact}" for cause, one in found.verdicts.items()]
+    print("\n".join(lines))  # noqa: T201 - the result
+    return int(bad > 0)
 
 
 def main() -> int:
@@ -493,12 +560,7 @@ def main() -> int:
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-causes-") as folder:
         known = played(wanted.only, wanted.seconds, COLD, Path(folder))
-    for line in table(known):
-        print(line)  # noqa: T201 - the result
-    for name, found in known.items() if wanted.facts else ():
-        for cause, one in found.verdicts.items():
-            print(f"{name}: {cause}: {one.state}: {one.fact}")  # noqa: T201
-    return int(any(found.wrong for found in known.values()))
+    return report(known, TRUTHS, facts=wanted.facts)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from causes.world import excluded, possible, proven, states, verdicts
+from conditions.openmq_world import openmq, openmq_polls
 from penstock.brokers.artemis.answers import AddressSettings
 from penstock.causes.verdict import Verdict
+from penstock.model import AcknowledgeMode
 
 
 def loop(protocol: str, *, attempts: float, settles: float = 0.0) -> Mapping[str, Verdict]:
@@ -86,3 +89,17 @@ def test_without_an_expiry_delay_it_is_the_time_to_live(delay: float, found: Any
 )
 def test_a_message_without_a_time_to_live_gets_either_delay(said: str, delay: float) -> None:
     assert msgspec.json.decode(said, type=AddressSettings).expiry_delay == delay
+
+
+@pytest.mark.parametrize(("mode", "not_so"), [
+    (AcknowledgeMode.TRANSACTED, "recovers"), (AcknowledgeMode.CLIENT, "rolls_back"),
+    (AcknowledgeMode.AUTO, "rolls_back"), (np.nan, None),
+])  # fmt: skip
+def test_openmq_says_how_sessions_acknowledge_and_so_how_messages_come_back(mode: float, not_so: str | None) -> None:
+    world = openmq_polls(openmq(), 12, lambda i: {
+        "queues": {"q": {"A": 20, "K": 0, "M": 20, "D": 20}},
+        "consumers": {"c": {"N": 20 + 5000 * i, "T": 20, "acknowledge_mode": mode}},
+    })  # fmt: skip
+    found = states(world.one("redelivery_loop").verdicts)
+    assert found[excluded] == ({not_so} if not_so else set())
+    assert not found[proven]

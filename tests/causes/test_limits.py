@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
-from causes.world import POLLS, possible, proven, states, verdicts
-from conditions.openmq_world import openmq
+from causes.world import POLLS, excluded, possible, proven, states, verdicts
+from conditions.openmq_world import openmq, openmq_polls
 from penstock.causes.verdict import Verdict
+from penstock.model import ResourceState
 
 MEMORY = {"memory_used_bytes": 100.0, "memory_limit_bytes": 100.0}
 DISK = {"disk_used_ratio": 0.95, "disk_limit_ratio": 0.9}
@@ -49,10 +51,42 @@ def test_the_policy_says_what_becomes_of_refused_messages(policy: str, state: An
     assert found["address_full"].state is state
 
 
-def test_what_decides_on_artemis_decides_nothing_on_openmq() -> None:
-    """There a destination is full by count, too."""
+@pytest.mark.parametrize(
+    ("messages", "address", "closed", "full"),
+    [
+        (50, {}, excluded, proven),
+        (49, {}, excluded, possible),  # its producer may still send what is left of its last batch
+        (9, {"producers_paused": 1.0}, proven, excluded),
+    ],
+)
+def test_openmq_says_whether_a_destination_is_full_or_closed(
+    messages: int, address: dict[str, float], closed: Any, full: Any
+) -> None:
+    """There it may be full by count, too."""
     world = openmq()
+    said = {"limit_messages": 50, "max_producers": 50, "producers": 1, "producers_paused": 0.0, **address}
     for _ in range(POLLS):
-        full = {"q": {"limit_messages": 50, "producers": 1, "policy": "flow_control", "memory_used_ratio": 0.1}}
-        world.poll({"q": {"A": 100, "K": 50, "M": 50}}, {}, full)
-    assert world.one("producers_blocked").verdicts == {}
+        world.poll({"q": {"A": messages, "M": messages}}, {}, {"q": {"policy": "flow_control", **said}})
+    found = world.one("producers_blocked").verdicts
+    assert (found["operator"].state, found["address_full"].state) == (closed, full)
+
+
+@pytest.mark.parametrize(
+    ("messages", "limit", "state", "full", "large"),
+    [
+        (200, 200, ResourceState.GREEN, proven, possible),
+        (10, 200, ResourceState.GREEN, excluded, proven),
+        (10, np.nan, ResourceState.GREEN, excluded, proven),
+        (10, 200, ResourceState.RED, excluded, possible),  # without memory it refuses anything
+    ],
+)
+def test_openmq_refuses_large_messages_one_by_one(
+    messages: int, limit: float, state: ResourceState, full: Any, large: Any
+) -> None:
+    world = openmq(about={"resource_state": float(state)})
+    address = {"limit_messages": limit, "message_limit_bytes": 1000.0, "dead_letters": 1}
+    openmq_polls(world, 8, lambda i: {
+        "queues": {"q": {"A": 1000 + 20 * i, "K": 500, "M": messages}}, "addresses": {"q": address},
+    })  # fmt: skip
+    found = world.one("rejecting").verdicts
+    assert (found["address_full"].state, found["too_large"].state) == (full, large)

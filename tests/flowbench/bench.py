@@ -20,10 +20,12 @@ from typing import Any
 
 from e2e.agent import entry
 from flowbench import faults, healthy, learned, rings
+from flowbench.advice import ARTEMIS as ADVICE
+from flowbench.advice import wrong
 from flowbench.core import CoreProcess
 from flowbench.observer import Observer
 from flowbench.rivals import Alarm, rival_alarms
-from flowbench.scene import SCENARIOS, Place, Scenario, Scene, Within, stage
+from flowbench.scene import SCENARIOS, SHORT, Place, Scenario, Scene, Within, stage
 from penstock.agent import Poller
 from penstock.conditions.condition import Severity
 from penstock.settings.constants import Constants
@@ -35,6 +37,7 @@ ALL_OF = (faults, healthy, learned, rings)
 START_SECONDS = 45.0
 """Scenarios start at random times within it."""
 PROOF_SECONDS = 45.0
+SHORT_SECONDS = 120.0
 DEFAULTS = Constants()
 
 
@@ -54,6 +57,8 @@ class Notes:
     told: dict[str, dict[str, Exported]] = field(default_factory=dict)
     shown: dict[tuple[str, str], float] = field(default_factory=dict)
     """When a scene's further thing was first to be seen."""
+    advised: dict[str, set[str]] = field(default_factory=dict)
+    """What was told wrongly of the causes of a scenario, and wrong advice."""
     scenes: list[Scene] = field(default_factory=list)
     polled: dict[str, list[float]] = field(default_factory=dict)
     """When each broker was polled."""
@@ -77,6 +82,10 @@ class Notes:
                 first = now if known is None else known.at
                 of_queue[condition.name] = Exported(first, condition.severity, patience)
         for scene in self.scenes:
+            causes = ADVICE.get(scene.scenario.name, "")
+            if causes and scene.broker.name == poller.name:
+                said = wrong(poller, scene.scenario.label.need.keys(), scene.queues, causes)
+                self.advised.setdefault(scene.scenario.name, set()).update(said)
             if scene.each_poll is not None and scene.broker.name == poller.name:
                 scene.each_poll(poller)
             for what, seen in list(scene.shows.items()):
@@ -100,6 +109,8 @@ class Result:
     notices: list[str] = field(default_factory=list)
     """Not in its label."""
     figures: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+    """What was told wrongly of its causes, and wrong advice."""
     untrue: list[str] = field(default_factory=list)
     """What its drivers cannot attest: the run does not count."""
 
@@ -109,7 +120,7 @@ class Result:
 
     @property
     def right(self) -> bool:
-        return not (self.missing or self.late or self.wrong or self.figures)
+        return not (self.missing or self.late or self.wrong or self.figures or self.advice)
 
     def line(self) -> str:
         need = ", ".join(self.need) or "healthy"
@@ -120,6 +131,7 @@ class Result:
             *(f"FALSE {name}" for name in self.wrong),
             *(f"notice {name}" for name in self.notices),
             *self.figures,
+            *(f"WRONG ADVICE {what}" for what in self.advice),
             *(f"does not count: {what}" for what in self.untrue),
         ]
         return f"| {self.name} | {need} | {told} | {'; '.join(problems) or 'right'} |"
@@ -188,6 +200,7 @@ def play(scenarios: Sequence[Scenario], run: Run, folder: Path) -> list[Result]:
                 on_poll=notes.take,
                 interval=f"{run.interval:g}s",
                 judgement=judgement,
+                rules=[{"match": {"queue": f"{SHORT}#"}, "patience": f"{SHORT_SECONDS:g}s"}],
             )
         )
         for one in scenarios:
@@ -249,6 +262,7 @@ def result_of(scene: Scene, notes: Notes, run: Run) -> Result:
         if result.seconds[name] > result.bound[name]:
             result.late.append(name)
     result.figures = [f"{what}: told {one:g}, true {other:g}" for what, one, other in scene.figures if one != other]
+    result.advice = sorted(notes.advised.get(scene.scenario.name, ()))
     result.untrue = [what for what, holds in scene.truths if not holds]
     if scene.trouble:
         result.untrue.append(scene.trouble)
@@ -261,6 +275,7 @@ def bound(within: Within, patience: float, run: Run) -> float:
     """Seconds from the begin of a fault within which it has to be told, by the clock: its time and two polls."""
     lasts = {
         Within.PATIENCE: patience if patience == patience else run.cold,  # noqa: PLR0124 - NaN: told without one
+        Within.BATCH: 2 * (patience if patience == patience else run.cold),  # noqa: PLR0124
         Within.PROOF: PROOF_SECONDS - 2 * run.interval,
         Within.WINDOW: DEFAULTS.window_seconds(run.interval),
         Within.TREND: max(run.trend, DEFAULTS.trend_polls * run.interval),
@@ -318,6 +333,7 @@ def summary(results: Sequence[Result], run: Run) -> dict[str, Any]:
         "late": [result.name for result in counted if result.late],
         "false_alarms": [result.name for result in counted if result.wrong],
         "figures_wrong": [result.name for result in counted if result.figures],
+        "wrong_advice": [result.name for result in counted if result.advice],
         "not_counted": [result.name for result in results if not result.counts],
     }
 

@@ -1,4 +1,4 @@
-"""JMS clients of the Core protocol: many in one Java process, driven by lines on its stdin."""
+"""JMS clients of the Core protocol, or of OpenWire: many in one Java process, driven by lines on its stdin."""
 
 import contextlib
 import itertools
@@ -42,7 +42,8 @@ class CoreProcess:
 
     def open(self, endpoint: Endpoint, name: str, *, url: str = "", **options: Any) -> "CoreClient":
         """A consumer of the queue `name`; options as the Java side knows them, `url` of the connection as `a=b&c=d`."""
-        address = f"tcp://{endpoint.host}:{endpoint.port}?reconnectAttempts=0&{url}"
+        known = url if "openwire" in options else f"reconnectAttempts=0&{url}"
+        address = f"tcp://{endpoint.host}:{endpoint.port}?{known}"
         account = {"user": endpoint.account.user, "password": endpoint.account.password}
         client = str(next(self._numbers))
         said = {**account, **options, "url": address, "queue": name}

@@ -7,7 +7,7 @@ from typing import Any
 from proton import Delivery
 
 from flowbench.core import CoreClient
-from flowbench.scene import Place, Scene, Within, scenario
+from flowbench.scene import SHORT, Place, Scene, Within, scenario
 from penstock.agent import Poller
 from penstock_demo.ports import LOOPBACK, free_port
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, AmqpTransaction, StompConsumer, StompProducer
@@ -58,9 +58,9 @@ def all_wedged(scene: Scene) -> None:
     scene.attest("nothing is settled any more", scene.count(queue, "MessagesAcknowledged") == settled)
 
 
-@scenario(stalled=Within.PATIENCE)
+@scenario(stalled=Within.BATCH)
 def never_acknowledges_core(scene: Scene) -> None:
-    queue = scene.queue()
+    queue = scene.queue(name=f"{SHORT}{scene.name()}")
     client = scene.jms(queue, mode=scene.dice.choice(["client", "individual"]), batch=0)
     never_settles(scene, queue, lambda: client.counts()["received"] > 0)
 
@@ -103,10 +103,10 @@ def open_transaction_amqp(scene: Scene) -> None:
     never_settles(scene, queue, lambda: client.counts.uncommitted > 0)
 
 
-@scenario(stalled=Within.PATIENCE)
+@scenario(stalled=Within.BATCH)
 def open_transaction_hidden(scene: Scene) -> None:
     """A Core client keeps its acknowledgements back: the broker sees messages held and nothing else."""
-    queue = scene.queue()
+    queue = scene.queue(name=f"{SHORT}{scene.name()}")
     client = scene.jms(queue, mode="transacted", batch=0)
     never_settles(scene, queue, lambda: client.counts()["received"] > 0)
 

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +25,7 @@ from typing import Any, Self
 import numpy as np
 import yaml
 
+from flowbench.advice import OPENMQ, wrong
 from penstock.agent import Poller
 from penstock.cli.polling import open_poller
 from penstock.conditions.condition import Severity
@@ -52,7 +53,8 @@ def produce(**options: Any) -> tuple[str, Options]:
 class Scenario:
     """
     need: of each group one condition must come. also: may come. roles: of clients, on the queue of the scenario's name
-    unless they name another. settings: of the queue. own: its consumers run in a process of their
+    unless they name another. settings: of the queue. pauses: what of it an operator
+    pauses, CONSUMERS or PRODUCERS. own: its consumers run in a process of their
     own, which is frozen after 20 s.
     """
 
@@ -64,7 +66,7 @@ class Scenario:
     topic: bool = False
     own: bool = False
     stomp: bool = False
-    pause: bool = False
+    pauses: str = ""
     queues: Sequence[str] = ()
 
 
@@ -102,7 +104,7 @@ FAULTS = (
     Scenario("reject_newest", [produce(rate=30), consume(delay=100)], [["rejecting"]], ["falling_behind"],
              {"LimitBehavior": "REJECT_NEWEST", "MaxNumMsgs": 200}),
     Scenario("no_consumer", [produce(rate=5), consume(leave=50)], [["no_consumer"]]),
-    Scenario("paused_destination", [produce(rate=5), consume()], [["paused"]], pause=True),
+    Scenario("paused_destination", [produce(rate=5), consume()], [["paused"]], pauses="CONSUMERS"),
     Scenario("producer_uncommitted", [produce(count=300, commit=0)], [["producer_transaction_open"]]),
     Scenario("stomp_no_ack", [produce(rate=5)], STALLED, stomp=True),
 )  # fmt: skip
@@ -263,6 +265,14 @@ class Notes:
     paused: dict[str, int] = field(default_factory=dict)
     limits: dict[str, tuple[float, float]] = field(default_factory=dict)
     filling: set[str] = field(default_factory=set)
+    advised: dict[str, set[str]] = field(default_factory=dict)
+
+    def advice(self, poller: Poller, scenarios: Sequence[Scenario]) -> None:
+        """Notes what is told wrongly of causes, and wrong advice."""
+        for one in scenarios:
+            need, queues = {name for group in one.need for name in group}, {one.name, *one.queues}
+            said = wrong(poller, need, queues, OPENMQ.get(one.name, ""))
+            self.advised.setdefault(one.name, set()).update(said)
 
     def take(self, poller: Poller, begin: float) -> None:
         state, view = poller.assessor.state, poller.assessor.view
@@ -291,15 +301,25 @@ def scenario_of(address: str) -> str:
     return "connection_limit" if address.startswith("connection_limit") else address
 
 
-async def watched(file: Path, notes: Notes, begin: float, seconds: float) -> None:
+def observed(
+    broker: OpenMQBroker, folder: Path, each: Callable[[Poller], None], interval: float, seconds: float, cold: float
+) -> None:
+    """Polls the broker for so many seconds; `each` is called after each poll."""
+    file, judgement = folder / "penstock.yaml", {"cold": f"{cold:g}s", "trend": "60s"}
+    said = {"interval": f"{interval:g}s", "judgement": judgement, "brokers": [entry(broker)]}
+    file.write_text(yaml.safe_dump(said))
+    asyncio.run(_observed(file, each, time.time() + seconds))
+
+
+async def _observed(file: Path, each: Callable[[Poller], None], end: float) -> None:
     config = load(file)
     (broker,) = config.brokers
     poller = open_poller(config, broker, RecordingFile(file.with_name("openmq.jsonl.gz")))
     try:
-        while time.time() - begin < seconds:
+        while time.time() < end:
             started = time.monotonic()
             await poller.poll()
-            notes.take(poller, begin)
+            each(poller)
             await asyncio.sleep(max(0.0, started + config.interval_of(broker) - time.monotonic()))
     finally:
         await poller.close()
@@ -310,20 +330,21 @@ def lines(scenarios: Sequence[Scenario], notes: Notes) -> Iterator[tuple[str, bo
         told = notes.first.get(one.name, {})
         lawful = {name for group in one.need for name in group} | set(one.also)
         missing = [" or ".join(group) for group in one.need if not set(group) & set(told)]
-        wrong = sorted(notes.alarms.get(one.name, set()) - lawful)
+        false = sorted(notes.alarms.get(one.name, set()) - lawful)
         label = ", ".join(" or ".join(group) for group in one.need) or "healthy"
         said = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in told.items()) or "nothing"
-        trouble = [*(f"missing {name}" for name in missing), *(f"FALSE {name}" for name in wrong)]
+        trouble = [*(f"missing {name}" for name in missing), *(f"FALSE {name}" for name in false)]
+        trouble += [f"WRONG ADVICE {what}" for what in sorted(notes.advised.get(one.name, ()))]
         yield f"| {one.name} | {label} | {said} | {'; '.join(trouble) or 'right'} |", not trouble
 
 
 def prepare(broker: OpenMQBroker, scenarios: Sequence[Scenario]) -> None:
     """Make the queues that have settings of their own."""
     for one in scenarios:
-        if one.settings or one.pause:
+        if one.settings or one.pauses:
             create_queue(broker, one.name, one.settings)
-        if one.pause:
-            pause(broker, one.name, "CONSUMERS")
+        if one.pauses:
+            pause(broker, one.name, one.pauses)
 
 
 @contextmanager
@@ -354,12 +375,14 @@ def play(
         broker.start()
         classes = compiled(broker, folder / "classes")
         prepare(broker, scenarios)
-        file = folder / "penstock.yaml"
-        said = entry(broker)
-        judgement = {"cold": f"{cold:g}s", "trend": "60s"}
-        file.write_text(yaml.safe_dump({"interval": f"{interval:g}s", "judgement": judgement, "brokers": [said]}))
         begin = time.time()
-        run = threading.Thread(target=lambda: asyncio.run(watched(file, notes, begin, seconds)))
+
+        def each(poller: Poller) -> None:
+            notes.take(poller, begin)
+            notes.advice(poller, scenarios)
+
+        said = broker, folder, each, interval, seconds, cold
+        run = threading.Thread(target=observed, args=said)
         run.start()
         time.sleep(2 * interval)
         clients = stack.enter_context(clients_of(broker, scenarios, classes, folder / "clients.log"))

@@ -18,6 +18,8 @@ from penstock.agent import Poller
 from penstock_demo.artemis import ArtemisBroker
 
 _TICK = 0.2
+SHORT = "short."
+"""With what names of queues begin for which the operator gives a short patience: a run lasts little longer than one."""
 _WORDS = ("orders", "stock", "claims", "audit", "mail", "rates", "trades", "parcels", "meter", "ledger", "seats")
 
 
@@ -26,6 +28,8 @@ class Within(StrEnum):
 
     PATIENCE = "patience"
     """What a client or queue may lawfully take, cold or learned."""
+    BATCH = "twice the patience"
+    """A client may be filling a batch: a Core one that never settled anything."""
     PROOF = "45 s"
     """The broker says it, or arithmetic proves it; 45 s in all."""
     WINDOW = "window"

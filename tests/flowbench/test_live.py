@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from flowbench import rivals
+from flowbench import advice, openmq, rivals
 from flowbench.bench import Result, Run, beside, confusion, play, summary
 from flowbench.scene import SCENARIOS
 from flowbench.soak import alarms
+from incidents.test_chains import blocked_in_send
+from penstock.causes.verdict import CauseState, Verdict
+from penstock.conditions.catalogue import on
 from penstock.insight.events import Change, Event
 
 LIVE = (
@@ -38,6 +41,32 @@ def test_labelled_situations(tmp_path: Path) -> None:
     # The others of the pool go on acknowledging, a loop acknowledges nothing.
     assert wedged not in finds["acknowledgements flat for 60 s"]
     assert looping in finds["Burrow's rules"]
+
+
+def test_the_true_causes_of_each_fault_are_known_by_the_names_that_conditions_have() -> None:
+    needed = {name: set(one.label.need) - {"link_down"} for name, one in SCENARIOS.items()}
+    assert {name for name, need in needed.items() if need} == set(advice.ARTEMIS)
+    assert {one.name for one in openmq.FAULTS} == set(advice.OPENMQ)
+    of_openmq = {one.name: {name for group in one.need for name in group} for one in openmq.FAULTS}
+    for kind, causes, need in (("artemis", advice.ARTEMIS, needed), ("openmq", advice.OPENMQ, of_openmq)):
+        for name, true in causes.items():
+            known = {cause for condition in need[name] for cause in on(kind, condition).causes}
+            assert set(true.split()) <= known, name
+
+
+def test_a_cause_that_is_decided_wrongly_and_a_wrong_advice_count() -> None:
+    scene = blocked_in_send()
+    snapshot = scene.snapshot(scene.queues, scene.consumers, scene.addresses)
+    (one,) = (one for one in scene.conditions if one.name == "stalled")
+
+    def said(true: str, **verdicts: CauseState) -> list[str]:
+        active = one._replace(verdicts={name: Verdict(state) for name, state in verdicts.items()})
+        return [*advice.wrong_causes(active, [true]), *advice.wrong_actions(active, snapshot, scene.state, [true])]
+
+    assert said("blocked_in_send", blocked_in_send=CauseState.PROVEN) == []
+    untrue = said("frozen", frozen=CauseState.EXCLUDED, blocked_in_send=CauseState.PROVEN)
+    assert untrue[:2] == ["frozen is true and excluded", "blocked_in_send is proven and not true"]
+    assert said("no_such_cause")[0] == "no_such_cause: no cause of it"
 
 
 def result(**said: object) -> Result:

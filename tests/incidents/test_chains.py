@@ -205,6 +205,7 @@ def test_a_bridge_whose_target_is_full_is_the_root_of_its_queue() -> None:
     found = scene.incident
     assert (found.kind, found.object, found.title) == ("bridge_stopped", "to-2", "Bridge to-2 takes nothing from out")
     assert [cause.name for cause in found.causes] == ["target_full"]
+    assert found.causes[0].fact == "it is connected, and nothing is in delivery: 800 messages wait"
 
 
 def test_a_full_dead_letter_address_that_refuses() -> None:
@@ -231,6 +232,7 @@ def test_unacknowledged_bytes_that_starve_peers_are_the_holders() -> None:
     scene.run(10, lambda one: one.holds("hoarder", n=347).come("q", 100))
     assert {"stalled", "depaging_frozen"} <= scene.names
     assert scene.roots == [("stalled", "hoarder")]
+    assert scene.incident.victims == ["q (depaging_frozen)"]
 
 
 def test_peers_that_are_idle_while_the_owner_hangs_are_no_incident_of_their_own() -> None:

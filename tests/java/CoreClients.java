@@ -9,6 +9,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import javax.jms.Connection;
+import javax.jms.ConnectionFactory;
 import javax.jms.DeliveryMode;
 import javax.jms.JMSException;
 import javax.jms.Message;
@@ -22,12 +23,13 @@ import javax.jms.XAConnection;
 import javax.jms.XASession;
 import javax.transaction.xa.XAResource;
 import javax.transaction.xa.Xid;
+import org.apache.activemq.ActiveMQSession;
 import org.apache.activemq.artemis.core.transaction.impl.XidImpl;
 import org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory;
 
 /**
- * JMS clients of the Core protocol, driven by lines on stdin; each command is answered by one line on stdout that
- * begins with its number. Commands: NUMBER TAB open|counts|numbers|close TAB ID TAB KEY=VALUE TAB ...
+ * JMS clients of the Core protocol, or of OpenWire with the option openwire, driven by lines on stdin; each command is
+ * answered by one line on stdout that begins with its number. Commands: NUMBER TAB open|counts|numbers|close TAB ID TAB KEY=VALUE TAB ...
  */
 public final class CoreClients {
     private static final Map<String, Client> CLIENTS = new ConcurrentHashMap<>();
@@ -92,6 +94,7 @@ public final class CoreClients {
         private final long commitMillis;
         private final double returns;
         private final boolean poisoned;
+        private final boolean openwire;
         private final AtomicLong sent = new AtomicLong();
         private final AtomicLong received = new AtomicLong();
         private final AtomicLong acknowledged = new AtomicLong();
@@ -122,6 +125,7 @@ public final class CoreClients {
             commitMillis = number("commit_ms", 0);
             returns = Double.parseDouble(options.getOrDefault("returns", "0"));
             poisoned = options.containsKey("poisoned");
+            openwire = options.containsKey("openwire");
             dice = new java.util.Random(number("seed", 1));
         }
 
@@ -130,12 +134,14 @@ public final class CoreClients {
         }
 
         void open() throws JMSException {
-            factory = new ActiveMQConnectionFactory(options.get("url"));
             if (mode.equals("xa") || mode.equals("decide")) {
                 openDistributed();
                 return;
             }
-            connection = factory.createConnection(options.get("user"), options.get("password"));
+            ConnectionFactory made = openwire
+                ? new org.apache.activemq.ActiveMQConnectionFactory(options.get("url"))
+                : core();
+            connection = made.createConnection(options.get("user"), options.get("password"));
             if (options.containsKey("client_id")) {
                 connection.setClientID(options.get("client_id"));
             }
@@ -178,6 +184,11 @@ public final class CoreClients {
             }
         }
 
+        private ActiveMQConnectionFactory core() {
+            factory = new ActiveMQConnectionFactory(options.get("url"));
+            return factory;
+        }
+
         /**
          * xa: takes `batch` messages (and sends them `to` another queue), prepares, and after `hold_ms` commits; below
          * 0 it leaves them prepared, at most `transactions` of them. decide: does what it says with all that is
@@ -185,7 +196,7 @@ public final class CoreClients {
          */
         private void openDistributed() throws JMSException {
             XAConnection distributed =
-                factory.createXAConnection(options.get("user"), options.get("password"));
+                core().createXAConnection(options.get("user"), options.get("password"));
             connection = distributed;
             if (options.containsKey("client_id")) {
                 connection.setClientID(options.get("client_id"));
@@ -262,7 +273,7 @@ public final class CoreClients {
         private int acknowledgeMode() {
             switch (mode) {
                 case "client": return Session.CLIENT_ACKNOWLEDGE;
-                case "individual": return 101;
+                case "individual": return openwire ? ActiveMQSession.INDIVIDUAL_ACKNOWLEDGE : 101;
                 case "transacted": return Session.SESSION_TRANSACTED;
                 case "dups": return Session.DUPS_OK_ACKNOWLEDGE;
                 default: return Session.AUTO_ACKNOWLEDGE;
@@ -405,7 +416,9 @@ public final class CoreClients {
             if (connection != null) {
                 connection.close();
             }
-            factory.close();
+            if (factory != null) {
+                factory.close();
+            }
         }
     }
 }

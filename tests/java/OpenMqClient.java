@@ -236,7 +236,7 @@ public final class OpenMqClient {
             long leave = options.number("leave", Long.MAX_VALUE);
             long end = System.currentTimeMillis() + cycle;
             while (true) {
-                Message message = cycle > 0 ? consumer.receive(200) : consumer.receive();
+                Message message = received(cycle);
                 if (message != null) {
                     handle(message);
                 }
@@ -248,6 +248,19 @@ public final class OpenMqClient {
                     connection.close();
                     open(clients);
                     end = System.currentTimeMillis() + cycle;
+                }
+            }
+        }
+
+        /** The next one. Skips those whose acknowledgement fails: a limit has removed it, or the broker is restarted. */
+        private Message received(long cycle) throws JMSException {
+            while (true) {
+                try {
+                    return cycle > 0 ? consumer.receive(200) : consumer.receive();
+                } catch (JMSException refused) {
+                    if (!Set.of("C4000", "C4001", "C4036").contains(refused.getErrorCode())) {
+                        throw refused;
+                    }
                 }
             }
         }

@@ -93,7 +93,7 @@ def test_a_stalled_client_of_the_demo_is_found_opened_and_explained_in_three_cli
                 clicked(browser, "#rows", "stock-service")
                 told = browser.find_element(By.ID, "state").text
                 assert "stalled on stock.updates" in told
-                assert "usual are 45 s; closing it returns them" in told
+                assert "its normal maximum is 45 s; closing it returns them, and costs" in told
                 assert "a listener that is blocked" in told
                 clicked(browser, "#state", "stock.updates")
                 assert (

@@ -44,7 +44,10 @@ async def test_the_worst_first_with_evidence_and_advice(page: Served) -> None:
     assert at == sorted(at)
     assert "client stuck , since" in found.text
     assert "held 100 messages" in found.text
-    assert "usual are 60 s; closing it returns them." in found.text
+    assert (
+        "its normal maximum is 60 s; closing it returns them, and costs each of them one delivery attempt."
+        in found.text
+    )
     assert "a listener that is blocked" in found.text
     assert "up artemis 2.44.0 active" in found.text
 

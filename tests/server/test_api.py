@@ -292,7 +292,7 @@ async def test_a_queue_with_all_that_is_known(server: Server) -> None:
     assert stalled["client"] == "stuck"
     assert stalled["evidence"]["held"] == {"value": 100, "unit": "messages"}
     assert stalled["evidence"]["patience"] == {"value": 60, "unit": "seconds"}
-    assert "holds 100 messages" in stalled["advice"]
+    assert "has acknowledged none of its 100 messages" in stalled["advice"]
     assert [one["state"] for one in stalled["causes"]] == ["possible"] * 8 + ["excluded"]
     patience = {client["client"]: client["patience"] for client in answer["clients"]}
     assert patience["open"] == {"seconds": 7200, "origin": "configured", "gaps": 0, "why": "rule 2"}
@@ -419,7 +419,7 @@ async def test_explain_command(server: Server) -> None:
         "held 100 messages",
         "patience 60 s",
         "            - a listener that is blocked (it took 0 messages",
-        "  advice    holds 100 messages for",
+        "  advice    has acknowledged none of its 100 messages for",
         "  patience  2 h, configured: rule 2\n",
         "learned of ",
     ):

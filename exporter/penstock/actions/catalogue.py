@@ -20,7 +20,9 @@ class CallTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionTemplate:
-    """As `catalogue.toml` has it. Empty causes, brokers and protocols: of any."""
+    """As `catalogue.toml` has it. Empty causes, brokers and protocols: of any. proof: only while one of these causes is
+    proven; spoiled: not while one of these is.
+    """
 
     name: str
     do: str
@@ -31,6 +33,8 @@ class ActionTemplate:
     command: str = ""
     conditions: frozenset[str] = frozenset()
     causes: frozenset[str] = frozenset()
+    proof: frozenset[str] = frozenset()
+    spoiled: frozenset[str] = frozenset()
     brokers: frozenset[str] = frozenset()
     protocols: frozenset[str] = frozenset()
 
@@ -40,11 +44,14 @@ class ActionTemplate:
         """known: the causes that the condition may have. protocol: of its client, empty where there is none."""
         causes = self.causes & frozenset(known)
         excluded = {name for name, verdict in verdicts.items() if verdict.state is CauseState.EXCLUDED}
+        proven = {name for name, verdict in verdicts.items() if verdict.state is CauseState.PROVEN}
         return (
             condition in self.conditions
             and (not self.brokers or kind in self.brokers)
             and (not self.protocols or not protocol or protocol in self.protocols)
             and (not causes or not causes <= excluded)
+            and (not self.proof or not self.proof.isdisjoint(proven))
+            and self.spoiled.isdisjoint(proven)
             and (not self.causes or not known or bool(causes))
         )
 

@@ -53,6 +53,18 @@ def unread(poll: RuleInputs, queue: int) -> Verdicts:
     }
 
 
+def gone(poll: RuleInputs, client: str) -> Verdicts:
+    """Of a consumer that went: what ended it, an operator, the network or its process, no broker shows."""
+    connections = poll.snapshot.connections
+    there = connections is None or any(row.client == client for row in connections.index)
+    back = "" if connections is None else "a connection of the client is listed: it kept that, or has come back since"
+    none = "no connection of the client is listed: it closed it, lost it, or an operator closed it"
+    return {
+        "connection_died": judged(True, False, back if there else none, ""),
+        "consumer_closed": judged(there, False, back, none),
+    }
+
+
 def paused(poll: RuleInputs, queue: int) -> Verdicts:
     found, number = poll.found, sum(row.address == poll.found.queues.rows[queue].address for row in poll.found.queues)
     address = f"its address, which stops {number} queues" if found.address.paused[queue] > 0 else ""

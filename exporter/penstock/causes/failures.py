@@ -3,6 +3,7 @@
 import numpy as np
 
 from penstock.causes.verdict import Verdicts, judged
+from penstock.model import AcknowledgeMode
 from penstock.observation.activity import FLOW_IN
 from penstock.observation.poll import RuleInputs
 
@@ -24,6 +25,20 @@ def comes_back(poll: RuleInputs, queue: int) -> Verdicts:
             attempt and not (speak and speak <= {"AMQP", "STOMP"}), False, said, "it knows no recover()"
         ),
         "listener_fails": judged(not released, False, said, none),
+    }
+
+
+def comes_back_openmq(poll: RuleInputs, queue: int) -> Verdicts:
+    """By how the sessions of its consumers acknowledge: rollback is of transacted ones, the others' only recover."""
+    consumers, found = poll.snapshot.consumers, poll.found
+    modes = set() if consumers is None else set(consumers["acknowledge_mode"][found.consumer.queue == queue].tolist())
+    transacted = AcknowledgeMode.TRANSACTED in modes
+    said = f"{poll.returns.returned[queue]:.0f} came back, {poll.returns.settled[queue]:.0f} were settled"
+    known, others = bool(modes) and not np.isnan([*modes]).any(), bool(modes - {AcknowledgeMode.TRANSACTED})
+    return {
+        "rolls_back": judged(transacted or not known, False, said, "no session is transacted"),
+        "recovers": judged(others or not known, False, said, "all sessions are transacted, which have no recover()"),
+        "listener_fails": judged(True, False, said, ""),
     }
 
 

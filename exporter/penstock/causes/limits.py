@@ -2,8 +2,12 @@
 
 from collections import Counter
 
+import numpy as np
+
 from penstock.causes.surroundings import full_broker
 from penstock.causes.verdict import Verdicts, judged
+from penstock.model import ResourceState
+from penstock.observation.openmq import at_limit, near_limit
 from penstock.observation.poll import RuleInputs
 
 
@@ -32,3 +36,35 @@ def refused(poll: RuleInputs, queue: int) -> Verdicts:
     policy = next((row.policy for row in addresses.index if row.name == name), "") if addresses else ""
     fate = {"drop": "DROP: messages vanish, producers see nothing", "fail": "FAIL: producers see an error"}
     return {"address_full": judged(True, policy in fate, fate.get(policy, "its policy was not read"), "")}
+
+
+def room(messages: float, limit: float) -> str:
+    return f"{messages:,.0f} messages" + ("" if np.isnan(limit) else f", its limit is {limit:,.0f}")
+
+
+def blocked_openmq(poll: RuleInputs, queue: int) -> Verdicts:
+    """Producers that still have a part of their last batch are told to wait before the limit is reached."""
+    closed, count = poll.found.address.producers_paused[queue] > 0, poll.found.messages[queue]
+    said = poll.openmq.said if poll.openmq else None
+    near = said is None or near_limit(poll.found, said)[queue] or at_limit(poll.found, said)[queue]
+    full = room(count, np.nan if said is None else said.limit_messages[queue])
+    return {
+        "address_full": judged(near, said and at_limit(poll.found, said)[queue], full, full),
+        "operator": judged(closed or np.isnan(closed), closed, "its producers are paused", "it accepts producers"),
+    }
+
+
+def refused_openmq(poll: RuleInputs, queue: int) -> Verdicts:
+    """What is refused below the limit, while the broker has memory, is refused one by one."""
+    said = poll.openmq.said if poll.openmq else None
+    if said is None:
+        return {}
+    count, limit, largest = poll.found.messages[queue], said.limit_messages[queue], said.message_limit[queue]
+    near = at_limit(poll.found, said)[queue] or near_limit(poll.found, said)[queue] or count >= 0.9 * limit
+    full = room(count, limit)
+    green = poll.broker.resource_state == ResourceState.GREEN
+    sizes = f"a message may have {largest:,.0f} bytes; {full}"
+    return {
+        "address_full": judged(said.rejects[queue] and near, True, full, full),
+        "too_large": judged(not np.isnan(largest), green and not near, sizes, "it limits no message's size"),
+    }

@@ -46,7 +46,7 @@ def decide(poll: RuleInputs, row: int) -> Verdicts:
     none = f"nothing was delivered to it for {flat:.0f} s while {poll.found.ready[consumer.queue[row]]:.0f} wait"
     forgets = forgotten(poll, row, taken, flat, none) if speaks == "CORE" else possible()
     foreign, mqtt = excluded(f"it speaks {speaks}"), f"{held:.0f} were delivered and have no PUBACK"
-    together = f"{len(others)} other clients stopped within 2 s of it: {', '.join(others[:3])}"
+    together = f"{len(others) or 'no'} other clients stopped within 2 s of it: {', '.join(others[:3])}"
     received = judged(not taken > 0, False, "it took none yet", f"it has taken {taken:.0f} messages before")
     return {
         "listener_hangs": possible(f"it took {taken:.0f} messages; {none}" if flat else forgets.fact),
@@ -102,6 +102,7 @@ def frozen(poll: RuleInputs, row: int) -> Verdict:
     queue = poll.found.consumer.index.rows[works[0]].queue if len(works) else ""
     with_it = np.count_nonzero(np.abs(last[:-1] - last[-1]) <= max(1.0, poll.found.interval))
     stopped = f"{with_it} of {len(others)} other consumers of its connection stopped with it"
+    stopped = stopped if len(others) else "no other consumer of its connection shows whether the process works"
     return judged(not len(works), False, stopped, f"another consumer of its connection works on {queue}")
 
 
@@ -131,8 +132,19 @@ def decide_uncommitted(poll: RuleInputs, row: int) -> Verdicts:
 def decide_openmq(poll: RuleInputs, row: int) -> Verdicts:
     mode = said(poll, row, "acknowledge_mode")
     by_client = mode not in (AcknowledgeMode.AUTO, AcknowledgeMode.DUPS_OK, AcknowledgeMode.TRANSACTED)
-    own = judged(by_client, False, "", "its session does not acknowledge by the client")
-    return {**decide(poll, row), "never_acknowledges": own}
+    how = (
+        "its session acknowledges by the client"
+        if mode == AcknowledgeMode.CLIENT
+        else "its session's mode is not known"
+    )
+    own = judged(by_client, False, how, "its session does not acknowledge by the client")
+    reported, consumer = poll.openmq.said if poll.openmq else None, poll.found.consumer
+    asks = "has asked for no more since it stopped" if reported and reported.flow_paused[row] else "may ask for more"
+    took = possible(f"it took {consumer.left[row]:.0f} messages and {asks}; a thread dump shows whether it hangs")
+    shows = (
+        f"the broker shows one as a JMS client of its own host; this one is on {consumer.index.rows[row].remote_host}"
+    )
+    return {**decide(poll, row), "never_acknowledges": own, "listener_hangs": took, "stomp_reader": possible(shows)}
 
 
 def decide_openmq_uncommitted(poll: RuleInputs, row: int) -> Verdicts:

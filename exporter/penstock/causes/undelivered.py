@@ -66,9 +66,13 @@ def decide_openmq(poll: RuleInputs, queue: int) -> Verdicts:
     _, idle = consumers_of(poll, queue)
     said, shared = poll.openmq and poll.openmq.said, any(len(siblings(poll, row)) for row in idle.tolist())
     asks_none = "the idle consumers ask for no messages" if said and said.flow_paused[idle].all() else ""
+    unseen = "the broker does not show whether their connections are started"
     filters = ", ".join(sorted({row.filter for row in poll.found.consumer.index.rows[idle] if row.filter})[:3])
     return {
         "selector": judged(filters, False, filters, "no idle consumer has a selector"),
-        "never_receives": judged(True, False, asks_none, ""),
-        "connection_limit": judged(shared, False, "", "no other consumer is on their connections"),
+        "not_started": judged(True, False, unseen, ""),
+        "never_receives": judged(True, False, asks_none or "the broker does not show who has prefetch off", ""),
+        "connection_limit": judged(
+            shared, False, "they share a connection", "no other consumer is on their connections"
+        ),
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from penstock.causes.verdict import proven
 from penstock.conditions.condition import Condition, Reported, declared
 from penstock.learned.churn import Churn
 from penstock.observation.poll import RuleInputs
@@ -15,7 +16,8 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
             "age": poll.found.now - streak.begin,
             "patience": streak.patience,
         }
-        yield Reported(client, streak.begin, numbers, idle_queue=streak.queue, counts_consumers=True)
+        known = {"reconnects": proven(f"{streak.ids} consumers of it came, and the queue has settled nothing since")}
+        yield Reported(client, streak.begin, numbers, idle_queue=streak.queue, counts_consumers=True, verdicts=known)
 
 
 CHURN_WITHOUT_PROGRESS = Condition(reports=reports, **declared("churn_without_progress"))

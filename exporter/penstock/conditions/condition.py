@@ -79,6 +79,7 @@ class Reported(NamedTuple):
     """The queue whose stop makes it critical."""
     counts_consumers: bool = False
     """Whether the client's present consumers are in it."""
+    verdicts: Mapping[str, Verdict] = {}
 
 
 Rule = Callable[["RuleInputs"], Raised]

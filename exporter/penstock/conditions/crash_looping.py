@@ -4,9 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from penstock.causes.verdict import possible
 from penstock.conditions.condition import Condition, Reported, declared
 from penstock.learned.churn import LEAST, LEAST_POLLS, SECONDS, Churn
 from penstock.observation.poll import RuleInputs
+
+LOG = possible("its log shows whether it fails or is stopped: the broker sees consumers go")
 
 
 def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
@@ -21,7 +24,7 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
                 "given_back": loop.held,
                 "age": poll.found.now - loop.begin,
             }
-            yield Reported(client, loop.begin, numbers)
+            yield Reported(client, loop.begin, numbers, verdicts={"crashes": LOG})
 
 
 CRASH_LOOPING = Condition(

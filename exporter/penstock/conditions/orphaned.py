@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from penstock.causes.verdict import Verdicts, proven
 from penstock.conditions import evidence
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.observation.poll import RuleInputs
@@ -14,4 +15,8 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(consumer.orphaned & counts & ~np.isnan(poll.client_patience), poll.unacked.unacked_since)
 
 
-ORPHANED = Condition(rule=rule, evidence=evidence.buffered, **declared("orphaned"))
+def decide(_: RuleInputs, __: int) -> Verdicts:
+    return {"session_gone": proven("the broker says so")}
+
+
+ORPHANED = Condition(rule=rule, evidence=evidence.buffered, decide=decide, **declared("orphaned"))

@@ -50,7 +50,12 @@ PRODUCERS_BLOCKED = Condition(
     decide=limits.blocked,
     silenced_by=(BLOCKED_BY_OPERATOR, DEAD_LETTERS_FULL),
     variants={
-        "openmq": Variant(rule=openmq_rule, evidence=full_destination, **declared("producers_blocked", "openmq"))
+        "openmq": Variant(
+            rule=openmq_rule,
+            evidence=full_destination,
+            decide=limits.blocked_openmq,
+            **declared("producers_blocked", "openmq"),
+        )
     },
     **declared("producers_blocked"),
 )

@@ -58,6 +58,8 @@ REDELIVERY_LOOP = Condition(
     decide=failures.comes_back,
     notice=notice,
     window=window,
-    variants={"openmq": Variant(rule=openmq_rule, **declared("redelivery_loop", "openmq"))},
+    variants={
+        "openmq": Variant(rule=openmq_rule, decide=failures.comes_back_openmq, **declared("redelivery_loop", "openmq"))
+    },
     **declared("redelivery_loop", polls=PERSISTENT_POLLS),
 )

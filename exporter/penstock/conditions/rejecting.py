@@ -29,6 +29,7 @@ REJECTING = Condition(
             rule=openmq_rule,
             evidence=full_destination,
             window=window,
+            decide=limits.refused_openmq,
             **declared("rejecting", "openmq", polls=PERSISTENT_POLLS),
         )
     },

@@ -120,7 +120,9 @@ def incident(group: Group, symptoms: Symptoms, oldest: Column) -> Incident:
     places = group.places | {(one.address, one.queue) for one in conditions}
     at = [i for place in places if (i := symptoms.queues.get(place[0], {}).get(place)) is not None]
     latest = float(np.fmin.reduce(oldest[at], initial=np.nan))
-    victims = [*dict.fromkeys([*group.blocked, *(one.client or one.queue or one.broker for one in group.victims)])]
+    suffer = {one.client or one.queue or one.broker: "" if one.client else f" ({one.name})" for one in group.victims}
+    blocked = dict.fromkeys(group.blocked, "")
+    victims = [name + of for name, of in (blocked | suffer | blocked).items()]
     root = None if group.measured else min(group.own, key=lambda one: one.since)
     about = root and for_kind(poll.broker.kind.name)[root.name]
     facts = {name: text for name, text in group.facts.items() if text} | {"object": group.what}

@@ -10,6 +10,7 @@ import numpy as np
 from penstock.actions.catalogue import ACTIONS, ActionTemplate
 from penstock.assessment.assess import State
 from penstock.brokers.requests import quote
+from penstock.causes.verdict import CauseState
 from penstock.conditions.condition import ActiveCondition, Condition
 from penstock.conditions.in_doubt import LASTING
 from penstock.conditions.wording import KNOBS
@@ -52,6 +53,7 @@ class Actions:
         names = {"broker": one.broker, "address": one.address, "queue": one.queue, "limited": one.address}
         names |= {"attempts": ATTEMPTS, "type": "q", "ready": "waiting", "at_risk": "", "others": ""}
         names |= self._of_address(one) | self._of_consumer(one)
+        names |= {name: verdict.fact for name, verdict in one.verdicts.items() if verdict.state is CauseState.PROVEN}
         names["queue_json"] = json.dumps(one.queue)[1:-1]
         if one.address:
             names["destination"] = one.address.removesuffix(" (topic)")

@@ -250,13 +250,18 @@ def incidents_in_full(view: BrokerView, found: Sequence[Incident]) -> list[Incid
     actions, wanted = (Actions(view.snapshot, view.state), {one.root for one in found[:WITH_ACTIONS]})
     roots = {key: one for one in view.conditions if (key := key_of(one)) in wanted} if wanted else {}
     return [
-        replace(
-            one, advice=[f"{action.do}. {action.effect}" for action in actions.of(root, on(view.kind.name, root.name))]
-        )
+        replace(one, advice=[*in_short(actions.of(root, on(view.kind.name, root.name)))])
         if (root := roots.get(one.root)) is not None and not one.advice
         else one
         for one in found
     ]
+
+
+def in_short(actions: Sequence[answers.Action]) -> Iterator[str]:
+    """Each with what it does to messages; then how to check the first, and what not to do."""
+    yield from (f"{action.do}. {action.effect}" for action in actions)
+    yield from (f"Check: {action.check}" for action in actions[:1])
+    yield from dict.fromkeys(f"Do not: {action.never}" for action in actions if action.never)
 
 
 def concerns(incident: Incident, series: QueueSeries, client: str | None) -> bool:

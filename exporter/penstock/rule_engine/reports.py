@@ -126,7 +126,7 @@ def reported(
         where = (one.client.broker, one.client.address, one.client.queue, one.client.client)
         consumers = int(clients.number_of(one.client, present)) if one.counts_consumers else 0
         begin = one.since - clock.applied
-        yield ActiveCondition(condition.name, *where, how, begin, one.evidence, consumers)
+        yield ActiveCondition(condition.name, *where, how, begin, one.evidence, consumers, verdicts=one.verdicts)
 
 
 def evidence(condition: Condition, poll: RuleInputs, at: Positions, since: Column) -> list[dict[str, float]]:
