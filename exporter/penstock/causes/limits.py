@@ -59,7 +59,7 @@ def refused_openmq(poll: RuleInputs, queue: int) -> Verdicts:
     said = poll.openmq.said if poll.openmq else None
     if said is None:
         return {}
-    count, limit, largest = poll.found.messages[queue], said.limit_messages[queue], said.message_limit[queue]
+    count, limit, largest = poll.found.messages[queue], said.limit_messages[queue], said.message_limit_bytes[queue]
     near = at_limit(poll.found, said)[queue] or near_limit(poll.found, said)[queue] or count >= 0.9 * limit
     full = room(count, limit)
     green = poll.broker.resource_state == ResourceState.GREEN
