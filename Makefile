@@ -26,6 +26,7 @@ help:
 	@echo "make flowbench-openmq [ONLY=...]  the same on a real OpenMQ (4 min)"
 	@echo "make test-account-openmq [ACCOUNT_SECONDS=90 POLL=5]  every message of faults and look-alikes balances on a real OpenMQ, longer than in make test (3 min)"
 	@echo "make test-actions  every action of docs/actions.md on a real Artemis, as it is printed: its effect is held to what happens (3 min)"
+	@echo "make test-init  penstock init on a fresh Artemis 2.28 and a fresh OpenMQ, then check, twice, and undo (1 min)"
 	@echo "make soak-healthy [BROKER=both DURATION=7200 SEED=1 KEEP=...]  healthy load on real brokers, every alarm is false (2 h)"
 	@echo "make soak [DURATION=1800 SEED=1]  real brokers with churn and faults: memory, descriptors, tasks stay flat (30 min)"
 	@echo "make kills [KILLS=200 SEED=1]  the agent killed at random moments on a real broker: no counter falls, no event is lost (12 min)"
@@ -120,6 +121,11 @@ test-account-openmq: $(VENV)/.test
 
 test-actions: $(VENV)/.test
 	$(BIN)/pytest tests/actions/live_check.py
+
+.PHONY: test-init
+
+test-init: $(VENV)/.test
+	$(BIN)/pytest tests/setup/init_check.py
 
 flowbench: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m flowbench.bench --seed "$(SEED)" --interval "$(POLL)" --only "$(ONLY)"

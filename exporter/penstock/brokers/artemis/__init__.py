@@ -14,6 +14,7 @@ KIND = Kind(
         refused_jmx="check username and password, and that etc/management.xml lets one of the user's roles read",
         path="Artemis serves it at /console/jolokia/",
     ),
+    checks_origin=True,
 )
 
 __all__ = ["KIND", "ArtemisReader"]
