@@ -16,7 +16,10 @@ CHART = Path(__file__).parent / "penstock"
 
 FREE = {
     "commonLabels", "imagePullSecrets", "secrets.values", "secrets.existing", "web.config", "trends.resources",
-    "service.annotations", "serviceMonitor.labels", "serviceMonitor.tlsConfig", "serviceMonitor.basicAuth",
+    "service.annotations", "service.labels", "service.ipFamilies", "ingress.annotations", "route.annotations",
+    "hostAliases", "dnsConfig", "strategy", "initContainers", "extraContainers", "probes.startup",
+    "podMonitor.tlsConfig", "podMonitor.basicAuth", "serviceMonitor.labels", "serviceMonitor.tlsConfig",
+    "serviceMonitor.basicAuth",
     "serviceMonitor.relabelings", "serviceMonitor.metricRelabelings", "podMonitor.labels", "podMonitor.relabelings",
     "podMonitor.metricRelabelings", "prometheusRule.labels", "dashboards.labels", "dashboards.instanceSelector",
     "networkPolicy.from", "networkPolicy.egress", "serviceAccount.annotations", "probes.liveness", "probes.readiness",
@@ -34,6 +37,9 @@ ENUMS = {
     "image.pullPolicy": ["Always", "IfNotPresent", "Never"],
     "service.type": ["ClusterIP", "NodePort", "LoadBalancer"],
     "serviceMonitor.scheme": ["http", "https"],
+    "podMonitor.scheme": ["http", "https"],
+    "service.ipFamilyPolicy": ["", "SingleStack", "PreferDualStack", "RequireDualStack"],
+    "dnsPolicy": ["", "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
 }
 
 TYPES = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
@@ -47,7 +53,8 @@ def schema() -> dict[str, Any]:
     config["required"] = []  # existingConfigSecret stands in for it
     made = _schema(values, "")
     made["properties"]["config"] = config
-    made["properties"]["global"] = {"type": "object", "description": "Values of a parent chart; none is used."}
+    made["properties"]["global"] = {"type": "object", "description": "Values of a parent chart; others are its own."}
+    made["properties"]["podDisruptionBudget"]["properties"]["maxUnavailable"] = {"type": ["integer", "string"]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "$defs": definitions}
 
 

@@ -26,7 +26,7 @@ from penstock.agent.publisher import Publisher
 from penstock.agent.refused_logins import RefusedLogins
 from penstock.agent.shard import Shard
 from penstock.agent.storage_lock import lock_storage
-from penstock.agent.trends import Trends
+from penstock.agent.trends import StoredTrends, Trends
 from penstock.agent.workers import Lane, Workers
 from penstock.config import Broker, Config, History, load
 from penstock.core.errors import ConfigError
@@ -280,7 +280,10 @@ class Agent:
                 self.exposition.set_broker("", plan.trends.blocks)
 
     def _trends_of(self, config: History) -> Trends | None:
-        """What shows what the trend job wrote; the one there is where it shows that file."""
+        """What shows what the trend job wrote; the one there is where it shows that file. Raises ConfigError."""
+        if config.trends and "://" in config.trends:
+            same = isinstance(self._trends, StoredTrends) and self._trends.url == config.trends
+            return self._trends if same else StoredTrends(config.trends)
         file = Path(config.trends) if config.trends else self._storage and self._storage / "trends" / "gauges.json"
         if file is None:
             return None

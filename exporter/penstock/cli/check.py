@@ -14,6 +14,7 @@ from penstock.agent.factory import open_reader
 from penstock.agent.history import HistorySink
 from penstock.agent.process import limit_mib, needed_mb, worker_processes
 from penstock.agent.processes.pool import LARGE, rows, share_of
+from penstock.agent.trends import StoredTrends
 from penstock.cli import options
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
@@ -45,6 +46,8 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
         open_reader(config, broker)  # certificates and recordings are opened: a ConfigError here is one of the file
     with tempfile.TemporaryDirectory() as storage:
         HistorySink().plan(config.history, Path(storage))  # what writes it is not installed, or its URL is no place
+    if config.history.trends and "://" in config.history.trends:
+        StoredTrends(config.history.trends)
     valid += readable_by_others(config)
     for name, profile in config.discovery.profiles.items():
         if profile.username is not None and not profile.hosts:
