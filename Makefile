@@ -51,6 +51,8 @@ help:
 	@echo "make test-cluster  the chart on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
 	@echo "make audit   the image's dependencies against known vulnerabilities; fails where one could not be looked up (1 min)"
 	@echo "make licences  deploy/licences.md, the licence of each dependency (10 s)"
+	@echo "make test-install  each documented way to install without a cluster: checkout, wheel, sdist, .deb (5 min)"
+	@echo "make release-dry  wheel, sdist, .deb, chart and notes of a release in build/release; nothing is published (1 min)"
 	@echo "make sbom    what the image holds: sbom-agent.json, sbom-trends.json (CycloneDX, 1 min)"
 	@echo "make demo-trends  a report on the imagined history of two brokers, in ./demo-trends (3 min; needs Java 17)"
 	@echo "make docs    the documentation as a site, in build/site; fails at a broken link (20 s)"
@@ -325,7 +327,13 @@ $(TOOLS)/helm:
 test-chart: $(VENV)/.test $(HELM)
 	HELM=$(HELM) $(BIN)/pytest tests/deploy
 
-.PHONY: test-cluster sbom audit licences
+.PHONY: test-cluster sbom audit licences release-dry test-install
+
+test-install: $(VENV)/.test
+	HELM=$(HELM) $(BIN)/pytest tests/deploy/install_check.py
+
+release-dry: $(VENV)/.test
+	HELM=$(HELM) deploy/release.sh build/release
 
 # what the image holds, as CycloneDX; 1 min
 sbom:
