@@ -1,4 +1,4 @@
-"""`python deploy/version.py [TAG]`: the version, which `exporter/penstock/__init__.py` alone says; all others are held to it.
+"""`python deploy/version.py [TAG]`: the version, as `exporter/penstock/__init__.py` says it; other places must agree.
 
 `--notes` prints what the changelog says of it.
 """

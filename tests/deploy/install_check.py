@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -53,11 +52,11 @@ def shown(penstock: list[str], folder: Path, *, history: bool) -> str:
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make release-dry` builds."""
     folder = tmp_path_factory.mktemp("release")
     subprocess.run([str(ROOT / "deploy" / "release.sh"), str(folder)], cwd=ROOT, check=True, timeout=900)
-    yield folder
+    return folder
 
 
 def venv(folder: Path) -> Path:
@@ -67,17 +66,17 @@ def venv(folder: Path) -> Path:
 
 def test_a_checkout_as_the_page_says(tmp_path: Path) -> None:
     (line,) = commands("getting-started.md", "Install")
-    bin = venv(tmp_path / "venv")
-    subprocess.run(f"{bin}/{line} --quiet", shell=True, cwd=ROOT, check=True, timeout=600)  # noqa: S602 - of our page
-    assert shown([str(bin / "penstock")], tmp_path, history=False)
+    programs = venv(tmp_path / "venv")
+    subprocess.run(f"{programs}/{line} --quiet", shell=True, cwd=ROOT, check=True, timeout=600)  # noqa: S602 - of our page
+    assert shown([str(programs / "penstock")], tmp_path, history=False)
 
 
 @pytest.mark.parametrize("kind", ["whl", "tar.gz"])
 def test_what_is_published_with_history(release: Path, tmp_path: Path, kind: str) -> None:
     (file,) = release.glob(f"penstock-*.{kind}")
-    bin = venv(tmp_path / "venv")
-    subprocess.run([str(bin / "pip"), "install", "--quiet", f"{file}[history]"], check=True, timeout=600)
-    assert shown([str(bin / "penstock")], tmp_path, history=True)
+    programs = venv(tmp_path / "venv")
+    subprocess.run([str(programs / "pip"), "install", "--quiet", f"{file}[history]"], check=True, timeout=600)
+    assert shown([str(programs / "penstock")], tmp_path, history=True)
 
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None or os.geteuid() != 0, reason="needs dpkg-deb and root")

@@ -7,7 +7,7 @@ import click
 from penstock.cli import options
 from penstock.core.errors import PenstockError
 from penstock.setup import artemis, configuration, openmq
-from penstock.setup.changes import RECORD, Change, apply, undo
+from penstock.setup.changes import RECORD, FileChange, apply, undo
 from penstock.tui.lines import say
 
 
@@ -56,7 +56,7 @@ def init(  # noqa: PLR0913 - options
     url = instance.url if instance else url or openmq.URL
     changes = [*(artemis.plan(instance, account) if instance else openmq.plan(folder, account, url))]
     entry = {"name": name, "kind": kind, "url": url, "username": user, "password_file": str(secret)}
-    changes.append(Change(secret, f"{account.password}\n", secret=account.password))
+    changes.append(FileChange(secret, f"{account.password}\n", secret=account.password))
     changes.append(configuration.entry(config_file.absolute(), entry))
     needed = [change for change in changes if change.needed()]
     say(*(line for change in needed for line in change.shown()))
@@ -64,7 +64,7 @@ def init(  # noqa: PLR0913 - options
         say(f"{len(needed)} files would be changed" if needed else "nothing to change")
         return
     if not yes:
-        click.confirm("Change these files?", abort=True)
+        click.confirm("FileChange these files?", abort=True)
     apply(needed, record)
     say(*(f"changed {change.path}" for change in needed))
     if instance is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from penstock.core.errors import PenstockError
-from penstock.setup.changes import Change, read_text
+from penstock.setup.changes import FileChange, read_text
 
 BY_HAND = "see docs/artemis.md for the lines to add by hand"
 GUARDED = (
@@ -66,7 +66,7 @@ def _console(bootstrap: Path) -> str:
     return f"{parts.scheme}://{host}:{parts.port or default}/console/jolokia/"
 
 
-def plan(found: Instance, account: Account) -> Iterator[Change]:
+def plan(found: Instance, account: Account) -> Iterator[FileChange]:
     """What to change of the instance's files. PenstockError where one has a form that is not known."""
     etc = found.etc
     login, profile = _needed(etc / "login.config"), _needed(etc / "artemis.profile")
@@ -76,12 +76,12 @@ def plan(found: Instance, account: Account) -> Iterator[Change]:
         raise PenstockError(f"{etc / 'artemis.profile'}: rights are in broker.xml, not in management.xml; {BY_HAND}")
     users, roles = (_named(login, kind, f"artemis-{kind}s.properties") for kind in ("user", "role"))
     yield _users(etc / users, account)
-    yield Change(etc / roles, _with_member(_needed(etc / roles), account.user, etc / roles))
-    yield Change(etc / "artemis.profile", _with_console(profile, account.user, etc / "artemis.profile"))
-    yield Change(etc / "management.xml", _with_rights(_needed(etc / "management.xml"), account.user, etc))
+    yield FileChange(etc / roles, _with_member(_needed(etc / roles), account.user, etc / roles))
+    yield FileChange(etc / "artemis.profile", _with_console(profile, account.user, etc / "artemis.profile"))
+    yield FileChange(etc / "management.xml", _with_rights(_needed(etc / "management.xml"), account.user, etc))
     access = etc / "jolokia-access.xml"
     if (text := read_text(access)) is not None:
-        yield Change(access, _with_origin(text, found.url))
+        yield FileChange(access, _with_origin(text, found.url))
 
 
 def _needed(path: Path) -> str:
@@ -106,18 +106,18 @@ def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
 
 
-def _users(path: Path, account: Account) -> Change:
+def _users(path: Path, account: Account) -> FileChange:
     text = _needed(path)
     line = re.search(rf"(?m)^[ \t]*{re.escape(account.user)}[ \t]*[=:][ \t]*(.*?)[ \t]*$", text)
     if line is None:
         hashed = hashed_password(account.password)
-        return Change(path, f"{_ended(text)}{account.user} = {hashed}\n", secret=hashed)
+        return FileChange(path, f"{_ended(text)}{account.user} = {hashed}\n", secret=hashed)
     if not _is_password(account.password, line[1]):
         raise PenstockError(
             f"{path}: the user {account.user} is there already, with another password; give that in the password"
             " file, or another user with --user"
         )
-    return Change(path, text, secret=line[1])
+    return FileChange(path, text, secret=line[1])
 
 
 def hashed_password(password: str, salt: bytes = b"") -> str:

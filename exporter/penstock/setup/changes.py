@@ -20,7 +20,7 @@ MAX_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A file's new text. secret: what of it is never shown; owner: the file that it belongs with, if it is made."""
 
     path: Path
@@ -49,7 +49,7 @@ def read_text(path: Path) -> str | None:
         raise PenstockError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
 
 
-def apply(changes: Sequence[Change], record: Path) -> None:
+def apply(changes: Sequence[FileChange], record: Path) -> None:
     """Write all of them, with backups; `record` says before that what is done. PenstockError when one fails."""
     done: dict[str, dict[str, Any]] = json.loads(read_text(record) or "{}")
     for change in changes:

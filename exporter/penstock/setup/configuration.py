@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from penstock.core.errors import ConfigError, PenstockError
-from penstock.setup.changes import Change, read_text
+from penstock.setup.changes import FileChange, read_text
 
 
 def password_of(path: Path) -> str:
@@ -17,21 +17,21 @@ def password_of(path: Path) -> str:
     return secrets.token_urlsafe(24) if text is None else text.removesuffix("\n")
 
 
-def entry(path: Path, broker: dict[str, str]) -> Change:
+def entry(path: Path, broker: dict[str, str]) -> FileChange:
     """The configuration with the broker in it, once by its URL. PenstockError says what to add where it cannot be."""
     text = read_text(path)
     lines = yaml.safe_dump(broker, sort_keys=False, width=10_000).splitlines()
     if text is None:
-        return Change(path, "interval: 15s\nbrokers:\n" + _item(lines, "  "))
+        return FileChange(path, "interval: 15s\nbrokers:\n" + _item(lines, "  "))
     before = _parsed(text, path)
     brokers = before.get("brokers") or []
     if any(one.get("url") == broker["url"] for one in brokers if isinstance(one, dict)):
-        return Change(path, text)
+        return FileChange(path, text)
     head = re.search(r"(?m)^brokers:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*(?=([ \t]*)- )", text)
     made = f"{text[: head.end()]}{_item(lines, head[1])}{text[head.end() :]}" if head else text
     if _parsed(made, path) != {**before, "brokers": [broker, *brokers]}:
         raise ConfigError(f"{path}: cannot be added to; put this below `brokers:`", *_item(lines, "  ").splitlines())
-    return Change(path, made)
+    return FileChange(path, made)
 
 
 def _parsed(text: str, path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from penstock.core.errors import PenstockError
 from penstock.setup.artemis import Account
-from penstock.setup.changes import Change, read_text
+from penstock.setup.changes import FileChange, read_text
 
 URL = "http://127.0.0.1:8778/jolokia/"
 OPTIONS, POLICY = "jolokia.properties", "openmq-policy.xml"
@@ -23,7 +23,7 @@ def policy() -> str:
     return files("penstock.brokers.openmq").joinpath("jolokia-policy.xml").read_text(encoding="utf-8")
 
 
-def plan(folder: Path, account: Account, url: str) -> Iterator[Change]:
+def plan(folder: Path, account: Account, url: str) -> Iterator[FileChange]:
     """folder: where the files go. PenstockError where the options there are for something else."""
     parts, path = urlsplit(url), folder / OPTIONS
     given = re.search(r"(?m)^password=(.*)$", read_text(path) or "")
@@ -37,8 +37,8 @@ def plan(folder: Path, account: Account, url: str) -> Iterator[Change]:
         "password": account.password,
         "policyLocation": (folder / POLICY).absolute().as_uri(),
     }
-    yield Change(folder / POLICY, policy())
-    yield Change(path, "".join(f"{key}={value}\n" for key, value in options.items()), secret=account.password)
+    yield FileChange(folder / POLICY, policy())
+    yield FileChange(path, "".join(f"{key}={value}\n" for key, value in options.items()), secret=account.password)
 
 
 def next_steps(home: Path, folder: Path) -> Iterator[str]:
