@@ -11,7 +11,7 @@ mkdir -p "$out"
 "$python" -m pip wheel --quiet --no-deps --wheel-dir "$out" .
 "$python" -m pip install --quiet --require-hashes --requirement deploy/image/requirements-build.txt
 "$python" -m hatchling build -t sdist -d "$out"
-PIP="$python -m pip" deploy/deb/build.sh "$out/penstock-$version-py3-none-any.whl" "$out"
+PYTHON=${DEB_PYTHON:-/usr/bin/python3} PIP="$python -m pip" deploy/deb/build.sh "$out/penstock-$version-py3-none-any.whl" "$out"
 "$python" deploy/version.py --notes >"$out/notes.md"
 if command -v "${HELM:-helm}" >/dev/null; then
 	"${HELM:-helm}" package helm/penstock --destination "$out"
