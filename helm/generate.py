@@ -21,7 +21,10 @@ CHART = Path(__file__).parent / "penstock"
 
 FREE = {
     "commonLabels", "imagePullSecrets", "secrets.values", "secrets.existing", "web.config", "trends.resources",
-    "service.annotations", "serviceMonitor.labels", "serviceMonitor.tlsConfig", "serviceMonitor.basicAuth",
+    "service.annotations", "service.labels", "service.ipFamilies", "ingress.annotations", "route.annotations",
+    "hostAliases", "dnsConfig", "strategy", "initContainers", "extraContainers", "probes.startup",
+    "podMonitor.tlsConfig", "podMonitor.basicAuth", "serviceMonitor.labels", "serviceMonitor.tlsConfig",
+    "serviceMonitor.basicAuth",
     "serviceMonitor.relabelings", "serviceMonitor.metricRelabelings", "podMonitor.labels", "podMonitor.relabelings",
     "podMonitor.metricRelabelings", "prometheusRule.labels", "prometheusRule.severities",
     "prometheusRule.alertLabels", "dashboards.labels", "dashboards.instanceSelector",
@@ -40,6 +43,9 @@ ENUMS = {
     "image.pullPolicy": ["Always", "IfNotPresent", "Never"],
     "service.type": ["ClusterIP", "NodePort", "LoadBalancer"],
     "serviceMonitor.scheme": ["http", "https"],
+    "podMonitor.scheme": ["http", "https"],
+    "service.ipFamilyPolicy": ["", "SingleStack", "PreferDualStack", "RequireDualStack"],
+    "dnsPolicy": ["", "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
 }
 
 TYPES = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
@@ -55,7 +61,8 @@ def schema() -> dict[str, Any]:
     made["properties"]["config"] = config
     thresholds = msgspec_json.schema(Thresholds)["$defs"]["Thresholds"]
     made["properties"]["prometheusRule"]["properties"]["thresholds"] = thresholds
-    made["properties"]["global"] = {"type": "object", "description": "Values of a parent chart; none is used."}
+    made["properties"]["global"] = {"type": "object", "description": "Values of a parent chart; others are its own."}
+    made["properties"]["podDisruptionBudget"]["properties"]["maxUnavailable"] = {"type": ["integer", "string"]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "$defs": definitions}
 
 

@@ -28,6 +28,7 @@ NOT_RUN: Mapping[str, str] = {
     r"penstock trends ": "half a minute of Spark each; the tests of trends run the jobs",
     r"penstock history import ": "its own tests give it a Prometheus",
     r"penstock demo --broker openmq": "the tests of OpenMQ start its scenario",
+    r"penstock init ": "it changes a broker's files; tests/setup runs it on real brokers",
     r"penstock top": "tests/cli/test_top.py runs it in a terminal",
 }
 """The beginning of a line, as a pattern → why it is only parsed."""

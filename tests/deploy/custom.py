@@ -1,4 +1,4 @@
-"""The parts that the chart uses of objects whose definitions are not at hand: Grafana's operator and Spark's."""
+"""What the chart uses of objects whose definitions are not at hand: Grafana's operator, Spark's and OpenShift's."""
 
 from typing import Any
 
@@ -9,8 +9,16 @@ def _object(required: list[str], **properties: Any) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": False, "required": required, "properties": properties}
 
 
+_MAPS = ("securityContext", "podSecurityContext", "nodeSelector", "affinity", "dnsConfig")
+_LISTS = ("env", "envFrom", "volumeMounts", "tolerations", "hostAliases")
 _POD = _object(
-    ["cores", "memory"], cores={"type": "integer"}, memory=TEXT, instances={"type": "integer"}, serviceAccount=TEXT
+    ["cores", "memory"],
+    cores={"type": "integer"},
+    memory=TEXT,
+    instances={"type": "integer"},
+    serviceAccount=TEXT,
+    **{key: {"type": "object"} for key in _MAPS},
+    **{key: {"type": "array"} for key in _LISTS},
 )
 
 SPECS = {
@@ -39,8 +47,21 @@ SPECS = {
             arguments={"type": "array", "items": TEXT},
             sparkVersion=TEXT,
             restartPolicy=_object(["type"], type={"enum": ["Never", "OnFailure", "Always"]}),
+            imagePullSecrets={"type": "array", "items": TEXT},
+            volumes={"type": "array"},
             driver=_POD,
             executor=_POD,
+        ),
+    ),
+    ("Route", "route.openshift.io/v1"): _object(
+        ["to"],
+        host=TEXT,
+        to=_object(["kind", "name"], kind={"const": "Service"}, name=TEXT),
+        port=_object(["targetPort"], targetPort=TEXT),
+        tls=_object(
+            ["termination"],
+            termination={"enum": ["edge", "passthrough", "reencrypt"]},
+            insecureEdgeTerminationPolicy={"enum": ["None", "Allow", "Redirect"]},
         ),
     ),
 }

@@ -1,5 +1,6 @@
 """The chart: its objects against Kubernetes' schemas, its configuration against ours, wrong values."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from cli.documented import parse
 from deploy import chart
 from deploy.custom import SPECS
 from deploy.test_examples import probed_port
@@ -21,7 +23,7 @@ from penstock.server import DEFAULT_PORT
 from rig import prometheus
 
 KUBERNETES = {"1.25": "1.25.0", "newest": "1.37.0"}
-CUSTOM = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "GrafanaDashboard", "ScheduledSparkApplication"}
+CUSTOM = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "GrafanaDashboard", "ScheduledSparkApplication", "Route"}
 
 needs_helm = pytest.mark.skipif(chart.helm() is None, reason="needs helm; make test-chart brings it")
 
@@ -147,6 +149,91 @@ def test_selectors_hold_only_what_never_changes() -> None:
             assert manifest["spec"]["selector"]["matchLabels"] == labels
 
 
+def agent(variant: str) -> dict[str, Any]:
+    (workload,) = (one for one in chart.golden(variant) if one["kind"] in {"Deployment", "StatefulSet"})
+    pod: dict[str, Any] = workload["spec"]["template"]["spec"]
+    return pod
+
+
+@pytest.mark.parametrize("variant", chart.VARIANTS)
+def test_a_change_of_the_configuration_reaches_the_agent(variant: str) -> None:
+    """A file that is mounted by subPath stays as it was, and a checksum in the pod restarts it."""
+    container = agent(variant)["containers"][0]
+    assert not any("subPath" in mount for mount in container["volumeMounts"])
+    (file,) = (one.partition("=")[2] for one in container["args"] if one.startswith("--config.file="))
+    assert str(Path(file).parent) in {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert "--config.watch" in container["args"]
+
+
+@pytest.mark.parametrize("variant", chart.VARIANTS)
+def test_the_agent_starts_with_options_that_there_are(variant: str) -> None:
+    container = agent(variant)["containers"][0]
+    words = [word.replace("$(POD_NAME)", "p-0") for word in container["args"]]
+    parse(" ".join(["penstock", *words]))
+
+
+@pytest.mark.parametrize("variant", ["full", "platform"])
+def test_the_trend_job_is_a_command_that_there_is(variant: str) -> None:
+    job = one(variant, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    parse(" ".join(["penstock", *job["containers"][0]["args"]]))
+
+
+def test_the_spark_operator_starts_a_file_that_there_is() -> None:
+    """As the entry point of the image takes it."""
+    template = one("podmonitor", "ScheduledSparkApplication")["spec"]["template"]
+    (_, inside) = template["mainApplicationFile"].split("/site-packages/")
+    assert (chart.TOP / "exporter" / inside).is_file()
+    account = template["driver"]["serviceAccount"]
+    binding = one("podmonitor", "RoleBinding")
+    assert binding["subjects"][0]["name"] == account
+    assert one("podmonitor", "Role")["metadata"]["name"] == binding["roleRef"]["name"]
+    assert "automountServiceAccountToken" not in one("podmonitor", "ServiceAccount", account)
+    pinned = re.search(
+        r"^pyspark==(\S+)", (chart.TOP / "deploy/image/requirements-trends.txt").read_text(), re.MULTILINE
+    )
+    assert pinned
+    assert template["sparkVersion"] == pinned[1]
+
+
+def test_names_are_short_enough_for_what_is_made_of_them() -> None:
+    longest = one("platform", "Deployment")["metadata"]["name"]
+    assert len(longest) == 52
+    for _, manifest in chart.every():
+        if manifest["kind"] in {"CronJob", "ScheduledSparkApplication", "Deployment", "StatefulSet"}:
+            assert len(manifest["metadata"]["name"]) <= 52
+
+
+def test_openshift_says_who_a_pod_runs_as() -> None:
+    for variant, user in (("platform", None), ("minimal", 10001)):
+        assert agent(variant)["securityContext"].get("runAsUser") == user
+        assert agent(variant)["securityContext"].get("fsGroup") == user
+
+
+def test_objects_are_where_others_look_for_them() -> None:
+    places = {m["kind"]: m["metadata"]["namespace"] for m in chart.golden("platform") if "namespace" in m["metadata"]}
+    assert places.pop("PrometheusRule") == "monitoring"
+    assert set(places.values()) == {"observability", "grafana"}
+    assert all(isinstance(value, str) for _, m in chart.every() for value in m["metadata"].get("labels", {}).values())
+
+
+def test_the_trend_job_runs_as_the_agent_does_and_its_gauges_come_back() -> None:
+    job = one("platform", "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    pod = agent("platform")
+    for key in ("tolerations", "hostAliases", "dnsConfig", "dnsPolicy", "securityContext"):
+        assert job[key] == pod[key]
+    assert job["containers"][0]["envFrom"] == pod["containers"][0]["envFrom"]
+    assert {"name": "ca", "mountPath": "/ca", "readOnly": True} in job["containers"][0]["volumeMounts"]
+    assert job["containers"][0]["image"].startswith("registry.example.com/penstock/penstock@sha256:")
+    config = yaml.safe_load(
+        one("platform", "ConfigMap", one("platform", "Deployment")["metadata"]["name"])["data"]["penstock.yaml"]
+    )
+    assert config["history"] == {
+        "enabled": True,
+        "url": "s3://bucket/history",
+        "trends": "s3://bucket/trends/gauges.json",
+    }
+
+
 def test_the_agents_of_a_stateful_set_share_the_brokers() -> None:
     pod = one("sharded", "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
     assert "--shard=$(POD_NAME)/3" in pod["args"]
@@ -211,6 +298,16 @@ REFUSED = {
         ["web.config.tls_server_config.cert_file=x", "serviceMonitor.enabled=true"],
         "serviceMonitor.scheme: must be https",
     ),
+    "scheme of a Secret": (
+        ["web.existingSecret=x", "web.existingSecretHasTls=true", "podMonitor.enabled=true"],
+        "podMonitor.scheme: must be https",
+    ),
+    "password in the ConfigMap": (["config.brokers[0].password=hunter2"], "config.brokers[0].password: everybody who"),
+    "password of a profile": (
+        [f"config.discovery.profiles.p.{one}" for one in ("password=hunter2", "url=http://x/", "kind=artemis")],
+        "config.discovery.profiles.p.password: everybody",
+    ),
+    "ingress without a name": (["ingress.enabled=true"], "ingress.host: under which name"),
     "trends without history": (["trends.mode=cronjob"], "trends.history, trends.out: say where"),
     "trends on nobody's disk": (
         ["trends.mode=cronjob", "trends.history=file:///data/h", "trends.out=file:///data/o"],

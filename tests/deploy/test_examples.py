@@ -10,6 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from penstock.agent.factory import origin_of
 from penstock.agent.process import limit_mib
 from penstock.cli import main
 from penstock.config import load
@@ -77,14 +78,34 @@ def test_the_three_ways_run_the_same_sidecar() -> None:
     native = PATCHES["native"]()["spec"]["template"]["spec"]
     operator = PATCHES["operator"]()["spec"]["template"]["spec"]
     assert native["initContainers"][0].pop("restartPolicy") == "Always"
+    (host,) = (one for one in operator["containers"][0]["env"] if one["name"] == "BROKER_HOST")
+    # As the operator's image says it: the console is bound to what `hostname -f` gives in the pod.
+    assert host["value"] == "$(POD_NAME).ex-aao-hdls-svc.$(POD_NAMESPACE).svc.cluster.local"
+    assert patch("activemqartemis.yaml")["metadata"]["name"] == "ex-aao"
+    operator["containers"][0]["env"] = [
+        {"name": "BROKER_HOST", "value": "localhost"} if one is host else one
+        for one in operator["containers"][0]["env"]
+        if one["name"] != "POD_NAMESPACE"
+    ]
     assert plain["containers"] == operator["containers"] == native["initContainers"]
     assert plain["volumes"] == operator["volumes"] == native["volumes"]
     assert plain["containers"][0]["ports"][0]["containerPort"] == DEFAULT_PORT
 
 
 def test_the_sidecars_configuration_takes_its_name_from_the_pod() -> None:
-    config = load(SIDECAR / "penstock.yaml", {"POD_NAME": "ex-aao-ss-0", "PENSTOCK_PASSWORD": "x"})
-    assert [broker.name for broker in config.brokers] == ["ex-aao-ss-0"]
+    environ = {"POD_NAME": "ex-aao-ss-0", "PENSTOCK_PASSWORD": "x", "BROKER_HOST": "ex-aao-ss-0.ex-aao-hdls-svc"}
+    (broker,) = load(SIDECAR / "penstock.yaml", environ).brokers
+    assert broker.name == "ex-aao-ss-0"
+    assert origin_of(broker) == "http://ex-aao-ss-0.ex-aao-hdls-svc"
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_a_sidecar_runs_as_whom_the_platform_says(name: str) -> None:
+    """OpenShift gives each namespace its own users."""
+    spec = PATCHES[name]()["spec"]["template"]["spec"]
+    for container in [*spec.get("containers", []), *spec.get("initContainers", [])]:
+        assert "runAsUser" not in container["securityContext"]
+        assert container["securityContext"]["runAsNonRoot"]
 
 
 def test_the_plain_configuration_is_valid(tmp_path: Path) -> None:

@@ -57,7 +57,20 @@ def test_the_image_installs_nothing_that_is_not_pinned() -> None:
         own = "--no-deps" in one and ("--no-index" in one or "--no-build-isolation" in one)
         assert "--require-hashes" in one or own, one
     copied = set(re.findall(r"COPY deploy/image/(\S+)", text))
-    assert copied == {f"requirements-{flavour}.txt" for flavour in FLAVOURS}
+    assert copied == {*(f"requirements-{flavour}.txt" for flavour in FLAVOURS), "entrypoint.py"}
+
+
+@pytest.mark.parametrize(
+    ("flavour", "extras"), [("agent", ("history", "top")), ("trends", ("trends", "history", "top"))]
+)
+def test_the_image_has_the_extras_that_the_chart_can_ask_for(flavour: str, extras: tuple[str, ...]) -> None:
+    """The chart's `history.enabled` ended the agent with status 2 where pyarrow was not in its image."""
+    found = pins(flavour)
+    optional = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wanted = [Requirement(text) for extra in extras for text in optional[extra] if not text.startswith("penstock[")]
+    assert wanted
+    for asked in wanted:
+        assert asked.specifier.contains(found[asked.name][0]), f"{asked}: {flavour}"
 
 
 def test_the_base_is_named_by_its_digest() -> None:

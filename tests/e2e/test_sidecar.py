@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
@@ -17,9 +18,8 @@ DEPLOY = Path(__file__).parents[2] / "deploy" / "sidecar"
 @pytest.fixture
 def sidecar(artemis: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
     shipped = (DEPLOY / "penstock.yaml").read_text()
-    assert "http://127.0.0.1:8161/console/jolokia/" in shipped
-    configuration = yaml.safe_load(shipped.replace("http://127.0.0.1:8161/console/jolokia/", artemis.jolokia_url))
-    configuration["brokers"][0]["origin"] = artemis.origin
+    configuration = yaml.safe_load(shipped.replace(":8161/", f":{urlsplit(artemis.jolokia_url).port}/"))
+    monkeypatch.setenv("BROKER_HOST", urlsplit(artemis.jolokia_url).hostname or "")
     configuration |= {"interval": "3s", "timeout": "2900ms"}  # a broker's first answer takes a second
     monkeypatch.setenv("POD_NAME", "ex-aao-ss-0")
     monkeypatch.setenv("PENSTOCK_PASSWORD", artemis.accounts["exporter"].password)

@@ -3,6 +3,7 @@
 import re
 from concurrent.futures import Executor
 from typing import Any
+from urllib.parse import urlsplit
 
 from penstock.brokers.clients import NameMap
 from penstock.brokers.engine import ReaderOptions
@@ -46,7 +47,17 @@ def jmx_target(broker: Broker) -> JmxTarget:
 
 def jolokia(broker: Broker) -> JolokiaTransport:
     tls, reuse = TlsFiles(**dict(broker.tls)), KINDS[broker.kind].reuse_connections
-    return JolokiaTransport(JolokiaTarget(**reached(broker), origin=broker.origin, tls=tls, reuse_connections=reuse))
+    return JolokiaTransport(
+        JolokiaTarget(**reached(broker), origin=origin_of(broker), tls=tls, reuse_connections=reuse)
+    )
+
+
+def origin_of(broker: Broker) -> str | None:
+    """As configured, else the scheme and host of the URL where the kind of broker asks for one."""
+    if broker.origin is None and KINDS[broker.kind].checks_origin:
+        parts = urlsplit(broker.url)
+        return f"{parts.scheme}://{parts.netloc.removesuffix(f':{parts.port}')}"
+    return broker.origin
 
 
 def reached(broker: Broker) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from penstock.agent.processes.pool import LOOK_SECONDS, WorkerPool
 from penstock.agent.refused_logins import RefusedLogins
 from penstock.agent.shard import Shard
 from penstock.agent.storage_lock import lock_storage
-from penstock.agent.trends import Trends
+from penstock.agent.trends import StoredTrends, Trends
 from penstock.agent.workers import Lane, Workers
 from penstock.config import Broker, Config, load
 from penstock.core.errors import ConfigError
@@ -255,6 +255,7 @@ class Agent:
     async def _put_in_force(self, config: Config, found: FoundBrokers) -> None:
         """What is refused is refused while nothing has changed; what is done then, in one step, nobody can cancel."""
         switch_history = await asyncio.to_thread(self._history.plan, config.history, self._storage)
+        trends = self._trends_of(config.history.trends or "")
         own = config.model_copy(update={"brokers": self._own(found)})
         switch_fleet = self._fleet.plan(own)  # the last, because it opens connections, which are in use from here on
         switch_history()
@@ -263,11 +264,16 @@ class Agent:
         self._discovery.keep(found)
         watched = {broker.name: broker.labels for broker in own.brokers}
         self._self_metrics.watched(watched, [broker.name for broker in found.brokers])
-        file = own.history.trends or (self._storage and self._storage / "trends" / "gauges.json")
-        trends = Trends(file and Path(file))
         if trends.file != self._trends.file:
             self._trends = trends
             self.exposition.set_broker("", trends.blocks)  # beside the brokers; a broker's name is never empty
+
+    def _trends_of(self, named: str) -> Trends:
+        """What shows what the trend job wrote there. Raises ConfigError."""
+        if "://" in named:
+            return StoredTrends(named)
+        file = Path(named) if named else self._storage and self._storage / "trends" / "gauges.json"
+        return Trends(file)
 
     def _open(self, config: Config, broker: Broker) -> Poller:
         interval, lane = config.interval_of(broker), Lane(self._workers)

@@ -1,17 +1,20 @@
-"""What the trend job said, as series: `gauges.json` read again when it has changed. Needs no pyarrow."""
+"""What the trend job said, as series: `gauges.json` read again when it has changed. Of a file without pyarrow."""
 
 import logging
 import threading
+import time
 from dataclasses import make_dataclass
 from os import stat_result
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 import numpy as np
 
 from penstock.assessment.assess import Tables
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.table import Index, Table
 from penstock.exposition.catalogue import CATALOGUE, TABLES
 from penstock.exposition.render import BrokerBlocks
@@ -20,6 +23,7 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 MAX_BYTES = 64 * 2**20
+STORED_SECONDS = 300.0
 NEVER = "never"
 SHOWN = [name for name in TABLES if name.startswith("trend_")]
 ROWS = {name: make_dataclass(name, [(label, str) for label in TABLES[name]], frozen=True) for name in SHOWN}
@@ -67,13 +71,53 @@ class Trends:
                 log.warning("%s cannot be shown: %s; run penstock trends run again", self.file, error)
 
 
+class StoredTrends(Trends):
+    """The same of an object store, read every five minutes in a thread of its own: it may take long to answer.
+
+    Raises ConfigError for a URL that cannot be used.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            from penstock.history.store import Store  # noqa: PLC0415 - the core is installed without pyarrow
+        except ModuleNotFoundError as error:
+            raise ConfigError(f"history.trends needs {error.name}, please: pip install 'penstock[history]'") from None
+        super().__init__(Path(url))
+        self.url = url
+        parts = urlsplit(url)
+        place, _, self._name = parts.path.rpartition("/")
+        self._store = Store(urlunsplit(parts._replace(path=place)))
+        self._due, self._content = 0.0, b""
+
+    def refresh(self) -> None:
+        if time.monotonic() >= self._due and self._lock.acquire(blocking=False):
+            self._due = time.monotonic() + STORED_SECONDS
+            threading.Thread(target=self._fetch, name="penstock-trends", daemon=True).start()
+
+    def _fetch(self) -> None:
+        try:
+            content = self._store.read_bytes(self._name) or b""
+            if content != self._content:
+                self.blocks.update(tables(decoded(content)) if content else {})
+                self._content = content
+        except (PenstockError, ValueError) as error:
+            log.warning("%s cannot be shown: %s; run penstock trends run again", self.url, error)
+        finally:
+            self._lock.release()
+
+
 def read(file: Path, stat: stat_result) -> Gauges:
     """Raises ValueError."""
     if not S_ISREG(stat.st_mode):  # to read a pipe would wait for whoever writes
         raise ValueError("is no file")
     if stat.st_size > MAX_BYTES:
         raise ValueError(f"is larger than {MAX_BYTES} bytes")
-    gauges = msgspec.json.decode(file.read_bytes(), type=Gauges)
+    return decoded(file.read_bytes())
+
+
+def decoded(content: bytes) -> Gauges:
+    """Raises ValueError."""
+    gauges = msgspec.json.decode(content, type=Gauges)
     if gauges.version != FORMAT:
         raise ValueError(f"has format {gauges.version}, this version reads {FORMAT}")
     return gauges

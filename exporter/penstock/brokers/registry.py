@@ -15,6 +15,7 @@ from penstock.transports.transport import Hint, Reader, Transport
 class Kind:
     """about: its name, and what rules must know of it. reader: makes its reader over a transport. hint: what to look at
     when it refuses. reuse_connections: over HTTP. port_mapper: it has OpenMQ's, which URLs may name (mq://HOST:PORT).
+    checks_origin: its console refuses a call without the header Origin.
     """
 
     about: BrokerKind
@@ -22,6 +23,7 @@ class Kind:
     hint: Hint
     reuse_connections: bool = True
     port_mapper: bool = False
+    checks_origin: bool = False
 
 
 ARTEMIS = Kind(
@@ -33,6 +35,7 @@ ARTEMIS = Kind(
         refused_jmx="check username and password, and that etc/management.xml lets one of the user's roles read",
         path="Artemis serves it at /console/jolokia/",
     ),
+    checks_origin=True,
 )
 OPENMQ = Kind(
     about=BrokerKind.OPENMQ,

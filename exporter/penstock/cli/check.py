@@ -1,5 +1,7 @@
 """`penstock check`: whether the configuration is right, and each broker gives what is asked of it."""
 
+import stat
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,12 +11,14 @@ import click
 from penstock.agent import Poller, Result
 from penstock.agent import tables as own
 from penstock.agent.factory import open_reader
+from penstock.agent.history import HistorySink
 from penstock.agent.process import limit_mib, needed_mb, worker_processes
 from penstock.agent.processes.pool import LARGE, rows, share_of
+from penstock.agent.trends import StoredTrends
 from penstock.cli import options
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
-from penstock.config import load
+from penstock.config import Config, load
 from penstock.insight.explain import findings
 from penstock.model import Role, Snapshot
 from penstock.tui.lines import say
@@ -40,6 +44,11 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
         valid.append(f"{web_config_file}: valid")
     for broker in config.brokers:
         open_reader(config, broker)  # certificates and recordings are opened: a ConfigError here is one of the file
+    with tempfile.TemporaryDirectory() as storage:
+        HistorySink().plan(config.history, Path(storage))  # what writes it is not installed, or its URL is no place
+    if config.history.trends and "://" in config.history.trends:
+        StoredTrends(config.history.trends)
+    valid += readable_by_others(config)
     for name, profile in config.discovery.profiles.items():
         if profile.username is not None and not profile.hosts:
             valid.append(f"discovery.profiles.{name}: has no hosts; its user goes to any host that DNS or a file names")
@@ -58,6 +67,16 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
         )
     options.show({"valid": valid, "discovery": faults, "brokers": found, "memory": needs}, told, form)
     return int(bool(faults) or any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
+
+
+def readable_by_others(config: Config) -> Iterator[str]:
+    """The files with passwords that every user of this machine can read."""
+    sources = {f"broker {broker.name}": broker for broker in config.brokers}
+    sources |= {f"discovery.profiles.{name}": profile for name, profile in config.discovery.profiles.items()}
+    for name, source in sources.items():
+        file = source.password_file
+        if file is not None and file.stat().st_mode & stat.S_IROTH:
+            yield f"{name}: every user can read {file}; run: chmod o= {file}"
 
 
 def memory_of(pollers: Sequence[Poller]) -> dict[str, int] | None:

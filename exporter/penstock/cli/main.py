@@ -11,8 +11,8 @@ from penstock import __version__
 from penstock.cli import logs
 
 COMMANDS = (
-    "run", "once", "check", "top", "explain", "account", "events", "flow", "record", "replay", "demo", "alerts",
-    "runbook", "dashboards", "policy", "history", "trends", "completion",
+    "init", "run", "once", "check", "top", "explain", "account", "events", "flow", "record", "replay", "demo",
+    "alerts", "runbook", "dashboards", "policy", "history", "trends", "completion",
 )  # fmt: skip
 """Each the name of its module and of the command in it, in the order of the help."""
 DEMO = "penstock_demo"

@@ -1,10 +1,9 @@
 """`penstock policy`: the file that makes a Jolokia agent in an OpenMQ broker read-only."""
 
-from importlib.resources import files
-
 import click
 
 from penstock.cli import options
+from penstock.setup import openmq
 
 
 @options.command("penstock policy > openmq-policy.xml")
@@ -13,4 +12,4 @@ def policy() -> None:
 
     Write it to a file and name that in the agent's option policyLocation; docs/openmq.md shows how.
     """
-    click.echo(files("penstock.brokers.openmq").joinpath("jolokia-policy.xml").read_text(encoding="utf-8"), nl=False)  # noqa: TID251 - a file of our own
+    click.echo(openmq.policy(), nl=False)  # noqa: TID251 - a file of our own

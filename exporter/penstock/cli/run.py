@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,12 +25,14 @@ log = logging.getLogger(__name__)
 
 MOST_PROBES = 64
 """Connections at once at the address for probes."""
+WATCH_SECONDS = 5.0
 
 
 @options.command(
     "penstock run", "penstock run --config.file penstock.yaml --web.listen-address 127.0.0.1:19771 --storage.path data"
 )
 @options.config_file
+@click.option("--config.watch", "watch", is_flag=True)
 @click.option("--web.listen-address", "listen_addresses", multiple=True, default=(DEFAULT_ADDRESS,))
 @click.option("--web.probe-listen-address", "probe_listen_address", metavar="ADDRESS")
 @click.option("--web.enable-lifecycle", "lifecycle", is_flag=True)
@@ -48,11 +50,20 @@ MOST_PROBES = 64
 @click.option("--log.level", "log_level", type=click.Choice(logs.LEVELS), default="info")
 @click.option("--log.format", "log_format", type=click.Choice(logs.FORMATS), default="logfmt")
 async def run(
-    config_file: Path, storage: Path, shard: str | None, processes: int, log_level: str, log_format: str, **server: Any
+    config_file: Path,
+    storage: Path,
+    shard: str | None,
+    processes: int,
+    log_level: str,
+    log_format: str,
+    *,
+    watch: bool,
+    **server: Any,
 ) -> int:
     """Watch the configured brokers and serve /metrics.
 
-    SIGHUP reloads the configuration, and so does POST /-/reload with --web.enable-lifecycle; SIGTERM and SIGINT stop.
+    SIGHUP reloads the configuration, POST /-/reload with --web.enable-lifecycle does, and a change of the file with
+    --config.watch; SIGTERM and SIGINT stop.
     """
     process.tune()
     logs.set_up(log_level, log_format)
@@ -78,8 +89,31 @@ async def run(
         loop.add_signal_handler(number, stop)
     async with _served(agent, **server):
         loop.add_signal_handler(signal.SIGHUP, reload)
-        await _watch(agent, stopping)
+        changes = loop.create_task(_changes(config_file, reload)) if watch else None
+        try:
+            await _watch(agent, stopping)
+        finally:
+            if changes is not None:
+                await end(changes)
     return 0
+
+
+async def _changes(config_file: Path, reload: Callable[[], None]) -> None:
+    """Reload when the file says something else, also where a link to it was moved, as Kubernetes does."""
+    known = await asyncio.to_thread(_content, config_file)
+    while True:
+        await asyncio.sleep(WATCH_SECONDS)
+        found = await asyncio.to_thread(_content, config_file)
+        if found not in (None, known):
+            known = found
+            reload()
+
+
+def _content(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:  # it is being replaced; if it stays away, the agent goes on with what it has
+        return None
 
 
 @asynccontextmanager

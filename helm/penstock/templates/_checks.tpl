@@ -17,8 +17,21 @@
 {{- if and $v.serviceMonitor.enabled $v.podMonitor.enabled -}}
 {{- fail "podMonitor.enabled: with serviceMonitor.enabled too every agent would be scraped twice; enable one of the two" -}}
 {{- end -}}
-{{- if and (hasKey $v.web.config "tls_server_config") $v.serviceMonitor.enabled (ne $v.serviceMonitor.scheme "https") -}}
-{{- fail "serviceMonitor.scheme: must be https, as web.config has tls_server_config" -}}
+{{- range $name := list "serviceMonitor" "podMonitor" -}}
+{{- $monitor := get $v $name -}}
+{{- if and $monitor.enabled (eq (include "penstock.scheme" $) "HTTPS") (ne $monitor.scheme "https") -}}
+{{- fail (printf "%s.scheme: must be https, as the web configuration has TLS" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $index, $broker := $v.config.brokers -}}
+{{- if not (contains "${" (default "${" $broker.password)) -}}
+{{- fail (printf "config.brokers[%d].password: everybody who may read the ConfigMap would read it; write ${NAME}, and NAME into secrets.values or a Secret of secrets.existing" $index) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $profile := $discovery.profiles -}}
+{{- if not (contains "${" (default "${" $profile.password)) -}}
+{{- fail (printf "config.discovery.profiles.%s.password: everybody who may read the ConfigMap would read it; write ${NAME}, and NAME into secrets.values or a Secret of secrets.existing" $name) -}}
+{{- end -}}
 {{- end -}}
 {{- if ne $v.trends.mode "disabled" -}}
 {{- if not (and $v.trends.history $v.trends.out) -}}

@@ -22,7 +22,57 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{ include "penstock.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.commonLabels }}
+{{- range $name, $value := .Values.commonLabels }}
+{{ $name }}: {{ $value | toString | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride }}
+{{- end }}
+
+{{- /* A CronJob's name has at most 52 characters, of which its runs' names are made. */ -}}
+{{- define "penstock.trendsName" -}}
+{{- printf "%s-trends" (include "penstock.fullname" . | trunc 45 | trimSuffix "-") }}
+{{- end }}
+
+{{- /* (dict "root" $ "context" .Values.podSecurityContext): OpenShift gives each namespace users of its own. */ -}}
+{{- define "penstock.securityContext" -}}
+{{- $said := dig "compatibility" "openshift" "auto" .root.Values.global | toString -}}
+{{- $openshift := or (eq $said "true") (and (eq $said "auto") (.root.Capabilities.APIVersions.Has "security.openshift.io/v1")) -}}
+{{- ternary (omit .context "runAsUser" "runAsGroup" "fsGroup") .context $openshift | toYaml }}
+{{- end }}
+
+{{- /* Where pods of this chart run, and what names they know. */ -}}
+{{- define "penstock.placement" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" "hostAliases" "dnsConfig" }}
+{{- with get $.Values $key }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- range $key := list "priorityClassName" "dnsPolicy" }}
+{{- with get $.Values $key }}
+{{ $key }}: {{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Secrets whose keys are variables of the environment. */ -}}
+{{- define "penstock.envFrom" -}}
+{{- if .Values.secrets.values }}
+- secretRef: {name: {{ include "penstock.fullname" . }}-secrets}
+{{- end }}
+{{- range .Values.secrets.existing }}
+- secretRef: {name: {{ . }}}
+{{- end }}
+{{- with .Values.extraEnvFrom }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
@@ -34,9 +84,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- /* (dict "root" $ "suffix" "-trends") */ -}}
 {{- define "penstock.image" -}}
 {{- $image := .root.Values.image -}}
-{{- $repository := printf "%s/%s" $image.registry $image.repository | trimPrefix "/" -}}
-{{- if and $image.digest (not .suffix) -}}
-{{ printf "%s@%s" $repository $image.digest }}
+{{- $registry := default $image.registry (dig "imageRegistry" "" .root.Values.global) -}}
+{{- $repository := printf "%s/%s" $registry $image.repository | trimPrefix "/" -}}
+{{- $digest := ternary .root.Values.trends.image.digest $image.digest (not (empty .suffix)) -}}
+{{- if $digest -}}
+{{ printf "%s@%s" $repository $digest }}
 {{- else -}}
 {{ printf "%s:%s%s" $repository (default .root.Chart.AppVersion $image.tag) (default "" .suffix) }}
 {{- end -}}
@@ -47,7 +99,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "penstock.scheme" -}}
-{{- ternary "HTTPS" "HTTP" (hasKey .Values.web.config "tls_server_config") }}
+{{- if or (hasKey .Values.web.config "tls_server_config") (and .Values.web.existingSecret .Values.web.existingSecretHasTls) -}}HTTPS{{- else -}}HTTP{{- end }}
 {{- end }}
 
 {{- define "penstock.probe" -}}

@@ -2,7 +2,6 @@
 {{- $name := include "penstock.fullname" . -}}
 metadata:
   annotations:
-    checksum/config: {{ toJson .Values.config | sha256sum }}
     checksum/secrets: {{ toJson .Values.secrets.values | sha256sum }}
     {{- with .Values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
@@ -18,12 +17,17 @@ spec:
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   securityContext:
-    {{- toYaml .Values.podSecurityContext | nindent 4 }}
-  {{- with .Values.imagePullSecrets }}
-  imagePullSecrets:
-    {{- range . }}
-    - name: {{ . }}
-    {{- end }}
+    {{- include "penstock.securityContext" (dict "root" $ "context" .Values.podSecurityContext) | nindent 4 }}
+  {{- with include "penstock.placement" . }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  {{- with .Values.topologySpreadConstraints }}
+  topologySpreadConstraints:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
   {{- end }}
   containers:
     - name: penstock
@@ -31,7 +35,8 @@ spec:
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args:
         - run
-        - --config.file=/etc/penstock/penstock.yaml
+        - --config.file=/etc/penstock/config/penstock.yaml
+        - --config.watch
         - --storage.path=/data
         - --web.probe-listen-address=:{{ .Values.probes.port }}
         - --log.level={{ .Values.logLevel }}
@@ -51,21 +56,15 @@ spec:
         {{- with .Values.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
-      {{- if or .Values.secrets.values .Values.secrets.existing .Values.extraEnvFrom }}
+      {{- with include "penstock.envFrom" . }}
       envFrom:
-        {{- if .Values.secrets.values }}
-        - secretRef: {name: {{ $name }}-secrets}
-        {{- end }}
-        {{- range .Values.secrets.existing }}
-        - secretRef: {name: {{ . }}}
-        {{- end }}
-        {{- with .Values.extraEnvFrom }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+        {{- . | trim | nindent 8 }}
       {{- end }}
       ports:
         - {name: http, containerPort: 19771, protocol: TCP}
         - {name: probes, containerPort: {{ .Values.probes.port }}, protocol: TCP}
+      startupProbe:
+        {{- include "penstock.probe" (dict "path" "/-/healthy" "timing" .Values.probes.startup) | nindent 8 }}
       livenessProbe:
         {{- include "penstock.probe" (dict "path" "/-/healthy" "timing" .Values.probes.liveness) | nindent 8 }}
       readinessProbe:
@@ -73,9 +72,9 @@ spec:
       resources:
         {{- toYaml .Values.resources | nindent 8 }}
       securityContext:
-        {{- toYaml .Values.securityContext | nindent 8 }}
+        {{- include "penstock.securityContext" (dict "root" $ "context" .Values.securityContext) | nindent 8 }}
       volumeMounts:
-        - {name: config, mountPath: /etc/penstock/penstock.yaml, subPath: penstock.yaml, readOnly: true}
+        - {name: config, mountPath: /etc/penstock/config, readOnly: true}
         - {name: data, mountPath: /data}
         - {name: tmp, mountPath: /tmp}
         {{- if include "penstock.hasWeb" . }}
@@ -90,10 +89,13 @@ spec:
         {{- with .Values.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
+    {{- with .Values.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes:
     - name: config
       {{- if .Values.existingConfigSecret }}
-      secret: {secretName: {{ .Values.existingConfigSecret }}}
+      secret: {secretName: {{ .Values.existingConfigSecret }}, defaultMode: 0440}
       {{- else }}
       configMap: {name: {{ $name }}}
       {{- end }}
@@ -118,6 +120,7 @@ spec:
     {{- if or .Values.secrets.values .Values.secrets.existing }}
     - name: secrets
       projected:
+        defaultMode: 0440
         sources:
           {{- if .Values.secrets.values }}
           - secret: {name: {{ $name }}-secrets}
@@ -129,13 +132,4 @@ spec:
     {{- with .Values.extraVolumes }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
-  {{- range $key := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" }}
-  {{- with get $.Values $key }}
-  {{ $key }}:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- end }}
-  {{- with .Values.priorityClassName }}
-  priorityClassName: {{ . }}
-  {{- end }}
 {{- end }}

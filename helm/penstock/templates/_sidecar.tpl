@@ -7,7 +7,7 @@ The agent as a sidecar of one broker, for the pod template of another chart:
     {{- include "penstock.sidecar.volumes" (dict "configMap" "penstock") | nindent 4 }}
 
 image, configMap (with the key penstock.yaml) are needed. passwordSecret and passwordKey: the Secret and key with the broker's
-password, as ${PENSTOCK_PASSWORD}. native: true for an init container that Kubernetes 1.29 and later runs beside the others.
+password, as ${PENSTOCK_PASSWORD}. brokerHost: what the console is bound to, as ${BROKER_HOST}; default localhost. native: true for an init container that Kubernetes 1.29 and later runs beside the others.
 */ -}}
 {{- define "penstock.sidecar.container" -}}
 - name: penstock
@@ -19,6 +19,10 @@ password, as ${PENSTOCK_PASSWORD}. native: true for an init container that Kuber
   env:
     - name: POD_NAME
       valueFrom: {fieldRef: {fieldPath: metadata.name}}
+    - name: POD_NAMESPACE
+      valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+    - name: BROKER_HOST
+      value: {{ default "localhost" .brokerHost | quote }}
     {{- with .passwordSecret }}
     - name: PENSTOCK_PASSWORD
       valueFrom: {secretKeyRef: {name: {{ . }}, key: {{ default "password" $.passwordKey }}}}
@@ -38,7 +42,6 @@ password, as ${PENSTOCK_PASSWORD}. native: true for an init container that Kuber
     allowPrivilegeEscalation: false
     readOnlyRootFilesystem: true
     runAsNonRoot: true
-    runAsUser: 10001
     capabilities: {drop: [ALL]}
     seccompProfile: {type: RuntimeDefault}
   volumeMounts:

@@ -1,0 +1,74 @@
+"""`penstock init`: an account that may read and nothing else, for a broker on this machine, and the configuration."""
+
+from pathlib import Path
+
+import click
+
+from penstock.cli import options
+from penstock.core.errors import PenstockError
+from penstock.setup import artemis, configuration, openmq
+from penstock.setup.changes import RECORD, FileChange, apply, undo
+from penstock.tui.lines import say
+
+
+@options.command(
+    "penstock init /var/lib/artemis/b1 --dry-run", "penstock init /var/lib/artemis/b1", "penstock init /opt/openmq/mq"
+)
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@options.config_file
+@click.option("--user")
+@click.option("--password.file", "password_file", type=options.PATH)
+@click.option("--name")
+@click.option("--url")
+@click.option("--dry-run", is_flag=True)
+@click.option("--yes", is_flag=True)
+@click.option("--undo", "back", is_flag=True)
+def init(  # noqa: PLR0913 - options
+    *,
+    directory: Path,
+    config_file: Path,
+    user: str | None,
+    password_file: Path | None,
+    name: str | None,
+    url: str | None,
+    dry_run: bool,
+    yes: bool,
+    back: bool,
+) -> None:
+    """Make a read-only account on the broker in DIRECTORY, and the configuration that uses it.
+
+    DIRECTORY is that of an Artemis instance (with etc/ in it), or where OpenMQ is installed. Every change is shown
+    before it is made, and the files as they were stay beside them. A second run changes nothing.
+    """
+    etc, folder = artemis.etc_of(directory), config_file.absolute().parent
+    if etc is None and not openmq.is_home(directory):
+        raise PenstockError(
+            f"{directory}: has neither etc/broker.xml of an Artemis instance nor bin/imqbrokerd of OpenMQ"
+        )
+    record = (etc or folder) / RECORD
+    if back:
+        say(*undo(record))
+        return
+    instance = artemis.instance(etc, name, url) if etc else None
+    kind, name = ("artemis", instance.name) if instance else ("openmq", name or "openmq")
+    user, secret = user or ("exporter" if etc else "penstock"), password_file or folder / f"{name}.password"
+    account = artemis.Account(user, configuration.password_of(secret))
+    url = instance.url if instance else url or openmq.URL
+    changes = [*(artemis.plan(instance, account) if instance else openmq.plan(folder, account, url))]
+    entry = {"name": name, "kind": kind, "url": url, "username": user, "password_file": str(secret)}
+    changes.append(FileChange(secret, f"{account.password}\n", secret=account.password))
+    changes.append(configuration.entry(config_file.absolute(), entry))
+    needed = [change for change in changes if change.needed()]
+    say(*(line for change in needed for line in change.shown()))
+    if dry_run or not needed:
+        say(f"{len(needed)} files would be changed" if needed else "nothing to change")
+        return
+    if not yes:
+        click.confirm("FileChange these files?", abort=True)
+    apply(needed, record)
+    say(*(f"changed {change.path}" for change in needed))
+    if instance is None:
+        say(*openmq.next_steps(directory, folder))
+    else:
+        say("Restart the broker: its console takes rights and roles when it starts.")
+    say(f"Then: penstock check --config.file {config_file}", f"Take it back: penstock init {directory} --undo")

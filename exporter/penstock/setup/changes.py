@@ -1,0 +1,110 @@
+"""Changes of files: planned, shown as a difference, done with a backup, taken back."""
+
+import difflib
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.core.errors import PenstockError
+from penstock.core.safe_files import OWNER_ONLY, read_file, replacing
+
+BACKUP = ".before-penstock"
+"""What the name of a backup ends with."""
+RECORD = "penstock-init.json"
+"""Beside the broker's files: what was changed, so that it can be taken back."""
+MAX_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file's new text. secret: what of it is never shown; owner: the file that it belongs with, if it is made."""
+
+    path: Path
+    text: str
+    secret: str = ""
+
+    def shown(self) -> Iterator[str]:
+        """The difference, a line each. Of a file with secrets only the lines that change."""
+        before = read_text(self.path)
+        old, new = (before or "").splitlines(), self.text.splitlines()
+        names = (str(self.path) if before is not None else "(new file)", str(self.path))
+        for line in difflib.unified_diff(old, new, *names, lineterm="", n=0 if self.secret else 2):
+            yield line.replace(self.secret, "(not shown)") if self.secret else line
+
+    def needed(self) -> bool:
+        return read_text(self.path) != self.text
+
+
+def read_text(path: Path) -> str | None:
+    """None where there is no such file. PenstockError when it cannot be read."""
+    try:
+        return read_file(path, MAX_BYTES).decode()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PenstockError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+
+
+def apply(changes: Sequence[FileChange], record: Path) -> None:
+    """Write all of them, with backups; `record` says before that what is done. PenstockError when one fails."""
+    done: dict[str, dict[str, Any]] = json.loads(read_text(record) or "{}")
+    for change in changes:
+        before = read_text(change.path)
+        kept = done.get(str(change.path))
+        if kept is None:  # the first time: a later backup would not be of the operator's own text
+            backup = None if before is None else f"{change.path}{BACKUP}"
+            kept = done[str(change.path)] = {"backup": backup}
+            if backup is not None and before is not None:
+                _write(Path(backup), before, like=change.path)
+        kept["written"] = _digest(change.text)
+    _write(record, json.dumps(done, indent=1) + "\n", like=record.parent)
+    for change in changes:
+        _write(change.path, change.text, like=change.path if change.path.exists() else change.path.parent)
+
+
+def undo(record: Path) -> Iterator[str]:
+    """Put the files back as they were before the first `apply`, a line each. PenstockError names those that cannot be.
+
+    A file that somebody changed since is left alone, with its backup.
+    """
+    done: dict[str, dict[str, Any]] = json.loads(read_text(record) or "{}")
+    left = {}
+    for name, kept in done.items():
+        path, backup = Path(name), Path(kept["backup"]) if kept["backup"] else None
+        now, before = read_text(path), read_text(backup) if backup else None
+        if now != before and (now is None or _digest(now) != kept["written"]):
+            left[name] = kept
+            continue
+        if before is not None:
+            _write(path, before, like=path)
+        elif now is not None:
+            path.unlink()
+        if backup is not None:
+            backup.unlink(missing_ok=True)
+        yield f"{name}: {'as it was' if before is not None else 'removed'}"
+    if left:
+        _write(record, json.dumps(left, indent=1) + "\n", like=record)
+        backups = ", ".join(f"{name} (before: {kept['backup'] or 'not there'})" for name, kept in left.items())
+        raise PenstockError(f"changed since penstock init, left as they are: {backups}")
+    record.unlink(missing_ok=True)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _write(path: Path, text: str, *, like: Path) -> None:
+    """The owner is that of `like`, and so is the mode where that is a file."""
+    try:
+        found = like.stat()
+        with replacing(path) as file:
+            file.write(text.encode())
+            if os.geteuid() == 0:
+                os.fchown(file.fileno(), found.st_uid, found.st_gid)
+            os.fchmod(file.fileno(), OWNER_ONLY if like.is_dir() else found.st_mode & 0o777)
+    except OSError as error:
+        raise PenstockError(f"cannot write {path}: {error.strerror or error}") from None

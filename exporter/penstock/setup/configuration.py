@@ -1,0 +1,48 @@
+"""Penstock's own files: the broker's entry in penstock.yaml, and its password beside it."""
+
+import re
+import secrets
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from penstock.core.errors import ConfigError, PenstockError
+from penstock.setup.changes import FileChange, read_text
+
+
+def password_of(path: Path) -> str:
+    """What the file holds, else a new one."""
+    text = read_text(path)
+    return secrets.token_urlsafe(24) if text is None else text.removesuffix("\n")
+
+
+def entry(path: Path, broker: dict[str, str]) -> FileChange:
+    """The configuration with the broker in it, once by its URL. PenstockError says what to add where it cannot be."""
+    text = read_text(path)
+    lines = yaml.safe_dump(broker, sort_keys=False, width=10_000).splitlines()
+    if text is None:
+        return FileChange(path, "interval: 15s\nbrokers:\n" + _item(lines, "  "))
+    before = _parsed(text, path)
+    brokers = before.get("brokers") or []
+    if any(one.get("url") == broker["url"] for one in brokers if isinstance(one, dict)):
+        return FileChange(path, text)
+    head = re.search(r"(?m)^brokers:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*(?=([ \t]*)- )", text)
+    made = f"{text[: head.end()]}{_item(lines, head[1])}{text[head.end() :]}" if head else text
+    if _parsed(made, path) != {**before, "brokers": [broker, *brokers]}:
+        raise ConfigError(f"{path}: cannot be added to; put this below `brokers:`", *_item(lines, "  ").splitlines())
+    return FileChange(path, made)
+
+
+def _parsed(text: str, path: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:
+        found = None
+    if not isinstance(found, dict):
+        raise PenstockError(f"{path}: is no configuration of Penstock; name another file with --config.file")
+    return found
+
+
+def _item(lines: list[str], indent: str) -> str:
+    return f"{indent}- " + f"\n{indent}  ".join(lines) + "\n"

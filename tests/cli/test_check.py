@@ -1,0 +1,72 @@
+"""`penstock check` refuses what `penstock run` would refuse, and tells of what it allows and should not."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from penstock.agent.factory import origin_of
+from penstock.cli import main
+from penstock.config import Broker, load
+
+BROKERS = (
+    "brokers:\n- {name: b, kind: artemis, url: 'http://h:8161/console/jolokia/', username: u, password_file: secret}\n"
+)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "secret").chmod(0o640)
+    (tmp_path / "p.yml").write_text(BROKERS)
+    return tmp_path / "p.yml"
+
+
+def check(config: Path) -> tuple[int, str]:
+    done = CliRunner().invoke(main, ["check", "--offline", "--config.file", str(config)])
+    return done.exit_code, done.output
+
+
+def test_history_without_pyarrow_is_refused(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config.write_text(BROKERS + "history: {enabled: true}\n")
+    assert check(config)[0] == 0
+    for name in [name for name in sys.modules if name.startswith("penstock.history")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    status, said = check(config)
+    assert status == 2
+    assert "pip install 'penstock[history]'" in said
+
+
+def test_a_place_that_is_none_is_refused(config: Path) -> None:
+    config.write_text(BROKERS + "history: {enabled: true, url: 'nowhere://x'}\n")
+    status, said = check(config)
+    assert status == 2
+    assert "cannot be used as a place for history" in said
+
+
+def test_a_password_that_everybody_can_read_is_told(config: Path) -> None:
+    assert "every user can read" not in check(config)[1]
+    secret = config.with_name("secret")
+    secret.chmod(0o644)
+    status, said = check(config)
+    assert status == 0
+    assert f"broker b: every user can read {secret}; run: chmod o= {secret}" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "origin"),
+    [
+        ({}, "http://h"),
+        ({"url": "https://[::1]:8443/console/jolokia/"}, "https://[::1]"),
+        ({"url": "http://h/console/jolokia/"}, "http://h"),
+        ({"origin": "http://other"}, "http://other"),
+        ({"kind": "openmq", "url": "http://h:8778/jolokia/"}, None),
+    ],
+)
+def test_the_origin_is_the_host_of_the_url(config: Path, more: dict[str, str], origin: str | None) -> None:
+    config.write_text(BROKERS)
+    (broker,) = load(config, {}).brokers
+    made = Broker.model_construct(**{**dict(broker), **more})
+    assert origin_of(made) == origin

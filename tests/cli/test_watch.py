@@ -1,0 +1,30 @@
+"""`penstock run --config.watch`: a change of the file is taken, also as Kubernetes makes it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import run
+from penstock.core.tasks import end
+
+
+async def test_a_file_that_is_replaced_by_a_link_is_taken_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "WATCH_SECONDS", 0.02)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "p.yml").write_text(name)
+    data, file = tmp_path / "..data", tmp_path / "p.yml"
+    data.symlink_to("one")
+    file.symlink_to("..data/p.yml")
+    reloads: list[bytes] = []
+    task = asyncio.create_task(run._changes(file, lambda: reloads.append(file.read_bytes())))
+    await asyncio.sleep(0.1)
+    assert reloads == []
+    data.unlink()  # as it is for a moment
+    await asyncio.sleep(0.1)
+    assert reloads == []
+    data.symlink_to("two")
+    await asyncio.sleep(0.2)
+    assert reloads == [b"two"]
+    await end(task)

@@ -1,0 +1,224 @@
+"""`penstock init` on files as `artemis create` writes them, and on others that operators have."""
+
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from penstock.cli import main
+from penstock.config import load
+from penstock.setup.artemis import hashed_password
+from penstock.setup.changes import RECORD
+
+MANAGEMENT = """<management-context xmlns="http://activemq.apache.org/schema">
+   <authorisation>
+      <role-access>
+         <match domain="org.apache.activemq.artemis">
+            <access method="list*" roles="amq"/>
+            <access method="get*" roles="amq"/>
+            <access method="is*" roles="amq"/>
+            <access method="set*" roles="amq"/>
+            <access method="*" roles="amq"/>
+         </match>
+         <!--<match domain="org.apache.activemq.artemis" key="subcomponent=queues">
+            <access method="list*" roles="view,amq"/>
+         </match>-->
+      </role-access>
+   </authorisation>
+</management-context>"""
+FILES = {
+    "broker.xml": "<configuration><core><!-- <name>old</name> --><name>b1</name></core></configuration>",
+    "bootstrap.xml": '<broker><web path="web"><!-- uri="http://old:1" --><binding uri="http://127.0.0.1:8161"/></web></broker>',
+    "artemis-users.properties": "admin = ENC(1024:AA:BB)",
+    "artemis-roles.properties": "amq = admin",
+    "artemis.profile": "# HAWTIO_ROLES says who\nHAWTIO_ROLES='amq'\n",
+    "management.xml": MANAGEMENT,
+    "jolokia-access.xml": "<restrict><cors><allow-origin>*://127.0.0.1*</allow-origin><strict-checking/></cors></restrict>",
+    "login.config": "activemq { org.x.PropertiesLoginModule required\n"
+    '  org.apache.activemq.jaas.properties.user="artemis-users.properties"\n};',
+}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Path:
+    etc = tmp_path / "b1" / "etc"
+    etc.mkdir(parents=True)
+    for name, text in FILES.items():
+        (etc / name).write_text(text)
+    (etc / "artemis-users.properties").chmod(0o640)
+    return tmp_path / "b1"
+
+
+def init(directory: Path, *more: str, answer: str = "y\n") -> Result:
+    config = directory.parent / "penstock.yaml"
+    return CliRunner().invoke(main, ["init", str(directory), "--config.file", str(config), *more], input=answer)
+
+
+def contents(directory: Path) -> Mapping[str, tuple[bytes, int]]:
+    return {str(f): (f.read_bytes(), f.stat().st_mode) for f in sorted(directory.rglob("*")) if f.is_file()}
+
+
+def read(broker: Path, name: str) -> str:
+    return (broker / "etc" / name).read_text()
+
+
+def test_the_account_is_made_and_the_configuration_takes_it(broker: Path) -> None:
+    made = init(broker)
+    assert made.exit_code == 0, made.output
+    (only,) = load(broker.parent / "penstock.yaml", {}).brokers
+    assert (only.name, only.url, only.username) == ("b1", "http://127.0.0.1:8161/console/jolokia/", "exporter")
+    password = only.password() or ""
+    users = read(broker, "artemis-users.properties").splitlines()
+    assert users[0] == "admin = ENC(1024:AA:BB)"
+    assert users[1].startswith("exporter = ENC(1024:")
+    assert password not in made.output
+    assert users[1] not in made.output
+    assert read(broker, "artemis-roles.properties") == "amq = admin\nexporter = exporter\n"
+    assert "HAWTIO_ROLES='amq,exporter'\n" in read(broker, "artemis.profile")
+    assert read(broker, "jolokia-access.xml") == FILES["jolokia-access.xml"]
+    assert only.password_file is not None
+    assert stat.S_IMODE(only.password_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE((broker / "etc/artemis-users.properties").stat().st_mode) == 0o640
+
+
+def test_the_rights_are_those_of_the_documentation(broker: Path) -> None:
+    init(broker)
+    page = (Path(__file__).parents[2] / "docs" / "artemis.md").read_text()
+    documented = [line.strip() for line in page.partition("```xml\n")[2].partition("```")[0].splitlines()]
+    assert [line.strip() for line in read(broker, "management.xml").splitlines()[3:16]] == documented
+
+
+def test_a_second_run_changes_nothing_and_undo_everything(broker: Path) -> None:
+    before = contents(broker.parent)
+    assert "penstock.yaml" in init(broker).output
+    after = contents(broker.parent)
+    assert init(broker).output == "nothing to change\n"
+    assert contents(broker.parent) == after
+    undone = init(broker, "--undo")
+    assert undone.exit_code == 0, undone.output
+    assert contents(broker.parent) == before
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], []])
+def test_nothing_is_written_before_it_is_agreed(broker: Path, more: list[str]) -> None:
+    before = contents(broker.parent)
+    shown = init(broker, *more, answer="n\n")
+    assert "+exporter = exporter" in shown.output
+    assert contents(broker.parent) == before
+
+
+def test_undo_leaves_what_was_changed_since(broker: Path) -> None:
+    init(broker)
+    profile = broker / "etc" / "artemis.profile"
+    profile.write_text(profile.read_text() + "JAVA_ARGS=-Xmx2G\n")
+    undone = init(broker, "--undo")
+    assert undone.exit_code == 1
+    assert "changed since penstock init" in undone.output
+    assert "-Xmx2G" in profile.read_text()
+    assert read(broker, "artemis-roles.properties") == "amq = admin"
+    assert (broker / "etc" / RECORD).exists()
+
+
+def test_other_rights_stay_and_no_order_of_them_lets_messages_be_read(broker: Path) -> None:
+    own = '<access method="getFirstMessageAsJSON" roles="audit,exporter"/><access method="list*" roles="amq,view"/>'
+    own += '<access method="count*" roles="amq,exporter"/><access method="*" roles="amq"/>'
+    text = MANAGEMENT.replace(MANAGEMENT[MANAGEMENT.index("<access") : MANAGEMENT.index("\n         </match>")], own)
+    (broker / "etc/management.xml").write_text(text)
+    init(broker)
+    rules = read(broker, "management.xml").partition("</match>")[0]
+    order = [line.split('"')[1::2] for line in rules.splitlines() if "<access" in line]
+    assert order[0] == ["getFirstMessageAsJSON", "audit"]
+    assert ["listMessages*", "amq,view"] in order
+    assert order.index(["listMessages*", "amq,view"]) < order.index(["list*", "amq,view,exporter"])
+    assert ["count*", "amq"] in order
+    assert order[-1] == ["*", "amq"]
+
+
+@pytest.mark.parametrize("roles", ["", "*"])
+def test_a_console_for_every_role_is_left_open(broker: Path, roles: str) -> None:
+    (broker / "etc/artemis.profile").write_text(f"HAWTIO_ROLES='{roles}'\n")
+    assert init(broker).exit_code == 0
+    assert read(broker, "artemis.profile") == f"HAWTIO_ROLES='{roles}'\n"
+
+
+def test_an_origin_that_is_not_allowed_is_added(broker: Path) -> None:
+    (broker / "etc/bootstrap.xml").write_text('<web><binding uri="https://[::1]:8443"/></web>')
+    init(broker)
+    assert "<allow-origin>*://[::1]*</allow-origin>" in read(broker, "jolokia-access.xml")
+    assert "https://[::1]:8443/console/jolokia/" in (broker.parent / "penstock.yaml").read_text()
+
+
+def test_a_second_broker_joins_the_configuration(broker: Path) -> None:
+    config = broker.parent / "penstock.yaml"
+    config.write_text("# ours\ninterval: 30s\nbrokers:\n- name: a\n  kind: artemis\n  url: http://a/\nrules: []\n")
+    init(broker)
+    assert [one.name for one in load(config, {}).brokers] == ["b1", "a"]
+    assert config.read_text().startswith("# ours\ninterval: 30s\n")
+
+
+UNUSUAL = {
+    "ldap": ("login.config", "LDAPLoginModule", "users are in no file of the broker"),
+    "rbac": ("artemis.profile", "-Dx=ArtemisRbacMBeanServerBuilder", "rights are in broker.xml"),
+    "no console role": ("artemis.profile", "JAVA_ARGS=''", "has no line HAWTIO_ROLES"),
+    "no rights": ("management.xml", "<management-context/>", "has no <match"),
+    "user": ("artemis-users.properties", "exporter = other\n", "is there already, with another password"),
+    "role": ("artemis-roles.properties", "exporter = a,b\n", "is there already, for others"),
+    "no address": ("bootstrap.xml", '<web><binding uri="${web}"/></web>', "names no address of the console"),
+    "not text": ("artemis.profile", "\udcff", "it is not UTF-8"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_what_it_does_not_know_it_refuses_and_leaves_alone(broker: Path, name: str) -> None:
+    file, text, why = UNUSUAL[name]
+    (broker / "etc" / file).write_text(text, errors="surrogateescape")
+    before = contents(broker.parent)
+    refused = init(broker)
+    assert refused.exit_code == 1
+    assert why in refused.output
+    assert contents(broker.parent) == before
+
+
+def test_a_configuration_that_cannot_be_added_to_is_left_with_what_to_add(broker: Path) -> None:
+    config = broker.parent / "penstock.yaml"
+    config.write_text("brokers: [{name: a, kind: artemis, url: 'http://a/'}]\n")
+    refused = init(broker)
+    assert refused.exit_code == 2
+    assert "- name: b1" in refused.output
+    assert "[{name: a" in config.read_text()
+
+
+def test_a_user_with_the_password_that_is_given_is_taken_as_it_is(broker: Path) -> None:
+    users = broker / "etc/artemis-users.properties"
+    users.write_text(f"exporter = {hashed_password('right')}\n")
+    secret = broker.parent / "secret.txt"
+    secret.write_text("right\n")
+    before = users.read_text()
+    made = init(broker, "--password.file", str(secret))
+    assert made.exit_code == 0, made.output
+    assert users.read_text() == before
+
+
+def test_what_is_no_broker_is_refused(tmp_path: Path) -> None:
+    refused = init(tmp_path)
+    assert refused.exit_code == 1
+    assert "has neither etc/broker.xml of an Artemis instance nor bin/imqbrokerd" in refused.output
+
+
+def test_an_openmq_gets_policy_and_options(tmp_path: Path) -> None:
+    (tmp_path / "mq" / "bin").mkdir(parents=True)
+    (tmp_path / "mq" / "bin" / "imqbrokerd").touch()
+    made = init(tmp_path / "mq")
+    assert made.exit_code == 0, made.output
+    options = dict(line.split("=", 1) for line in (tmp_path / "jolokia.properties").read_text().splitlines())
+    assert options["password"] == (tmp_path / "openmq.password").read_text().strip()
+    assert options["password"] not in made.output
+    assert options["policyLocation"] == (tmp_path / "openmq-policy.xml").as_uri()
+    assert stat.S_IMODE((tmp_path / "jolokia.properties").stat().st_mode) == 0o600
+    assert yaml.safe_load((tmp_path / "penstock.yaml").read_text())["brokers"][0]["kind"] == "openmq"
+    assert init(tmp_path / "mq").output == "nothing to change\n"
+    assert init(tmp_path / "mq", "--undo").exit_code == 0
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["mq"]
