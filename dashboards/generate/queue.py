@@ -104,8 +104,12 @@ _FLOW = Row(
             " consumer settled. Usual: what usually comes at this hour of the week, at least and at most, of the"
             " busiest queues.",
             Query(rate(BY_QUEUE, S("mq_queue_messages_added_total")), "{{broker}} {{queue}} in"),
-            Query(largest(BY_QUEUE, S("mq_queue_expected_rate_low")), "{{broker}} {{queue}} usual, low"),
-            Query(largest(BY_QUEUE, S("mq_queue_expected_rate_high")), "{{broker}} {{queue}} usual, high"),
+            *(
+                Query(
+                    largest(BY_QUEUE, S(f"mq_queue_expected_messages_per_second_{end}")), f"{{{{queue}}}} usual, {end}"
+                )
+                for end in ("low", "high")
+            ),
             Query(rate(BY_QUEUE, S("mq_queue_messages_acknowledged_total")), "{{broker}} {{queue}} settled"),
             Query(rate(BY_QUEUE, S("mq_queue_messages_removed_total")), "{{broker}} {{queue}} gone"),
             Query(rate(BY_QUEUE, S("mq_queue_messages_expired_total")), "{{broker}} {{queue}} expired"),

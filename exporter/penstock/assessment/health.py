@@ -187,8 +187,8 @@ def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[s
         "oldest_latest": oldest.latest,
         "ring_oversize_since": measures.oversize_since,
         "capacity": np.round(judgement.shares.capacity, 3),
-        "expected_rate_low": low,
-        "expected_rate_high": high,
+        "expected_messages_per_second_low": low,
+        "expected_messages_per_second_high": high,
     }
     one = alone(grouping)
     shown = {name: np.where(one, grouping.max(column), np.nan) for name, column in columns.items()}

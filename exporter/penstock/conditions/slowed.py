@@ -6,7 +6,7 @@ from penstock.causes import slowness
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import ago, numbers
 from penstock.conditions.paused import PAUSED
-from penstock.conditions.redelivery_loop import REDELIVERY_LOOP
+from penstock.conditions.redelivery_loop import rule as redelivery_rule
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import SERVICE, WINDOWS
 
@@ -17,12 +17,16 @@ SECONDS = 120.0
 
 
 def rule(poll: RuleInputs) -> Raised:
-    """Against a bound only while more comes than goes: who is busy all the time need not be slow."""
+    """Against a bound only while more comes than goes: who is busy all the time need not be slow.
+
+    Nothing of it in a redelivery loop, where the same messages come again: `falling_behind` may say so then.
+    """
     found, usual, flow = poll.found, poll.usual, poll.trend
     highest = np.fmax(TIMES * usual.base, ABOVE_HIGHEST * usual.expected.highs[SERVICE] / 1000)
     with np.errstate(invalid="ignore"):
         bound = np.where(flow.rate_in > flow.rate_out, ABOVE_BOUND * usual.base, np.nan)
         mask = usual.service > np.where(usual.windows >= WINDOWS, highest, bound)
+    mask &= ~poll.of(redelivery_rule).mask
     return Raised(found.judged & ~found.parked & mask, ago(poll, SECONDS))
 
 
@@ -37,6 +41,6 @@ SLOWED = Condition(
     ),
     window=lambda _, __: SECONDS,
     decide=slowness.slowed,
-    silenced_by=(REDELIVERY_LOOP, PAUSED),
+    silenced_by=(PAUSED,),
     **declared("slowed"),
 )
