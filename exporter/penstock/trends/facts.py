@@ -27,7 +27,7 @@ LIMIT: Final = pa.struct([
 COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "queue": {
         **{name: name for name in (
-            "first", "last", "coverage", "lives", "consumers", "added", "acknowledged", "expired", "killed", "evicted",
+            "first", "last", "coverage", "consumers", "added", "acknowledged", "expired", "killed", "evicted",
             "ring", "busiest_rate", "backlog_share", "idle_hours",
         )},
         "mean": "messages.mean", "p95": "messages.p95", "peak": "messages.peak", "growth": "traffic.per_week",
