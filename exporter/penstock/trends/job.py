@@ -72,9 +72,8 @@ def run(
             raise JobError(f"{history}: holds no history of queues; is this where the agent publishes (history: url)?")
         this_run = {day: generation(VERSION, one.generation, one.increases) for day, one in window.items()}
         last_run = json.loads(target.read_bytes(RUN) or b"{}")
-        if this_run == last_run:
-            facts: Plain = json.loads(target.read_bytes(FACTS) or b"{}")
-        else:
+        facts: Plain = json.loads(target.read_bytes(FACTS) or b"{}")
+        if this_run != last_run or not facts or not target.exists(REPORT):
             progress(f"analysing {len(window)} days")
             changed = {day: one for day, one in window.items() if last_run.get(day) != this_run[day]}
             made = Tables(session, target, window)
