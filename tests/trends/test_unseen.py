@@ -96,6 +96,7 @@ def test_the_first_day_says_what_it_cannot_know() -> None:
     page = render(facts)
     assert "when these limits are met: disk of &lt;!--&lt;script&gt;, memory of" in page
     assert "growth (from 21 days on)" in page
+    assert "No forecast was made" in page
     assert "Not known before two weeks were seen." in page
     assert "<!--" not in page, "in a script it would hide the end of the page"
     later = render(facts | {"window": facts["window"] | {"days": 40}})

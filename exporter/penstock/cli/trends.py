@@ -89,13 +89,12 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
 @click.option("--output", type=options.FILE)
 def report(out: str, output: Path | None) -> None:
     """Write the HTML report anew from the facts of the last run."""
-    import json  # noqa: PLC0415
-
     from penstock.history.store import Store  # noqa: PLC0415
+    from penstock.trends.days import read_json  # noqa: PLC0415
     from penstock.trends.job import FACTS, REPORT  # noqa: PLC0415
     from penstock.trends.report import render  # noqa: PLC0415
 
-    content = Store(out).read_bytes(FACTS)
-    if content is None:
+    facts = read_json(Store(out), FACTS)
+    if not facts:
         raise PenstockError(f"{out}: holds no {FACTS}; `penstock trends run` makes it")
-    writing.write_one(output or Path(REPORT), render(json.loads(content)))
+    writing.write_one(output or Path(REPORT), render(facts))

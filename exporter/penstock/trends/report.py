@@ -98,6 +98,7 @@ def view(facts: Plain) -> Plain:
         ),
         "backlogs": sorted((q for q in queues if q["messages"]["peak"]), key=depth, reverse=True)[:TOP],
         "heat": charts.heat_map(by_hour, "Messages an hour by hour of the week, all queues, UTC"),
+        "seen_hours": sum(value is not None for value in by_hour),
         "quiet_hour": "unknown" if quiet is None else f"{charts.DAYS[quiet[1] // 24]} {quiet[1] % 24:02d}:00 UTC",
         "stalls": stopped,
         "behind": [

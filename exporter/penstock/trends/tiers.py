@@ -91,7 +91,7 @@ def listed(history: Store) -> dict[str, dict[str, list[int]]]:
 
 def old_days(out: Store, present: Mapping[str, Inputs]) -> list[str]:
     """Days that only an older version rolled up, and of which no raw file is left: their hours are converted."""
-    old = json.loads(out.read_bytes(OLD_MANIFEST) or b"{}")
+    old = pointers.read_json(out, OLD_MANIFEST)
     return sorted({*old} - {*present} - {*pointers.day_names(out)}) if old else []
 
 
