@@ -4,11 +4,14 @@ import re
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from penstock.history.schema import series_id
+from penstock.history.compact import read
+from penstock.history.schema import QUEUE, series_id
 from penstock.history.store import Store
-from penstock.trends.advice import advice_of, advise, last_days, polls_of, utilised
+from penstock.trends.advice import advice_of, advise, last_days, polls_of, steps_of, utilised
 from penstock_demo.history import Truth
 
 NAMES = {"broker": "b", "address": "a", "queue": "q"}
@@ -74,6 +77,47 @@ def test_the_workers_say_the_same(spark: Any, fleet: tuple[Store, Truth]) -> Non
     }
     assert found == alone != {}
     assert advise(spark, fleet[0], [facts[0] | {"backlog_share": 0.01}]) == []
+
+
+def test_a_damaged_file_stops_no_advice(spark: Any, own_fleet: Store) -> None:
+    named = {"broker": "broker-1", "address": "orders.0", "queue": "orders.0"}
+    facts = [named | {"ring": None, "consumers": 2.0, "backlog_share": 0.5}]
+    whole = advise(spark, own_fleet, facts)
+    first = next(entry.path for entry in own_fleet.files("raw/kind=queue"))
+    own_fleet.write_bytes(first, b"torn")
+    found = advise(spark, own_fleet, facts)
+    assert [one["subject"] for one in found] == [one["subject"] for one in whole] != []
+
+
+def test_polls_of_two_agents_are_one_queue(own_fleet: Store) -> None:
+    """Each names the life of the counters by itself."""
+    files = [entry.path for entry in own_fleet.files("raw/kind=queue")]
+    sid = series_id("broker-1", "orders.0", "orders.0")
+    alone = steps_of(polls_of(own_fleet, files, [sid]))
+    for path in files:
+        table = read(own_fleet, [path], QUEUE)
+        other = pc.add(table["inc"], 1)
+        table = table.set_column(table.column_names.index("inc"), "inc", other.cast(table.schema.field("inc").type))
+        stamp = pc.add(table["stamp"].cast(pa.int64()), 7_000_000).cast(table.schema.field("stamp").type)
+        own_fleet.write_table(
+            path.replace("generated", "second"), table.set_column(table.column_names.index("stamp"), "stamp", stamp)
+        )
+    files = [entry.path for entry in own_fleet.files("raw/kind=queue")]
+    both = steps_of(polls_of(own_fleet, files, [sid]))
+    assert both.days == pytest.approx(alone.days, rel=0.02)
+    assert both.came.sum() == pytest.approx(alone.came.sum(), rel=0.02)
+
+
+def test_a_ring_that_was_changed_is_judged_since_then() -> None:
+    """What a smaller one lost says nothing of the present one."""
+    seen = polls(5, ring=500.0, short=1.0)
+    seen["ring_limit"][: 3 * 1440] = 100.0
+    (one,) = advice_of(seen)
+    assert one["evidence"].startswith("In the 2 days seen a ring of 500 lost")
+    seen["ring_limit"][: int(4.5 * 1440)] = 100.0
+    assert advice_of(seen) == []
+    seen["ring_limit"][:] = np.nan
+    assert [one["subject"] for one in advice_of(seen)] == ["too few consumers"]
 
 
 def test_use_is_what_comes_over_what_can_be_done() -> None:

@@ -83,3 +83,5 @@ def test_a_pace_is_that_of_hours_with_a_backlog_throughout() -> None:
     idle = pace(**(hours | {"backlog": np.zeros(len(hours["backlog"]))}))
     assert np.isnan(idle.rate)
     assert idle.hours == 0
+    still = np.where(np.arange(len(hours["backlog"])) % 500 == 400, 1.0, 0.0)
+    assert np.isnan(pace(**(hours | {"backlog": still})).rate), "an hour in which they stood still is no pace"

@@ -11,7 +11,7 @@ import pytest
 from penstock.agent.trends import Trends
 from penstock.exposition.body import Exposition
 from penstock.exposition.syntax import Format
-from penstock.history.store import Store
+from penstock.history.store import Store, StoreError
 from penstock.trends import job
 from penstock.trends.report import render
 from penstock_demo.history import Truth
@@ -109,3 +109,22 @@ def test_no_history_is_said(spark: Any, tmp_path: Path) -> None:
 def test_two_runs_exclude_each_other(spark: Any, tmp_path: Path) -> None:
     with job.locked(Store(str(tmp_path))), pytest.raises(job.JobError, match="another trend job"):
         job.run(str(tmp_path / "x"), str(tmp_path), session=spark)
+
+
+@pytest.mark.parametrize("name", ["run.json", "facts.json", "days/2026-09-01.json"])
+def test_a_torn_file_of_its_own_is_named(done: Path, fleet: tuple[Store, Truth], spark: Any, name: str) -> None:
+    file = done / name
+    whole = file.read_bytes()
+    file.write_bytes(whole[:9])
+    try:
+        with pytest.raises(StoreError, match=f"{name}: damaged .* remove it and run again"):
+            job.run(fleet[0].url, str(done), session=spark)
+    finally:
+        file.write_bytes(whole)
+
+
+def test_facts_that_were_removed_are_made_again(done: Path, fleet: tuple[Store, Truth], spark: Any) -> None:
+    whole = (done / "facts.json").read_bytes()
+    (done / "facts.json").unlink()
+    assert job.run(fleet[0].url, str(done), session=spark)["window"]["days"] == FLEET.days
+    assert (done / "facts.json").read_bytes() == whole

@@ -165,6 +165,11 @@ def test_a_damaged_file_is_named_and_stops_nothing(spark: Any, own_fleet: Store,
         own_fleet.write_bytes(path, whole)
     assert roll_up(spark, own_fleet, out).days == ["2026-09-02"]
     assert pointers.load(out, DAYS)["2026-09-02"].damaged == {}
+    before = published(out)
+    own_fleet.write_bytes(torn, b"torn later")
+    assert roll_up(spark, own_fleet, out).days == []
+    assert published(out) == before, "what was counted stays counted"
+    assert torn in pointers.load(out, DAYS)["2026-09-02"].damaged
     assert added(out) == added(rolled)
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from penstock.history.compact import DAY
-from penstock.trends.analysis import complete, idle_hours, whole_days
+from penstock.trends.analysis import broker_facts, cleaned, complete, idle_hours, queue_details, queue_facts, whole_days
 from penstock.trends.kernel import HOUR
-from penstock.trends.report import view
+from penstock.trends.report import render, view
 from penstock.trends.results import sums_by_hour
+from penstock.trends.tables import TierTables
 
 RATE = 3600.0
 
@@ -36,6 +37,73 @@ def test_hours_that_were_not_seen_are_not_idle() -> None:
     assert idle_hours(hours(0, 41, 42, 43, added=0.0, gap=1.0)) == 2, "in the gap it was not idle"
 
 
+def of_kind(kind: str, hours: int, **known: Any) -> dict[str, Any]:
+    """Hourly rows of which nothing but `known` is known."""
+    of, every = TierTables(kind), np.ones(hours)
+    rows = {field.name: every * np.nan for field in (*of.rows, *of.increases)} | {"complete": every, "n": 60 * every}
+    return rows | {"expected": 60 * every, "start": HOUR * np.arange(hours)} | {"sid": every, "inc": every} | known
+
+
+def traffic(hours: int, added: float = 0.0) -> dict[str, Any]:
+    every = np.ones(hours)
+    return {"added": added * every, "gap_added": 0 * every, "messages_sum": 0 * every, "messages_max": 0 * every}
+
+
+def test_a_queue_that_says_little_has_facts_and_is_not_called_idle() -> None:
+    """An import may have its counters and no backlog, or a backlog and no counter."""
+    rows = of_kind("queue", 400, added=np.ones(400), gap_added=np.zeros(400))
+    assert np.isnan([*queue_facts(rows, 400 * HOUR)["messages"].values()]).all()
+    silent = of_kind("queue", 400, messages_sum=np.zeros(400), messages_max=np.zeros(400))
+    assert np.isnan(queue_facts(silent, 400 * HOUR)["idle_hours"])
+
+
+def test_a_queue_that_is_gone_is_neither_idle_nor_foreseen() -> None:
+    here, gone = 600 * HOUR, 640 * HOUR
+    rows = of_kind("queue", 600, **traffic(600))
+    assert queue_facts(rows, here)["idle_hours"] == 600
+    assert np.isnan(queue_facts(rows, gone)["idle_hours"])
+    weekly = of_kind("queue", 600, **traffic(600) | {"added": 50.0 + np.arange(600) % 24 + np.arange(600) % 11})
+    assert queue_details(weekly, here)["forecasts"]["added"] is not None
+    assert queue_details(weekly, gone)["forecasts"]["added"] is None
+
+
+def test_the_curve_of_a_queue_has_no_day_that_was_not_seen_whole() -> None:
+    came = np.full(100, 10.0)
+    came[30:40] = np.nan
+    daily = queue_details(of_kind("queue", 100, **traffic(100) | {"added": came}), 100 * HOUR)["daily"]
+    assert daily == [[0, 240.0], [2, 240.0], [3, 240.0]]
+
+
+def test_the_ring_is_that_of_the_last_hour_also_where_lives_are_not_in_order() -> None:
+    rows = of_kind("queue", 48, **traffic(48), ring_limit_max=np.repeat([500.0, 100.0], 24))
+    rows["start"] = np.roll(rows["start"], 24)
+    assert queue_facts(rows, 48 * HOUR)["ring"] == 500
+
+
+def test_of_a_broker_that_says_little_it_is_known_when_it_was_seen() -> None:
+    found = broker_facts(of_kind("broker", 48), 48 * HOUR)
+    assert (found["restarts"], found["missing_hours"], found["coverage"]) == (None, 0, 1.0)
+    up = of_kind("broker", 48, uptime_max=np.arange(48.0) % 24)
+    assert broker_facts(up, 48 * HOUR)["restarts"] == 1
+    gone = broker_facts(up, 96 * HOUR)
+    assert (gone["missing_hours"], gone["coverage"]) == (48, 0.5), "since then nobody saw it"
+
+
+def test_the_first_day_says_what_it_cannot_know() -> None:
+    broker = broker_facts(of_kind("broker", 6, uptime_max=np.arange(6.0)), 0.0) | {"broker": "<!--<script>"}
+    facts = cleaned(facts_of([None] * 168) | {"brokers": [broker]})
+    facts["window"] = {"first": "2026-09-01", "last": "2026-09-01", "days": 1}
+    page = render(facts)
+    assert "when these limits are met: disk of &lt;!--&lt;script&gt;, memory of" in page
+    assert "growth (from 21 days on)" in page
+    assert "No forecast was made" in page
+    assert "Not known before two weeks were seen." in page
+    assert "<!--" not in page, "in a script it would hide the end of the page"
+    later = render(facts | {"window": facts["window"] | {"days": 40}})
+    assert "days on)" not in later
+    assert "No queue is known to have had no traffic" in later
+
+
 def test_a_day_that_was_not_seen_whole_has_no_total() -> None:
     hourly = np.full(3 * 24 + 5, 10.0)
     hourly[5 + 24 : 5 + 24 + 3] = np.nan
@@ -60,4 +128,4 @@ def test_the_quietest_hour_is_one_that_was_seen(spark: Any) -> None:
 def facts_of(profile: list[float | None]) -> dict[str, Any]:
     fleet = {"queues": 2, "unclear": 0, "profile": profile}
     lists = {name: [] for name in ("queues", "brokers", "stalls", "fates", "refused")}  # type: ignore[var-annotated]
-    return {**lists, "fleet": fleet, "window": {}, "damaged": {}}
+    return {**lists, "fleet": fleet, "window": {"days": 90}, "damaged": {}}

@@ -15,6 +15,7 @@ from penstock.cli import main as cli
 from penstock.history.compact import read
 from penstock.history.schema import QUEUE
 from penstock.history.store import Store
+from penstock.trends import advice
 from penstock.trends.what_if import Setting, Steps, better_consumers, better_ring, replay, steps
 from penstock_demo.history import Truth
 
@@ -136,3 +137,12 @@ def test_the_command_replays_what_the_agent_kept(fleet: tuple[Store, Truth]) -> 
     assert wrong.exit_code == 1
     assert "has no polls of the queue no.such" in wrong.output
     assert "Traceback" not in wrong.output
+
+
+def test_a_queue_without_traffic_is_replayed_too(fleet: tuple[Store, Truth], monkeypatch: pytest.MonkeyPatch) -> None:
+    still = {name: np.zeros(99) for name in (*advice.NUMBERS, "sid", "inc")} | {"stamp": 60.0 * np.arange(99)}
+    monkeypatch.setattr(advice, "polls_of", lambda *_: still)
+    asked = ["trends", "what-if", "--history", fleet[0].url, "--broker", "b", "--queue", "q", "--ring", "10"]
+    found = CliRunner().invoke(cli, asked)
+    assert found.exit_code == 0, found.exception
+    assert "as asked: 0 of 0 messages lost" in found.output

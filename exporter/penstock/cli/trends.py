@@ -61,7 +61,8 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
     broker, queue = asked["broker"], asked["queue"]
     store, sid = Store(history), series_id(broker, asked["address"] or queue, queue)
     polls = advice.polls_of(store, [path for paths in advice.last_days(store, days) for path in paths], [sid])
-    of, ring = advice.steps_of(polls), advice.present_ring(polls)
+    polls, ring = advice.of_present_ring(polls)
+    of = advice.steps_of(polls)
     if not of.days:
         raise PenstockError(
             f"{history}: has no polls of the queue {queue} on {broker} in the last {days:g} days; check both names, and"
@@ -75,11 +76,11 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
         return
     say(f"{queue} on {broker}, {of.days:.3g} days of polls")
     for name, one in outcomes.items():
+        waited = f"; producers waited {duration(one.waited / max(one.came, 1.0))} a message"
+        paging = f"; {duration(one.paging)} over the limit, by {one.paged:,.0f} messages at most"
         say(
             f"{name}: {one.lost:,.0f} of {one.came:,.0f} messages lost, at most {one.peak:,.0f} in the queue,"
-            f" longest backlog {duration(one.drain)}"
-            + f"; producers waited {duration(one.waited / one.came)} a message" * (one.waited > 0)
-            + f"; {duration(one.paging)} over the limit, by {one.paged:,.0f} messages at most" * (one.paging > 0)
+            f" longest backlog {duration(one.drain)}" + waited * (one.waited > 0) + paging * (one.paging > 0)
         )
 
 
@@ -88,13 +89,12 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
 @click.option("--output", type=options.FILE)
 def report(out: str, output: Path | None) -> None:
     """Write the HTML report anew from the facts of the last run."""
-    import json  # noqa: PLC0415
-
     from penstock.history.store import Store  # noqa: PLC0415
+    from penstock.trends.days import read_json  # noqa: PLC0415
     from penstock.trends.job import FACTS, REPORT  # noqa: PLC0415
     from penstock.trends.report import render  # noqa: PLC0415
 
-    content = Store(out).read_bytes(FACTS)
-    if content is None:
+    facts = read_json(Store(out), FACTS)
+    if not facts:
         raise PenstockError(f"{out}: holds no {FACTS}; `penstock trends run` makes it")
-    writing.write_one(output or Path(REPORT), render(json.loads(content)))
+    writing.write_one(output or Path(REPORT), render(facts))

@@ -14,6 +14,8 @@ from penstock.history.publish import ALL_DAY
 from penstock.history.schema import QUEUE, series_id
 from penstock.history.store import Store
 from penstock.insight.formatting import duration
+from penstock.trends.kernel import MICRO, observed_once
+from penstock.trends.raw import attempt
 from penstock.trends.what_if import Advice, Steps, better_consumers, better_ring, steps
 
 Plain = dict[str, Any]
@@ -63,18 +65,29 @@ def last_days(history: Store, days: float = DAYS) -> list[list[str]]:
 
 
 def polls_of(history: Store, paths: Sequence[str], sids: Sequence[int]) -> dict[str, Any]:
-    """The polls of some queues; stamp in seconds, what a poll did not say NaN."""
+    """The polls of some queues; stamp in seconds, what a poll did not say NaN. Files that cannot be read are left out:
+    what came in them is not replayed, like a gap. Raises StoreError where it is the store's fault.
+    """
     wanted = pa.array(sids, pa.int64())
-    table = read(history, paths, QUEUE, COLUMNS, lambda rows: pc.is_in(rows["sid"], wanted))
+
+    def mask(rows: Any) -> Any:
+        return pc.and_(pc.is_in(rows["sid"], wanted), pc.is_valid(rows["stamp"]))
+
+    there = [attempt({}, path, read, history, [path], QUEUE, COLUMNS, mask) for path in paths]
+    table = pa.concat_tables([read(history, [], QUEUE, COLUMNS), *(one for one in there if one is not None)])
     found = {name: pc.fill_null(table[name].cast(pa.float64()), np.nan).to_numpy() for name in NUMBERS}
-    found |= {name: pc.fill_null(table[name], 0).to_numpy() for name in ("sid", "inc")}
-    return found | {"stamp": table["stamp"].cast(pa.int64()).to_numpy() / 1e6}
+    found |= {name: pc.fill_null(table[name].cast(pa.int64()), 0).to_numpy() for name in ("sid", "inc", "stamp")}
+    found = dict(observed_once(found))
+    return found | {"stamp": found["stamp"] / MICRO}
 
 
-def present_ring(polls: dict[str, Any]) -> float:
-    """At the last poll; inf without one."""
-    rings = polls["ring_limit"][np.argsort(polls["stamp"])][-1:]
-    return float(rings[0]) if len(rings) and rings[0] > 0 else np.inf
+def of_present_ring(polls: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    """The polls since the ring was set to what it is at the last poll, and its size; inf without one."""
+    order = np.argsort(polls["stamp"])
+    rings = np.where(polls["ring_limit"] > 0, polls["ring_limit"], np.inf)[order]
+    since = np.flatnonzero(rings != rings[-1:])[-1:] + 1
+    begin = int(since[0]) if len(since) else 0
+    return {name: column[order[begin:]] for name, column in polls.items()}, float(rings[-1]) if len(rings) else np.inf
 
 
 def read_units(url: str, batches: Iterator[Any]) -> Iterator[Any]:
@@ -103,10 +116,11 @@ def steps_of(polls: dict[str, Any]) -> Steps:
 
 def advice_of(polls: dict[str, Any]) -> list[Plain]:
     """What a ring with losses, or a queue with a backlog, should have; nothing without a day of polls."""
+    polls, ring = of_present_ring(polls)
     of = steps_of(polls)
     if of.days < LEAST_DAYS:
         return []
-    ring, consumers = present_ring(polls), float(polls["consumers"][np.argmax(polls["stamp"])])
+    consumers = float(polls["consumers"][-1])
     span = f"In the {of.days:.0f} days seen"
     if np.isfinite(ring):
         found = better_ring(of, ring)

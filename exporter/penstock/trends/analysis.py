@@ -17,7 +17,7 @@ from penstock.trends.forecast import WEEK as HOURS
 from penstock.trends.forecast import forecast
 from penstock.trends.growth import growth
 from penstock.trends.kernel import Columns, percentile
-from penstock.trends.limits import outlook
+from penstock.trends.limits import SILENT_HOURS, outlook
 
 HORIZON: Final = 168
 WINDOW_DAYS: Final = 90
@@ -64,11 +64,16 @@ def filled(values: Series) -> Series:
     return out
 
 
-def coverage(rows: Columns) -> float:
-    """Share of the polls that should be there from the first to the last hour."""
-    hours = (rows["start"].max() - rows["start"].min()) / HOUR + 1
+def coverage(rows: Columns, until: float = 0.0) -> float:
+    """Share of the polls that should be there from the first to the last hour, or until then."""
+    hours = span_hours(rows, until)
     expected = float(np.max(rows["expected"])) * hours
     return min(float(rows["n"].sum()) / expected, 1.0) if expected else np.nan
+
+
+def span_hours(rows: Columns, until: float = 0.0) -> int:
+    """From the first to the last hour, or until then."""
+    return int(max(rows["start"].max() + HOUR, until) - rows["start"].min()) // HOUR
 
 
 def complete(rows: Columns, counter: str) -> Series:
@@ -100,7 +105,7 @@ def queue_facts(rows: Columns, until: float) -> Plain:
     traffic = whole_days(up_to(came, first, until), first)
     grown = growth(traffic)
     jumps = [asdict(one) | {"day": _first_day(first) + one.day} for one in change_points(traffic)]
-    highest = float(np.nanmax(peak))
+    highest = _finite_max(peak)
     return {
         "first": first,
         "last": int(rows["start"].max()) + HOUR,
@@ -108,31 +113,39 @@ def queue_facts(rows: Columns, until: float) -> Plain:
         "consumers": float(consumers[-1]),
         "messages": {
             "last": float(mean_depth[-1]),
-            "mean": float(np.nanmean(mean_depth)),
+            "mean": float(np.nanmean(mean_depth)) if np.isfinite(mean_depth).any() else np.nan,
             "peak": highest,
-            "p95": min(percentile(rows["hist_at"], rows["hist_n"], 0.95), highest),
+            "p95": min(percentile(rows["hist_at"], rows["hist_n"], 0.95), highest) if "hist_at" in rows else np.nan,
         },
         "busiest_rate": _quantile(came, 0.99) / HOUR,
         "backlog_share": share(rows["backlog_sum"], rows["n"]),
         **{name: total(rows, name) for name in ("added", "acknowledged", "expired", "killed", "evicted")},
-        "ring": float(rows["ring_limit_max"][-1]),
+        "ring": float(rows["ring_limit_max"][np.argmax(rows["start"])]),
         "traffic": asdict(grown) | {"clear": grown.clear},
         "changes": jumps,
         "week": dict(zip(("ratio", "clear"), week_over_week(traffic), strict=True)),
         "pace": asdict(pace(left, consumers, backlog)),
         "profile": profile(came, first),
-        "idle_hours": idle_hours(rows),
+        "idle_hours": np.nan if is_gone(rows, until) else idle_hours(rows),
     }
 
 
-def queue_details(rows: Columns) -> Plain:
+def queue_details(rows: Columns, until: float) -> Plain:
     """What only the report shows, of few queues."""
-    came = complete(rows, "added")
+    came, first, gone = complete(rows, "added"), int(rows["start"].min()), is_gone(rows, until)
     depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
+    days = enumerate(whole_days(came, first).tolist(), _first_day(first))
     return {
-        "daily": _daily(came, int(rows["start"].min())),
-        "forecasts": {name: foreseen(values) for name, values in (("added", came), ("messages", depth))},
+        "daily": [[day, value] for day, value in days if np.isfinite(value)],
+        "forecasts": {
+            name: None if gone else foreseen(values) for name, values in (("added", came), ("messages", depth))
+        },
     }
+
+
+def is_gone(rows: Columns, until: float) -> bool:
+    """Whether it was seen too long ago to say anything of today."""
+    return bool(until - rows["start"].max() > SILENT_HOURS * HOUR)
 
 
 def share(part: Series, whole: Series) -> float:
@@ -176,11 +189,11 @@ def whole_days(hourly: Series, first: int) -> Series:
     return np.where(known >= LEAST_DAY_HOURS, np.nansum(days, axis=1) * 24 / np.maximum(known, 1), np.nan)
 
 
-def _daily(hourly: Series, first: int, how: Any = np.nansum) -> list[list[float]]:
-    """[day number since 1970, value] of each day with anything known."""
+def _daily(hourly: Series, first: int) -> list[list[float]]:
+    """[day number since 1970, mean] of each day with anything known."""
     day = (first // HOUR + np.arange(len(hourly))) // 24
     known = np.isfinite(hourly)
-    return [[int(d), float(how(hourly[(day == d) & known]))] for d in np.unique(day[known])]
+    return [[int(d), float(hourly[(day == d) & known].mean())] for d in np.unique(day[known])]
 
 
 def foreseen(hourly: Series) -> Plain | None:
@@ -199,9 +212,14 @@ def foreseen(hourly: Series) -> Plain | None:
     }  # fmt: skip
 
 
-def idle_hours(rows: Columns) -> int:
-    """Seen hours without any traffic at the end of what is known; what came in a gap is traffic, too."""
-    busy = (increases(rows, "added") > 0) | (increases(rows, "acknowledged") > 0)
+def idle_hours(rows: Columns) -> float:
+    """Seen hours without any traffic at the end of what is known; what came in a gap is traffic, too. NaN where no
+    counter says so.
+    """
+    came, left = increases(rows, "added"), increases(rows, "acknowledged")
+    if not np.isfinite(came).any():
+        return np.nan
+    busy = (came > 0) | (left > 0)
     last = rows["start"][busy].max() if busy.any() else -1
     return len(np.unique(rows["start"][rows["start"] > last]))
 
@@ -214,9 +232,9 @@ def broker_facts(rows: Columns, until: float) -> Plain:
     facts: Plain = {
         "first": int(rows["start"].min()),
         "last": int(rows["start"].max()) + HOUR,
-        "coverage": coverage(rows),
-        "missing_hours": int(np.isnan(memory).sum()),
-        "restarts": int((np.diff(uptime) < 0).sum()),
+        "coverage": coverage(rows, until),
+        "missing_hours": span_hours(rows, until) - len(np.unique(rows["start"])),
+        "restarts": int((np.diff(uptime) < 0).sum()) if np.isfinite(uptime).any() else None,
         "limits": {},
     }
     for name, series in (("memory", memory), ("disk", disk)):
@@ -229,7 +247,7 @@ def limit_facts(hourly: Series, limit: float, first: int, until: float) -> Plain
     now = outlook(up_to(hourly, first, until), limit)
     never = now.state in ("far", "falls back")
     days = {f"days_{end}": np.inf if never else getattr(now, end) for end in ("low", "high")}
-    daily = _daily(hourly, first, np.nanmean)
+    daily = _daily(hourly, first)
     return asdict(now) | days | {"limit": limit, "peak": _finite_max(hourly), "daily": daily}
 
 

@@ -17,6 +17,8 @@ LEAST_JUMP: Final = 0.1
 """As a share; what is less is not reported."""
 EVIDENCE_DAYS: Final = 8
 PACE_DAYS: Final = 30
+PACE_HOURS: Final = 8
+"""With a backlog throughout, below which it may be a standstill that made the backlog, and no pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def pace(acknowledged: Series, consumers: Series, backlog: Series) -> Pace:
     days = rate[len(rate) % 24 :].reshape(-1, 24)[-2 * PACE_DAYS :]
     daily = np.array([middle(day) for day in days])
     at = np.flatnonzero(daily > 0)
-    if not len(at):
+    if not len(at) or usable.sum() < PACE_HOURS:
         return Pace(hours=int(usable.sum()))
     now = middle(daily[at[-7:]])
     at = at[at >= len(daily) - PACE_DAYS]

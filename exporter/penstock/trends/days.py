@@ -10,11 +10,11 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Final
+from typing import Any, Final
 
 from penstock.history.compact import DAY, start_of
 from penstock.history.publish import ALL_DAY
-from penstock.history.store import Store
+from penstock.history.store import Store, StoreError
 from penstock.trends.kernel import VERSION
 
 DAYS: Final = "days"
@@ -79,9 +79,18 @@ def load(out: Store, days: Iterable[str]) -> Pointers:
     names = {name.name for name in fields(Pointer)}
     found: Pointers = {}
     for day in sorted(set(days)):
-        content = out.read_bytes(f"{DAYS}/{day}.json")
-        if content is not None:
-            found[day] = Pointer(**{name: value for name, value in json.loads(content).items() if name in names})
+        content = read_json(out, f"{DAYS}/{day}.json")
+        if content:
+            found[day] = Pointer(**{name: value for name, value in content.items() if name in names})
+    return found
+
+
+def read_json(out: Store, path: str) -> dict[str, Any]:
+    """Empty where it is not there. Raises StoreError."""
+    try:
+        found: dict[str, Any] = json.loads(out.read_bytes(path) or b"{}")
+    except ValueError as error:
+        raise StoreError(f"{out.path(path)}: damaged ({error}); remove it and run again, it is made anew") from None
     return found
 
 

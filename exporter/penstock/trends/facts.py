@@ -27,7 +27,7 @@ LIMIT: Final = pa.struct([
 COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "queue": {
         **{name: name for name in (
-            "first", "last", "coverage", "lives", "consumers", "added", "acknowledged", "expired", "killed", "evicted",
+            "first", "last", "coverage", "consumers", "added", "acknowledged", "expired", "killed", "evicted",
             "ring", "busiest_rate", "backlog_share", "idle_hours",
         )},
         "mean": "messages.mean", "p95": "messages.p95", "peak": "messages.peak", "growth": "traffic.per_week",
@@ -105,7 +105,7 @@ def facts_of_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]
 def details_of_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
     """In a worker."""
     for sid, until, one in series_of_units(url, kind, batches):
-        found = FACTS[kind](one, until) | DETAILED.get(kind, lambda _: {})(one)
+        found = FACTS[kind](one, until) | (DETAILED[kind](one, until) if kind in DETAILED else {})
         yield pa.RecordBatch.from_pylist([{"sid": sid, "details": json.dumps(cleaned(found))}], DETAILS)
 
 
@@ -114,7 +114,13 @@ def value_at(found: Mapping[str, Any], path: str) -> Any:
     value: Any = found
     for name in path.split("."):
         value = value[name]
-    return bool(value) if isinstance(value, bool | np.bool_) else None if np.isnan(value) else float(value)
+    return (
+        bool(value)
+        if isinstance(value, bool | np.bool_)
+        else None
+        if value is None or np.isnan(value)
+        else float(value)
+    )
 
 
 def limits_of(found: Mapping[str, Any]) -> list[dict[str, Any]]:

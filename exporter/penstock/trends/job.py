@@ -27,7 +27,7 @@ from penstock.history.publish import ALL_DAY
 from penstock.history.store import Store
 from penstock.trends.advice import advise, utilised
 from penstock.trends.analysis import WINDOW_DAYS, cleaned
-from penstock.trends.days import day_names, files_of, generation, load
+from penstock.trends.days import day_names, files_of, generation, load, read_json
 from penstock.trends.forecast import WEEK, pooled_quantile
 from penstock.trends.report import render
 from penstock.trends.results import MOST, MOST_ROWS, Tables
@@ -71,10 +71,8 @@ def run(
         if not files_of(window, "h1/kind=queue"):
             raise JobError(f"{history}: holds no history of queues; is this where the agent publishes (history: url)?")
         this_run = {day: generation(VERSION, one.generation, one.increases) for day, one in window.items()}
-        last_run = json.loads(target.read_bytes(RUN) or b"{}")
-        if this_run == last_run:
-            facts: Plain = json.loads(target.read_bytes(FACTS) or b"{}")
-        else:
+        last_run, facts = read_json(target, RUN), read_json(target, FACTS)
+        if this_run != last_run or not facts or not target.exists(REPORT):
             progress(f"analysing {len(window)} days")
             changed = {day: one for day, one in window.items() if last_run.get(day) != this_run[day]}
             made = Tables(session, target, window)

@@ -155,14 +155,9 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
 
     A row that stands twice (series and stamp the same) counts once. Ascending by sid, inc, start (seconds).
     """
-    rows = distinct(tier.make(rows))
+    rows = distinct(tier.make(rows)) if tier is CLIENT else observed_once(tier.make(rows))
     start = rows["stamp"] // (HOUR * MICRO) * HOUR
-    edges = starts_of(rows["sid"], rows["inc"], start)
-    keep = of_one_observer(rows, edges) if tier is not CLIENT else None
-    if keep is not None:
-        rows, start = {name: column[keep] for name, column in rows.items()}, start[keep]
-        edges = starts_of(rows["sid"], rows["inc"], start)
-    size = len(start)
+    edges, size = starts_of(rows["sid"], rows["inc"], start), len(start)
     found: dict[str, NDArray[Any]] = {name: rows[name][edges] for name in ("broker", "sid", "inc", *tier.texts)}
     found["start"] = start[edges]
     found["n"], found["hours"] = np.diff(np.append(edges, size)), np.ones(len(edges), np.int64)
@@ -210,6 +205,13 @@ def distinct(rows: Columns) -> Columns:
     return {name: column[order] for name, column in rows.items()}
 
 
+def observed_once(rows: Columns) -> Columns:
+    """Ascending by series, life and time, each poll once, also where several agents watched the same broker."""
+    rows = distinct(rows)
+    keep = of_one_observer(rows, starts_of(rows["sid"], rows["inc"], rows["stamp"] // (HOUR * MICRO)))
+    return rows if keep is None else {name: column[keep] for name, column in rows.items()}
+
+
 def of_one_observer(rows: Columns, edges: NDArray[np.intp]) -> NDArray[np.bool_] | None:
     """
     Which rows to keep where several agents watched the same broker; None = all. edges: of each series, life and hour.
@@ -218,6 +220,8 @@ def of_one_observer(rows: Columns, edges: NDArray[np.intp]) -> NDArray[np.bool_]
     differently. That of most polls stays, the earlier named where they are about alike (so that it stays the same from
     hour to hour), and of the others what lies outside of its time, if it is more than the edges.
     """
+    if not len(edges):
+        return None
     ends = np.append(edges[1:], len(rows["sid"])) - 1
     sid, inc = rows["sid"][edges], rows["inc"][edges]
     first, last = rows["stamp"][edges], rows["stamp"][ends]

@@ -17,6 +17,8 @@ TOP: Final = 10
 IDLE_HOURS: Final = 14 * 24
 ADVICE: Final = 20
 GONE: Final = 40
+NEEDED: Final = {"sudden changes": 9, "queues that nobody uses": 14, "growth": 21, "forecasts": 21, "the last week": 35}
+"""What a report says, and the days that it takes at least."""
 UNKNOWN: Final = "\N{EN DASH}"
 
 
@@ -89,12 +91,14 @@ def view(facts: Plain) -> Plain:
         "jumps": jumps(queues)[:TOP],
         "weeks": sorted((q for q in queues if q["week"]["clear"]), key=lambda q: -abs(q["week"]["ratio"] or 0.0))[:TOP],
         "fleet": facts["fleet"],
+        "unknown": not_known(facts),
         "unclear": facts["fleet"]["unclear"],
         "unread": sorted(
             [*facts["damaged"].items(), *((path, "came late, when other files were gone") for path in facts["refused"])]
         ),
         "backlogs": sorted((q for q in queues if q["messages"]["peak"]), key=depth, reverse=True)[:TOP],
         "heat": charts.heat_map(by_hour, "Messages an hour by hour of the week, all queues, UTC"),
+        "seen_hours": sum(value is not None for value in by_hour),
         "quiet_hour": "unknown" if quiet is None else f"{charts.DAYS[quiet[1] // 24]} {quiet[1] % 24:02d}:00 UTC",
         "stalls": stopped,
         "behind": [
@@ -110,10 +114,24 @@ def view(facts: Plain) -> Plain:
         "more_went": max(len(gone) - GONE, 0),
         "went_totals": totals(gone),
         "counted_from": min((one["first"] for one in facts.get("fates", [])), default=None),
-        "idle": sorted((q for q in queues if q["idle_hours"] >= IDLE_HOURS), key=lambda q: -q["idle_hours"]),
+        "idle": sorted((q for q in queues if (q["idle_hours"] or 0) >= IDLE_HOURS), key=lambda q: -q["idle_hours"]),
         "models": models(queues),
-        "data": json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).replace("</", "<\\/"),
+        "data": json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).replace("<", r"\u003c"),
     }
+
+
+def not_known(facts: Plain) -> list[str]:
+    """What a reader would else take for well."""
+    days = facts["window"]["days"]
+    limits = [
+        f"{name} of {broker['broker']}"
+        for broker in facts["brokers"]
+        for name, limit in sorted(broker["limits"].items())
+        if limit["state"] == "unknown"
+    ]
+    more = f" and {len(limits) - TOP} more" if len(limits) > TOP else ""
+    found = [f"when these limits are met: {', '.join(limits[:TOP])}{more}"] if limits else []
+    return found + [f"{what} (from {least} days on)" for what, least in NEEDED.items() if days < least]
 
 
 def depth(queue: Plain) -> tuple[float, float]:
@@ -159,8 +177,7 @@ def jumps(queues: Sequence[Plain]) -> list[Plain]:
 
 
 def traffic_chart(queue: Plain) -> str:
-    daily = queue["daily"] if queue["last"] % 86400 == 0 else queue["daily"][:-1]  # a day under way is less
-    past = [(day * 86400.0, value) for day, value in daily]
+    past = [(day * 86400.0, value) for day, value in queue["daily"]]
     made = queue["forecasts"]["added"]
     series, band = [("past", past)], []
     if made and made["shown"]:

@@ -91,7 +91,7 @@ def listed(history: Store) -> dict[str, dict[str, list[int]]]:
 
 def old_days(out: Store, present: Mapping[str, Inputs]) -> list[str]:
     """Days that only an older version rolled up, and of which no raw file is left: their hours are converted."""
-    old = json.loads(out.read_bytes(OLD_MANIFEST) or b"{}")
+    old = pointers.read_json(out, OLD_MANIFEST)
     return sorted({*old} - {*present} - {*pointers.day_names(out)}) if old else []
 
 
@@ -188,12 +188,13 @@ def refuse(out: Store, made: Pointer, known: Pointer | None) -> bool:
 
     What came late is noted in it, and not looked at again.
     """
-    if known is None or known.inputs.keys() <= made.inputs.keys():
+    if known is None or known.inputs.keys() <= made.inputs.keys() - (made.damaged.keys() - known.damaged.keys()):
         return False
     if all(made.polls.get(kind, 0) >= polls for kind, polls in known.polls.items()):
         return False
     late = sorted({path for path, of in made.inputs.items() if known.inputs.get(path) != of})
-    known.refused = sorted({*known.refused, *late})
+    known.refused = sorted({*known.refused, *late} - made.damaged.keys())
+    known.damaged |= made.damaged
     known.inputs |= made.inputs
     pointers.publish(out, known)
     return True

@@ -6,7 +6,7 @@ WITH placed AS (
   SELECT queues.*, seconds FROM queues LEFT JOIN placed USING (broker, address, queue)
 ), leading AS (
   (SELECT sid, 1 AS place FROM rated WHERE evicted > 0 OR expired > 0 OR killed > 0
-   ORDER BY coalesce(evicted, 0) + expired + killed DESC, sid LIMIT {each})
+   ORDER BY coalesce(evicted, 0) + coalesce(expired, 0) + coalesce(killed, 0) DESC, sid LIMIT {each})
   UNION ALL (SELECT sid, 2 FROM rated WHERE seconds > 0 ORDER BY seconds DESC, sid LIMIT {each})
   UNION ALL (SELECT sid, 3 FROM rated WHERE added > 0 ORDER BY added DESC, sid LIMIT {each})
   UNION ALL (SELECT sid, 4 FROM rated WHERE growth_clear ORDER BY growth DESC, sid LIMIT {each})
