@@ -90,7 +90,7 @@ def read_json(out: Store, path: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(out.read_bytes(path) or b"{}")
     except ValueError as error:
-        raise StoreError(f"{out.path(path)}: damaged ({error}); remove it and run again, it is made anew") from None
+        raise StoreError(f"{out.path(path)}: damaged ({error}); remove it and run again, it is made again") from None
     return found
 
 

@@ -17,7 +17,13 @@ TOP: Final = 10
 IDLE_HOURS: Final = 14 * 24
 ADVICE: Final = 20
 GONE: Final = 40
-NEEDED: Final = {"sudden changes": 9, "queues that nobody uses": 14, "growth": 21, "forecasts": 21, "the last week": 35}
+NEEDED: Final = {
+    "sudden changes": 9,
+    "queues that are not used": 14,
+    "growth": 21,
+    "forecasts": 21,
+    "the last week": 35,
+}
 """What a report says, and the days that it takes at least."""
 UNKNOWN: Final = "\N{EN DASH}"
 
