@@ -30,8 +30,14 @@ def test_names_are_filled_in_for_a_shell() -> None:
     assert "penstock explain prod 'a queue' 'it'\"'\"'s' --address 'a queue'" in text
     assert "BROKER" not in text
     assert "Close connection CONNECTION of it's" in text
-    assert "(artemis only)" in text
+    assert "of it's. (artemis, MQTT, MQTT5 only)" in text
+    assert 'artemis:broker=\\"NAME\\"' in text, "as the broker names its MBeans"
     assert "imqcmd destroy cxn -n CONNECTION" in text
+
+
+def test_what_fits_one_proven_cause_only_comes_last_and_says_so() -> None:
+    text = shown("ClientBlocked", "prod", "q")
+    assert text.index("Take a thread dump") < text.index("(only where `penstock explain` proves blocked_in_send)")
 
 
 def test_the_name_that_a_preset_gives_a_critical_alert() -> None:

@@ -19,7 +19,7 @@ from penstock.insight.actions import filled
 from penstock.insight.text import action_lines
 from penstock.tui.lines import say
 
-_ARTEMIS = "org.apache.activemq.artemis:broker=NAME"
+_ARTEMIS = f"org.apache.activemq.artemis:broker={quote('NAME')}"
 
 
 @options.command(
@@ -43,6 +43,7 @@ def runbook(alert: str, broker: str | None, queue: str | None, client: str | Non
     known = {key: text for key, text in given.items() if text}
     say(f"{found.name}: {found.summary}", "", *_filled_in(section(found.runbook, found.name), known), "")
     fitting = [action for action in ACTIONS if action.conditions & conditions_of(found.name)]
+    fitting.sort(key=lambda action: bool(action.proof))  # those for one proven cause last
     for number, action in enumerate(fitting, 1):
         say(*_lines(number, action, known))
     asked = command(found.labels, lambda label: shlex.quote(known.get(label, label.upper())))
@@ -67,12 +68,17 @@ def _lines(number: int, action: ActionTemplate, known: Mapping[str, str]) -> Ite
     mbeans = {
         "broker": _ARTEMIS,
         "address": of_address,
-        "queue": f"{of_address},subcomponent=queues,routing-type=TYPE,queue={queue}",
-        "dead_letters": f"{_ARTEMIS},component=addresses,address=DLA,subcomponent=queues,routing-type=TYPE,queue=DLQ",
+        "queue": f"{of_address},subcomponent=queues,routing-type={quote('TYPE')},queue={queue}",
+        "dead_letters": (
+            f"{_ARTEMIS},component=addresses,address={quote('DLA')},subcomponent=queues,"
+            f"routing-type={quote('TYPE')},queue={quote('DLQ')}"
+        ),
     }
     destination = {"destination": known["address"]} if "address" in known else {}
     destination |= {"queue_json": json.dumps(known["queue"])[1:-1]} if "queue" in known else {}
     for one in filled(action, {**names, **known, **destination}, mbeans):
-        brokers = f" ({', '.join(sorted(action.brokers))} only)" if action.brokers else ""
+        of = ", ".join([*sorted(action.brokers), *sorted(action.protocols)])
+        proof = " or ".join(sorted(action.proof))
         first, *rest = action_lines(number, one)
-        yield from (first + brokers, *rest)
+        first += f" ({of} only)" * bool(of) + f" (only where `penstock explain` proves {proof})" * bool(proof)
+        yield from (first, *rest)
