@@ -59,7 +59,7 @@ def test_there_are_some() -> None:
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("line", [line for line in RUN if not re.match(r"penstock (run|demo)", line)])
+@pytest.mark.parametrize("line", [line for line in RUN if not re.match(r"penstock (run|demo)\b", line)])
 def test_it_runs(desk: Desk, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command = at(desk, line)
     allowed = (0, 1) if re.match(UNHEALTHY, line) else (0,)
@@ -83,7 +83,7 @@ def test_it_runs(desk: Desk, line: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("line", [line for line in RUN if re.match(r"penstock (run|demo)", line)])
+@pytest.mark.parametrize("line", [line for line in RUN if re.match(r"penstock (run|demo)\b", line)])
 def test_it_serves_until_it_is_ended(desk: Desk, line: str, tmp_path: Path) -> None:
     words = shlex.split(at(desk, line), comments=True)
     if "--web.listen-address" not in words:

@@ -11,7 +11,7 @@ import pytest
 
 from conditions.reference import Reference, Thing
 from conditions.world import START, Consumer, Judged, Queue, World
-from penstock.conditions import stalled
+from penstock.conditions import slowed, stalled
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Severity
 from penstock.model import QueueKind
@@ -158,7 +158,9 @@ def advance(seed: int, found: Counter[str]) -> None:
 
 @pytest.mark.slow  # random histories find what no test was written for, seldom what the last change broke
 def test_the_same_verdicts_as_the_rules_in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for the short way to `stalled` by proof, which tests/causes/test_proof.py has."""
+    """But for the short way to `stalled` by proof, which tests/causes/test_proof.py has, and what is against normal."""
+    monkeypatch.setattr(slowed, "TIMES", np.inf)
+    monkeypatch.setattr(slowed, "ABOVE_BOUND", np.inf)
     monkeypatch.setattr(stalled, "hangs", lambda poll: np.zeros(len(poll.found.consumer.queue), np.bool_))
     found: Counter[str] = Counter()
     for seed in range(32):

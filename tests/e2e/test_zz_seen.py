@@ -10,6 +10,10 @@ from penstock.exposition.catalogue import CATALOGUE
 pytestmark = pytest.mark.broker
 
 NOT_SEEN = {
+    "mq_queue_expected_messages_per_second_high": "needs a day of history; tests/learned sees it",
+    "mq_queue_expected_messages_per_second_low": "the same",
+    "mq_address_in_incident": "needs an incident of two members; tests/incidents sees it",
+    "mq_client_in_incident": "the same",
     "mq_client_notice": "needs a client without progress for the five minutes of a first patience",
     "mq_connection_unhealthy": "needs a connection that one OpenMQ consumer fills; FlowBench of OpenMQ sees it",
     "mq_forecast_limit_seconds": "needs the trend job; tests/trends sees it",

@@ -238,7 +238,7 @@ async def test_top_shows_them_as_text() -> None:
 @pytest.mark.slow  # draws a terminal after each key
 async def test_an_error_that_top_shows_is_no_markup() -> None:
     class Gone(Made):
-        async def explain(self, *_: str) -> Explanation:
+        async def explain(self, *_: str, **__: str) -> Explanation:
             raise PenstockError(f"queue {QUEUE} is gone")
 
     async with top(Gone([hostile_world()])).run_test(size=(200, 60), notifications=True) as pilot:
