@@ -20,6 +20,8 @@ SECONDS = 90.0
 """Until all is to be seen; less is usual."""
 
 _WITHOUT_JOBS = {
+    "mq_queue_expected_messages_per_second_low": "needs a day of history",
+    "mq_queue_expected_messages_per_second_high": "needs a day of history",
     "mq_trend_timestamp_seconds": "needs a trend job",
     "mq_trend_traffic_growth_ratio": "needs a trend job",
     "mq_trend_ring_loss_ratio": "needs a trend job",
