@@ -45,5 +45,5 @@ def next_steps(home: Path, folder: Path) -> Iterator[str]:
     """What remains: the broker is started with the agent, by the user that may read its options."""
     options = (folder / OPTIONS).absolute()
     yield f"Make {options} readable for the user that the broker runs as, and start the broker with Jolokia's agent"
-    yield f"(https://repo1.maven.org/maven2/org/jolokia/jolokia-agent-jvm/2.6.0/{JAR}):"
+    yield f"({JAR}; Maven: org.jolokia:jolokia-agent-jvm:2.6.0:jar:javaagent):"
     yield f'  {home}/bin/imqbrokerd -vmargs "-javaagent:/opt/{JAR}=config={options}"'
