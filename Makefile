@@ -17,7 +17,7 @@ need = { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 help:
 	@echo "make demo    a real broker with load and faults, Penstock beside it (first time 1 min, then 15 s; needs Java 17, Maven)"
 	@echo "make unit    the tests that need no broker, Java, Spark or download (1 min)"
-	@echo "make test    all checks and tests, against real brokers (first time 11 min, then 9 min; needs Java 17, Maven)"
+	@echo "make test    all checks and tests, against real brokers (first time 20 min, then 17 min; needs Java 17, Maven)"
 	@echo "make lint    ruff, mypy and the import contracts (1 min)"
 	@echo "make test-again  those alone that failed in make test (1 min)"
 	@echo "make coverage  how much of each room of the package make unit runs (2 min)"
