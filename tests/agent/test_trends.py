@@ -43,3 +43,15 @@ def test_they_are_read_from_s3_and_read_again(tmp_path: Path, monkeypatch: pytes
 def test_a_store_that_is_none_is_refused() -> None:
     with pytest.raises(ConfigError, match="cannot be used as a place"):
         trends.StoredTrends("nowhere://x/gauges.json")
+
+
+def test_one_that_is_too_large_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a file is not: the agent's memory is bounded."""
+    monkeypatch.setattr(trends, "MAX_BYTES", 10)
+    (tmp_path / "gauges.json").write_text('{"version": 1, "rows": []}')
+    shown = trends.StoredTrends(f"{tmp_path.as_uri()}/gauges.json")
+    shown.refresh()
+    until(lambda: "is larger than 10 bytes" in caplog.text)
+    assert shown.blocks.published.families == {}

@@ -96,7 +96,7 @@ class StoredTrends(Trends):
 
     def _fetch(self) -> None:
         try:
-            content = self._store.read_bytes(self._name) or b""
+            content = self._store.read_bytes(self._name, MAX_BYTES) or b""
             if content != self._content:
                 self.blocks.update(tables(decoded(content)) if content else {})
                 self._content = content

@@ -84,11 +84,13 @@ class Store:
     def write_bytes(self, name: str, content: bytes, mode: int = OWNER_ONLY) -> None:
         self.write_with(name, lambda sink: sink.write(content), mode)
 
-    def read_bytes(self, name: str) -> bytes | None:
-        """The content, None when it is not there."""
+    def read_bytes(self, name: str, most: float = float("inf")) -> bytes | None:
+        """The content, None when it is not there. Raises StoreError where it has more than so many bytes."""
         with self.errors(name):
             try:
                 with self.fs.open_input_file(self.path(name)) as source:
+                    if source.size() > most:
+                        raise StoreError(f"{self.path(name)}: is larger than {most:.0f} bytes")
                     content: bytes = source.read()
                     return content
             except FileNotFoundError:
