@@ -18,12 +18,12 @@ import numpy as np
 from bench.harness import print_table
 from bench.truths import LIMIT, SEED, Fill, Traffic, fills, growing, jumping, paces, second_worlds, steady, wave
 
-from penstock.trends.analysis import idle_hours, profile, whole_days
-from penstock.trends.changes import change_points, pace, week_over_week
-from penstock.trends.episodes import episodes
-from penstock.trends.growth import growth
-from penstock.trends.limits import outlook
-from penstock.trends.what_if import Setting, better_ring, replay, steps
+from penstock_trends.analysis import idle_hours, profile, whole_days
+from penstock_trends.changes import change_points, pace, week_over_week
+from penstock_trends.episodes import episodes
+from penstock_trends.growth import growth
+from penstock_trends.limits import outlook
+from penstock_trends.what_if import Setting, better_ring, replay, steps
 
 DRAWS = 8
 Figures = dict[str, float]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.trends.forecast import DAY, forecast, origins_of, pooled_quantile, seasonal_naive
+from penstock_trends.forecast import DAY, forecast, origins_of, pooled_quantile, seasonal_naive
 
 HORIZON = 48
 WEEK_AHEAD = 168

@@ -28,11 +28,11 @@ from penstock.agent import Agent
 from penstock.history.compact import Keep, tidy
 from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store
-from penstock.trends import job
-from penstock.trends.kernel import QUEUE
-from penstock.trends.session import spark_session
-from penstock.trends.tiers import roll_up
 from penstock_demo.history import Fleet, generate
+from penstock_trends import job
+from penstock_trends.kernel import QUEUE
+from penstock_trends.session import spark_session
+from penstock_trends.tiers import roll_up
 from rig.prometheus import tool
 
 ROWS_A_DAY = 500 * 5760

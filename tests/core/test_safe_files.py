@@ -24,7 +24,7 @@ from penstock.history.epoch import CounterEpochs
 from penstock.history.store import STAGING, Store
 from penstock.insight.events import Change, Event
 from penstock.transports.recording import Recorder, RecordingFile
-from penstock.trends import job
+from penstock_trends import job
 from rig.waiting import eventually
 
 PACKAGE = Path(create.__code__.co_filename).parents[1]

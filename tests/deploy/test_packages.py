@@ -31,10 +31,10 @@ def test_the_wheel_holds_what_the_agent_needs_and_no_more(tmp_path: Path) -> Non
         "penstock/server/pages/static/penstock.js",
         "penstock/server/pages/templates/base.html",
         "penstock/transports/jmx-helper.jar",
-        "penstock/trends/templates/report.html",
+        "penstock_trends/templates/report.html",
         "penstock/py.typed",
     } <= names
-    foreign = {name for name in names if not name.startswith(("penstock/", "penstock-"))}
+    foreign = {name for name in names if not name.startswith(("penstock/", "penstock_trends/", "penstock-"))}
     assert foreign == set()
 
 

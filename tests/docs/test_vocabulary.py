@@ -32,8 +32,10 @@ def f():
 def test_the_name_of_a_class_is_that_of_one_thing() -> None:
     """But for sections of the configuration and answers of the API, which have the names of what they show."""
     places: dict[str, list[str]] = defaultdict(list)
-    for file in (ROOT / "exporter/penstock").rglob("*.py"):
-        path = str(file.relative_to(ROOT / "exporter/penstock"))
+    for file in (
+        file for package in ("penstock", "penstock_trends") for file in (ROOT / "exporter" / package).rglob("*.py")
+    ):
+        path = str(file.relative_to(ROOT / "exporter")).removeprefix("penstock/")
         kind = path.startswith(("brokers/artemis/", "brokers/openmq/"))
         if path in SHOWN_BY_NAME or kind:
             continue

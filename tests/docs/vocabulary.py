@@ -21,8 +21,8 @@ REFUSED = re.compile(
 )
 """Each has a word of the field in its place: reports, again, no one, evicted, processed, buffered, dead-lettered …"""
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**/*.md", "helm/penstock/*.md")
-TEMPLATES = ("exporter/penstock/**/templates/*.html", "exporter/penstock/**/*.toml", "exporter/penstock/**/*.yaml")
-CODE = ("exporter/penstock/**/*.py", "dashboards/generate/*.py")
+TEMPLATES = ("exporter/*/**/templates/*.html", "exporter/penstock/**/*.toml", "exporter/penstock/**/*.yaml")
+CODE = ("exporter/penstock/**/*.py", "exporter/penstock_trends/**/*.py", "dashboards/generate/*.py")
 
 
 def counts() -> dict[str, int]:

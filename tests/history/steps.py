@@ -12,7 +12,7 @@ from penstock.history.compact import Keep, read_notes, tidy
 from penstock.history.publish import RAW
 from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store
-from penstock.trends.episodes import episodes
+from penstock_trends.episodes import episodes
 
 POLLS = 12
 RUN = 400_000.0

@@ -12,7 +12,7 @@ from penstock.history.publish import RAW
 from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store
 from penstock.history.writer import PollRecord
-from penstock.trends.judging import hours_of
+from penstock_trends.judging import hours_of
 from trends.rows import hours_of as rolled
 
 HOUR, DAY = 3600.0, 86400.0

@@ -17,7 +17,7 @@ from penstock.history.exported import Exported
 from penstock.history.spool import Spool
 from penstock.history.store import Store
 from penstock.history.writer import HistoryWriter, PollRecord
-from penstock.trends.episodes import Episode, episodes
+from penstock_trends.episodes import Episode, episodes
 
 BEGIN = 1_800_000_000.0
 DAY = 86400.0

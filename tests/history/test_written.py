@@ -21,7 +21,7 @@ from penstock.history.store import Store, StoreError
 from penstock.history.writer import HistoryWriter, PollRecord, WriterSettings
 from penstock.model import Snapshot
 from penstock.transports.recording import RecordingTransport
-from penstock.trends.judging import hours_of
+from penstock_trends.judging import hours_of
 
 HEALTHY = {"batch-transactions", "exclusive-standby", "healthy", "low-traffic", "paging-progress"}
 """No condition may come in these."""

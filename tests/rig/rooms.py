@@ -20,7 +20,7 @@ def main() -> None:
     measured = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["files"]
     lines, ran = Counter[str](), Counter[str]()
     for file, about in measured.items():
-        module = "/".join(PurePath(file).parts[2:])  # after exporter/penstock
+        module = "/".join(PurePath(file).parts[1:]).removeprefix("penstock/")  # after exporter
         room = module.partition("/")[0]
         for name in ("total", room, *(one for one in WATCHED if one == module)):
             lines[name] += about["summary"]["num_statements"]

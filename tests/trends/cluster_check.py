@@ -20,11 +20,11 @@ import pytest
 
 from history.polls import judged, recorded, write
 from penstock.history.store import Store
-from penstock.trends import days as pointers
-from penstock.trends import job
 from penstock_demo.history import Fleet, generate
 from penstock_demo.ports import LOOPBACK, free_port
 from penstock_demo.process import Process
+from penstock_trends import days as pointers
+from penstock_trends import job
 from rig.s3 import CREDENTIALS, below, s3_server
 
 SHIPPED = {"numpy", "pyarrow", "pandas", "dateutil", "pytz", "tzdata", "six", "numpy_libs"}
@@ -117,7 +117,7 @@ def test_spark_submit_runs_it_where_no_worker_has_a_package(master: str, bucket:
     (site / "penstock").symlink_to(Path(job.__file__).parents[1])
     subprocess.run(["tar", "chf", str(tmp_path / "site.tar"), "-C", str(site), "."], check=True)
     options = ["--archives", f"{tmp_path}/site.tar#site", "--conf", "spark.executorEnv.PYTHONPATH=site"]
-    submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, *options, str(site / "penstock/trends/job.py")]
+    submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, *options, str(site / "penstock_trends/job.py")]
     environment = os.environ | {"PYSPARK_PYTHON": str(bare), "PYTHONPATH": str(site)}
     environment |= {"PYSPARK_DRIVER_PYTHON": sys.executable}
     assert subprocess.run([bare, "-c", "import pyarrow"], check=False, capture_output=True).returncode

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.history.store import Store
-from penstock.trends.session import spark_session
 from penstock_demo.history import Fleet, Truth, generate
+from penstock_trends.session import spark_session
 from rig.s3 import CREDENTIALS
 
 FLEET = Fleet(brokers=2, queues=5, days=4, interval=300, gaps=0.5, stalls=3.0, seed=4)

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from penstock.history.schema import QUEUE, series_id
 from penstock.history.store import Store
-from penstock.trends.kernel import HOUR
-from penstock.trends.raw import rolled
-from penstock.trends.tables import KEYS
 from penstock_demo.history import _table
+from penstock_trends.kernel import HOUR
+from penstock_trends.raw import rolled
+from penstock_trends.tables import KEYS
 
 START = 1_788_220_800
 

@@ -11,8 +11,8 @@ import pytest
 from penstock.history.compact import read
 from penstock.history.schema import QUEUE, series_id
 from penstock.history.store import Store
-from penstock.trends.advice import advice_of, advise, last_days, polls_of, steps_of, utilised
 from penstock_demo.history import Truth
+from penstock_trends.advice import advice_of, advise, last_days, polls_of, steps_of, utilised
 
 NAMES = {"broker": "b", "address": "a", "queue": "q"}
 

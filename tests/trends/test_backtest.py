@@ -20,11 +20,11 @@ from penstock.config import load_rules
 from penstock.history.store import Store
 from penstock.model import Snapshot
 from penstock.settings.policy import Policy
-from penstock.trends import session
-from penstock.trends.backtest import BacktestError, BacktestPlan, BacktestResult, backtest
-from penstock.trends.episodes import Episode
-from penstock.trends.judging import Policies, Span
 from penstock_demo.history import Fleet, generate
+from penstock_trends import session
+from penstock_trends.backtest import BacktestError, BacktestPlan, BacktestResult, backtest
+from penstock_trends.episodes import Episode
+from penstock_trends.judging import Policies, Span
 
 RULES = "judgement: {cold: 45s, trend: 60s}\nrules:\n- {match: {queue: quiet}, silence: true}\n"
 ARTEMIS = ("stuck-listener", "no-consumer", "ring-overflow", "reconnect-churn", "healthy")

@@ -12,8 +12,8 @@ import pytest
 from penstock.history.compact import read
 from penstock.history.schema import CONDITION, STAMP, UNSEEN
 from penstock.history.store import Store
-from penstock.trends import tables
 from penstock_demo.history import Fleet, generate
+from penstock_trends import tables
 
 Row = dict[str, Any]
 HOUR = 3600.0

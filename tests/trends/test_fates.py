@@ -14,13 +14,13 @@ import pytest
 
 from penstock.history.schema import FATE, series_id
 from penstock.history.store import Store
-from penstock.trends import job
-from penstock.trends.days import day_names, load
-from penstock.trends.fates import totals, went
-from penstock.trends.report import render
-from penstock.trends.results import Tables
-from penstock.trends.tiers import roll_up
 from penstock_demo.history import Truth, _table
+from penstock_trends import job
+from penstock_trends.days import day_names, load
+from penstock_trends.fates import totals, went
+from penstock_trends.report import render
+from penstock_trends.results import Tables
+from penstock_trends.tiers import roll_up
 from trends.rows import START
 
 HOUR, DAY = 3600, 86400

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from penstock.trends.forecast import WEEK, forecast, inflation, pooled_quantile, theta
+from penstock_trends.forecast import WEEK, forecast, inflation, pooled_quantile, theta
 
 Series = np.ndarray[tuple[int], np.dtype[np.float64]]
 

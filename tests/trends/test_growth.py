@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from bench.truths import Paced, Traffic
 
-from penstock.trends.changes import change_points, pace, week_over_week
-from penstock.trends.growth import growth
 from penstock_demo.history import Fleet, _World
+from penstock_trends.changes import change_points, pace, week_over_week
+from penstock_trends.growth import growth
 
 Series = np.ndarray[tuple[int], np.dtype[np.float64]]
 

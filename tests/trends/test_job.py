@@ -12,9 +12,9 @@ from penstock.agent.trends import Trends
 from penstock.exposition.body import Exposition
 from penstock.exposition.syntax import Format
 from penstock.history.store import Store, StoreError
-from penstock.trends import job
-from penstock.trends.report import render
 from penstock_demo.history import Truth
+from penstock_trends import job
+from penstock_trends.report import render
 from trends.conftest import FLEET
 
 

@@ -12,11 +12,11 @@ import pytest
 from penstock.history.schema import CONSUMER, series_id
 from penstock.history.schema import QUEUE as QUEUE_ROWS
 from penstock.history.store import Store
-from penstock.trends import tables
-from penstock.trends.facts import bins_of
-from penstock.trends.kernel import percentile
-from penstock.trends.tiers import days_query, increases_query
 from penstock_demo.history import _table
+from penstock_trends import tables
+from penstock_trends.facts import bins_of
+from penstock_trends.kernel import percentile
+from penstock_trends.tiers import days_query, increases_query
 from trends.rows import START, grown, hours_of, total, untidy
 
 QUEUES = tables.TierTables("queue")

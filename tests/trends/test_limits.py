@@ -21,7 +21,7 @@ from bench.truths import (
     weekly,
 )
 
-from penstock.trends.limits import Outlook, outlook
+from penstock_trends.limits import Outlook, outlook
 
 
 def drawn(case: Fill, now: float = 0.0, seed: int = 1) -> Outlook:

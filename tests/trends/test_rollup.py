@@ -14,11 +14,11 @@ import pytest
 
 from penstock.history.compact import DAY, Keep, tidy
 from penstock.history.store import Store
-from penstock.trends import days as pointers
-from penstock.trends import kernel, tables, tiers
-from penstock.trends.kernel import HOUR
-from penstock.trends.tiers import RollupError, roll_up
 from penstock_demo.history import Truth
+from penstock_trends import days as pointers
+from penstock_trends import kernel, tables, tiers
+from penstock_trends.kernel import HOUR
+from penstock_trends.tiers import RollupError, roll_up
 from trends.conftest import FLEET
 
 DAYS = [f"2026-09-0{day}" for day in range(1, 5)]

@@ -12,8 +12,8 @@ from penstock.history.compact import Keep, tidy
 from penstock.history.listing import days
 from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store
-from penstock.trends import job
 from penstock_demo.history import Truth
+from penstock_trends import job
 from rig.s3 import below, s3_server
 
 

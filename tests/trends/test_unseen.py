@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from penstock.history.compact import DAY
-from penstock.trends.analysis import broker_facts, cleaned, complete, idle_hours, queue_details, queue_facts, whole_days
-from penstock.trends.kernel import HOUR
-from penstock.trends.report import render, view
-from penstock.trends.results import sums_by_hour
-from penstock.trends.tables import TierTables
+from penstock_trends.analysis import broker_facts, cleaned, complete, idle_hours, queue_details, queue_facts, whole_days
+from penstock_trends.kernel import HOUR
+from penstock_trends.report import render, view
+from penstock_trends.results import sums_by_hour
+from penstock_trends.tables import TierTables
 
 RATE = 3600.0
 

@@ -15,9 +15,9 @@ from penstock.cli import main as cli
 from penstock.history.compact import read
 from penstock.history.schema import QUEUE
 from penstock.history.store import Store
-from penstock.trends import advice
-from penstock.trends.what_if import Setting, Steps, better_consumers, better_ring, replay, steps
 from penstock_demo.history import Truth
+from penstock_trends import advice
+from penstock_trends.what_if import Setting, Steps, better_consumers, better_ring, replay, steps
 
 DAYS = 2
 RANDOM = np.random.default_rng(8)

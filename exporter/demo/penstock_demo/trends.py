@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from penstock.history.store import Store
-from penstock.trends import job
 from penstock.tui.lines import say
 from penstock_demo.history import Fleet, generate
+from penstock_trends import job
 
 
 @click.command()

@@ -16,8 +16,8 @@ from penstock.config import Config, load_rules
 from penstock.settings.policy import Policy
 
 if TYPE_CHECKING:
-    from penstock.trends.backtest import BacktestResult
-    from penstock.trends.episodes import Episode
+    from penstock_trends.backtest import BacktestResult
+    from penstock_trends.episodes import Episode
 
 ALERT_FOR = 60.0 * float(THRESHOLDS.judged_for.removesuffix("m"))
 """Seconds that a condition must stand until its alert fires."""
@@ -50,9 +50,9 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
     """How often each condition would have been told with the rules of FILE, for how long, on which queues."""
     policies = policies_of(load_rules(rules))
     from penstock.history.store import Store  # noqa: PLC0415 - needs the extra
-    from penstock.trends import backtest as job  # noqa: PLC0415
-    from penstock.trends.judging import Span  # noqa: PLC0415
-    from penstock.trends.session import spark_session  # noqa: PLC0415
+    from penstock_trends import backtest as job  # noqa: PLC0415
+    from penstock_trends.judging import Span  # noqa: PLC0415
+    from penstock_trends.session import spark_session  # noqa: PLC0415
 
     span = Span(when["first"] or -float("inf"), when["last"] or float("inf"))
     plan = job.BacktestPlan(span, when["warm_up"] * 3600.0, when["slice_days"])
@@ -89,7 +89,7 @@ def alarming(one: "Episode") -> bool:
 
 def as_lines(found: "BacktestResult") -> list[str]:
     """A line per condition, then one per queue or client on which it stood."""
-    from penstock.trends.report import lasted  # noqa: PLC0415 - needs the extra
+    from penstock_trends.report import lasted  # noqa: PLC0415 - needs the extra
 
     out = [f"{sum(found.polls.values())} polls of {len(found.polls)} brokers judged", ""]
     head = ("condition", "times", "alerts", "in all", "median", "longest", "queues", "told then")

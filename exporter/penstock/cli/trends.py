@@ -31,8 +31,8 @@ trends.add_command(backtest)
 @click.option("--spark.file", "spark_file", type=options.FILE)
 def run(history: str, out: str, master: str | None, conf: tuple[str, ...], spark_file: Path | None) -> None:
     """Bring tables, report and gauges up to date; only days with something new are read."""
-    from penstock.trends import job  # noqa: PLC0415 - Spark is loaded for nothing else
-    from penstock.trends.session import settings_of  # noqa: PLC0415
+    from penstock_trends import job  # noqa: PLC0415 - Spark is loaded for nothing else
+    from penstock_trends.session import settings_of  # noqa: PLC0415
 
     settings = settings_of(spark_file, conf)
     facts = job.run(history, out, master, lambda text: say(text, err=True), settings=settings)
@@ -55,8 +55,8 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
     """What another setting would have done to a queue: its polls are replayed. Needs no Spark."""
     from penstock.history.schema import series_id  # noqa: PLC0415 - needs the extra
     from penstock.history.store import Store  # noqa: PLC0415
-    from penstock.trends import advice  # noqa: PLC0415
-    from penstock.trends.what_if import Setting, replay  # noqa: PLC0415
+    from penstock_trends import advice  # noqa: PLC0415
+    from penstock_trends.what_if import Setting, replay  # noqa: PLC0415
 
     broker, queue = asked["broker"], asked["queue"]
     store, sid = Store(history), series_id(broker, asked["address"] or queue, queue)
@@ -90,9 +90,9 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
 def report(out: str, output: Path | None) -> None:
     """Write the HTML report anew from the facts of the last run."""
     from penstock.history.store import Store  # noqa: PLC0415
-    from penstock.trends.days import read_json  # noqa: PLC0415
-    from penstock.trends.job import FACTS, REPORT  # noqa: PLC0415
-    from penstock.trends.report import render  # noqa: PLC0415
+    from penstock_trends.days import read_json  # noqa: PLC0415
+    from penstock_trends.job import FACTS, REPORT  # noqa: PLC0415
+    from penstock_trends.report import render  # noqa: PLC0415
 
     facts = read_json(Store(out), FACTS)
     if not facts:

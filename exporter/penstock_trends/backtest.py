@@ -21,9 +21,9 @@ from penstock.history.compact import DAY, read, start_of
 from penstock.history.publish import ALL_DAY
 from penstock.history.schema import BROKER, CONDITION, QUEUE
 from penstock.history.store import Store
-from penstock.trends.episodes import RANK, Episode, episodes
-from penstock.trends.judging import SCHEMA, Hours, Policies, Span, hours_of, judge_units
-from penstock.trends.session import spread
+from penstock_trends.episodes import RANK, Episode, episodes
+from penstock_trends.judging import SCHEMA, Hours, Policies, Span, hours_of, judge_units
+from penstock_trends.session import spread
 
 QUEUES_A_PART: Final = 2000
 

@@ -1,4 +1,4 @@
-"""The whole job: history → tiers → tables of facts → report. `python -m penstock.trends.job` is the spark-submit entry.
+"""The whole job: history → tiers → tables of facts → report. `python -m penstock_trends.job` is the spark-submit entry.
 
 In the output: the tiers (see `days.py`), the tables of the last run (`*.parquet`), `facts.json` (the rows of the
 report), `report.html`, and `gauges.json`, which the agent shows in /metrics; `run.json` is written last. The report and
@@ -25,14 +25,14 @@ from penstock.core.visible import visible
 from penstock.history.compact import DAY, start_of
 from penstock.history.publish import ALL_DAY
 from penstock.history.store import Store
-from penstock.trends.advice import advise, utilised
-from penstock.trends.analysis import WINDOW_DAYS, cleaned
-from penstock.trends.days import day_names, files_of, generation, load, read_json
-from penstock.trends.forecast import WEEK, pooled_quantile
-from penstock.trends.report import render
-from penstock.trends.results import MOST, MOST_ROWS, Tables
-from penstock.trends.session import description, settings_of, spark_session
-from penstock.trends.tiers import roll_up
+from penstock_trends.advice import advise, utilised
+from penstock_trends.analysis import WINDOW_DAYS, cleaned
+from penstock_trends.days import day_names, files_of, generation, load, read_json
+from penstock_trends.forecast import WEEK, pooled_quantile
+from penstock_trends.report import render
+from penstock_trends.results import MOST, MOST_ROWS, Tables
+from penstock_trends.session import description, settings_of, spark_session
+from penstock_trends.tiers import roll_up
 
 VERSION: Final = 1
 """Of what is made of the tiers: another one makes it anew."""

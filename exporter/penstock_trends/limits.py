@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.trends.pieces import calm, cut, middle, noise_of, spread, weekday_effect
+from penstock_trends.pieces import calm, cut, middle, noise_of, spread, weekday_effect
 
 Series = NDArray[np.float64]
 State = Literal["met", "rising", "far", "falls back", "unknown"]

@@ -11,9 +11,9 @@ import pyarrow as pa
 from penstock.account.fates import LOSSES
 from penstock.history.schema import STAMP, UNSEEN
 from penstock.history.store import Store
-from penstock.trends import facts, tables
-from penstock.trends.days import Pointers, files_of
-from penstock.trends.kernel import TIERS
+from penstock_trends import facts, tables
+from penstock_trends.days import Pointers, files_of
+from penstock_trends.kernel import TIERS
 
 EACH: Final = 50
 MOST: Final = 200

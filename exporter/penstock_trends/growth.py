@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.trends.changes import change_points
-from penstock.trends.pieces import middle, spread
+from penstock_trends.changes import change_points
+from penstock_trends.pieces import middle, spread
 
 Series = NDArray[np.float64]
 WEEKS: Final = 12

@@ -18,12 +18,12 @@ from penstock.history.listing import GAP_POLLS
 from penstock.history.publish import ALL_DAY
 from penstock.history.schema import CONDITION
 from penstock.history.store import Store, StoredFile
-from penstock.trends import days as pointers
-from penstock.trends import tables
-from penstock.trends.days import LOOK_BACK, OLD_MANIFEST, Inputs, Pointer, Pointers, generation
-from penstock.trends.kernel import TIERS, VERSION
-from penstock.trends.raw import GONE, hours_of_units
-from penstock.trends.session import spread
+from penstock_trends import days as pointers
+from penstock_trends import tables
+from penstock_trends.days import LOOK_BACK, OLD_MANIFEST, Inputs, Pointer, Pointers, generation
+from penstock_trends.kernel import TIERS, VERSION
+from penstock_trends.raw import GONE, hours_of_units
+from penstock_trends.session import spread
 
 CHUNK: Final = 14
 """Days that are rolled up and published together."""

@@ -14,9 +14,9 @@ from penstock.history.publish import ALL_DAY
 from penstock.history.schema import QUEUE, series_id
 from penstock.history.store import Store
 from penstock.insight.formatting import duration
-from penstock.trends.kernel import MICRO, observed_once
-from penstock.trends.raw import attempt
-from penstock.trends.what_if import Advice, Steps, better_consumers, better_ring, steps
+from penstock_trends.kernel import MICRO, observed_once
+from penstock_trends.raw import attempt
+from penstock_trends.what_if import Advice, Steps, better_consumers, better_ring, steps
 
 Plain = dict[str, Any]
 QUEUES: Final = 20

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.trends.pieces import calm, cut, middle, noise_of, spread, weekday_effect
+from penstock_trends.pieces import calm, cut, middle, noise_of, spread, weekday_effect
 
 Series = NDArray[np.float64]
 HOUR: Final = 3600

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from penstock.history.schema import CONDITION, STAMP, TIME, fitted, parquet_options
 from penstock.history.store import Store
-from penstock.trends.kernel import TIERS, Tier
-from penstock.trends.session import spread
+from penstock_trends.kernel import TIERS, Tier
+from penstock_trends.session import spread
 
 ROW_GROUP: Final = 65_536
 KEYS: Final = ("sid", "inc", "start")
@@ -97,7 +97,7 @@ class WrittenFile:
 
 def sql(name: str, **values: object) -> str:
     """The text of a query in `sql/`, its {names} filled in."""
-    return (files("penstock.trends") / "sql" / f"{name}.sql").read_text().format(**values)
+    return (files("penstock_trends") / "sql" / f"{name}.sql").read_text().format(**values)
 
 
 # --- DataFrames → files

@@ -23,7 +23,7 @@ from penstock.history.store import Store
 from penstock.model import Snapshot
 from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.settings.policy import Policy
-from penstock.trends.episodes import episodes
+from penstock_trends.episodes import episodes
 
 ROWS: Final = 2_000_000
 """Rows of a kind that are in memory at once."""

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.insight.formatting import duration
-from penstock.trends import charts
-from penstock.trends.analysis import cleaned
-from penstock.trends.fates import totals, went
+from penstock_trends import charts
+from penstock_trends.analysis import cleaned
+from penstock_trends.fates import totals, went
 
 Plain = dict[str, Any]
 TOP: Final = 10
@@ -32,7 +32,7 @@ def render(facts: Plain) -> str:
     import jinja2  # noqa: PLC0415 - a Spark worker needs no templates
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("penstock.trends"),
+        loader=jinja2.PackageLoader("penstock_trends"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.history.store import Store
-from penstock.trends import tables
-from penstock.trends.analysis import DETAILED, FACTS, cleaned, split
-from penstock.trends.days import Pointers
-from penstock.trends.kernel import TIERS
-from penstock.trends.session import spread
+from penstock_trends import tables
+from penstock_trends.analysis import DETAILED, FACTS, cleaned, split
+from penstock_trends.days import Pointers
+from penstock_trends.kernel import TIERS
+from penstock_trends.session import spread
 
 LIMIT: Final = pa.struct([
     *((name, pa.string()) for name in ("limit_name", "state")),

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.history.compact import DAY
-from penstock.trends.changes import change_points, pace, week_over_week
-from penstock.trends.forecast import WEEK as HOURS
-from penstock.trends.forecast import forecast
-from penstock.trends.growth import growth
-from penstock.trends.kernel import Columns, percentile
-from penstock.trends.limits import SILENT_HOURS, outlook
+from penstock_trends.changes import change_points, pace, week_over_week
+from penstock_trends.forecast import WEEK as HOURS
+from penstock_trends.forecast import forecast
+from penstock_trends.growth import growth
+from penstock_trends.kernel import Columns, percentile
+from penstock_trends.limits import SILENT_HOURS, outlook
 
 HORIZON: Final = 168
 WINDOW_DAYS: Final = 90

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from penstock.history.compact import read, rows_in
 from penstock.history.schema import CONDITION, ROW_TYPES, as_dictionary, fitted, series_id
 from penstock.history.store import Store, StoreError
-from penstock.trends import tables
-from penstock.trends.kernel import HOUR, TIERS, Columns, Tier, hourly
+from penstock_trends import tables
+from penstock_trends.kernel import HOUR, TIERS, Columns, Tier, hourly
 
 ROWS: Final = 4_000_000
 """Raw rows that are in a worker's memory at once, about 120 bytes each."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from penstock.history.compact import DAY, start_of
 from penstock.history.publish import ALL_DAY
 from penstock.history.store import Store, StoreError
-from penstock.trends.kernel import VERSION
+from penstock_trends.kernel import VERSION
 
 DAYS: Final = "days"
 LOOK_BACK: Final = 14
