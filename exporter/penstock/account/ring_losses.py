@@ -160,10 +160,10 @@ def names_of_movers(found: Facts, seen: Seen, loses: Mask, rolled_back: Column) 
     for at, queue in zip(consumer.gone.at.tolist(), consumer.gone.queue.tolist(), strict=True):
         if queue >= 0 and loses[queue]:
             names.setdefault(int(keys[queue]), {})[rows[at].client] = rows[at].protocol
-    for at in consumer.of(loses & (rolled_back > 0)).tolist():
-        if consumer.d_left[at] > 0:
-            row = consumer.index.rows[at]
-            names.setdefault(int(keys[consumer.queue[at]]), {})[row.client] = row.protocol
+    returned = consumer.of(loses & (rolled_back > 0))
+    returned = returned[consumer.d_left[returned] > 0]
+    for key, row in zip(keys[consumer.queue[returned]].tolist(), consumer.index.rows[returned], strict=True):
+        names.setdefault(key, {})[row.client] = row.protocol
     return names
 
 

@@ -1,5 +1,7 @@
 """Why messages wait: who would read them, and whether more consumers would get any, by the kind of queue."""
 
+from operator import attrgetter
+
 import numpy as np
 
 from penstock.causes.verdict import Verdicts, judged
@@ -56,7 +58,7 @@ def unread(poll: RuleInputs, queue: int) -> Verdicts:
 def gone(poll: RuleInputs, client: str) -> Verdicts:
     """Of a consumer that went: what ended it, an operator, the network or its process, no broker shows."""
     connections = poll.snapshot.connections
-    there = connections is None or any(row.client == client for row in connections.index)
+    there = connections is None or len(connections.index.where("client", attrgetter("client"), {client})) > 0
     back = "" if connections is None else "a connection of the client is listed: it kept that, or has come back since"
     none = "no connection of the client is listed: it closed it, lost it, or an operator closed it"
     return {

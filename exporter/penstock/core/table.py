@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Generic, TypeVar
@@ -122,6 +123,15 @@ class Index(Generic[RowT]):
         if name not in self._of_rows:
             self._of_rows[name] = number, np.fromiter(map(number, self.rows), np.float64, len(self.rows))
         return self._of_rows[name][1]
+
+    def where(self, name: str, what: Callable[[RowT], Hashable], wanted: AbstractSet[Any]) -> Positions:
+        """Positions of the rows of which `what` is one of those `wanted`.
+
+        Most are found apart by a number, which is computed once in the life of a row and kept under `name`.
+        """
+        numbers = self.column(name, lambda row: float(hash(what(row))))
+        at = np.flatnonzero(np.isin(numbers, [float(hash(one)) for one in wanted]))
+        return at[np.array([what(row) in wanted for row in self.rows[at]], np.bool_)]
 
     def positions_in(self, before: "Index[RowT]") -> Positions:
         """Position of each key in `before`, -1 where it is new: who is the same thing, even if its text has changed."""

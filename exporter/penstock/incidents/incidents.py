@@ -5,6 +5,8 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from penstock.core.table import Column, Index
 from penstock.incidents.incident import SHOWN, Group, Incident, Key, key_of
 from penstock.incidents.links import linked
 from penstock.incidents.roots import CLIENTS, RESOURCES
-from penstock.incidents.symptoms import RECENT, Noted, Sending, Symptoms, noticed
+from penstock.incidents.symptoms import RECENT, Noted, Sending, Symptoms, noticed, place_of
 from penstock.model import ConsumerRow
 from penstock.observation.poll import RuleInputs
 
@@ -67,10 +69,12 @@ class Incidents:
         groups += [group for rule in CLIENTS for group in rule(symptoms)]
         groups = [one for one in linked(symptoms, groups) if one.severity > Severity.INFO]
         ripe = [one for one in groups if not one.measured or (one.kind, one.what) in begun]
-        told = [*stays, *self._continued(ripe, {one.id for one in stays}, symptoms, oldest)]
-        told.sort(key=lambda one: (-Severity[one.severity.upper()], one.begin, one.id))
+        found: list[Incident | Continued] = [*stays]
+        found += self._continued(ripe, {one.id for one in stays}, symptoms)
+        first = heapq.nsmallest(MOST, found, key=lambda one: (-severity_of(one), one.begin, one.id))
+        told = (one if isinstance(one, Incident) else incident(one, symptoms, oldest) for one in first)
         measured = {(one.kind, one.what): one.begin for one in groups if one.measured}
-        return replace(known, told=tuple(told[:MOST]), beyond=max(len(told) - MOST, 0), begun=measured)
+        return replace(known, told=tuple(told), beyond=max(len(found) - MOST, 0), begun=measured)
 
     def _kept(self, symptoms: Symptoms, groups: Sequence[Group]) -> Iterator[Incident]:
         """What came of a root stays with it while that is there; the incidents whose root is gone, for a while."""
@@ -85,9 +89,7 @@ class Incidents:
                 symptoms.free = {key: of for key, of in symptoms.free.items() if key not in left}
                 yield replace(one, missed=one.missed + 1)
 
-    def _continued(
-        self, groups: Sequence[Group], used: set[str], symptoms: Symptoms, oldest: Column
-    ) -> Iterator[Incident]:
+    def _continued(self, groups: Sequence[Group], used: set[str], symptoms: Symptoms) -> Iterator["Continued"]:
         """With the id and begin that each had, or new ones. Several that turn out to be one go on as the earliest."""
         by_name = {(one.kind, one.object): one for one in self.told}
         by_member = {key: one for one in self.told for key in one.members}
@@ -99,8 +101,19 @@ class Incidents:
             first = min(known.values(), key=lambda one: one.begin, default=None)
             begin = group.begin if first is None else min(first.begin, group.begin)
             name = repr((symptoms.poll.groups.broker, group.kind, group.what, symptoms.poll.snapshot.stamp))
-            told = incident(group, symptoms, oldest)
-            yield replace(told, begin=begin, id=first.id if first else f"{zlib.crc32(name.encode()):08x}")
+            yield Continued(group, begin, first.id if first else f"{zlib.crc32(name.encode()):08x}")
+
+
+class Continued(NamedTuple):
+    """A group with the begin and the id of its incident."""
+
+    group: Group
+    begin: float
+    id: str
+
+
+def severity_of(one: Incident | Continued) -> Severity:
+    return Severity[one.severity.upper()] if isinstance(one, Incident) else one.group.severity
 
 
 def may_begin(poll: RuleInputs, active: Sequence[ActiveCondition]) -> bool:
@@ -114,11 +127,12 @@ def may_begin(poll: RuleInputs, active: Sequence[ActiveCondition]) -> bool:
     )
 
 
-def incident(group: Group, symptoms: Symptoms, oldest: Column) -> Incident:
-    """As it is told, but for its id."""
+def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incident:
+    """As it is told."""
+    group, begin, name = continued
     poll, found, conditions = symptoms.poll, symptoms.poll.found, group.own + group.victims
     places = group.places | {(one.address, one.queue) for one in conditions}
-    at = [i for place in places if (i := symptoms.queues.get(place[0], {}).get(place)) is not None]
+    at = found.queues.where("place", place_of, places)
     latest = float(np.fmin.reduce(oldest[at], initial=np.nan))
     suffer = {one.client or one.queue or one.broker: "" if one.client else f" ({one.name})" for one in group.victims}
     blocked = dict.fromkeys(group.blocked, "")
@@ -128,12 +142,12 @@ def incident(group: Group, symptoms: Symptoms, oldest: Column) -> Incident:
     facts = {name: text for name, text in group.facts.items() if text} | {"object": group.what}
     texts = {"title": ["{object}: " + about.title.rstrip(".")] if about else [], **TEXTS.get(group.kind, {})}
     return Incident(
-        id="",
+        id=name,
         kind=group.kind,
         broker=poll.groups.broker,
         object=group.what,
         severity=group.severity.name.lower(),
-        begin=group.begin,
+        begin=begin,
         title=sentences(texts["title"], facts)[0],
         impact=sentences(texts.get("impact", ()), facts),
         messages=float(np.nansum(found.messages[at])),
@@ -178,7 +192,8 @@ def involved(group: Group, symptoms: Symptoms) -> list[Mapping[str, str]]:
     if connections is None:
         return []
     at = connections.index.positions(keys[group.consumers])
-    rows = [*connections.index.rows[at[at >= 0]], *(row for row in connections.index if row.client in group.blocked)]
+    blocked = connections.index.where("client", attrgetter("client"), {*group.blocked})
+    rows = [*connections.index.rows[at[at >= 0]], *connections.index.rows[blocked]]
     first = {row.client: row for row in reversed(rows)}
     told = [first[name] for name in dict.fromkeys(row.client for row in rows)][:SHOWN]
     names = {"client": "client", "host": "remote_host", "connection": "id", "protocol": "protocol", "user": "user"}
@@ -187,5 +202,7 @@ def involved(group: Group, symptoms: Symptoms) -> list[Mapping[str, str]]:
 
 def changed(group: Group, symptoms: Symptoms, addresses: set[str]) -> list[tuple[float, str]]:
     clients = {*group.blocked, *(one.client for one in group.own + group.victims if one.client)}
-    near = [one for one in symptoms.changes if not one.address or one.address in addresses or one.client in clients]
+    about = symptoms.changes_about
+    at = {i for name in ("", *addresses) for i in about.address.get(name, ())}
+    near = [symptoms.changes[i] for i in sorted(at.union(*(about.client.get(name, ()) for name in clients)))]
     return [(one.time, one.text) for one in near if one.time >= group.begin - RECENT][-SHOWN:]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
+from operator import attrgetter
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.conditions.unheld import UNHELD as HELD_BY_NO_CONSUMER
 from penstock.incidents.incident import Group, key_of, some
 from penstock.incidents.links import BACKLOG, BRINGS, FAILING, LOOPS, STOPS
-from penstock.incidents.symptoms import AddressLimits, Symptoms
+from penstock.incidents.symptoms import AddressLimits, Symptoms, place_of
 from penstock.model import ProducerRow
 
 TOGETHER, FEWEST = 2.0, 3
@@ -42,14 +43,14 @@ def full_broker(symptoms: Symptoms) -> Iterator[Group]:
         "share": f"{about.memory_bytes / broker.memory_limit_bytes:.0%} of {size(broker.memory_limit_bytes)}",
         "unlimited": "" if about.full else "it is below it, or has none",
         "addresses": some(where),
-        "idle": str(len(symptoms.queues) - len(where)),
+        "idle": str(len({row.address for row in symptoms.poll.found.queues}) - len(where)),
     }  # fmt: skip
     blocked_in_send = symptoms.of_sessions(waits)
     symptoms.take(group.own, lambda one: one.name == BLOCKED and not addresses.get(one.address, about).full)
     symptoms.take(group.own, lambda one: one.address == filler and one.name in FILL)
     symptoms.take(group.victims, blocked_in_send)
     group.blocked = sorted({row.client for row in waits if row.address != filler})
-    group.places = {place for address in where for place in symptoms.queues.get(address, ())}
+    group.places = {place for address in where for place in symptoms.queues_of(address)}
     yield group
 
 
@@ -63,7 +64,7 @@ def producers(rows: list[ProducerRow]) -> dict[str, str]:
 def address_facts(symptoms: Symptoms, address: str) -> dict[str, str]:
     """How full it is, who sends to it, and what is known of its consumers."""
     about, found = symptoms.addresses.get(address, AddressLimits()), symptoms.poll.found
-    at = [*symptoms.queues.get(address, {}).values()]
+    at = [*symptoms.queues_of(address).values()]
     messages, count = np.nansum(found.messages[at]), np.nansum(found.consumers[at])
     stopped = [one for one in symptoms.free.values() if one.address == address and one.name in STOPS | LOOPS]
     how = f"{count:.0f} consumer{'s' if count != 1 else ''}" if count else "no consumer"
@@ -82,8 +83,8 @@ def stopped_bridges(symptoms: Symptoms) -> Iterator[Group]:
     """A bridge that takes nothing of what waits for it: its target is full, its peer frozen or gone."""
     links, found, stopped = symptoms.poll.snapshot.links, symptoms.poll.found, symptoms.poll.timers.unsettled
     read = {} if links is None else {row.queue: (row, up) for row, up in zip(links.index, links["up"], strict=True)}
-    here = ((place, at) for of in symptoms.queues.values() for place, at in of.items() if place[1] in read)
-    for place, at in here if any(read) else ():
+    for at in found.queues.where("name", attrgetter("name"), read.keys() - {""}).tolist():
+        place = place_of(found.queues.rows[at])
         row, up = read[place[1]]
         if found.messages[at] > 0 and found.now - stopped[at] >= symptoms.poll.constants.proof:
             group = symptoms.measured("bridge_stopped", row.name)
@@ -114,7 +115,7 @@ def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
             group.blocked = sorted(name for _, name in group.places)
             stuck = {"stuck": f"{unheld[at].sum():,.0f}", "queues": some(group.blocked)}
             group.facts = stuck | address_facts(symptoms, target)
-            symptoms.take(group.own, on(symptoms.queues.get(target, ()), FILL))
+            symptoms.take(group.own, on(symptoms.queues_of(target), FILL))
             symptoms.take(group.victims, on(group.places, BACKLOG | FAILING | {HELD_BY_NO_CONSUMER.name}))
             yield group
 
@@ -128,7 +129,7 @@ def full_addresses(symptoms: Symptoms) -> Iterator[Group]:
         group = symptoms.measured("address_blocked" if closed else "address_full", address)
         waits = [row for row in symptoms.waiting(group) if row.address == address]
         if waits or address in told:
-            group.places, group.blocked = {*symptoms.queues.get(address, ())}, sorted({row.client for row in waits})
+            group.places, group.blocked = {*symptoms.queues_of(address)}, sorted({row.client for row in waits})
             group.facts, blocked_in_send = address_facts(symptoms, address), symptoms.of_sessions(waits)
             symptoms.take(group.own, on(group.places, FILL))
             symptoms.take(group.victims, blocked_in_send)
@@ -145,7 +146,7 @@ def paused_addresses(symptoms: Symptoms) -> Iterator[Group]:
     conditions: list[ActiveCondition] = []
     symptoms.take(conditions, lambda one: one.name == "paused" and one.address in paused)
     for group in together("address_paused", conditions, lambda one: one.address):
-        symptoms.take(group.victims, on(symptoms.queues[group.what], BRINGS["paused"]))
+        symptoms.take(group.victims, on(symptoms.queues_of(group.what), BRINGS["paused"]))
         yield group
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Column, Index, Positions, Table
 from penstock.core.windows import reindex
 from penstock.incidents.incident import Group, Key
-from penstock.model import ConsumerRow, ProducerRow
+from penstock.model import ConsumerRow, ProducerRow, QueueRow
 from penstock.observation.poll import RuleInputs
 from penstock.series.labels import ClientSeries
 
@@ -77,6 +78,17 @@ def noticed(poll: RuleInputs, consumers: Index[ConsumerRow], sending: Sending, r
             yield Noted(now, f"{row.client} began to send to {row.address}", row.address, "", row.client)
 
 
+def place_of(row: QueueRow) -> tuple[str, str]:
+    return row.address, row.name
+
+
+class About(NamedTuple):
+    """Positions of changes, by their address and by their client."""
+
+    address: dict[str, list[int]]
+    client: dict[str, list[int]]
+
+
 class AddressLimits(NamedTuple):
     """As its columns of the snapshot."""
 
@@ -128,12 +140,17 @@ class Symptoms:
         return {row.name: AddressLimits(row.policy, *of) for row, *of in rows}
 
     @cached_property
-    def queues(self) -> Mapping[str, Mapping[tuple[str, str], int]]:
-        """Positions of the queues, by address, then by address and name."""
-        found: dict[str, dict[tuple[str, str], int]] = {}
-        for i, row in enumerate(self.poll.found.queues):
-            found.setdefault(row.address, {})[row.address, row.name] = i
-        return found
+    def changes_about(self) -> About:
+        about = About({}, {})
+        for i, one in enumerate(self.changes):
+            about.address.setdefault(one.address, []).append(i)
+            about.client.setdefault(one.client, []).append(i)
+        return about
+
+    def queues_of(self, address: str) -> dict[tuple[str, str], int]:
+        """Positions of the queues of an address, by address and name."""
+        at = self.poll.found.queues.where("address", attrgetter("address"), {address})
+        return {place_of(row): i for row, i in zip(self.poll.found.queues.rows[at], at.tolist(), strict=True)}
 
     def consumers_of(self, conditions: Iterable[ActiveCondition]) -> Positions:
         """The consumers of the clients in them, first the one that has acknowledged nothing for longest."""
