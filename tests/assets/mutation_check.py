@@ -1,7 +1,7 @@
 """
 Every change to every rule is noticed: also ranges, lists of labels, aggregations, sets, and the recording rules.
 
-Run by `make test-alert-mutants`; `make test` has the changes of thresholds, matchers and durations.
+Run by `make test-alert-mutants`; `make test` has some of the changes of thresholds, matchers and durations.
 """
 
 from pathlib import Path

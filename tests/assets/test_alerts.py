@@ -127,7 +127,7 @@ def test_no_warning_fires_beside_its_critical() -> None:
 
 
 def test_a_changed_rule_fails_its_tests(tmp_path: Path) -> None:
-    """Every comparison, threshold, matcher and duration of every rule; mutation_check.py has the rest."""
+    """Each fourth comparison, threshold, matcher and duration of every rule; mutation_check.py has all, and more."""
     with ThreadPoolExecutor(2) as workers:
         survivors = workers.map(lambda name: surviving(name, tmp_path / name), NAMES)
         assert [one for found in survivors for one in found] == []
@@ -143,10 +143,10 @@ def surviving(name: str, folder: Path, *, deep: bool = False) -> list[str]:
     for rule in rules:
         if name == "recording":
             tests = [*of_recording(rule)]
-        for what, changed in mutants(rule, deep=deep):
+        for what, changed in [*mutants(rule, deep=deep)][:: 1 if deep else 4]:
             file = put(folder / str(len(told)), [changed if one is rule else one for one in rules], tested, tests)
             told[file] = f"{name} {rule.get('labels', {}).get('severity', rule.get('record'))}: {what}"
-    assert len(told) >= 3 * len(rules)
+    assert len(told) >= len(rules) * (3 if deep else 1)
     status, output = promtool("check", "rules", *(file.with_name("rules.yaml") for file in told))
     assert status == 0, output  # a change that is no rule would be noticed by any test
     return [told[file] for file, part in results([*told]).items() if "SUCCESS" in part]

@@ -163,9 +163,9 @@ def test_the_same_verdicts_as_the_rules_in_plain_python(monkeypatch: pytest.Monk
     monkeypatch.setattr(slowed, "ABOVE_BOUND", np.inf)
     monkeypatch.setattr(stalled, "hangs", lambda poll: np.zeros(len(poll.found.consumer.queue), np.bool_))
     found: Counter[str] = Counter()
-    for seed in range(32):
+    for seed in range(12):
         advance(seed, found)
-    assert all(found[name] > 20 for name in (*COMPARED, "evicted")), found
+    assert all(found[name] > 5 for name in (*COMPARED, "evicted")), found
 
 
 # --- nothing untrue
