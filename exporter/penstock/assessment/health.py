@@ -238,9 +238,14 @@ def unhealthy_consumers(conditions: Sequence[ActiveCondition], queues: Index[Que
         if condition.client and not condition.silenced and condition.severity is not Severity.INFO:
             queue = (condition.address, condition.queue)
             count[queue] = count.get(queue, 0.0) + condition.consumers
-    if not count:
-        return np.zeros(len(queues))
-    return np.array([count.get((series.address, series.queue), 0.0) for series in queues])
+    unhealthy = np.zeros(len(queues))
+    at = queues.where("queue", place_of, count.keys())
+    unhealthy[at] = [count[place_of(series)] for series in queues.rows[at]]
+    return unhealthy
+
+
+def place_of(series: QueueSeries) -> tuple[str, str]:
+    return series.address, series.queue
 
 
 def evictions(judgement: Judgement, queues: Queues, before: Index[Eviction]) -> Table[Eviction]:

@@ -177,15 +177,16 @@ def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
     symptoms.free = {key: one for key, one in symptoms.free.items() if key not in keys}
     group.consumers = symptoms.consumers_of(group.own)
     hosts = {row.remote_host for row in consumer.index.rows[group.consumers]}
-    others = [row for row in consumer.index.rows[consumer.d_left > 0] if row.client not in group.blocked]
-    beside = [row for row in others if row.remote_host in hosts]
+    work = consumer.index.rows[consumer.d_left > 0]
+    beside = next((row for row in work if row.remote_host in hosts and row.client not in group.blocked), None)
+    works = beside or next((row for row in work if row.client not in group.blocked), None)
     group.facts = {
         "count": str(len(clients)),
         "names": some(clients),
         "queues": some(sorted(one.queue for one in at_once)),
         "within": f"{max(at_once[-1].since - first.since, 0.1):.1f} s",
         "shared_host" if beside else "host": min(hosts) if len(hosts) == 1 else "",
-        "works": (beside or others)[0].client if others else "",
+        "works": works.client if works else "",
     }
     return group
 
