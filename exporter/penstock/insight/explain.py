@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from penstock.assessment.assess import State, Tables
@@ -63,6 +64,8 @@ class BrokerView:
     snapshot: Snapshot
     policy: Policy
     interval: float
+    stale: float | UnsetType = UNSET
+    """When it was read, where the broker could not be read since."""
 
     @property
     def kind(self) -> BrokerKind:
@@ -115,7 +118,7 @@ def condition_in_full(one: ActiveCondition, view: BrokerView, actions: Actions |
 def listed(one: ActiveCondition, view: BrokerView, actions: Actions | None = None) -> answers.ListedCondition:
     """With where it is active."""
     full = asdict(condition_in_full(one, view, actions))
-    return answers.ListedCondition(broker=one.broker, address=one.address, queue=one.queue, **full)
+    return answers.ListedCondition(broker=one.broker, address=one.address, queue=one.queue, stale=view.stale, **full)
 
 
 def in_full(
