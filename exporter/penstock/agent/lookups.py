@@ -89,6 +89,9 @@ class Lookups:
         ]
         return (False, f"waiting for the first poll of {', '.join(sorted(waiting))}") if waiting else (True, "ready")
 
+    def links(self) -> Mapping[str, str]:
+        return self._fleet.config.links
+
     def masked_config(self) -> str:
         return self._fleet.config.masked_yaml()
 

@@ -205,6 +205,18 @@ def http_url(value: str) -> SplitResult:
     return parts
 
 
+LINKED = ("broker", "address", "queue", "client", "condition")
+"""Names that a link may hold, in braces."""
+LINK_NAME = re.compile(r"\{(\w+)\}")
+
+
+def check_link(value: str) -> None:
+    """An http or https URL with names of LINKED in braces; in its host only the broker's."""
+    http_url(re.split(r"[?#{]", value.replace("{broker}", "name"), maxsplit=1)[0])
+    if unknown := set(LINK_NAME.findall(value)).difference(LINKED):
+        raise ValueError(f"holds {{{min(unknown)}}}; a link may hold {', '.join(f'{{{name}}}' for name in LINKED)}")
+
+
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
 
 
@@ -318,6 +330,7 @@ Size = Annotated[
 ]
 Text = Annotated[str, pydantic.StringConstraints(min_length=1, max_length=1000)]
 PlainText = Annotated[Text, AfterValidator(not_expanded)]
+Link = Annotated[Text, refusing(check_link)]
 EnvText = Annotated[Text, BeforeValidator(expand), _escape_dollar]
 EnvSecret = Annotated[SecretStr, pydantic.StringConstraints(min_length=1), BeforeValidator(expand)]
 File = Annotated[
