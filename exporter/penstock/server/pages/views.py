@@ -3,9 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.conditions.catalogue import CONDITIONS as CATALOGUE
-from penstock.conditions.condition import Scope
-from penstock.insight.answers import BrokerState, ClientList, Knowledge, ListedCondition, QueueList, RecentClient
+from penstock.insight.answers import BrokerState, ClientList, Knowledge, QueueList, RecentClient
 from penstock.insight.explain import NotFound
 from penstock.insight.lists import CLIENT_SORTS, QUEUE_SORTS, WORST, ListQuery
 from penstock.server.api import ROUTES
@@ -20,8 +18,6 @@ PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "conn
               "offset", "reload")  # fmt: skip
 """That pages take and pass on."""
 EVENTS_OFFSET = integer("offset", "Events to pass over.", 0, 10_000)
-OF_BROKER = [name for name, one in CATALOGUE.items() if one.scope is Scope.BROKER]
-"""Conditions of a broker itself."""
 TITLE = 120
 """Characters of a title."""
 HEALTHY = "No active conditions"
@@ -135,16 +131,10 @@ def broker(agent: AgentView, given: Given) -> tuple[str, Context]:
         **_frame(given, agent, _titled(name, found.knowledge) if found else name, brokers),
         "state": state,
         "found": found,
-        "conditions": [one for own in OF_BROKER for one in told(agent, own) if one.broker == name],
         "findings": state.findings[:FINDINGS],
         "findings_total": len(state.findings),
         "events": agent.events(since=0, limit=EVENTS, broker=name, queue="")[::-1],
     }
-
-
-def told(agent: AgentView, condition: str) -> Sequence[ListedCondition]:
-    """Of all brokers, also while nothing is known of some."""
-    return agent.conditions("", ListQuery(condition=condition)).rows
 
 
 def events(agent: AgentView, given: Given) -> tuple[str, Context]:
