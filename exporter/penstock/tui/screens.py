@@ -59,14 +59,14 @@ class Column:
 
 
 def fitted(columns: Sequence[Column], width: int) -> list[Column]:
-    """The columns that fit `width`, the most needed ones, each as wide as there is room; at least the first."""
+    """The columns that fit `width`, the most needed ones, each as wide as there is room: names before the state."""
     chosen: list[int] = []
     for i in sorted(range(len(columns)), key=lambda i: columns[i].rank):
         if not chosen or _needed([*(columns[one] for one in chosen), columns[i]]) <= width:
             chosen.append(i)
     shown = [columns[i] for i in sorted(chosen)]
     spare = width - _needed(shown)
-    for i, column in sorted(enumerate(shown), key=lambda one: one[1].rank):
+    for i, column in sorted(enumerate(shown), key=lambda one: (one[1].rank, -one[0])):
         more = max(min(spare, column.most - column.width), 0)
         shown[i] = replace(column, width=column.width + more)
         spare -= more
@@ -144,7 +144,7 @@ def state(seen: CellContext[Listed]) -> str:
     if not found:
         return "?  last seen" if seen.row.stale else "   silenced" if seen.row.conditions else "   healthy"
     worst, *others = dict.fromkeys(one.condition for one in found)
-    line = f"{MARKS[found[0].severity]} {', '.join([worst, *others])}"
+    line = f"{'? ' if seen.row.stale else MARKS[found[0].severity]} {', '.join([worst, *others])}"
     if len(line) <= seen.width or not others:
         return line
     lost = worst not in LOSSES and not LOSSES.isdisjoint(others)
@@ -180,7 +180,7 @@ def style_of(row: Row) -> str:
         worst = next((one for one in ("critical", "warning") if row.numbers.get(one)), "")
         return STYLES["down"] if row.up is False else STYLES.get(worst, "green" if row.up else "dim")
     found = active(row)
-    return STYLES[found[0].severity] if found else "dim" if row.stale else "green"
+    return "dim" if row.stale else STYLES[found[0].severity] if found else "green"
 
 
 def _of(name: str) -> Show:
