@@ -139,9 +139,10 @@ async def test_what_is_known_of_a_dead_broker_is_stale_and_says_so_first(
         assert (found.knowledge.state, found.healthy) == ("stale", False)
         assert found.knowledge.since is not None
         assert found.knowledge.since > 0
-        assert lines[2].startswith("STALE since ")
-        assert "connection refused; last read at" in lines[2]
-        assert lines[3] == "What follows is as it was then."
+        assert lines[2].startswith("Broker down since ")
+        assert ", last seen 2026-11-21 " in lines[2]
+        assert "connection refused" in lines[2]
+        assert lines[3] == "What follows is what was last seen."
         assert [one.condition for one in found.conditions] == [one.condition for one in before.conditions]
         assert "Stale" in (await page.get("queue?broker=b1&queue=orders")).text
         assert page.agent.lookups.thing("b1", "broker", "b1").knowledge.state == "stale"

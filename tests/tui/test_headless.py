@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.events import Key
 from textual.pilot import Pilot
@@ -17,7 +18,9 @@ from agent.world import World
 from penstock.insight.answers import ListPage
 from penstock.insight.events import Change, Event
 from penstock.settings.policy import Policy
+from penstock.tui.app import Top
 from penstock.tui.grid import Grid
+from penstock.tui.screens import bindings
 from tui.views import NARROW, WIDE, Made, grid, page, press, settled, told, top
 
 pytestmark = pytest.mark.slow  # draws a terminal after each key
@@ -103,7 +106,8 @@ async def test_a_filter_by_part_of_a_name(source: Made) -> None:
         await press(pilot, "slash", "slash", "backspace", "escape")
         assert isinstance(pilot.app.focused, Grid)
         assert grid(pilot) == everything
-        assert len(await press(pilot, "slash", *"no such name")) == 1
+        lines = await press(pilot, "slash", *"no such name")
+        assert lines[1:] == ["No queues match 'no such name'; Esc clears the filter."]
         assert "b1 > queues   0 " in told(pilot)
         assert await press(pilot, "escape") == everything
 
@@ -253,7 +257,7 @@ async def test_a_broker_that_is_down_is_said_to_be(source: Made) -> None:
         source.down["b1"] = "nobody answers"
         lines = await press(pilot, "space")
         assert "!! b1 DOWN, data 3 s old: nobody answers" in told(pilot)
-        assert not [line for line in lines if line.strip().startswith("ok")]
+        assert not [line for line in lines if line.strip().startswith("healthy")]
         assert re.match(r"!! DOWN\s+b1", (await press(pilot, "1"))[1])
 
 
@@ -331,3 +335,59 @@ async def test_a_page_hides_what_is_under_it(source: Made) -> None:
         screen = pilot.app.screen
         assert screen.styles.background.a == 1
         assert screen.query_one(VerticalScroll).styles.padding.width == 2
+
+
+@pytest.mark.parametrize("key", ["ctrl+c", "q"])
+async def test_it_ends_at_once_also_while_a_filter_is_typed_or_a_page_is_shown(source: Made, key: str) -> None:
+    for before in ([], ["question_mark"], ["slash", "a"]) if key == "ctrl+c" else ([],):
+        app = top(source)
+        async with app.run_test(size=NARROW) as pilot:
+            await settled(pilot)
+            await press(pilot, *before)
+            await pilot.press(key)
+            await pilot.pause()
+            assert not app.is_running
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+async def test_all_keys_are_named_below(source: Made, size: tuple[int, int]) -> None:
+    async with shown(source, size=size) as pilot:
+        lines = str(pilot.app.query_one("#keys").render()).splitlines()
+        assert max(map(len, lines)) <= size[0]
+        assert len(lines) <= 3
+        for one in bindings("view"):
+            assert isinstance(one, Binding)
+            assert not one.show or f"{one.key_display or one.key} {one.description}" in "  ".join(lines)
+        assert "1-4 levels" in "  ".join(lines)
+
+
+async def test_a_name_and_the_address_of_its_page_are_copied(source: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    copied: list[str] = []
+    opened: list[str] = []
+    monkeypatch.setattr(Top, "copy_to_clipboard", lambda _, text: copied.append(text))
+    monkeypatch.setattr(Top, "open_url", lambda _, url: opened.append(url))
+    app = Top(source.get, "http://agent.example/penstock/", 3600)
+    async with app.run_test(size=NARROW) as pilot:
+        await settled(pilot)
+        first = names(grid(pilot))[0]
+        await press(pilot, "c", "o", "1", "c", "o")
+        page = f"http://agent.example/penstock/queue?broker=b1&address={first}&queue={first}&client="
+        assert copied == [first, page, "b1", "http://agent.example/penstock/broker?broker=b1"]
+        assert opened == []
+        monkeypatch.setenv("DISPLAY", ":0")
+        await press(pilot, "o")
+        assert opened == copied[-1:]
+        await press(pilot, "3", "c", "o", "4", "c")
+        assert copied[-3] == "stuck"
+        assert copied[-2].startswith("http://agent.example/penstock/client?broker=b1&")
+        assert copied[-1].isdigit(), "the broker's id of a consumer"
+
+
+async def test_without_an_agent_there_is_no_page(source: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[str] = []
+    monkeypatch.setattr(Top, "copy_to_clipboard", lambda _, text: copied.append(text))
+    async with shown(source) as pilot:
+        await press(pilot, "o")
+        assert copied == []

@@ -3,10 +3,12 @@
 import math
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
-from penstock.insight.answers import Queue
+from penstock.insight.answers import CONDITION_NAMES, ConditionSummary, Queue, TimeSeries
+from penstock.tui import screens
 from penstock.tui.grid import sized
 from penstock.tui.lines import coloured, folded
 from penstock.tui.screens import GAP, LEVELS, QUEUES, CellContext, Column, Level, brief, fitted, short
@@ -102,3 +104,52 @@ def test_a_state_is_coloured_and_still_a_word() -> None:
 def test_the_agent_does_not_load_it() -> None:
     code = "import sys, penstock.cli.run, penstock.agent, penstock.server; print('textual' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+
+
+def queue_with(*conditions: ConditionSummary, **given: Any) -> CellContext[Any]:
+    recent = TimeSeries(15, 0.0, ready=[8, 8, None, 8], delivering=[0, 0, 0, 8])
+    row = Queue("b1", "q", "q", kind="user", owner="", team="", conditions=[*conditions], recent=recent, **given)
+    return CellContext(row, "q", RecentValues(), 100.0, 19)
+
+
+def condition(name: str, severity: str = "warning", client: str = "", *, silenced: bool = False) -> ConditionSummary:
+    return ConditionSummary(name, severity, silenced, client, 0.0)
+
+
+STALLED, LOSING = condition("stalled", "critical", "c"), condition("ring_losing")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "text"),
+    [
+        ([STALLED, LOSING], "!! stalled +lost"),
+        ([STALLED, LOSING, condition("paused")], "!! stalled +lost +1"),
+        ([LOSING, condition("no_consumer")], "!  ring_losing +1"),
+        ([condition("open_transaction", "critical"), LOSING], "!! open_trans +lost"),
+        ([STALLED, condition("stalled", client="d")], "!! stalled"),
+        ([condition("slowed"), condition("paused")], "!  slowed, paused"),
+        ([STALLED, condition("ring_losing", silenced=True)], "!! stalled"),
+        ([condition("stalled", silenced=True)], "   silenced"),
+        ([], "   healthy"),
+    ],
+)
+def test_losses_are_not_hidden_behind_a_number(conditions: list[ConditionSummary], text: str) -> None:
+    assert screens.state(queue_with(*conditions)) == text
+
+
+def test_conditions_of_losses_are_those_of_the_catalogue() -> None:
+    assert set(CONDITION_NAMES) >= screens.LOSSES
+
+
+def test_what_a_broker_that_is_down_said_last_is_marked() -> None:
+    seen = queue_with(STALLED, LOSING, stale=50.0)
+    assert screens.state(seen) == "?  stalled +lost"
+    assert screens.style_of(seen.row) == "dim"
+    assert screens.state(queue_with(stale=50.0)) == "?  last seen"
+
+
+def test_the_history_is_that_of_what_the_condition_is_about() -> None:
+    show = screens.time_series("ready", "delivering")
+    assert show(queue_with(LOSING)) == "██ █"
+    assert show(queue_with()) == "██ █"
+    assert show(queue_with(STALLED)) == "▁▁▁█"

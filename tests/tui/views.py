@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import UNSET, UnsetType
 from textual.pilot import Pilot
 
 from agent.world import World
@@ -37,10 +38,13 @@ class Made:
 
     def views(self, broker: str = "") -> list[BrokerView]:
         return [
-            BrokerView(world.state, world.tables, world.snapshot(), world.policy, 15.0)
+            BrokerView(world.state, world.tables, world.snapshot(), world.policy, 15.0, self._stale(world))
             for world in self.worlds
             if broker in ("", world.policy.broker)
         ]
+
+    def _stale(self, world: World) -> float | UnsetType:
+        return world.now if world.policy.broker in self.down else UNSET
 
     async def get(self, path: str, _: type, **given: Any) -> Any:
         """As an agent answers."""

@@ -24,7 +24,7 @@ from penstock.core.table import Table
 from penstock.exposition.render import BrokerBlocks
 from penstock.insight.events import ConditionKey, Event, StatusSummary, Told, changes, summarize
 from penstock.insight.explain import BrokerView
-from penstock.model import Collector, LeftOut, Role, Snapshot
+from penstock.model import BROKER_KINDS, Collector, LeftOut, Role, Snapshot
 from penstock.rule_engine.judgement import Judgement, glanced
 from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.series.queues import COUNTERS
@@ -53,6 +53,9 @@ class PollResult:
 
 
 log = logging.getLogger(__name__)
+
+SMALL = 5_000
+"""Queues and consumers of a broker whose last poll is kept with each save."""
 
 
 @dataclass(slots=True)
@@ -86,6 +89,10 @@ class Assessor:
     """Called where `publish` runs, with what changed at a poll."""
     on_record: Callable[["Assessor", Sequence[Event]], None] = lambda _, __: None
     """Called there with the same before the poll is shown: what is shown must not be lost."""
+    recall: Callable[[str], Checkpoint | None] = lambda _: None
+    """Called once, with its name, where the first poll fails: what an earlier agent knew of it."""
+    failing_since: float = np.nan
+    """When the first of the polls ended that have failed since; NaN where the last did not."""
     blocks: BrokerBlocks = field(default_factory=BrokerBlocks)
     budget: SeriesBudget = field(default_factory=SeriesBudget)
     fresh_until: float = np.inf
@@ -167,6 +174,17 @@ class Assessor:
         conditions = conditions_of(told)
         return StatusSummary(self.name, role=own.role, process=own.process, conditions=conditions, incidents=incidents)
 
+    def _show_as_left(self) -> None:
+        """What an earlier agent knew last, of a broker that has not answered this one."""
+        recall, self.recall = self.recall, lambda _: None
+        checkpoint = recall(self.name)
+        if checkpoint is None or checkpoint.snapshot is None or checkpoint.snapshot.broker is None:
+            return
+        about = checkpoint.snapshot.broker
+        then = Assessor(self.policy, self.interval, Nodes(lambda _: [checkpoint]))
+        then.take(replace(checkpoint.snapshot, broker=replace(about, kind=BROKER_KINDS[about.kind.name])))
+        self.failing_since, self.last_view = checkpoint.failing_since, then.last_view
+
     def _restore(self, snapshot: Snapshot) -> Snapshot:
         """At the first complete poll; until then consumers are left out, lest they be counted twice."""
         if snapshot.broker is None or is_passive(snapshot):
@@ -199,14 +217,20 @@ class Assessor:
     def _told(self) -> Told:
         return self._summary.conditions if self._summary else {}
 
-    def checkpoint(self) -> Checkpoint | None:
-        """What to keep over a restart of the agent; None before the first complete poll and while nothing is known."""
+    def checkpoint(self, *, last: bool = False) -> Checkpoint | None:
+        """What to keep over a restart of the agent; None before the first complete poll and while nothing is known.
+
+        last: of this agent's.
+        """
         snapshot = self.snapshot
         if snapshot is None:
             return None
         if self._restored:
             found = checkpoint_of(self.state, snapshot, self.policy)
-            return found and replace(found, told=[(name, *how) for name, how in self._told.items()])
+            rows = sum(len(table) for table in (snapshot.queues, snapshot.consumers) if table is not None)
+            kept = snapshot if last or rows <= SMALL or not np.isnan(self.failing_since) else None
+            told = [(name, *how) for name, how in self._told.items()]
+            return found and replace(found, told=told, snapshot=kept, failing_since=self.failing_since)
         if not is_passive(snapshot):
             return None
         # Not active yet in this agent's time: what was known before stays, and that it is passive now.
@@ -237,6 +261,10 @@ class Assessor:
     def publish(self, poll: PollResult, polls: Mapping[Result, int]) -> None:
         """Render after a poll; what it could not read is shown only while it is fresh enough. polls: so far."""
         failed = poll.result is Result.FAILED
+        if failed and self.last_view is None:
+            self._show_as_left()
+        since = np.fmin(self.failing_since, time.time())
+        self.failing_since = float(since) if failed else np.nan
         if failed and time.monotonic() > self.fresh_until:
             self.forget()
         changed = list(self.changes(poll))

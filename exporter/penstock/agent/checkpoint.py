@@ -141,6 +141,11 @@ class Checkpoint:
     """Tables of which budgets left rows out at the last poll."""
     ring_losers: Sequence[SavedLoss] = ()
     incidents: Sequence[Incident] = ()
+    snapshot: Snapshot | None = None
+    """The last poll, to be shown while the broker does not answer; of a large broker only where it does not, or the
+    agent ended."""
+    failing_since: float = np.nan
+    """As the poller's; NaN: it answered."""
 
     @property
     def node(self) -> str:

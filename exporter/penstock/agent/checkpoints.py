@@ -47,6 +47,9 @@ class Checkpoints:
     def of_node(self, node_id: str) -> Sequence[Checkpoint]:
         return () if self._file is None else self._file.of_node(node_id)
 
+    def of_name(self, name: str) -> Checkpoint | None:
+        return None if self._file is None else self._file.of_name(name)
+
     def known(self) -> Sequence[Checkpoint]:
         return () if self._file is None else self._file.known()
 
@@ -128,11 +131,12 @@ class Checkpoints:
         """To be written with the next save."""
         if self._file is not None:
             lane = assessor.lane or self._workers.small
-            await asyncio.get_running_loop().run_in_executor(lane, _keep, self._file, [assessor])
+            await asyncio.get_running_loop().run_in_executor(lane, _keep, self._file, [assessor], True)
 
 
-def _keep(file: StateFile, assessors: Sequence[Assessor]) -> list[tuple[Assessor, Checkpoint]]:
-    found = [(assessor, one) for assessor in assessors if (one := assessor.checkpoint()) is not None]
+def _keep(file: StateFile, assessors: Sequence[Assessor], last: bool = False) -> list[tuple[Assessor, Checkpoint]]:
+    """last: they are polled no longer."""
+    found = [(assessor, one) for assessor in assessors if (one := assessor.checkpoint(last=last)) is not None]
     file.keep([checkpoint for _, checkpoint in found], time.time())
     return found
 

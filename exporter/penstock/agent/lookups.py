@@ -3,10 +3,12 @@
 import contextlib
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
+from msgspec import UNSET
 
 from penstock.agent.assessor import Result
 from penstock.agent.fleet import Fleet
@@ -86,6 +88,9 @@ class Lookups:
         ]
         return (False, f"waiting for the first poll of {', '.join(sorted(waiting))}") if waiting else (True, "ready")
 
+    def links(self) -> Mapping[str, str]:
+        return self._fleet.config.links
+
     def masked_config(self) -> str:
         return self._fleet.config.masked_yaml()
 
@@ -104,7 +109,7 @@ class Lookups:
         """NotFound: it is not polled yet."""
         if (polled := self._fleet.polled.get(broker)) is None:
             raise NotFound(f"broker {broker} was not asked yet", "it is soon")
-        poll, view = polled.poller.last, polled.poller.assessor.view
+        poll, view = polled.poller.last, polled.poller.assessor.last_view
         snapshot = view.snapshot if view else None
         about = snapshot.broker if snapshot else None
         return BrokerState(
@@ -138,7 +143,7 @@ class Lookups:
 
     @where_polled
     def consumers(self, broker: str, query: ListQuery) -> answers.ConsumerList:
-        return lists.consumer_list([self._last_view(broker)[0]] if broker else self._views(""), query)
+        return lists.consumer_list(self._views(broker), query)
 
     @where_polled
     def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation:
@@ -182,7 +187,7 @@ class Lookups:
             last = polled.poller.assessor.last_view
             about = last.snapshot.broker if last else None
             if node_id and other != broker and about is not None and about.node_id == node_id:
-                down = "" if np.isnan(polled.poller.failing_since) else ", down"
+                down = "" if np.isnan(polled.poller.assessor.failing_since) else ", down"
                 yield Related("serves the same node id as", "broker", other, f"{about.role}{down}")
 
     @where_polled
@@ -191,7 +196,7 @@ class Lookups:
 
     @where_polled
     def client(self, broker: str, client: str) -> answers.ClientView:
-        return client_view(self._view(broker), client)
+        return client_view(self._last_view(broker)[0], client)
 
     @where_polled
     def recent(self, broker: str, queue: str, address: str | None) -> answers.Recent:
@@ -202,14 +207,16 @@ class Lookups:
     def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:
         return self._journal.last(limit, since=since, broker=broker, queue=queue)
 
-    def _view(self, broker: str) -> BrokerView:
-        return self._known(broker, self._poller(broker).assessor.view)
-
     def _last_view(self, broker: str) -> tuple[BrokerView, Failing | None]:
         """What was known last, however old; and why that is not how it is now."""
         poller = self._poller(broker)
-        view, last, since = self._known(broker, poller.assessor.last_view), poller.last, poller.failing_since
-        return view, None if last is None or np.isnan(since) else Failing(since, last.error, view.snapshot.stamp)
+        view, last, since = poller.assessor.last_view, poller.last, poller.assessor.failing_since
+        if view is None:
+            raise NotFound(f"nothing is known of broker {broker} now", last.error if last else "it was not asked yet")
+        if last is None or np.isnan(since):
+            return view, None
+        read = view.snapshot.stamp
+        return replace(view, stale=read), Failing(since, last.error or "it has not been polled since", read)
 
     def _poller(self, broker: str) -> Poller:
         polled = self._fleet.polled
@@ -217,17 +224,14 @@ class Lookups:
             raise NotFound(f"there is no broker {broker!r}", near(broker, self._names(), "brokers"))
         return polled[broker].poller
 
-    def _known(self, broker: str, view: BrokerView | None) -> BrokerView:
-        if view is None:
-            last = self._poller(broker).last
-            raise NotFound(f"nothing is known of broker {broker} now", last.error if last else "it was not asked yet")
-        return view
-
     def _views(self, broker: str) -> list[BrokerView]:
-        """Of this broker, of all that something is known of when empty."""
+        """Of this broker; when empty of all that are known, but for those whose node another one serves now."""
         if broker:
-            return [self._view(broker)]
-        return [view for polled in self._fleet.in_order() if (view := polled.poller.assessor.view) is not None]
+            return [self._last_view(broker)[0]]
+        known = [one.broker.name for one in self._fleet.in_order() if one.poller.assessor.last_view is not None]
+        views = [self._last_view(name)[0] for name in known]
+        served = {view.node_id for view in views if view.stale is UNSET} - {""}
+        return [view for view in views if view.stale is UNSET or view.node_id not in served]
 
     def _recent(self, broker: str) -> Recent:
         """Empty for a broker that a reload has just removed."""

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import chain
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 import numpy as np
 
-from penstock.core.table import pieces
+from penstock.core.table import Index, pieces
 from penstock.exposition.gzip_stream import CODEC
 
 COLUMN_BYTES = 256 * 1024
@@ -56,6 +56,8 @@ def packed_in_pieces(value: Any) -> Iterator[bytes]:
             for some in pieces(len(value) if len(value) > FEW else 0):
                 yield pack(value[some])[1 if len(value[some]) <= FEW else 3 :]
             yield from chain.from_iterable(map(packed_in_pieces, value if len(value) <= FEW else ()))
+        case Index():
+            yield from packed_in_pieces(_rows_by_key(value))
         case _ if is_dataclass(value):
             yield from packed_in_pieces({one.name: getattr(value, one.name) for one in fields(value)})
         case _:
@@ -70,6 +72,10 @@ def unpack(content: bytes, kind: type[ValueT]) -> ValueT:
         raise ValueError(f"is damaged ({error})") from None
 
 
+def _rows_by_key(index: Index[Any]) -> dict[str, Any]:
+    return {"keys": index.keys, "rows": index.rows.tolist()}
+
+
 def _to_bytes(value: Any) -> Any:
     match value:
         case np.ndarray():
@@ -78,10 +84,16 @@ def _to_bytes(value: Any) -> Any:
             return dict(value)
         case np.generic():
             return value.item()
+        case Index():
+            return _rows_by_key(value)
     raise TypeError(f"{type(value)} has no place in the state file")
 
 
 def _from_bytes(kind: Any, value: Any) -> Any:
-    """Columns; their type says of what."""
+    """Columns and indexes; their type says of what."""
+    if get_origin(kind) is Index:
+        rows = msgspec.convert(value["rows"], list[get_args(kind)[0]])  # type: ignore[misc]
+        keys = np.frombuffer(value["keys"], np.int64)
+        return Index.empty().advance(keys, lambda new: [rows[i] for i in new])[0]
     (of,) = get_args(get_args(kind)[1])
     return np.frombuffer(value, of)

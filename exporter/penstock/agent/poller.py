@@ -38,8 +38,6 @@ class Poller:
         self.timeout = timeout
         self.last: PollResult | None = None
         """How the last poll went; None before the first."""
-        self.failing_since = np.nan
-        """When the first of the polls ended that have failed since; NaN where the last did not."""
         self.polls = dict.fromkeys(Result, 0)
         self.glances = 0
         """Polls in between, of which only what rings lose is told."""
@@ -99,10 +97,6 @@ class Poller:
         self.polls[poll.result] += 1
         poll = await self._show(self.assessor.publish, replace(poll, seconds=self._seconds))
         self._log_change(poll)
-        if poll.result is not Result.FAILED:
-            self.failing_since = np.nan
-        elif np.isnan(self.failing_since):
-            self.failing_since = time.time()
         self.last = poll
         return poll
 

@@ -137,6 +137,12 @@ class StateFile:
         """What is known of a node id, under any name."""
         return [_unpacked(one) for one in self._brokers.copy().values() if one.node == node]
 
+    def of_name(self, name: str) -> Checkpoint | None:
+        """What is known of a broker under its own name, the newest of it."""
+        names = (f"name:{name}", f" {name}")
+        known = (_unpacked(one) for key, one in self._brokers.copy().items() if key.endswith(names))
+        return max((one for one in known if one.broker == name), key=_seen, default=None)
+
     def keep(self, checkpoints: Iterable[Checkpoint], now: float) -> None:
         """Take these in; others stay as they are for a month. now: agent's clock."""
         with self._lock:

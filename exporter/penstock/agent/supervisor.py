@@ -279,7 +279,10 @@ class Agent:
         interval, lane = config.interval_of(broker), Lane(self._workers)
         offer, record = self._history.offer(broker.name, interval), self._checkpoints.record
         policy, change = policy_of(config, broker), self._on_change
-        assessor = Assessor(policy, interval, self._nodes, offer, lane=lane, on_change=change, on_record=record)
+        assessor = Assessor(
+            policy, interval, self._nodes, offer, lane=lane, on_change=change, on_record=record,
+            recall=self._checkpoints.of_name,
+        )  # fmt: skip
         return Poller(open_reader(config, broker, lane), assessor, config.timeout_of(broker), lane)
 
     # --- what changed

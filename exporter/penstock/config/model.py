@@ -1,7 +1,7 @@
 """The main file as typed, frozen values. The descriptions in the JSON schema stand in `texts.toml`."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from enum import StrEnum
 from operator import attrgetter
@@ -15,7 +15,7 @@ from pydantic import field_validator as check
 from penstock.config.broker import MARGIN, Broker, Budgets, Interval, Pattern, QueueMatch, Timeout, Zone, check_timeout
 from penstock.config.discovery import Discovery
 from penstock.config.section import Section
-from penstock.config.values import Duration, EnvText, Reading, Size, Text, between, format_size
+from penstock.config.values import Duration, EnvText, Link, Reading, Size, Text, between, format_size
 from penstock.model import QueueKind
 from penstock.settings import rules as flow
 from penstock.settings.business_hours import Hours, parse_hours
@@ -220,6 +220,7 @@ class Config(Section):
     normal: NormalTimes = NormalTimes()
     history: History = History()
     temporary_queues: TemporaryQueues = TemporaryQueues.SUMMED
+    links: Mapping[Text, Link] = {}
 
     @check("interval")
     @classmethod

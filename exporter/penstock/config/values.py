@@ -205,6 +205,16 @@ def http_url(value: str) -> SplitResult:
     return parts
 
 
+LINK_NAME = re.compile(r"\{(broker|address|queue|client|condition)\}")
+
+
+def check_link(value: str) -> None:
+    """An http or https URL with such names; in its host only the broker's."""
+    http_url(re.split(r"[?#{]", value.replace("{broker}", "name"), maxsplit=1)[0])
+    if set("{}").intersection(LINK_NAME.sub("", value)):
+        raise ValueError("may hold no names but {broker}, {address}, {queue}, {client} and {condition}")
+
+
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
 
 
@@ -318,6 +328,7 @@ Size = Annotated[
 ]
 Text = Annotated[str, pydantic.StringConstraints(min_length=1, max_length=1000)]
 PlainText = Annotated[Text, AfterValidator(not_expanded)]
+Link = Annotated[Text, refusing(check_link)]
 EnvText = Annotated[Text, BeforeValidator(expand), _escape_dollar]
 EnvSecret = Annotated[SecretStr, pydantic.StringConstraints(min_length=1), BeforeValidator(expand)]
 File = Annotated[

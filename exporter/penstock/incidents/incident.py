@@ -24,7 +24,8 @@ class Incident:
     least so many seconds. who: clients, with host, connection, protocol, user. victims: the first of `victim_count`.
     changed: what changed shortly before it began, or since, and when. root: the condition that began first; empty where
     it is none. members: its conditions: name, address, queue, client. size: how many these are, those of an address
-    once, and the clients that suffer without one. missed: polls since the root went.
+    once, and the clients that suffer without one. missed: polls since the root went. stale: when it was read
+    last; null where the broker can be read now.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Incident:
     members: Sequence[Key] = ()
     size: int = 0
     missed: int = 0
+    stale: float | None = None
 
 
 @dataclass(slots=True)

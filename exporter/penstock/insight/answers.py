@@ -118,11 +118,12 @@ class Condition(ConditionSummary, frozen=True):
 
 
 class ListedCondition(Condition, frozen=True):
-    """A condition with where it is active."""
+    """A condition with where it is active. stale: when it was read last; only where the broker cannot be read now."""
 
     broker: str
     address: str
     queue: str
+    stale: Time | UnsetType = UNSET
 
 
 class Finding(Struct, frozen=True):
@@ -184,7 +185,14 @@ class OnQueue(Struct, frozen=True):
     queue: str
 
 
-class Queue(OnQueue, frozen=True, kw_only=True):
+class ListedRow(OnQueue, frozen=True, kw_only=True):
+    """stale: when the row was read last; only where the broker cannot be read now."""
+
+    conditions: list[ConditionSummary]
+    stale: Time | UnsetType = UNSET
+
+
+class Queue(ListedRow, frozen=True, kw_only=True):
     """Rates are messages per second. recent: only when `points` are asked for."""
 
     kind: Annotated[str, _one_of(QueueKind)]
@@ -200,11 +208,10 @@ class Queue(OnQueue, frozen=True, kw_only=True):
     drain: ColumnValue = UNSET
     rate_in: ColumnValue = UNSET
     rate_out: ColumnValue = UNSET
-    conditions: list[ConditionSummary]
     recent: TimeSeries | UnsetType | None = UNSET
 
 
-class Client(OnQueue, frozen=True, kw_only=True):
+class Client(ListedRow, frozen=True, kw_only=True):
     """A client on one queue. patience: its stall threshold. recent: only when `points` are asked for."""
 
     client: str
@@ -215,11 +222,10 @@ class Client(OnQueue, frozen=True, kw_only=True):
     acknowledged: ColumnValue = UNSET
     blocked_since: ColumnValue = UNSET
     patience: ColumnValue = UNSET
-    conditions: list[ConditionSummary]
     recent: TimeSeries | UnsetType | None = UNSET
 
 
-class Consumer(OnQueue, frozen=True, kw_only=True):
+class Consumer(ListedRow, frozen=True, kw_only=True):
     """consumer: the broker's id of it. filter: its selector. conditions: of its client."""
 
     client: str
@@ -237,7 +243,6 @@ class Consumer(OnQueue, frozen=True, kw_only=True):
     flow_paused: ColumnValue = UNSET
     last_delivery: ColumnValue = UNSET
     last_acknowledgement: ColumnValue = UNSET
-    conditions: list[ConditionSummary]
 
 
 @cache

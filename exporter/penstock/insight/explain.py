@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from penstock.assessment.assess import State, Tables
@@ -29,7 +30,7 @@ from penstock.insight.flow_control import connections_of, flow_of
 from penstock.insight.formatting import NAMES, amount_text, duration
 from penstock.insight.knowledge import OF_BROKER, Failing
 from penstock.learned.timeout import FEW, MANY
-from penstock.model import BrokerKind, Snapshot
+from penstock.model import BrokerKind, Role, Snapshot
 from penstock.observation.activity import FLOW_IN, FLOW_OUT
 from penstock.observation.facts import PARKED
 from penstock.series.labels import ClientSeries, QueueSeries
@@ -63,11 +64,19 @@ class BrokerView:
     snapshot: Snapshot
     policy: Policy
     interval: float
+    stale: float | UnsetType = UNSET
+    """When it was read, where the broker could not be read since."""
 
     @property
     def kind(self) -> BrokerKind:
         """Artemis while the broker itself has not been read."""
         return BrokerKind.ARTEMIS if self.snapshot.broker is None else self.snapshot.broker.kind
+
+    @property
+    def node_id(self) -> str:
+        """That it serves; empty where it is passive, or says none."""
+        about = self.snapshot.broker
+        return "" if about is None or about.role is Role.PASSIVE else about.node_id
 
     @property
     def conditions(self) -> tuple[ActiveCondition, ...]:
@@ -115,7 +124,7 @@ def condition_in_full(one: ActiveCondition, view: BrokerView, actions: Actions |
 def listed(one: ActiveCondition, view: BrokerView, actions: Actions | None = None) -> answers.ListedCondition:
     """With where it is active."""
     full = asdict(condition_in_full(one, view, actions))
-    return answers.ListedCondition(broker=one.broker, address=one.address, queue=one.queue, **full)
+    return answers.ListedCondition(broker=one.broker, address=one.address, queue=one.queue, stale=view.stale, **full)
 
 
 def in_full(

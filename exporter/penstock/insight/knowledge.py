@@ -53,7 +53,7 @@ def knowledge(
     is called healthy. unknown: why nothing is judged of it but what is bad; empty where more is.
     """
     if failing is not None:
-        why = f"the broker cannot be read: {failing.error}; last read at {moment(failing.read)}"
+        why = f"broker down since {moment(failing.since)}, last seen {moment(failing.read)}: {failing.error}"
         return Knowledge("stale", why, round(failing.since, 3), [])
     for one in told:
         if one.name == UNKNOWN.name and not one.client:

@@ -124,7 +124,7 @@ def condition_list(views: Sequence[BrokerView], query: ListQuery) -> answers.Con
 def incident_list(views: Sequence[BrokerView], query: ListQuery) -> answers.IncidentList:
     """At most `query.limit`, the worst first. `query.text`: part of the name of the root, its kind or a victim."""
     found = [
-        one
+        replace(one, stale=None if view.stale is UNSET else view.stale)
         for view in views
         for one in explain.incidents_in_full(view, view.incidents.told)
         if query.text.casefold() in " ".join((one.object, one.kind, *one.victims)).casefold()
@@ -308,6 +308,7 @@ def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Q
             conditions=explain.summaries(
                 conditions if unknown else [*conditions, *explain.unknown_conditions(view, row)]
             ),
+            stale=view.stale,
             recent=recent(view, i),
         )
 
@@ -329,6 +330,7 @@ def _clients(view: BrokerView, recent: SeriesOf) -> RowSource[Client]:
         return Client(
             **named(row, ("broker", *CLIENT_NAMES)) | explain.numbers_at(table, names, i),
             conditions=explain.summaries(conditions),
+            stale=view.stale,
             recent=recent(view, i),
         )
 
@@ -356,6 +358,7 @@ def _consumers(view: BrokerView) -> RowSource[Consumer] | None:
             consumer=row.id,
             **named(row, OF_CONSUMER) | explain.numbers_at(known, tuple(read), i),
             conditions=explain.summaries(conditions),
+            stale=view.stale,
         )
 
     known = Table(table.index, read)

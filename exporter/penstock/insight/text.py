@@ -68,9 +68,11 @@ def related_lines(related: Sequence[answers.Related]) -> Iterator[str]:
 def knowledge_lines(known: answers.Knowledge) -> Iterator[str]:
     """First of all what is sure."""
     since = "" if known.since is None else f" since {moment(known.since)}"
-    yield f"{known.state.upper()}{since}: {known.why}."
     if known.state == "stale":
-        yield "What follows is as it was then."
+        yield f"{known.why[:1].upper()}{known.why[1:]}."
+        yield "What follows is what was last seen."
+    else:
+        yield f"{known.state.upper()}{since}: {known.why}."
     for one in known.watched:
         client = f" of client {one.client}" if one.client else ""
         seconds = f"{duration(one.seconds)} of the {duration(one.needed)} that it takes"

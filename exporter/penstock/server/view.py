@@ -1,6 +1,6 @@
 """What the server must know of the agent, and nothing more."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from penstock.exposition.negotiate import FamilyFilter
@@ -24,6 +24,10 @@ class AgentView(Protocol):
     @property
     def exposition(self) -> Body: ...
     def masked_config(self) -> str: ...
+
+    def links(self) -> Mapping[str, str]:
+        """URLs by their text, with {broker}, {address}, {queue}, {client} and {condition} for names."""
+
     def brokers(self) -> Sequence[answers.BrokerState]: ...
 
     def ready(self) -> tuple[bool, str]:

@@ -1,15 +1,17 @@
 """The view itself: one level at a time, what is under the cursor can be opened or explained."""
 
+import os
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 from textual import work
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.events import Event, Key, Resize
 from textual.screen import ModalScreen
@@ -23,7 +25,7 @@ from penstock.insight.text import event_line, explanation, incident_lines
 from penstock.tui import screens
 from penstock.tui.grid import Grid
 from penstock.tui.lines import LEAST, folded, state_word
-from penstock.tui.screens import BROKERS, CONSUMERS, LEVELS, QUEUES, STYLES, Column, Level, Row
+from penstock.tui.screens import BROKERS, CONSUMERS, LEVELS, QUEUES, STYLES, Column, Level, Listed, Row
 from penstock.tui.sparkline import STEP, RecentValues
 from penstock.tui.styled import Line, stacked, styled
 
@@ -62,6 +64,8 @@ MOST_ROWS = 500
 EVENTS = 200
 MOST_DOWN = 3
 """Brokers that are down and told one by one above the rows."""
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
+"""Where one of these is set a browser has a window of its own: one in the terminal would paint over the view."""
 
 HELP = files("penstock.tui").joinpath("help.txt").read_text(encoding="utf-8")
 
@@ -137,12 +141,6 @@ class Look:
         """When each broker was polled, by our clock."""
         return {one.name: self.at - (one.age or 0.0) for one in self.brokers}
 
-    def stale(self, row: Row) -> bool:
-        """Whether it is a row of a broker that is down."""
-        return not isinstance(row, BrokerState) and any(
-            one.up is False and one.name == row.broker for one in self.brokers
-        )
-
     def shows(self, place: Place, brokers: Sequence[BrokerState], at: float) -> bool:
         """Whether the same rows would come: the place is the same, and no broker was polled since."""
         stamps, up = self.stamps(), {one.name: one.up for one in self.brokers}
@@ -160,10 +158,7 @@ class Top(App[None]):
     TITLE = "penstock top"
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "top.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *screens.bindings("view"),
-        *(Binding(str(i + 1), f"level({i})", level.name, show=False) for i, level in enumerate(LEVELS)),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screens.bindings("view")
 
     def __init__(self, get: Get, where: str, seconds: float, broker: str = "") -> None:
         super().__init__(ansi_color=True)
@@ -185,7 +180,7 @@ class Top(App[None]):
         yield Static(id="told")
         yield Grid()
         yield FilterEntry(self._end_filter)
-        yield Footer(compact=True)
+        yield Static(id="keys")
 
     async def on_mount(self) -> None:
         self.theme = "ansi-dark"
@@ -197,6 +192,9 @@ class Top(App[None]):
     @property
     def _grid(self) -> Grid:
         return self.screen_stack[0].query_one(Grid)
+
+    def on_resize(self) -> None:
+        self._draw()
 
     # --- looking
 
@@ -272,13 +270,14 @@ class Top(App[None]):
         keys: list[Hashable] = [level.key(row) for row in rows]
 
         def cell(column: Column, i: int) -> tuple[str, str]:
-            row, key, stale = rows[i], (level.name, keys[i]), self._look.stale(rows[i])
-            shown = column.show(screens.CellContext(row, key, self._trail, self._look.at, column.width, stale))
-            return shown, screens.style_of(row, stale=stale) if column.title == columns[0].title else ""
+            context = screens.CellContext(rows[i], (level.name, keys[i]), self._trail, self._look.at, column.width)
+            return column.show(context), screens.style_of(rows[i]) if column.title == columns[0].title else ""
 
         named = {"broker": place.broker, "queue": place.queue, "client": place.client}
         columns = [column for column in level.columns if not named.get(column.given)]
-        self._grid.show(columns, keys, cell, place.sort)
+        fits = f" match {place.text!r}; Esc clears the filter" if place.text else ""
+        self._grid.show(columns, keys, cell, place.sort, "" if self._coming else f"No {level.name}{fits}.")
+        base.query_one("#keys", Static).update(stacked(map(styled, screens.key_lines(self.size.width))))
 
     def _title_line(self) -> Line:
         at = datetime.fromtimestamp(self._look.at, UTC).strftime("%H:%M:%S UTC") if self._look.at else "not asked yet"
@@ -406,8 +405,29 @@ class Top(App[None]):
         elif isinstance(row, BrokerState):
             self.push_screen(TextPage(f"{row.name}   q: back", broker_lines(row)))
         else:
-            names = {name: getattr(row, name, "") for name in ("broker", "address", "queue", "client")}
-            self._page(f"{row.broker} / {row.queue}", explanation, "explain", Explanation, **names)
+            self._page(f"{row.broker} / {row.queue}", explanation, "explain", Explanation, **names_of(row))
+
+    def action_copy(self) -> None:
+        """The name under the cursor, to the clipboard of the terminal."""
+        if row := self._row():
+            self._copy(row.name if isinstance(row, BrokerState) else getattr(row, self._place.level.name[:-1]))
+
+    def action_browse(self) -> None:
+        """The page of what is under the cursor; its address is copied where no browser can be opened."""
+        row = self._row()
+        if row is None or not self._where.startswith("http"):
+            self.notify("No agent is asked that would have a page of it.", severity="warning")
+            return
+        names = {"broker": row.name} if isinstance(row, BrokerState) else names_of(row)
+        kind = next(name for name in ("client", "queue", "broker") if names.get(name))
+        url = f"{self._where.rstrip('/')}/{kind}?{urlencode(names)}"
+        if any(name in os.environ for name in SCREENS):
+            self.open_url(url)
+        self._copy(url)
+
+    def _copy(self, text: str) -> None:
+        self.copy_to_clipboard(text)
+        self.notify(visible(f"Copied: {text}"), markup=False)
 
     def action_events(self) -> None:
         """What changed on what is looked at, the newest first."""
@@ -436,6 +456,10 @@ class Top(App[None]):
 
     def action_scroll_page(self, lines: int) -> None:
         self.screen.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+
+def names_of(row: Listed) -> dict[str, str]:
+    return {name: getattr(row, name, "") for name in ("broker", "address", "queue", "client")}
 
 
 def about(broker: BrokerState) -> str:

@@ -44,11 +44,12 @@ class Grid(ScrollView, can_focus=True):
         self._fitted: list[Column] = []
         self._sort = ""
         self._cell: Cell = lambda *_: ("", "")
+        self._empty = ""
 
-    def show(self, columns: Sequence[Column], keys: Sequence[Hashable], cell: Cell, sort: str) -> None:
-        """Other rows; the cursor stays on its row where that is still there, else at its place."""
+    def show(self, columns: Sequence[Column], keys: Sequence[Hashable], cell: Cell, sort: str, empty: str) -> None:
+        """Other rows, or `empty`; the cursor stays on its row where that is still there, else at its place."""
         under = self.keys[self.cursor] if self.keys else None
-        self.keys, self._columns, self._cell, self._sort = keys, columns, cell, sort
+        self.keys, self._columns, self._cell, self._sort, self._empty = keys, columns, cell, sort, empty
         if under in keys:
             self.cursor = keys.index(under)
         self._fit()
@@ -102,7 +103,8 @@ class Grid(ScrollView, can_focus=True):
             return self._strip([(self._heading(column), "bold underline") for column in self._fitted], Style.null())
         row = round(self.scroll_offset.y) + y - HEAD
         if row >= len(self.keys):
-            return Strip.blank(self.size.width)
+            empty = visible(self._empty) if row == 0 else ""
+            return Strip([Segment(empty)]).adjust_cell_length(self.size.width)
         cells = [self._cell(column, row) for column in self._fitted]
         return self._strip(cells, Style(reverse=True) if row == self.cursor else Style.null())
 

@@ -4,13 +4,14 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from textwrap import wrap
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from msgspec import UNSET
 from textual.binding import Binding, BindingType
 
 from penstock.core.catalogues import read_toml
-from penstock.insight.answers import BrokerState, Client, Consumer, Queue
+from penstock.insight.answers import BrokerState, Client, ConditionSummary, Consumer, Queue
 from penstock.insight.formatting import duration
 from penstock.tui.sparkline import RecentValues, sparkline
 
@@ -27,17 +28,13 @@ RowT = TypeVar("RowT", bound=Row)
 
 @dataclass(frozen=True, slots=True)
 class CellContext(Generic[RowT]):
-    """What a cell is shown by: the row, its key, what was seen before, and the time by our clock.
-
-    stale: the row's broker is down.
-    """
+    """What a cell is shown by: the row, its key, what was seen before, and the time by our clock."""
 
     row: RowT
     key: Hashable
     trail: RecentValues
     now: float
     width: int = 0
-    stale: bool = False
 
 
 Show = Callable[[CellContext[Any]], str]
@@ -62,14 +59,14 @@ class Column:
 
 
 def fitted(columns: Sequence[Column], width: int) -> list[Column]:
-    """The columns that fit `width`, the most needed ones, each as wide as there is room; at least the first."""
+    """The columns that fit `width`, the most needed ones, each as wide as there is room: names before the state."""
     chosen: list[int] = []
     for i in sorted(range(len(columns)), key=lambda i: columns[i].rank):
         if not chosen or _needed([*(columns[one] for one in chosen), columns[i]]) <= width:
             chosen.append(i)
     shown = [columns[i] for i in sorted(chosen)]
     spare = width - _needed(shown)
-    for i, column in sorted(enumerate(shown), key=lambda one: one[1].rank):
+    for i, column in sorted(enumerate(shown), key=lambda one: (one[1].rank, -one[0])):
         more = max(min(spare, column.most - column.width), 0)
         shown[i] = replace(column, width=column.width + more)
         spare -= more
@@ -107,14 +104,15 @@ def spark(name: str) -> Show:
     return lambda seen: sparkline(seen.trail.values(seen.key, name)[-seen.width :])
 
 
-def time_series(*names: str) -> Show:
-    """Of what the agent has kept of the last hour: the sum of these."""
+def time_series(name: str, of_client: str) -> Show:
+    """Of what the agent has kept of the last hour: `of_client` where the worst condition is that of a client."""
 
     def show(seen: CellContext[Queue | Client]) -> str:
         if not seen.row.recent:
             return ""
-        moments = zip(*(getattr(seen.row.recent, name) for name in names), strict=True)
-        return sparkline([math.nan if None in moment else sum(moment) for moment in moments][-seen.width :])
+        worst = next(iter(active(seen.row)), None)
+        values = getattr(seen.row.recent, of_client if worst and worst.client else name)
+        return sparkline([math.nan if value is None else value for value in values][-seen.width :])
 
     return show
 
@@ -139,17 +137,29 @@ def brief(seconds: float) -> str:
 
 
 def state(seen: CellContext[Listed]) -> str:
-    """The worst condition with its mark, and how many more; `ok` where none is; of a broker that is down neither."""
-    active = [one for one in seen.row.conditions if not one.silenced]
-    if not active:
-        return "?  last seen" if seen.stale else "   silenced" if seen.row.conditions else "   ok"
-    more = f" +{len(active) - 1}" if len(active) > 1 else ""
-    return f"{MARKS[active[0].severity]} {active[0].condition}{more}"
+    """The worst condition with its mark, and the others as there is room: in short `+lost` where messages are lost,
+    and how many; `healthy` where none is; of a broker that is down neither.
+    """
+    found = active(seen.row)
+    if not found:
+        return "?  last seen" if seen.row.stale else "   silenced" if seen.row.conditions else "   healthy"
+    worst, *others = dict.fromkeys(one.condition for one in found)
+    line = f"{'? ' if seen.row.stale else MARKS[found[0].severity]} {', '.join([worst, *others])}"
+    if len(line) <= seen.width or not others:
+        return line
+    lost = worst not in LOSSES and not LOSSES.isdisjoint(others)
+    more = (" +lost" if lost else "") + (f" +{len(others) - lost}" if len(others) > lost else "")
+    return line[: min(3 + len(worst), max(seen.width - len(more), 3))] + more
+
+
+def active(row: Listed) -> Sequence[ConditionSummary]:
+    """Its conditions that are not silenced, the worst first."""
+    return [one for one in row.conditions if not one.silenced]
 
 
 def since(seen: CellContext[Listed]) -> str:
-    active = [one for one in seen.row.conditions if not one.silenced]
-    return brief(max(seen.now - active[0].since, 0.0)) if active else ""
+    found = active(seen.row)
+    return brief(max(seen.now - found[0].since, 0.0)) if found else ""
 
 
 def broker_state(seen: CellContext[BrokerState]) -> str:
@@ -161,16 +171,16 @@ def broker_state(seen: CellContext[BrokerState]) -> str:
     for severity in ("critical", "warning"):
         if row.numbers.get(severity):
             return f"{MARKS[severity]} {row.numbers[severity]} {severity}"
-    return "   ok"
+    return "   healthy"
 
 
-def style_of(row: Row, *, stale: bool = False) -> str:
-    """Colour of the state; its mark says the same. stale: the row's broker is down."""
+def style_of(row: Row) -> str:
+    """Colour of the state; its mark says the same."""
     if isinstance(row, BrokerState):
         worst = next((one for one in ("critical", "warning") if row.numbers.get(one)), "")
         return STYLES["down"] if row.up is False else STYLES.get(worst, "green" if row.up else "dim")
-    active = [one.severity for one in row.conditions if not one.silenced]
-    return STYLES[active[0]] if active else "dim" if stale else "green"
+    found = active(row)
+    return "dim" if row.stale else STYLES[found[0].severity] if found else "green"
 
 
 def _of(name: str) -> Show:
@@ -220,11 +230,20 @@ SHOWS: Final[Mapping[str, Callable[[Any], Show]]] = {
 }
 """How a cell is made of what its row has under a name."""
 _LEVELS, _KEYS = read_toml("penstock.tui", "levels.toml"), read_toml("penstock.tui", "keys.toml")
+LOSSES: Final = frozenset[str](_LEVELS["losses"])
+"""Conditions by which messages are lost."""
 
 
 def bindings(of: str) -> list[BindingType]:
     """Of the view, the grid or a page."""
     return [Binding(**row) for row in _KEYS[of]]
+
+
+def key_lines(width: int) -> list[str]:
+    """What each key of the view does, in lines of that width."""
+    rows = [row for row in _KEYS["view"] if row.get("show", True)]
+    text = "  ".join(f"{row.get('key_display', row['key'])}\0{row['description']}".replace(" ", "\0") for row in rows)
+    return [line.replace("\0", " ") for line in wrap(text, max(width, 1))]
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
@@ -238,6 +257,6 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
 
 LEVELS: Final = tuple(
     Level(name, columns(level["columns"]), attrgetter(*level["key"]), level["counted"])
-    for name, level in _LEVELS.items()
+    for name, level in _LEVELS["levels"].items()
 )
 BROKERS, QUEUES, CLIENTS, CONSUMERS = LEVELS

@@ -3,17 +3,18 @@
 import hashlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import UNSET
 
 from penstock import __version__
 from penstock.account.fates import LOSSES
+from penstock.config.values import LINK_NAME
 from penstock.insight import formatting, text
 from penstock.insight.answers import CONDITION_NAMES, ColumnValue
 from penstock.server.pages import last_hour
@@ -39,6 +40,13 @@ def link(path: str, /, **given: object) -> str:
     """A relative link, so that it holds behind a proxy's prefix; what is empty is left out."""
     query = urlencode({name: str(value) for name, value in given.items() if value not in (None, "", 0)})
     return f"{path}?{query}" if query else path
+
+
+def links(urls: Mapping[str, str], **names: str) -> Iterator[tuple[str, str]]:
+    """Text and URL of those links all of whose names are known."""
+    for text_, url in urls.items():
+        if all(names.get(name) for name in LINK_NAME.findall(url)):
+            yield text_, LINK_NAME.sub(lambda name: quote(names[name[1]], safe=""), url)
 
 
 def amount(value: ColumnValue) -> str:
@@ -74,6 +82,7 @@ def _environment() -> Environment:
     }
     made.globals |= {
         "link": link,
+        "links": links,
         "static": static_link,
         "as_text": formatting.formatted,
         "line": last_hour.line,

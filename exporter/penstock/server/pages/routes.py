@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 from penstock.core.errors import Hinted
 from penstock.server.api import RETRY, status_of
 from penstock.server.pages import render
-from penstock.server.pages.views import VIEWS, View
+from penstock.server.pages.views import VIEWS, View, known_of
 from penstock.server.request_limit import RequestLimit
 from penstock.server.view import AgentView
 
@@ -36,7 +36,8 @@ async def _page(agent: AgentView, look_ups: RequestLimit, view: View, request: w
             body = await asyncio.to_thread(lambda: render.page(*view(agent, request.query)))
     except Hinted as error:
         status = status_of(error)
-        shown = {"title": TITLES[status], "error": str(error), "hint": error.hint, "reloads": False, "given": {}}
+        shown = {"title": TITLES[status], "error": str(error), "hint": error.hint, "reloads": False}
+        shown |= {"given": known_of(request.query), "path": request.path.lstrip("/")}
         body = render.page("error.html", shown)
     headers = RETRY.get(status)
     response = web.Response(body=body, status=status, content_type="text/html", charset="utf-8", headers=headers)

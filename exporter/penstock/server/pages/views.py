@@ -3,13 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.conditions.catalogue import CONDITIONS as CATALOGUE
-from penstock.conditions.condition import Scope
-from penstock.insight.answers import BrokerState, ClientList, ListedCondition, QueueList, RecentClient
-from penstock.insight.explain import NotFound
+from penstock.insight.answers import BrokerState, Knowledge, RecentClient
 from penstock.insight.lists import CLIENT_SORTS, QUEUE_SORTS, WORST, ListQuery
 from penstock.server.api import ROUTES
 from penstock.server.pages import last_hour
+from penstock.server.pages.render import words
 from penstock.server.parameters import Given, integer, list_query, required, whole
 from penstock.server.view import AgentView
 
@@ -19,8 +17,9 @@ PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "conn
               "offset", "reload")  # fmt: skip
 """That pages take and pass on."""
 EVENTS_OFFSET = integer("offset", "Events to pass over.", 0, 10_000)
-OF_BROKER = [name for name, one in CATALOGUE.items() if one.scope is Scope.BROKER]
-"""Conditions of a broker itself."""
+TITLE = 120
+"""Characters of a title."""
+HEALTHY = "No active conditions"
 POINTS = 240
 """Values from which a line in a table is drawn: the whole hour."""
 
@@ -33,33 +32,28 @@ def overview(agent: AgentView, given: Given) -> tuple[str, Context]:
     brokers = agent.brokers()
     query = list_query(given, (WORST,), CONDITIONS)
     found = agent.conditions(given.get("broker", ""), query)
+    incidents = agent.incidents(given.get("broker", ""), ListQuery(limit=CONDITIONS))
+    headline, told = _headline(brokers), incidents.rows
     return "overview.html", {
-        **_frame(given, brokers, _headline(brokers)),
-        "incidents": agent.incidents(given.get("broker", ""), ListQuery(limit=CONDITIONS)),
+        **_frame(given, agent, f"{headline}: {told[0].title} ({told[0].broker})" if told else headline, brokers),
+        "headline": headline,
+        "healthy": headline == HEALTHY,
+        "incidents": incidents,
         "conditions": found.rows,
         **_pages("./", given, query, found.total),
     }
 
 
-def queues(agent: AgentView, given: Given) -> tuple[str, Context]:
-    query = list_query(given, QUEUE_SORTS, ROWS)
-    return _listed(agent, given, "queues", query, agent.queues(given.get("broker", ""), query, points=POINTS))
+def listed(name: str, sorts: Sequence[str]) -> View:
+    """The page of queues or clients."""
 
+    def shown(agent: AgentView, given: Given) -> tuple[str, Context]:
+        query = list_query(given, sorts, ROWS)
+        found = getattr(agent, name)(given.get("broker", ""), query, points=POINTS)
+        own = {"rows": found.rows, "sort": query.sort, **_pages(name, given, query, found.total)}
+        return f"{name}.html", {**_frame(given, agent, name.capitalize()), **own}
 
-def clients(agent: AgentView, given: Given) -> tuple[str, Context]:
-    query = list_query(given, CLIENT_SORTS, ROWS)
-    return _listed(agent, given, "clients", query, agent.clients(given.get("broker", ""), query, points=POINTS))
-
-
-def _listed(
-    agent: AgentView, given: Given, name: str, query: ListQuery, found: QueueList | ClientList
-) -> tuple[str, Context]:
-    return f"{name}.html", {
-        **_frame(given, agent.brokers(), name.capitalize()),
-        "rows": found.rows,
-        "sort": query.sort,
-        **_pages(name, given, query, found.total),
-    }
+    return shown
 
 
 def queue(agent: AgentView, given: Given) -> tuple[str, Context]:
@@ -69,7 +63,7 @@ def queue(agent: AgentView, given: Given) -> tuple[str, Context]:
     recent = agent.recent(broker, name, found.address)
     events = agent.events(since=0, limit=CONSUMERS, broker=broker, queue=name)
     return "queue.html", {
-        **_frame(given, agent.brokers(), name),
+        **_frame(given, agent, _titled(name, found.knowledge)),
         "found": found,
         "consumers": consumers,
         "recent": recent,
@@ -88,7 +82,7 @@ def _most(clients: Sequence[RecentClient]) -> float:
 def account(agent: AgentView, given: Given) -> tuple[str, Context]:
     (broker,), name = required(given, "broker"), given.get("name", "")
     return "account.html", {
-        **_frame(given, agent.brokers(), f"Account of {name or broker}"),
+        **_frame(given, agent, f"Account of {name or broker}"),
         "found": agent.account(broker, name),
         "name": name,
     }
@@ -98,7 +92,7 @@ def client(agent: AgentView, given: Given) -> tuple[str, Context]:
     broker, name = required(given, "broker", "client")
     found = agent.client(broker, name)
     return "client.html", {
-        **_frame(given, agent.brokers(), name),
+        **_frame(given, agent, name),
         "found": found,
         "rows": agent.clients(broker, ListQuery(client=name, limit=ROWS), points=POINTS).rows,
         "consumers": agent.consumers(broker, ListQuery(client=name, limit=CONSUMERS)),
@@ -106,11 +100,12 @@ def client(agent: AgentView, given: Given) -> tuple[str, Context]:
 
 
 def thing(kind: str) -> View:
-    """The page of an address or a connection."""
+    """The page of an address, without a broker over all of them, or of a connection."""
 
     def shown(agent: AgentView, given: Given) -> tuple[str, Context]:
-        broker, name = required(given, "broker", kind)
-        return "object.html", {**_frame(given, agent.brokers(), name), "found": agent.thing(broker, kind, name)}
+        *_, name = required(given, *(["broker"] if kind != "address" else []), kind)
+        found = agent.thing(given.get("broker", ""), kind, name)
+        return "object.html", {**_frame(given, agent, _titled(name, found.knowledge)), "found": found}
 
     return shown
 
@@ -118,22 +113,17 @@ def thing(kind: str) -> View:
 def broker(agent: AgentView, given: Given) -> tuple[str, Context]:
     (name,) = required(given, "broker")
     brokers = agent.brokers()
-    state = next((one for one in brokers if one.name == name), None)
-    if state is None:
-        raise NotFound(f"there is no broker {name!r}", f"brokers: {', '.join(one.name for one in brokers)}")
+    states = [one for one in brokers if one.name == name]
+    found = None if states and states[0].age is None else agent.thing(name, "broker", name)
+    state = states[0]
     return "broker.html", {
-        **_frame(given, brokers, name),
+        **_frame(given, agent, _titled(name, found.knowledge) if found else name, brokers),
         "state": state,
-        "conditions": [one for own in OF_BROKER for one in told(agent, own) if one.broker == name],
+        "found": found,
         "findings": state.findings[:FINDINGS],
         "findings_total": len(state.findings),
         "events": agent.events(since=0, limit=EVENTS, broker=name, queue="")[::-1],
     }
-
-
-def told(agent: AgentView, condition: str) -> Sequence[ListedCondition]:
-    """Of all brokers, also while nothing is known of some."""
-    return agent.conditions("", ListQuery(condition=condition)).rows
 
 
 def events(agent: AgentView, given: Given) -> tuple[str, Context]:
@@ -141,21 +131,21 @@ def events(agent: AgentView, given: Given) -> tuple[str, Context]:
     last = offset + EVENTS
     found = agent.events(since=0, limit=last + 1, broker=given.get("broker", ""), queue=given.get("queue", ""))
     return "events.html", {
-        **_frame(given, agent.brokers(), "Events"),
+        **_frame(given, agent, "Events"),
         "events": found[::-1][offset:last],
         "newer": max(offset - EVENTS, 0) if offset else None,
         "older": last if len(found) > last else None,
     }
 
 
-def api(_: AgentView, given: Given) -> tuple[str, Context]:
-    return "api.html", {**_frame(given, (), "API"), "routes": ROUTES}
+def api(agent: AgentView, given: Given) -> tuple[str, Context]:
+    return "api.html", {**_frame(given, agent, "API"), "routes": ROUTES}
 
 
 VIEWS: Mapping[str, View] = {
     "/": overview,
-    "/queues": queues,
-    "/clients": clients,
+    "/queues": listed("queues", QUEUE_SORTS),
+    "/clients": listed("clients", CLIENT_SORTS),
     "/queue": queue,
     "/client": client,
     "/broker": broker,
@@ -170,10 +160,24 @@ VIEWS: Mapping[str, View] = {
 # --- what they share
 
 
-def _frame(given: Given, brokers: Sequence[BrokerState], title: str) -> Context:
+def known_of(given: Given) -> Mapping[str, str]:
+    return {name: given[name] for name in PARAMETERS if given.get(name)}
+
+
+def _frame(given: Given, agent: AgentView, title: str, brokers: Sequence[BrokerState] | None = None) -> Context:
     """What the frame of each page needs. reloads: whether a browser without scripts loads it again by itself."""
-    known = {name: given[name] for name in PARAMETERS if given.get(name)}
-    return {"given": known, "brokers": brokers, "title": title, "reloads": given.get("reload") != "off"}
+    return {
+        "given": known_of(given),
+        "brokers": agent.brokers() if brokers is None else brokers,
+        "title": title if len(title) <= TITLE else f"{title[:TITLE]}…",
+        "reloads": given.get("reload") != "off",
+        "urls": agent.links(),
+    }
+
+
+def _titled(name: str, known: Knowledge) -> str:
+    """What is wrong with it, where something is."""
+    return f"{name}: {words(known.why) if known.state == 'unhealthy' else known.state}"
 
 
 def _headline(brokers: Sequence[BrokerState]) -> str:
@@ -186,7 +190,7 @@ def _headline(brokers: Sequence[BrokerState]) -> str:
         f"warning{'s' if warnings > 1 else ''}": warnings,
     }
     parts = [f"{count:,} {name}" for name, count in counts.items() if count]
-    return ", ".join(parts) or ("All well" if any(one.up for one in brokers) else "Nothing known yet")
+    return ", ".join(parts) or (HEALTHY if any(one.up for one in brokers) else "Not polled yet")
 
 
 def _pages(path: str, given: Given, query: ListQuery, total: int) -> Context:
