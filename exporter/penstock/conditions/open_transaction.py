@@ -6,7 +6,7 @@ from penstock.causes import stalled
 from penstock.conditions import evidence, openmq
 from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import nearly
-from penstock.core.table import Column, Mask
+from penstock.core.table import Column, Mask, Positions
 from penstock.core.windows import longer
 from penstock.observation.poll import RuleInputs
 
@@ -30,6 +30,31 @@ def openmq_rule(poll: RuleInputs) -> Raised:
     return Raised(lasts | failed & judged, openmq.unacked_since(poll))
 
 
+def begun(poll: RuleInputs) -> Column:
+    """Per consumer: since when a transaction is open on its connection, where the broker says that; else NaN."""
+    consumers = poll.snapshot.consumers
+    return np.empty(0) if consumers is None else consumers["transaction_begun"]
+
+
+def proven_rule(poll: RuleInputs) -> Raised:
+    """The broker says since when a transaction is open on the connection: its age is no guess, of whom it is may be.
+
+    A consumer that is alone in buffering on its connection must have settled nothing only for as long as a proof takes.
+    """
+    keys, found = poll.snapshot.consumer_connection, poll.found
+    buffers = (found.consumer.held > 0) & (keys >= 0)
+    connections, number = np.unique(keys[buffers], return_counts=True)
+    alone = np.isin(keys, connections[number == 1])
+    patience = nearly(poll, poll.client_patience)
+    unsettled = np.where(alone, np.minimum(patience, poll.constants.proof), patience)
+    lasts = longer(begun(poll), found.now, patience) & longer(poll.unacked.unacked_since, found.now, unsettled)
+    return Raised(lasts & buffers, begun(poll), poll.client_patience)
+
+
+def proven(poll: RuleInputs, at: Positions) -> dict[str, Column]:
+    return evidence.buffered(poll, at) | {"age": poll.found.now - begun(poll)[at]}
+
+
 OPEN_TRANSACTION = Condition(
     rule=rule,
     evidence=evidence.buffered,
@@ -37,7 +62,8 @@ OPEN_TRANSACTION = Condition(
     variants={
         "openmq": Variant(
             rule=openmq_rule, decide=stalled.decide_openmq_uncommitted, **declared("open_transaction", "openmq")
-        )
+        ),
+        "classic": Variant(rule=proven_rule, evidence=proven, **declared("open_transaction", "classic")),
     },
     **declared("open_transaction"),
 )

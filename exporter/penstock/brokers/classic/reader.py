@@ -1,0 +1,233 @@
+"""One poll of an ActiveMQ Classic: which calls, in which order, what to do when one fails.
+
+Order. Consumers, then their connections, then producers, then the counters of the destinations last.
+
+Cost. Attributes are what a read costs: those that change seldom are read each minute. The broker has two topics of its
+own for each queue in use, so that topics are looked for each minute, and then read by their names.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from penstock.brokers.cadence import Cadence
+from penstock.brokers.classic import answers as wire
+from penstock.brokers.classic import requests as ask
+from penstock.brokers.classic import tables
+from penstock.brokers.classic.tables import Links, Place, place
+from penstock.brokers.engine import LISTING_SHARE, BrokerReader, unreadable
+from penstock.brokers.engine import Poll as AnyPoll
+from penstock.brokers.replies import Decoder
+from penstock.brokers.requests import key_of
+from penstock.brokers.rows import Rows, RowT
+from penstock.core.errors import BadAnswer
+from penstock.model import Broker, BrokerKind, Process, Role, Snapshot
+from penstock.transports.transport import Request
+
+Poll = AnyPoll[wire.Reply]
+
+CLASSIC = BrokerKind("classic", "Apache ActiveMQ Classic", lasting_queue_keys=False, fates=False)
+SETTINGS_AGE = 60.0
+"""Seconds after which settings are read again, and topics looked for."""
+NOTHING = "NOTSET"
+"""Where a producer sends that has sent nothing yet."""
+AT_ONCE = 200
+"""New queues whose settings are asked one by one in one poll."""
+NOTES = (
+    "ActiveMQ Classic shows no redeliveries: whether messages come back is unknown, only that they become dead letters",
+    "ActiveMQ Classic counts what leaves a queue for whatever reason in one number, and what expires every 30 s",
+)
+_ABOUT, _MACHINE = Decoder(wire.About), Decoder(wire.Machine)
+_CONNECTION, _PRODUCER = Decoder(wire.Connection), Decoder(wire.Producer)
+_DESTINATION, _SETTINGS = Decoder(wire.Destination), Decoder(wire.Settings)
+_CONSUMER, _SUBSCRIBER = Decoder(wire.Consumer), Decoder(wire.Subscriber)
+
+
+@dataclass(slots=True)
+class Listing:
+    """All consumers of one poll; subscribers: of topics, the durable subscriptions without a consumer among them."""
+
+    consumers: list[tuple[Place, wire.Consumer]] = field(default_factory=list)
+    subscribers: list[tuple[Place, wire.Subscriber]] = field(default_factory=list)
+
+    @property
+    def active(self) -> list[tuple[Place, wire.Consumer]]:
+        return [*self.consumers, *(one for one in self.subscribers if one[1].active is not False)]
+
+
+class ClassicReader(BrokerReader[wire.Reply]):
+    replies = wire.replies
+
+    def forget(self) -> None:
+        self._destinations = tables.Destinations()
+        self._consumers = tables.ConsumerBuilder()
+        self._connections = tables.ConnectionBuilder(self.options.names)
+        self._producers = tables.ProducerBuilder()
+        self._settings_read, self._producers_read = Cadence(), Cadence()
+        self._links: Links = {}
+        self._listing = Listing()
+        self._sending: dict[str, Any] = {}
+        """Of producers, as last read."""
+        self._blocked: dict[str, int] | None = None
+
+    async def read(self, poll: Poll) -> Snapshot:
+        found, machine = await poll.begin(ask.ABOUT)
+        names, about = _ABOUT.many(found, "broker attributes")
+        if not names:
+            raise BadAnswer("the JVM answers, but shows no ActiveMQ broker: it is starting or stopping")
+        runtime, unread = _MACHINE.counted(machine, "runtime attributes") if machine.status == 200 else _NO_MACHINE
+        poll.leave_out(about.unreadable + unread)
+        # Several in one JVM: always the same one.
+        at = names.index(min(names))
+        said, name = about.rows[at], key_of(names[at], "brokerName")
+        broker = _broker(said, name, _clock(runtime, found.timestamp))
+        self.begins(Process(name, broker.clock, broker.uptime, said.broker_id))
+        if broker.role is Role.PASSIVE:
+            self.start_again()
+            return Snapshot(poll.now, broker, collectors=poll.collectors, notes=NOTES)
+        listing = await poll.collect("consumers", self._read_consumers(poll, name))
+        linked = await poll.collect("connections", self._read(poll, [ask.connections(name)], [_CONNECTION], "clients"))
+        await self._refresh_settings(poll, name)
+        if self._producers_read.due(poll.now):
+            producers = await poll.collect("producers", self._read_producers(poll, name))
+        else:
+            producers = None
+        rows = await poll.collect("queues", self._read_destinations(poll, name))
+        return await poll.work(self._snapshot, poll, broker, listing, linked, producers, rows)
+
+    # --- what is read
+
+    async def _read(
+        self, poll: Poll, requests: Sequence[Request], decoders: Sequence[Decoder[Any]], what: str, share: float = 1.0
+    ) -> tuple[list[tuple[Place, Any]], str]:
+        """The rows of several pattern reads, each with its place."""
+        replies = await poll.ask(requests, share)
+        rows: list[tuple[Place, Any]] = []
+        pages: list[Rows[Any]] = []
+        for reply, decoder in zip(replies, decoders, strict=True):
+            names, found = await poll.work(decoder.many, reply, what)
+            rows += zip(map(place, names), found.rows, strict=True)
+            pages.append(found)
+        return rows, unreadable(pages)
+
+    async def _read_consumers(self, poll: Poll, name: str) -> tuple[Listing, str]:
+        requests = [ask.endpoints(name, kind, "Consumer", wire.Consumer) for kind in ask.QUEUES]
+        requests += [ask.endpoints(name, kind, "Consumer", wire.Subscriber) for kind in ask.TOPICS]
+        decoders: list[Decoder[Any]] = [*(_CONSUMER for _ in ask.QUEUES), *(_SUBSCRIBER for _ in ask.TOPICS)]
+        found, error = await self._read(poll, requests, decoders, "consumers", LISTING_SHARE)
+        rows = [one for one in found if not one[0].destination.startswith(tables.ADVISORY)]
+        rows = list(self.budgets["consumers"].largest_of(rows, lambda one: one[1].buffered))
+        listing = Listing()
+        for one in rows:
+            (listing.subscribers if isinstance(one[1], wire.Subscriber) else listing.consumers).append(one)
+        return listing, error
+
+    async def _read_producers(self, poll: Poll, name: str) -> tuple[list[tuple[Place, wire.Producer]], str]:
+        began, requests = poll.asked, ask.producers(name)
+        found, error = await self._read(poll, requests, [_PRODUCER] * len(requests), "producers")
+        self._producers_read = Cadence(poll.now, poll.asked - began)
+        rows = [one for one in found if not (one[1].destination_name or NOTHING).startswith((tables.ADVISORY, NOTHING))]
+        return list(self.budgets["producers"].largest_of(rows, lambda one: one[1].produced)), error
+
+    async def _refresh_settings(self, poll: Poll, name: str) -> None:
+        """Of all destinations each minute, with the names of topics."""
+        if not self._settings_read.due(poll.now, SETTINGS_AGE):
+            return
+        began, kinds = poll.asked, (*ask.QUEUES, *ask.TOPICS)
+        requests = [ask.destinations(name, kind, wire.Settings) for kind in kinds]
+        found = await poll.collect("settings", self._read(poll, requests, [_SETTINGS] * len(kinds), "settings"))
+        self._settings_read = Cadence(poll.now, poll.asked - began)
+        if found is not None:
+            self._destinations.settings = {
+                (at.kind, at.destination): row for at, row in found if not at.destination.startswith(tables.ADVISORY)
+            }
+
+    async def _read_destinations(self, poll: Poll, name: str) -> tuple[list[tuple[Place, wire.Destination]], str]:
+        """Queues, and topics by their names; what is new among the queues is asked for its settings."""
+        requests = [ask.destinations(name, kind, wire.Destination) for kind in ask.QUEUES]
+        found, error = await self._read(poll, requests, [_DESTINATION] * len(requests), "destinations")
+        rows = list(self.budgets["queues"].largest_of(found, lambda one: one[1].messages))
+        known = self._destinations.settings
+        topics = [Place("Topic", at) for kind, at in known if kind == "t"]
+        rows += await self._read_each(poll, name, topics, _DESTINATION, wire.Destination)
+        fresh = [at for at, _ in rows if (at.kind, at.destination) not in known][:AT_ONCE]
+        for at, row in await self._read_each(poll, name, fresh, _SETTINGS, wire.Settings):
+            known[at.kind, at.destination] = row
+        self._destinations.name(rows)
+        return rows, error
+
+    async def _read_each(
+        self, poll: Poll, name: str, places: Sequence[Place], decoder: Decoder[RowT], row: type[RowT]
+    ) -> list[tuple[Place, RowT]]:
+        """By their names; one that is gone is passed over."""
+        if not places:
+            return []
+        replies = await poll.ask([ask.destinations(name, at.type, row, at.destination) for at in places])
+        return [
+            (at, decoder.one(reply, f"destination {at.destination!r}"))
+            for at, reply in zip(places, replies, strict=True)
+            if not reply.nothing_found
+        ]
+
+    # --- tables
+
+    def _snapshot(
+        self,
+        poll: Poll,
+        broker: Broker,
+        listing: Listing | None,
+        linked: list[tuple[Place, wire.Connection]] | None,
+        producers: list[tuple[Place, wire.Producer]] | None,
+        rows: list[tuple[Place, wire.Destination]] | None,
+    ) -> Snapshot:
+        """Without consumers, the subscriptions last seen stay with their last numbers, and so do producers."""
+        self._listing = listing or self._listing
+        read: dict[str, Any] = {}
+        if linked is not None:
+            read["connections"], self._links = self._connections(
+                linked, poll.now if np.isnan(broker.clock) else broker.clock
+            )
+        if producers is not None:
+            table, of, self._blocked = self._producers(producers, self._links, self._destinations.called)
+            self._sending = {"producers": table, "producer_connection": of}
+            self.budgets["producers"].shown(table.index)
+        if rows is not None:
+            found = self._destinations.tables(rows, self._listing.subscribers, self._blocked)
+            read["addresses"], read["queues"] = found
+            self.budgets["queues"].shown(found[1].index)
+        if listing is not None:
+            read["consumers"], read["consumer_queue"], read["consumer_connection"] = self._consumers(
+                listing.active, self._links, self._destinations
+            )
+            self.budgets["consumers"].shown(read["consumers"].index)
+        return Snapshot(stamp=poll.now, broker=broker, collectors=poll.collectors, notes=NOTES, **read, **self._sending)
+
+
+_NO_MACHINE = wire.Machine(), 0
+"""Of a policy that does not let it be read."""
+
+
+def _clock(runtime: wire.Machine, timestamp: float) -> float:
+    """Of the broker, in seconds. A start that was taken before the clock was set is believed less than the answer."""
+    clock = (runtime.start_time + runtime.uptime) / 1000
+    return clock if abs(clock - (timestamp + 0.5)) <= 2.0 else timestamp + 0.5
+
+
+def _broker(said: wire.About, name: str, clock: float) -> Broker:
+    limit = said.memory_limit if said.memory_limit > 0 else np.nan
+    return Broker(
+        kind=CLASSIC,
+        version=said.broker_version,
+        product_version="",
+        node_id=name,
+        role=Role.PASSIVE if said.slave is True else Role.ACTIVE,
+        clock=clock,
+        uptime=said.uptime_millis / 1000,
+        connections=said.current_connections_count,
+        memory_used_bytes=said.memory_percent_usage / 100 * limit,
+        memory_limit_bytes=limit,
+        disk_used_ratio=said.store_percent_usage / 100,
+        disk_limit_ratio=1.0,
+    )
