@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -26,17 +27,18 @@ def _classes(home: Path) -> Path:
     return target
 
 
-class Client(Process):
-    """A JMS client that does what ClassicLoad.java says of `does`; a context manager."""
+class Clients(Process):
+    """JMS clients in one Java process, each an action of ClassicLoad.java, a queue or topic and a number; a context
+    manager. A client's id is its action and its queue, `read-orders`.
+    """
 
-    def __init__(self, broker: ClassicBroker, does: str, queue: str, count: int, *, client_id: str = "") -> None:
-        name = client_id or f"{does}-{queue}"
+    def __init__(self, broker: ClassicBroker, does: Sequence[tuple[str, str, int]], options: str = "") -> None:
         jars = ":".join(map(str, [_classes(broker.home), *broker.client_jars]))
-        url = f"tcp://{broker.host}:{broker.port}"
-        command = [require_java(), "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", jars, "ClassicLoad"]
-        super().__init__(
-            f"client {name}", [*command, url, name, does, queue, str(count)], broker.directory / f"{name}.log"
-        )
+        small = ["-Xmx128m", "-Xss256k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        words = [word for action, name, count in does for word in (f"{action}-{name}", action, name, str(count))]
+        url = f"tcp://{broker.host}:{broker.port}{options}"
+        command = [require_java(), *small, "-cp", jars, _LOAD.stem, url, *words]
+        super().__init__(f"clients {words[0]}", command, broker.directory / f"{words[0]}.log")
 
     def __enter__(self) -> Self:
         self.start("ready", timeout=60)
@@ -46,10 +48,11 @@ class Client(Process):
         self.kill()
 
     @property
-    def counts(self) -> tuple[int, int]:
-        """Messages sent and received so far, by the client itself; a second old."""
-        lines = [line.split() for line in self.tail(5).splitlines() if line.startswith("counts ")]
-        return (int(lines[-1][1]), int(lines[-1][2])) if lines else (0, 0)
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """By client: messages sent and received so far, as it counted them; up to a second old."""
+        lines = [line.split()[1:] for line in self.tail(5).splitlines() if line.startswith("counts ")]
+        words = lines[-1] if lines else []
+        return {words[i]: (int(words[i + 1]), int(words[i + 2])) for i in range(0, len(words), 3)}
 
 
 def configured(broker: ClassicBroker, **more: Any) -> dict[str, Any]:

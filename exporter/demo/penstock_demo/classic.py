@@ -2,11 +2,14 @@
 
 import re
 import secrets
+import socket
+import time
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from shutil import copytree
 from typing import Self
+from urllib.parse import urlsplit
 
 from penstock_demo.artemis import unpack, whole
 from penstock_demo.broker import Broker, Endpoint, Setup
@@ -100,6 +103,20 @@ class ClassicBroker(Broker):
         )
         made.stomp_port, made.reader, made.home, made.conf = stomp, reader, home, conf
         return made
+
+    def start(self, *, timeout: float = 90) -> None:
+        """As `Broker.start`; its console says that it is there a moment before it is."""
+        super().start(timeout=timeout)
+        at, deadline = urlsplit(self.jolokia_url), time.monotonic() + timeout
+        while True:
+            try:
+                socket.create_connection((at.hostname or "", at.port or 0), 1).close()
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise DemoError(f"the console of {self.name} does not answer: {error}") from None
+                time.sleep(0.05)
+            else:
+                return
 
     @property
     def client_jars(self) -> list[Path]:

@@ -372,8 +372,8 @@ def queue_changes(
     before: SeenQueues, queues: Table[QueueRow], kind: BrokerKind
 ) -> tuple[Numbers, Numbers, Mask, Mask, Numbers]:
     """By `QUEUE_NUMBERS` what is said now, and what changed (0 where the queue is not known); of which queues that is
-    known, and which an operator set back; what is seen now. What left in all stands for what was acknowledged, where
-    the kind says no more; of its changes, without what expired.
+    known, and which an operator set back; what is seen now. Where the kind says no more, what left and did not expire
+    stands for what was acknowledged; it never falls, as what expires may be counted before it has left.
     """
     columns = {name: queues[name] for name in QUEUE_NUMBERS} | {"scheduled": scheduled(queues)}
     columns |= {} if kind.fates else {"acknowledged": queues["removed"]}
@@ -382,9 +382,10 @@ def queue_changes(
     # A counter that fell: a new life of the queue, or an operator set it back.
     fell = numbers[:4] < past[:4]
     known = ~np.isnan(past[0]) & ~fell.any(axis=0)
-    changes = np.where(known, numbers - past, 0.0)
     if not kind.fates:
-        changes[1] = np.maximum(changes[1] - or_zero(changes[2]), 0.0)
+        settled = numbers[1] - or_zero(numbers[2])
+        numbers[1] = np.where(known, np.fmax(settled, past[1]), settled)
+    changes = np.where(known, numbers - past, 0.0)
     return numbers, changes, known, set_back(numbers, past, fell), since_said(numbers, past)
 
 

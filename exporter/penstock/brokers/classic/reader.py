@@ -16,7 +16,7 @@ from penstock.brokers.cadence import Cadence
 from penstock.brokers.classic import answers as wire
 from penstock.brokers.classic import requests as ask
 from penstock.brokers.classic import tables
-from penstock.brokers.classic.tables import Links, Place, place
+from penstock.brokers.classic.tables import Links, MBeanName, mbean_name
 from penstock.brokers.engine import LISTING_SHARE, BrokerReader, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
@@ -49,11 +49,11 @@ _CONSUMER, _SUBSCRIBER = Decoder(wire.Consumer), Decoder(wire.Subscriber)
 class Listing:
     """All consumers of one poll; subscribers: of topics, the durable subscriptions without a consumer among them."""
 
-    consumers: list[tuple[Place, wire.Consumer]] = field(default_factory=list)
-    subscribers: list[tuple[Place, wire.Subscriber]] = field(default_factory=list)
+    consumers: list[tuple[MBeanName, wire.Consumer]] = field(default_factory=list)
+    subscribers: list[tuple[MBeanName, wire.Subscriber]] = field(default_factory=list)
 
     @property
-    def active(self) -> list[tuple[Place, wire.Consumer]]:
+    def active(self) -> list[tuple[MBeanName, wire.Consumer]]:
         return [*self.consumers, *(one for one in self.subscribers if one[1].active is not False)]
 
 
@@ -70,7 +70,7 @@ class ClassicReader(BrokerReader[wire.Reply]):
         self._listing = Listing()
         self._sending: dict[str, Any] = {}
         """Of producers, as last read."""
-        self._blocked: dict[str, int] | None = None
+        self._blocked: dict[str, float] | None = None
 
     async def read(self, poll: Poll) -> Snapshot:
         found, machine = await poll.begin(ask.ABOUT)
@@ -101,14 +101,14 @@ class ClassicReader(BrokerReader[wire.Reply]):
 
     async def _read(
         self, poll: Poll, requests: Sequence[Request], decoders: Sequence[Decoder[Any]], what: str, share: float = 1.0
-    ) -> tuple[list[tuple[Place, Any]], str]:
-        """The rows of several pattern reads, each with its place."""
+    ) -> tuple[list[tuple[MBeanName, Any]], str]:
+        """The rows of several pattern reads, each with the name of its MBean."""
         replies = await poll.ask(requests, share)
-        rows: list[tuple[Place, Any]] = []
+        rows: list[tuple[MBeanName, Any]] = []
         pages: list[Rows[Any]] = []
         for reply, decoder in zip(replies, decoders, strict=True):
             names, found = await poll.work(decoder.many, reply, what)
-            rows += zip(map(place, names), found.rows, strict=True)
+            rows += zip(map(mbean_name, names), found.rows, strict=True)
             pages.append(found)
         return rows, unreadable(pages)
 
@@ -124,7 +124,7 @@ class ClassicReader(BrokerReader[wire.Reply]):
             (listing.subscribers if isinstance(one[1], wire.Subscriber) else listing.consumers).append(one)
         return listing, error
 
-    async def _read_producers(self, poll: Poll, name: str) -> tuple[list[tuple[Place, wire.Producer]], str]:
+    async def _read_producers(self, poll: Poll, name: str) -> tuple[list[tuple[MBeanName, wire.Producer]], str]:
         began, requests = poll.asked, ask.producers(name)
         found, error = await self._read(poll, requests, [_PRODUCER] * len(requests), "producers")
         self._producers_read = Cadence(poll.now, poll.asked - began)
@@ -144,13 +144,13 @@ class ClassicReader(BrokerReader[wire.Reply]):
                 (at.kind, at.destination): row for at, row in found if not at.destination.startswith(tables.ADVISORY)
             }
 
-    async def _read_destinations(self, poll: Poll, name: str) -> tuple[list[tuple[Place, wire.Destination]], str]:
+    async def _read_destinations(self, poll: Poll, name: str) -> tuple[list[tuple[MBeanName, wire.Destination]], str]:
         """Queues, and topics by their names; what is new among the queues is asked for its settings."""
         requests = [ask.destinations(name, kind, wire.Destination) for kind in ask.QUEUES]
         found, error = await self._read(poll, requests, [_DESTINATION] * len(requests), "destinations")
         rows = list(self.budgets["queues"].largest_of(found, lambda one: one[1].messages))
         known = self._destinations.settings
-        topics = [Place("Topic", at) for kind, at in known if kind == "t"]
+        topics = [MBeanName("Topic", at) for kind, at in known if kind == "t"]
         rows += await self._read_each(poll, name, topics, _DESTINATION, wire.Destination)
         fresh = [at for at, _ in rows if (at.kind, at.destination) not in known][:AT_ONCE]
         for at, row in await self._read_each(poll, name, fresh, _SETTINGS, wire.Settings):
@@ -159,8 +159,8 @@ class ClassicReader(BrokerReader[wire.Reply]):
         return rows, error
 
     async def _read_each(
-        self, poll: Poll, name: str, places: Sequence[Place], decoder: Decoder[RowT], row: type[RowT]
-    ) -> list[tuple[Place, RowT]]:
+        self, poll: Poll, name: str, places: Sequence[MBeanName], decoder: Decoder[RowT], row: type[RowT]
+    ) -> list[tuple[MBeanName, RowT]]:
         """By their names; one that is gone is passed over."""
         if not places:
             return []
@@ -178,9 +178,9 @@ class ClassicReader(BrokerReader[wire.Reply]):
         poll: Poll,
         broker: Broker,
         listing: Listing | None,
-        linked: list[tuple[Place, wire.Connection]] | None,
-        producers: list[tuple[Place, wire.Producer]] | None,
-        rows: list[tuple[Place, wire.Destination]] | None,
+        linked: list[tuple[MBeanName, wire.Connection]] | None,
+        producers: list[tuple[MBeanName, wire.Producer]] | None,
+        rows: list[tuple[MBeanName, wire.Destination]] | None,
     ) -> Snapshot:
         """Without consumers, the subscriptions last seen stay with their last numbers, and so do producers."""
         self._listing = listing or self._listing

@@ -27,7 +27,7 @@ DEAD_LETTERS = ("ActiveMQ.DLQ", "DLQ.")
 """How dead-letter queues are called by default: until their settings say that they are."""
 
 
-class Place(NamedTuple):
+class MBeanName(NamedTuple):
     """What the name of an MBean says; type: of its destination, empty: it has none. client: the id of its connection.
     Names and ids have other characters in place of some.
     """
@@ -54,7 +54,7 @@ class Place(NamedTuple):
 
 
 @lru_cache(1 << 17)
-def place(mbean: str) -> Place:
+def mbean_name(mbean: str) -> MBeanName:
     kind, destination, client, connection, connector, consumer, producer = (
         key_if_any(mbean, key) or ""
         for key in (
@@ -62,7 +62,7 @@ def place(mbean: str) -> Place:
             *("connectorName", "consumerId", "producerId"),
         )
     )
-    return Place(kind, intern(destination), client or connection, consumer or producer, connector)
+    return MBeanName(kind, intern(destination), client or connection, consumer or producer, connector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,11 @@ class Link:
     begun: float
 
 
+def client_of(at: MBeanName, link: Link) -> str:
+    """An id that was made up is no name: where its connection is not known, neither is its client."""
+    return link.client or ("unknown" if at.client.startswith("ID_") else at.client)
+
+
 NO_LINK = Link(-1, "", "", "", "", NAN)
 Links = Mapping[str, Link]
 """By the id of its client, as it stands in names of MBeans."""
@@ -93,7 +98,7 @@ class ConnectionBuilder:
         self._table: TableBuilder[model.ConnectionRow] = TableBuilder()
 
     def __call__(
-        self, rows: Sequence[tuple[Place, Connection]], clock: float
+        self, rows: Sequence[tuple[MBeanName, Connection]], clock: float
     ) -> tuple[Table[model.ConnectionRow], Links]:
         """clock: the broker's, seconds."""
         # One that comes again has another port.
@@ -107,7 +112,7 @@ class ConnectionBuilder:
 
         return self._table(keys, made, {})[0], links
 
-    def _link(self, at: Place, row: Connection, key: int, clock: float) -> Link:
+    def _link(self, at: MBeanName, row: Connection, key: int, clock: float) -> Link:
         user, host = row.user_name or "", remote_host(row.remote_address or "")
         client = client_name(row.client_id, user, row.remote_address, at.connector, self._names)
         age = row.transaction_age if row.transactions > 0 else None
@@ -117,14 +122,14 @@ class ConnectionBuilder:
 
 class ConsumerBuilder:
     def __init__(self) -> None:
-        self._keys: KeyAllocator[Place] = KeyAllocator()
+        self._keys: KeyAllocator[MBeanName] = KeyAllocator()
         self._table: TableBuilder[ConsumerRow] = TableBuilder()
         self._called = DestinationNames()
         self._unlinked = np.empty(0, np.int64)
         """Keys of those whose connection was not known."""
 
     def __call__(
-        self, rows: Sequence[tuple[Place, Consumer]], links: Links, queues: "Destinations"
+        self, rows: Sequence[tuple[MBeanName, Consumer]], links: Links, queues: "Destinations"
     ) -> tuple[Table[ConsumerRow], Keys, Keys]:
         """The table, and per consumer the keys of its queue and its connection, -1 where unknown."""
         via = [links.get(at.client, NO_LINK) for at, _ in rows]
@@ -139,13 +144,13 @@ class ConsumerBuilder:
         return table, queue[order], connection[order]
 
 
-def _consumer(at: Place, row: Consumer, link: Link, queues: "Destinations") -> ConsumerRow:
+def _consumer(at: MBeanName, row: Consumer, link: Link, queues: "Destinations") -> ConsumerRow:
     address = queues.address(at)
     return ConsumerRow(
         id=at.id,
         queue=subscription_name(at, row) if isinstance(row, Subscriber) else address,
         address=address,
-        client=link.client or at.client,
+        client=client_of(at, link),
         session=at.session,
         protocol=link.protocol,
         user=link.user,
@@ -154,24 +159,24 @@ def _consumer(at: Place, row: Consumer, link: Link, queues: "Destinations") -> C
     )
 
 
-def subscription_name(at: Place, row: Subscriber) -> str:
+def subscription_name(at: MBeanName, row: Subscriber) -> str:
     """Client id and name as the other kinds have them, so that all read alike; without a name the consumer's id."""
     return intern(f"{at.client}.{row.subscription_name}") if row.subscription_name else at.id
 
 
-def queue_text(at: Place, row: Consumer) -> str:
+def queue_text(at: MBeanName, row: Consumer) -> str:
     """By which the key of a consumer's queue is found."""
     return f"s {at.destination} {subscription_name(at, row)}" if isinstance(row, Subscriber) else f"q {at.destination}"
 
 
 class ProducerBuilder:
     def __init__(self) -> None:
-        self._keys: KeyAllocator[Place] = KeyAllocator()
+        self._keys: KeyAllocator[MBeanName] = KeyAllocator()
         self._table: TableBuilder[model.ProducerRow] = TableBuilder()
 
     def __call__(
-        self, rows: Sequence[tuple[Place, Producer]], links: Links, called: DestinationNames
-    ) -> tuple[Table[model.ProducerRow], Keys, dict[str, int]]:
+        self, rows: Sequence[tuple[MBeanName, Producer]], links: Links, called: DestinationNames
+    ) -> tuple[Table[model.ProducerRow], Keys, dict[str, float]]:
         """The table, per producer the key of its connection, and how many producers wait, by address."""
         sends_to = [
             called.address(at.kind or ("t" if row.destination_topic is True else "q"), row.destination_name)
@@ -179,14 +184,14 @@ class ProducerBuilder:
         ]
         via = [links.get(at.client, NO_LINK) for at, _ in rows]
         keys = self._keys([at._replace(destination=to) for (at, _), to in zip(rows, sends_to, strict=True)])
-        blocked: dict[str, int] = {}
+        blocked: dict[str, float] = {}
         for (_, row), to in zip(rows, sends_to, strict=True):
             if row.blocked is True:
-                blocked[to] = blocked.get(to, 0) + 1
+                blocked[to] = blocked.get(to, 0.0) + 1.0
 
         def made(i: int) -> model.ProducerRow:
             at = rows[i][0]
-            return model.ProducerRow(at.id, intern(sends_to[i]), via[i].client or at.client, at.session)
+            return model.ProducerRow(at.id, intern(sends_to[i]), client_of(at, via[i]), at.session)
 
         table, order = self._table(keys, made, columns([row for _, row in rows], "produced"))
         return table, np.array([link.key for link in via], np.int64)[order], blocked
@@ -209,19 +214,19 @@ class Destinations:
     _address_keys: KeyAllocator[Named] = field(default_factory=KeyAllocator)
     _queues: TableBuilder[QueueRow] = field(default_factory=TableBuilder)
 
-    def address(self, at: Place) -> str:
+    def address(self, at: MBeanName) -> str:
         said = self.settings.get((at.kind, at.destination), _UNKNOWN)
         return intern(self.called.address(at.kind, said.name or at.destination))
 
-    def name(self, rows: Sequence[tuple[Place, Destination]]) -> None:
+    def name(self, rows: Sequence[tuple[MBeanName, Destination]]) -> None:
         """Note which destinations there are: names depend on each other."""
         self.called = DestinationNames.of((at.kind, at.destination) for at, _ in rows)
 
     def tables(
         self,
-        rows: Sequence[tuple[Place, Destination]],
-        subscribers: Sequence[tuple[Place, Subscriber]],
-        blocked: Mapping[str, int] | None,
+        rows: Sequence[tuple[MBeanName, Destination]],
+        subscribers: Sequence[tuple[MBeanName, Subscriber]],
+        blocked: Mapping[str, float] | None,
     ) -> tuple[Table[AddressRow], Table[QueueRow]]:
         """blocked: producers that wait, by address; None: not read."""
         said = [self.settings.get((at.kind, at.destination), _UNKNOWN) for at, _ in rows]
@@ -240,7 +245,7 @@ class Destinations:
             "memory_used_ratio": seldom["memory_bytes"] / limit,
             "temporary": np.array([float(at.temporary) for at, _ in rows]),
             "topic": 1.0 - of_queue,
-            "blocked_producers": np.array([NAN if blocked is None else blocked.get(row.name, 0) for row in addresses]),
+            "blocked_producers": np.array([NAN if blocked is None else blocked.get(row.name, 0.0) for row in addresses]),
         }
         at_queues = np.flatnonzero(of_queue)
         behind, nothing = subscription_columns([row for _, row in subscribers]), np.full(len(subscribers), NAN)
@@ -273,7 +278,7 @@ def subscription_columns(rows: Sequence[Subscriber]) -> dict[str, Column]:
     }
 
 
-def _queue(at: Place, address: str, said: Settings) -> QueueRow:
+def _queue(at: MBeanName, address: str, said: Settings) -> QueueRow:
     if said.dead_letter is True or (said is _UNKNOWN and at.destination.startswith(DEAD_LETTERS)):
         kind = QueueKind.DEAD_LETTER
     else:
@@ -281,7 +286,7 @@ def _queue(at: Place, address: str, said: Settings) -> QueueRow:
     return QueueRow(address, address, "anycast", not at.temporary, at.temporary, "", kind, RingSource.NONE, "", "")
 
 
-def _subscription(at: Place, row: Subscriber, address: str) -> QueueRow:
+def _subscription(at: MBeanName, row: Subscriber, address: str) -> QueueRow:
     name, durable, kind = subscription_name(at, row), bool(row.subscription_name), QueueKind.SUBSCRIPTION
     selector = row.selector or ""
     return QueueRow(name, address, "multicast", durable, not durable, selector, kind, RingSource.NONE, "", "")
