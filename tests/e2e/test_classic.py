@@ -7,6 +7,7 @@ import json
 import re
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from setup.test_init import contents
 
 pytestmark = pytest.mark.broker
 
-SAMPLE = re.compile(r'(mq_\w+)\{([^}]*)\} (\S+)')
+SAMPLE = re.compile(r"(mq_\w+)\{([^}]*)\} (\S+)")
 COUNTED_APART = {
     "mq_queue_messages_acknowledged_total",
     "mq_queue_messages_killed_total",
@@ -116,6 +117,10 @@ def test_no_user_may_do_more_than_read(set_up: tuple[ClassicBroker, Path]) -> No
     assert asked(broker, ours, **secrets) == 403
 
 
+def has_some(consumer: StompConsumer) -> bool:
+    return consumer.counts.received > 0
+
+
 def test_beside_an_artemis_the_same_traffic_has_the_same_metrics(
     set_up: tuple[ClassicBroker, Path], artemis: Broker, unique: Callable[[str], str]
 ) -> None:
@@ -134,7 +139,7 @@ def test_beside_an_artemis_the_same_traffic_has_the_same_metrics(
             StompConsumer(endpoint, to, client_id="desk", routing_type=routing, acknowledge=False) as consumer,
         ):
             producer.send(20)
-            eventually(lambda consumer=consumer: consumer.counts.received > 0, True)
+            eventually(partial(has_some, consumer), True)
     found = shown(both)
     classic, moved = found["c1", queue], found["a1", queue]
     assert set(moved) - set(classic) <= COUNTED_APART | {name for name in moved if name.startswith("mq_account")}

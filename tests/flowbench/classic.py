@@ -1,6 +1,6 @@
 """
-FlowBench of ActiveMQ Classic: labelled situations on a real broker, all at once, played by real JMS clients and judged by
-a real agent. `make flowbench-classic`. Prints a line a scenario and a JSON object.
+FlowBench of ActiveMQ Classic: labelled situations on a real broker, all at once, played by real JMS clients and judged
+by a real agent. `make flowbench-classic`. Prints a line a scenario and a JSON object.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A kind that counts what leaves in one number, and of it what expired: what was settled is the rest, and never falls."""
+"""Kinds that count what leaves in one number, and of it what expired: the rest was settled, and never falls."""
 
 import numpy as np
 import pytest

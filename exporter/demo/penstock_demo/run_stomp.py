@@ -1,5 +1,5 @@
-"""The demo's scenario on an OpenMQ or an ActiveMQ Classic, with clients that speak STOMP: healthy flows, a consumer that
-holds what it got, a queue that nobody reads.
+"""The demo's scenario on an OpenMQ or an ActiveMQ Classic, with clients of STOMP: healthy flows, a consumer that holds
+what it got, a queue that nobody reads.
 """
 
 import json

@@ -11,7 +11,7 @@ POLICIES = {"openmq": openmq.policy, "classic": classic.policy}
 @options.command("penstock policy > openmq-policy.xml", "penstock policy --kind classic > conf/jolokia-access.xml")
 @click.option("--kind", type=click.Choice([*POLICIES]), default="openmq")
 def policy(kind: str) -> None:
-    """Print the policy of Jolokia in a broker that lets Penstock read, and nobody do anything else.
+    """Print the policy of Jolokia in a broker that lets Penstock read and refuses everything else.
 
     For OpenMQ, write it to a file and name that in the agent's option policyLocation; docs/openmq.md shows how. For
     ActiveMQ Classic it replaces conf/jolokia-access.xml, see docs/classic.md.

@@ -37,18 +37,10 @@ def begun(poll: RuleInputs) -> Column:
 
 
 def proven_rule(poll: RuleInputs) -> Raised:
-    """The broker says since when a transaction is open on the connection: its age is no guess, of whom it is may be.
-
-    A consumer that is alone in buffering on its connection must have settled nothing only for as long as a proof takes.
-    """
-    keys, found = poll.snapshot.consumer_connection, poll.found
-    buffers = (found.consumer.held > 0) & (keys >= 0)
-    connections, number = np.unique(keys[buffers], return_counts=True)
-    alone = np.isin(keys, connections[number == 1])
-    patience = nearly(poll, poll.client_patience)
-    unsettled = np.where(alone, np.minimum(patience, poll.constants.proof), patience)
-    lasts = longer(begun(poll), found.now, patience) & longer(poll.unacked.unacked_since, found.now, unsettled)
-    return Raised(lasts & buffers, begun(poll), poll.client_patience)
+    """The broker says since when a transaction of the connection is open, and nothing was settled for as long."""
+    patience, held = nearly(poll, poll.client_patience), poll.found.consumer.held > 0
+    lasts = longer(np.fmax(begun(poll), poll.unacked.unacked_since), poll.found.now, patience)
+    return Raised(lasts & held & ~np.isnan(begun(poll)), begun(poll), poll.client_patience)
 
 
 def proven(poll: RuleInputs, at: Positions) -> dict[str, Column]:

@@ -54,12 +54,13 @@ PRODUCERS_BLOCKED = Condition(
     decide=limits.blocked,
     silenced_by=(BLOCKED_BY_OPERATOR, DEAD_LETTERS_FULL),
     variants={
+        "classic": Variant(**declared("producers_blocked", "classic")),
         "openmq": Variant(
             rule=openmq_rule,
             evidence=full_destination,
             decide=limits.blocked_openmq,
             **declared("producers_blocked", "openmq"),
-        )
+        ),
     },
     **declared("producers_blocked"),
 )

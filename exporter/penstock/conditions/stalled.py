@@ -87,7 +87,7 @@ STALLED = Condition(
     silenced_by=(LEAKING,),
     variants={
         "openmq": Variant(rule=openmq_rule, decide=deciding.decide_openmq, **declared("stalled", "openmq")),
-        "classic": Variant(rule=outside_transactions, **declared("stalled", "classic")),
+        "classic": Variant(rule=outside_transactions),
     },
     **declared("stalled"),
 )

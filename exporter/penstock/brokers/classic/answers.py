@@ -10,7 +10,7 @@ from penstock.brokers import replies as shared
 from penstock.brokers.rows import NAN, Count, Flag, Millis, Setting, named
 
 
-class Reply(shared.Reply):
+class ClassicReply(shared.Reply):
     timestamp: Count = NAN
 
     def remedy(self) -> str:
@@ -19,7 +19,7 @@ class Reply(shared.Reply):
         return "conf/jolokia-access.xml of the broker must allow it, see docs/classic.md"
 
 
-replies = shared.Replies(Reply, "The console serves it at /api/jolokia/")
+replies = shared.Replies(ClassicReply, "The console serves it at /api/jolokia/")
 
 
 class About(msgspec.Struct, rename="pascal"):
@@ -46,7 +46,6 @@ class Connection(msgspec.Struct, rename="pascal", gc=False):
     client_id: str | None = None
     remote_address: str | None = None
     user_name: str | None = None
-    transactions: Count = named("ActiveTransactionCount")
     transaction_age: Millis | None = named("OldestActiveTransactionDuration", None)
 
 
@@ -84,6 +83,11 @@ class Consumer(msgspec.Struct, rename="pascal", gc=False):
     delivered: Count = named("DispatchedCounter")
     acknowledged: Count = named("DequeueCounter")
 
+    @property
+    def consumes(self) -> bool:
+        """Not a durable subscription that nothing reads."""
+        return True
+
 
 class Subscriber(Consumer, rename="pascal", gc=False, kw_only=True):
     """A consumer of a topic, which is a subscription as well; a durable one is there without a consumer, too."""
@@ -93,11 +97,14 @@ class Subscriber(Consumer, rename="pascal", gc=False, kw_only=True):
     pending: Count = named("PendingQueueSize")
     added: Count = named("EnqueueCounter")
 
+    @property
+    def consumes(self) -> bool:
+        return self.active is not False
+
 
 class Producer(msgspec.Struct, rename="pascal", gc=False):
     """dynamicProducer: destination_name is that of its last message."""
 
     destination_name: str | None = None
-    destination_topic: Flag = NAN
     produced: Count = named("SentCount")
     blocked: Flag = named("ProducerBlocked")

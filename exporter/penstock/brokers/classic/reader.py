@@ -7,7 +7,6 @@ own for each queue in use, so that topics are looked for each minute, and then r
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,25 +15,23 @@ from penstock.brokers.cadence import Cadence
 from penstock.brokers.classic import answers as wire
 from penstock.brokers.classic import requests as ask
 from penstock.brokers.classic import tables
-from penstock.brokers.classic.tables import Links, MBeanName, mbean_name
+from penstock.brokers.classic.tables import Consuming, Links, MBeanName, mbean_name
+from penstock.brokers.destinations import DestinationNames
 from penstock.brokers.engine import LISTING_SHARE, BrokerReader, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.requests import key_of
-from penstock.brokers.rows import Rows, RowT
 from penstock.core.errors import BadAnswer
 from penstock.model import Broker, BrokerKind, Process, Role, Snapshot
 from penstock.transports.transport import Request
 
-Poll = AnyPoll[wire.Reply]
+Poll = AnyPoll[wire.ClassicReply]
 
 CLASSIC = BrokerKind("classic", "Apache ActiveMQ Classic", lasting_queue_keys=False, fates=False)
 SETTINGS_AGE = 60.0
 """Seconds after which settings are read again, and topics looked for."""
 NOTHING = "NOTSET"
 """Where a producer sends that has sent nothing yet."""
-AT_ONCE = 200
-"""New queues whose settings are asked one by one in one poll."""
 NOTES = (
     "ActiveMQ Classic shows no redeliveries: whether messages come back is unknown, only that they become dead letters",
     "ActiveMQ Classic counts what leaves a queue for whatever reason in one number, and what expires every 30 s",
@@ -45,19 +42,7 @@ _DESTINATION, _SETTINGS = Decoder(wire.Destination), Decoder(wire.Settings)
 _CONSUMER, _SUBSCRIBER = Decoder(wire.Consumer), Decoder(wire.Subscriber)
 
 
-@dataclass(slots=True)
-class Listing:
-    """All consumers of one poll; subscribers: of topics, the durable subscriptions without a consumer among them."""
-
-    consumers: list[tuple[MBeanName, wire.Consumer]] = field(default_factory=list)
-    subscribers: list[tuple[MBeanName, wire.Subscriber]] = field(default_factory=list)
-
-    @property
-    def active(self) -> list[tuple[MBeanName, wire.Consumer]]:
-        return [*self.consumers, *(one for one in self.subscribers if one[1].active is not False)]
-
-
-class ClassicReader(BrokerReader[wire.Reply]):
+class ClassicReader(BrokerReader[wire.ClassicReply]):
     replies = wire.replies
 
     def forget(self) -> None:
@@ -67,7 +52,7 @@ class ClassicReader(BrokerReader[wire.Reply]):
         self._producers = tables.ProducerBuilder()
         self._settings_read, self._producers_read = Cadence(), Cadence()
         self._links: Links = {}
-        self._listing = Listing()
+        self._subscribers: list[tuple[MBeanName, wire.Subscriber]] = []
         self._sending: dict[str, Any] = {}
         """Of producers, as last read."""
         self._blocked: dict[str, float] | None = None
@@ -90,10 +75,8 @@ class ClassicReader(BrokerReader[wire.Reply]):
         listing = await poll.collect("consumers", self._read_consumers(poll, name))
         linked = await poll.collect("connections", self._read(poll, [ask.connections(name)], [_CONNECTION], "clients"))
         await self._refresh_settings(poll, name)
-        if self._producers_read.due(poll.now):
-            producers = await poll.collect("producers", self._read_producers(poll, name))
-        else:
-            producers = None
+        due = self._producers_read.due(poll.now)
+        producers = await poll.collect("producers", self._read_producers(poll, name)) if due else None
         rows = await poll.collect("queues", self._read_destinations(poll, name))
         return await poll.work(self._snapshot, poll, broker, listing, linked, producers, rows)
 
@@ -105,39 +88,33 @@ class ClassicReader(BrokerReader[wire.Reply]):
         """The rows of several pattern reads, each with the name of its MBean."""
         replies = await poll.ask(requests, share)
         rows: list[tuple[MBeanName, Any]] = []
-        pages: list[Rows[Any]] = []
+        pages = []
         for reply, decoder in zip(replies, decoders, strict=True):
             names, found = await poll.work(decoder.many, reply, what)
             rows += zip(map(mbean_name, names), found.rows, strict=True)
             pages.append(found)
         return rows, unreadable(pages)
 
-    async def _read_consumers(self, poll: Poll, name: str) -> tuple[Listing, str]:
-        requests = [ask.endpoints(name, kind, "Consumer", wire.Consumer) for kind in ask.QUEUES]
-        requests += [ask.endpoints(name, kind, "Consumer", wire.Subscriber) for kind in ask.TOPICS]
-        decoders: list[Decoder[Any]] = [*(_CONSUMER for _ in ask.QUEUES), *(_SUBSCRIBER for _ in ask.TOPICS)]
-        found, error = await self._read(poll, requests, decoders, "consumers", LISTING_SHARE)
+    async def _read_consumers(self, poll: Poll, name: str) -> tuple[list[Consuming], str]:
+        requests = [ask.consumers(name, ask.QUEUE, wire.Consumer), ask.consumers(name, ask.TOPIC, wire.Subscriber)]
+        found, error = await self._read(poll, requests, [_CONSUMER, _SUBSCRIBER], "consumers", LISTING_SHARE)
         rows = [one for one in found if not one[0].destination.startswith(tables.ADVISORY)]
-        rows = list(self.budgets["consumers"].largest_of(rows, lambda one: one[1].buffered))
-        listing = Listing()
-        for one in rows:
-            (listing.subscribers if isinstance(one[1], wire.Subscriber) else listing.consumers).append(one)
-        return listing, error
+        return list(self.budgets["consumers"].largest_of(rows, lambda _: 0.0)), error  # the first, in their order
 
     async def _read_producers(self, poll: Poll, name: str) -> tuple[list[tuple[MBeanName, wire.Producer]], str]:
-        began, requests = poll.asked, ask.producers(name)
-        found, error = await self._read(poll, requests, [_PRODUCER] * len(requests), "producers")
+        began = poll.asked
+        found, error = await self._read(poll, [ask.producers(name)], [_PRODUCER], "producers")
         self._producers_read = Cadence(poll.now, poll.asked - began)
         rows = [one for one in found if not (one[1].destination_name or NOTHING).startswith((tables.ADVISORY, NOTHING))]
-        return list(self.budgets["producers"].largest_of(rows, lambda one: one[1].produced)), error
+        return list(self.budgets["producers"].largest_of(rows, lambda _: 0.0)), error
 
     async def _refresh_settings(self, poll: Poll, name: str) -> None:
         """Of all destinations each minute, with the names of topics."""
         if not self._settings_read.due(poll.now, SETTINGS_AGE):
             return
-        began, kinds = poll.asked, (*ask.QUEUES, *ask.TOPICS)
-        requests = [ask.destinations(name, kind, wire.Settings) for kind in kinds]
-        found = await poll.collect("settings", self._read(poll, requests, [_SETTINGS] * len(kinds), "settings"))
+        began = poll.asked
+        requests = [ask.destinations(name, kind, wire.Settings) for kind in (ask.QUEUE, ask.TOPIC)]
+        found = await poll.collect("settings", self._read(poll, requests, [_SETTINGS] * 2, "settings"))
         self._settings_read = Cadence(poll.now, poll.asked - began)
         if found is not None:
             self._destinations.settings = {
@@ -145,31 +122,17 @@ class ClassicReader(BrokerReader[wire.Reply]):
             }
 
     async def _read_destinations(self, poll: Poll, name: str) -> tuple[list[tuple[MBeanName, wire.Destination]], str]:
-        """Queues, and topics by their names; what is new among the queues is asked for its settings."""
-        requests = [ask.destinations(name, kind, wire.Destination) for kind in ask.QUEUES]
-        found, error = await self._read(poll, requests, [_DESTINATION] * len(requests), "destinations")
+        """Queues, and topics by their names."""
+        request = ask.destinations(name, ask.QUEUE, wire.Destination)
+        found, error = await self._read(poll, [request], [_DESTINATION], "destinations")
         rows = list(self.budgets["queues"].largest_of(found, lambda one: one[1].messages))
-        known = self._destinations.settings
-        topics = [MBeanName("Topic", at) for kind, at in known if kind == "t"]
-        rows += await self._read_each(poll, name, topics, _DESTINATION, wire.Destination)
-        fresh = [at for at, _ in rows if (at.kind, at.destination) not in known][:AT_ONCE]
-        for at, row in await self._read_each(poll, name, fresh, _SETTINGS, wire.Settings):
-            known[at.kind, at.destination] = row
-        self._destinations.name(rows)
+        topics = [MBeanName("Topic", at) for kind, at in self._destinations.settings if kind == "t"]
+        replies = await poll.ask([ask.destinations(name, ask.TOPIC, wire.Destination, at.destination) for at in topics])
+        for at, reply in zip(topics, replies, strict=True):
+            if not reply.nothing_found:  # else it is gone
+                rows.append((at, _DESTINATION.one(reply, f"topic {at.destination!r}")))
+        self._destinations.called = DestinationNames.of((at.kind, at.destination) for at, _ in rows)
         return rows, error
-
-    async def _read_each(
-        self, poll: Poll, name: str, places: Sequence[MBeanName], decoder: Decoder[RowT], row: type[RowT]
-    ) -> list[tuple[MBeanName, RowT]]:
-        """By their names; one that is gone is passed over."""
-        if not places:
-            return []
-        replies = await poll.ask([ask.destinations(name, at.type, row, at.destination) for at in places])
-        return [
-            (at, decoder.one(reply, f"destination {at.destination!r}"))
-            for at, reply in zip(places, replies, strict=True)
-            if not reply.nothing_found
-        ]
 
     # --- tables
 
@@ -177,29 +140,28 @@ class ClassicReader(BrokerReader[wire.Reply]):
         self,
         poll: Poll,
         broker: Broker,
-        listing: Listing | None,
+        listing: list[Consuming] | None,
         linked: list[tuple[MBeanName, wire.Connection]] | None,
         producers: list[tuple[MBeanName, wire.Producer]] | None,
         rows: list[tuple[MBeanName, wire.Destination]] | None,
     ) -> Snapshot:
         """Without consumers, the subscriptions last seen stay with their last numbers, and so do producers."""
-        self._listing = listing or self._listing
+        if listing is not None:
+            self._subscribers = [(at, row) for at, row in listing if isinstance(row, wire.Subscriber)]
         read: dict[str, Any] = {}
         if linked is not None:
-            read["connections"], self._links = self._connections(
-                linked, poll.now if np.isnan(broker.clock) else broker.clock
-            )
+            read["connections"], self._links = self._connections(linked, broker.clock)
         if producers is not None:
             table, of, self._blocked = self._producers(producers, self._links, self._destinations.called)
             self._sending = {"producers": table, "producer_connection": of}
             self.budgets["producers"].shown(table.index)
         if rows is not None:
-            found = self._destinations.tables(rows, self._listing.subscribers, self._blocked)
+            found = self._destinations.tables(rows, self._subscribers, self._blocked)
             read["addresses"], read["queues"] = found
             self.budgets["queues"].shown(found[1].index)
         if listing is not None:
             read["consumers"], read["consumer_queue"], read["consumer_connection"] = self._consumers(
-                listing.active, self._links, self._destinations
+                [one for one in listing if one[1].consumes], self._links, self._destinations
             )
             self.budgets["consumers"].shown(read["consumers"].index)
         return Snapshot(stamp=poll.now, broker=broker, collectors=poll.collectors, notes=NOTES, **read, **self._sending)

@@ -10,8 +10,8 @@ from penstock.brokers.requests import attributes, read
 from penstock.transports.transport import Request
 
 DOMAIN = "org.apache.activemq:type=Broker,brokerName"
-TOPICS = ("Topic",)
-QUEUES = ("Queue", "TempQueue")
+QUEUE, TOPIC = "*Queue", "Topic"
+"""Types of destinations; temporary queues are queues, too. Each pattern is compared with all MBeans of the broker."""
 ABOUT = (
     read(f"{DOMAIN}=*", attributes(wire.About)),
     {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": list(attributes(wire.Machine))},
@@ -29,13 +29,11 @@ def destinations(broker: str, kind: str, row: type[Struct], name: str = "*") -> 
     return read(f"{DOMAIN}={broker},destinationType={kind},destinationName={name}", attributes(row))
 
 
-def endpoints(broker: str, kind: str, endpoint: str, row: type[Struct]) -> Request:
-    """Consumers, or producers, of all destinations of a kind."""
-    of = f"destinationType={kind},destinationName=*,endpoint={endpoint}"
+def consumers(broker: str, kind: str, row: type[Struct]) -> Request:
+    of = f"destinationType={kind},destinationName=*,endpoint=Consumer"
     return read(f"{DOMAIN}={broker},{of},*", attributes(row))
 
 
-def producers(broker: str) -> list[Request]:
-    """Those of one destination each, and those that name one with each message."""
-    anonymous = read(f"{DOMAIN}={broker},endpoint=dynamicProducer,*", attributes(wire.Producer))
-    return [*(endpoints(broker, kind, "Producer", wire.Producer) for kind in (*QUEUES, *TOPICS)), anonymous]
+def producers(broker: str) -> Request:
+    """Those of one destination each (Producer), and those that name one with each message (dynamicProducer)."""
+    return read(f"{DOMAIN}={broker},endpoint=*roducer,*", attributes(wire.Producer))

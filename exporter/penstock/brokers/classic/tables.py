@@ -55,38 +55,27 @@ class MBeanName(NamedTuple):
 
 @lru_cache(1 << 17)
 def mbean_name(mbean: str) -> MBeanName:
-    kind, destination, client, connection, connector, consumer, producer = (
-        key_if_any(mbean, key) or ""
-        for key in (
-            *("destinationType", "destinationName", "clientId", "connectionName"),
-            *("connectorName", "consumerId", "producerId"),
-        )
-    )
-    return MBeanName(kind, intern(destination), client or connection, consumer or producer, connector)
+    keys = ("destinationType", "destinationName", "clientId|connectionName", "consumerId|producerId", "connectorName")
+    return MBeanName(*(next(filter(None, (key_if_any(mbean, one) for one in key.split("|"))), "") for key in keys))
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A connection as what hangs on it is told of. key: in its table. begun: of its oldest transaction that is open, by
-    the broker's clock in seconds; NaN: none.
-    """
+    """A connection. begun: of its oldest transaction that is open, by the broker's clock in seconds; NaN: none."""
 
     key: int
-    client: str
-    protocol: str
-    user: str
-    host: str
+    row: model.ConnectionRow
     begun: float
 
+    def client(self, at: MBeanName) -> str:
+        """Of an endpoint. An id that was made up is no name: where its connection is not known, its client is not."""
+        return self.row.client or ("unknown" if at.client.startswith("ID_") else at.client)
 
-def client_of(at: MBeanName, link: Link) -> str:
-    """An id that was made up is no name: where its connection is not known, neither is its client."""
-    return link.client or ("unknown" if at.client.startswith("ID_") else at.client)
 
-
-NO_LINK = Link(-1, "", "", "", "", NAN)
+NO_LINK = Link(-1, model.ConnectionRow("", "", "", "", ""), NAN)
 Links = Mapping[str, Link]
 """By the id of its client, as it stands in names of MBeans."""
+Consuming = tuple[MBeanName, Consumer]
 Named = tuple[str, str]
 """Type (q or t) and name of a destination, as it stands in the name of its MBean."""
 
@@ -103,21 +92,17 @@ class ConnectionBuilder:
         """clock: the broker's, seconds."""
         # One that comes again has another port.
         keys = self._keys([f"{at.client} {row.remote_address}" for at, row in rows])
-        links = {at.client: self._link(at, row, key, clock) for (at, row), key in zip(rows, keys.tolist(), strict=True)}
+        made = [self._made(at, row) for at, row in rows]
+        begun = [NAN if row.transaction_age is None else clock - row.transaction_age / 1000 for _, row in rows]
+        links = map(Link, keys.tolist(), made, begun)
+        by_client = {at.client: link for (at, _), link in zip(rows, links, strict=True)}
+        return self._table(keys, made.__getitem__, {})[0], by_client
 
-        def made(i: int) -> model.ConnectionRow:
-            at, row = rows[i]
-            link = links[at.client]
-            return model.ConnectionRow(row.client_id or at.client, link.client, link.protocol, link.user, link.host)
-
-        return self._table(keys, made, {})[0], links
-
-    def _link(self, at: MBeanName, row: Connection, key: int, clock: float) -> Link:
+    def _made(self, at: MBeanName, row: Connection) -> model.ConnectionRow:
         user, host = row.user_name or "", remote_host(row.remote_address or "")
         client = client_name(row.client_id, user, row.remote_address, at.connector, self._names)
-        age = row.transaction_age if row.transactions > 0 else None
-        begun = NAN if age is None else clock - age / 1000
-        return Link(key, intern(client), intern(at.connector.upper()), intern(user), intern(host), begun)
+        connector = intern(at.connector.upper())
+        return model.ConnectionRow(row.client_id or at.client, intern(client), connector, intern(user), intern(host))
 
 
 class ConsumerBuilder:
@@ -129,7 +114,7 @@ class ConsumerBuilder:
         """Keys of those whose connection was not known."""
 
     def __call__(
-        self, rows: Sequence[tuple[MBeanName, Consumer]], links: Links, queues: "Destinations"
+        self, rows: Sequence[Consuming], links: Links, queues: "Destinations"
     ) -> tuple[Table[ConsumerRow], Keys, Keys]:
         """The table, and per consumer the keys of its queue and its connection, -1 where unknown."""
         via = [links.get(at.client, NO_LINK) for at, _ in rows]
@@ -150,11 +135,11 @@ def _consumer(at: MBeanName, row: Consumer, link: Link, queues: "Destinations") 
         id=at.id,
         queue=subscription_name(at, row) if isinstance(row, Subscriber) else address,
         address=address,
-        client=client_of(at, link),
+        client=link.client(at),
         session=at.session,
-        protocol=link.protocol,
-        user=link.user,
-        remote_host=link.host,
+        protocol=link.row.protocol,
+        user=link.row.user,
+        remote_host=link.row.remote_host,
         filter=row.selector or "",
     )
 
@@ -178,10 +163,7 @@ class ProducerBuilder:
         self, rows: Sequence[tuple[MBeanName, Producer]], links: Links, called: DestinationNames
     ) -> tuple[Table[model.ProducerRow], Keys, dict[str, float]]:
         """The table, per producer the key of its connection, and how many producers wait, by address."""
-        sends_to = [
-            called.address(at.kind or ("t" if row.destination_topic is True else "q"), row.destination_name)
-            for at, row in rows
-        ]
+        sends_to = [called.address(at.kind or "q", row.destination_name) for at, row in rows]
         via = [links.get(at.client, NO_LINK) for at, _ in rows]
         keys = self._keys([at._replace(destination=to) for (at, _), to in zip(rows, sends_to, strict=True)])
         blocked: dict[str, float] = {}
@@ -191,7 +173,7 @@ class ProducerBuilder:
 
         def made(i: int) -> model.ProducerRow:
             at = rows[i][0]
-            return model.ProducerRow(at.id, intern(sends_to[i]), client_of(at, via[i]), at.session)
+            return model.ProducerRow(at.id, intern(sends_to[i]), via[i].client(at), at.session)
 
         table, order = self._table(keys, made, columns([row for _, row in rows], "produced"))
         return table, np.array([link.key for link in via], np.int64)[order], blocked
@@ -218,10 +200,6 @@ class Destinations:
         said = self.settings.get((at.kind, at.destination), _UNKNOWN)
         return intern(self.called.address(at.kind, said.name or at.destination))
 
-    def name(self, rows: Sequence[tuple[MBeanName, Destination]]) -> None:
-        """Note which destinations there are: names depend on each other."""
-        self.called = DestinationNames.of((at.kind, at.destination) for at, _ in rows)
-
     def tables(
         self,
         rows: Sequence[tuple[MBeanName, Destination]],
@@ -245,7 +223,9 @@ class Destinations:
             "memory_used_ratio": seldom["memory_bytes"] / limit,
             "temporary": np.array([float(at.temporary) for at, _ in rows]),
             "topic": 1.0 - of_queue,
-            "blocked_producers": np.array([NAN if blocked is None else blocked.get(row.name, 0.0) for row in addresses]),
+            "blocked_producers": np.array(
+                [NAN if blocked is None else blocked.get(row.name, 0.0) for row in addresses]
+            ),
         }
         at_queues = np.flatnonzero(of_queue)
         behind, nothing = subscription_columns([row for _, row in subscribers]), np.full(len(subscribers), NAN)
@@ -268,7 +248,7 @@ _POLICIES: Mapping[object, str] = {True: "block", False: "page"}
 
 def subscription_columns(rows: Sequence[Subscriber]) -> dict[str, Column]:
     pending, buffered, added, removed = matrix(rows, ("pending", "buffered", "added", "acknowledged"))
-    active = np.array([float(row.active is not False) for row in rows])
+    active = np.array([float(row.consumes) for row in rows])
     return {
         "messages": pending + buffered,
         "delivering": buffered,
